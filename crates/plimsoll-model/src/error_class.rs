@@ -1,0 +1,106 @@
+//! The one class in which a failed operation ends, and whose fault that class is.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// The server's or the network's: a result.
+    Peer,
+    /// This machine's or this process's: makes a trial INVALID, never counts against the SUT.
+    Local,
+    /// One of plimsoll's own timers, or an interrupt, ended the wait.
+    OwnTimer,
+}
+
+macro_rules! error_classes {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $fault:ident;)*) => {
+        /// Why an operation failed. The name is what reports and `--json` show.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[repr(u8)]
+        pub enum ErrorClass {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl ErrorClass {
+            /// Every class, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The class's name in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Whose fault the class is.
+            pub const fn fault(self) -> Fault {
+                match self { $(Self::$variant => Fault::$fault,)* }
+            }
+        }
+    };
+}
+
+error_classes! {
+    /// The server answered the SYN with a reset.
+    ConnectRefused = "connect-refused", Peer;
+    /// No answer to the SYN before the kernel gave up.
+    ConnectTimeout = "connect-timeout", Peer;
+    /// No route, network or host unreachable.
+    ConnectUnreachable = "connect-unreachable", Peer;
+    /// The connection was reset before it was usable.
+    ConnectReset = "connect-reset", Peer;
+    /// The server sent a TLS alert during the handshake.
+    TlsAlert = "tls-alert", Peer;
+    /// The server's certificate was not accepted.
+    TlsUntrusted = "tls-untrusted", Peer;
+    /// The handshake broke the protocol, or no version or suite was shared.
+    TlsHandshake = "tls-handshake", Peer;
+    /// The server closed during the handshake.
+    TlsClosed = "tls-closed", Peer;
+    /// A TLS record failed after the handshake (bad MAC, alert).
+    TlsRecord = "tls-record", Peer;
+    /// Reset after the request was sent.
+    ResetByPeer = "reset-by-peer", Peer;
+    /// Closed before the answer was complete.
+    ClosedByPeer = "closed-by-peer", Peer;
+    /// The answer is not HTTP/1.1.
+    HttpMalformed = "http-malformed", Peer;
+    /// The answer's head is larger than the client's bound.
+    HttpTooLarge = "http-too-large", Peer;
+    /// A complete answer with status 4xx.
+    Status4xx = "status-4xx", Peer;
+    /// A complete answer with status 5xx.
+    Status5xx = "status-5xx", Peer;
+    /// No answer within deadline plus linger: plimsoll stopped waiting.
+    Timeout = "timeout", OwnTimer;
+    /// Still in flight when the run was interrupted.
+    Interrupted = "interrupted", OwnTimer;
+    /// EMFILE or ENFILE here.
+    LocalFiles = "local-files", Local;
+    /// EADDRNOTAVAIL or EADDRINUSE here: source ports or addresses ran out.
+    LocalPorts = "local-ports", Local;
+    /// ENOBUFS, ENOMEM or ENOSPC here.
+    LocalMemory = "local-memory", Local;
+    /// Any other failure of a system call here.
+    LocalOther = "local-other", Local;
+    /// The agent process that had the operation in hand died.
+    AgentLost = "agent-lost", Local;
+}
+
+impl ErrorClass {
+    /// Number of classes; the length of a counter array.
+    pub const COUNT: usize = Self::ALL.len();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_the_order_of_all() {
+        for (index, class) in ErrorClass::ALL.iter().enumerate() {
+            assert_eq!(*class as usize, index);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The one stream from those who act to those who judge or show.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::tally::Interval;
+use crate::trial::TippingPoint;
+use crate::trial::TrialRecord;
+use crate::trial::TrialRequest;
+
+/// Something that happened in a run. Sinks receive every event in one order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A load begins: its first operation is intended to start now.
+    LoadStarted {
+        /// The trial it belongs to; `None` for a plain load.
+        trial: Option<TrialRequest>,
+        /// How long operations will be started; `None` when only a count ends the load.
+        planned: Option<Nanos>,
+    },
+    /// One second of the current load, merged over all agents.
+    Interval(Box<Interval>),
+    /// Operations are no longer started; the answers still out are waited for.
+    Draining {
+        /// Operations in flight.
+        in_flight: u64,
+    },
+    /// A trial was judged.
+    TrialEnded(Box<TrialRecord>),
+    /// The search is over.
+    SearchEnded(Box<TippingPoint>),
+    /// A line for the reader: what was started, what was not as expected.
+    Note(String),
+}

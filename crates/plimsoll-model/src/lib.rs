@@ -1,0 +1,24 @@
+//! The nouns of plimsoll: units, time, pacing, histograms, plans and records.
+//!
+//! Everything here is pure: no clock, no randomness of the system, no I/O. What needs `now` takes
+//! it as an argument, what needs chance takes a seed.
+#![forbid(unsafe_code)]
+
+pub mod error_class;
+pub mod event;
+pub mod hist;
+pub mod pace;
+pub mod plan;
+pub mod slo;
+pub mod summary;
+pub mod tally;
+pub mod target;
+pub mod time;
+pub mod trial;
+pub mod units;
+
+pub use error_class::ErrorClass;
+pub use error_class::Fault;
+pub use hist::Histogram;
+pub use time::Nanos;
+pub use units::Rate;

@@ -1,0 +1,247 @@
+//! What a coordinator tells an agent to do; everything in it is resolved and checked.
+
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::pace::Arrivals;
+use crate::pace::Profile;
+use crate::pace::Shard;
+use crate::target::Target;
+use crate::units::ParseError;
+
+/// How operations come due.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacing {
+    /// On a schedule, whatever the earlier operations did.
+    Open {
+        /// The whole load's profile; an agent takes its shard of it.
+        profile: Profile,
+        /// How starts are spread.
+        arrivals: Arrivals,
+    },
+    /// Each connection sends its next operation when the last one ended.
+    Closed {
+        /// When to stop starting operations.
+        duration: Option<Nanos>,
+        /// How many operations to start in all.
+        ops_total: Option<u64>,
+    },
+}
+
+/// A server to connect to, shared by every target with the same scheme, host and port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Destination {
+    /// `host:port` as reports show it.
+    pub name: String,
+    /// Every address the name resolved to; connections go round robin.
+    pub addresses: Vec<SocketAddr>,
+    /// TLS towards this server; `None` is plain TCP.
+    pub tls: Option<ServerName>,
+}
+
+/// The name that is sent as SNI and checked against the certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ServerName(pub String);
+
+/// How a server's certificate is judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// The host's certificate store.
+    #[default]
+    System,
+    /// Only these roots, PEM.
+    Roots(String),
+    /// Anything: `--insecure`.
+    Insecure,
+}
+
+/// A TLS version that can be forced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TlsVersion {
+    /// TLS 1.2, RFC 5246.
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// TLS 1.3, RFC 8446.
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+impl FromStr for TlsVersion {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "1.2" => Ok(Self::V1_2),
+            "1.3" => Ok(Self::V1_3),
+            _ => Err(ParseError { text: text.to_owned(), expected: "a TLS version: 1.2 or 1.3" }),
+        }
+    }
+}
+
+/// A key-exchange group, by its IANA name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Group {
+    /// Curve25519.
+    #[serde(rename = "x25519")]
+    X25519,
+    /// NIST P-256.
+    #[serde(rename = "secp256r1")]
+    Secp256r1,
+    /// NIST P-384.
+    #[serde(rename = "secp384r1")]
+    Secp384r1,
+    /// The post-quantum hybrid; TLS 1.3 only.
+    #[serde(rename = "x25519mlkem768")]
+    X25519Mlkem768,
+}
+
+impl Group {
+    /// The name in flags and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X25519 => "x25519",
+            Self::Secp256r1 => "secp256r1",
+            Self::Secp384r1 => "secp384r1",
+            Self::X25519Mlkem768 => "x25519mlkem768",
+        }
+    }
+}
+
+impl FromStr for Group {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text.to_ascii_lowercase().as_str() {
+            "x25519" => Ok(Self::X25519),
+            "secp256r1" | "p256" | "p-256" | "prime256v1" => Ok(Self::Secp256r1),
+            "secp384r1" | "p384" | "p-384" => Ok(Self::Secp384r1),
+            "x25519mlkem768" => Ok(Self::X25519Mlkem768),
+            _ => Err(ParseError {
+                text: text.to_owned(),
+                expected: "a group: x25519, secp256r1, secp384r1 or x25519mlkem768",
+            }),
+        }
+    }
+}
+
+/// Everything about TLS that changes what is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TlsOptions {
+    /// How certificates are judged.
+    pub trust: Trust,
+    /// Client certificate: chain and key, PEM.
+    pub identity: Option<Identity>,
+    /// Only this version; `None` offers 1.3 and 1.2.
+    pub version: Option<TlsVersion>,
+    /// Groups in order of preference; empty means x25519, secp256r1, secp384r1.
+    pub groups: Vec<Group>,
+    /// Share of new connections that offer a session ticket, 0 to 1; 0 is full handshakes only.
+    pub resume_ratio: f64,
+}
+
+impl Default for TlsOptions {
+    fn default() -> Self {
+        Self {
+            trust: Trust::System,
+            identity: None,
+            version: None,
+            groups: Vec::new(),
+            resume_ratio: 0.0,
+        }
+    }
+}
+
+/// A certificate chain and its key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// PEM, leaf first.
+    pub chain_pem: String,
+    /// PEM; never written to an archive.
+    pub key_pem: String,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Identity { key_pem: <secret> }")
+    }
+}
+
+/// Everything an agent needs to make one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPlan {
+    /// At least one; operations take them in turn.
+    pub targets: Vec<Target>,
+    /// For each target its server, as an index into `destinations`.
+    pub target_destination: Vec<u32>,
+    /// Servers, without repetition.
+    pub destinations: Vec<Destination>,
+    /// When operations start.
+    pub pacing: Pacing,
+    /// Size of the connection pool over all agents; at least 1.
+    pub connections: u64,
+    /// Reuse connections; otherwise one operation each.
+    pub keepalive: bool,
+    /// Close a connection after so many operations.
+    pub requests_per_connection: Option<u64>,
+    /// Open the pool before the schedule's first instant.
+    pub prewarm: bool,
+    /// An answer after this is late.
+    pub deadline: Option<Nanos>,
+    /// How long an operation is waited for past its deadline.
+    pub linger: Nanos,
+    /// Longest wait for TCP connect plus TLS handshake of one connection.
+    pub connect_timeout: Nanos,
+    /// TLS knobs.
+    pub tls: TlsOptions,
+    /// Source addresses, round robin; empty lets the kernel choose.
+    pub sources: Vec<IpAddr>,
+    /// Worker threads in each agent; at least 1.
+    pub threads: u32,
+    /// CPUs that workers are pinned to, round robin; empty pins nothing.
+    pub cpus: Vec<u32>,
+    /// Seed of arrivals and of everything else that is random.
+    pub seed: u64,
+    /// Which part of the load the receiver makes.
+    pub shard: Shard,
+    /// Stop early once more than this many operations over all agents are bad (late, failed or
+    /// unsent), because the verdict can no longer change.
+    pub abort_bad_ops: Option<u64>,
+}
+
+/// What a backend agent serves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServePlan {
+    /// Where to listen.
+    pub listeners: Vec<Listener>,
+    /// Certificate for the TLS listeners.
+    pub identity: Option<Identity>,
+    /// Worker threads; at least 1.
+    pub threads: u32,
+    /// CPUs that workers are pinned to, round robin; empty pins nothing.
+    pub cpus: Vec<u32>,
+    /// StatsD counters go to this address over UDP.
+    pub statsd: Option<SocketAddr>,
+    /// Seed of the random sleeps.
+    pub seed: u64,
+    /// Longest wait for a complete request head, and for more of a request body.
+    pub request_timeout: Nanos,
+    /// Longest wait for the next request on a kept-alive connection.
+    pub idle_timeout: Nanos,
+}
+
+/// One listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listener {
+    /// Address and port; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// Whether TLS is spoken here.
+    pub tls: bool,
+}

@@ -1,0 +1,170 @@
+//! Service-level objectives: `p99<50ms,errors<0.1%`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::units::ParseError;
+use crate::units::parse_duration;
+
+/// One condition of an objective.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// The share of operations that are late, failed or unsent may be at most `1 - quantile`.
+    Latency {
+        /// 0 < quantile < 1; p99 is 0.99.
+        quantile: f64,
+        /// An answer after this is late.
+        limit: Nanos,
+    },
+    /// Failed operations over scheduled ones.
+    Errors {
+        /// 0 <= limit <= 1.
+        ratio_max: f64,
+    },
+}
+
+impl Goal {
+    /// The largest share of bad operations that still meets the goal.
+    pub fn bad_ratio_max(&self) -> f64 {
+        match *self {
+            Self::Latency { quantile, .. } => 1.0 - quantile,
+            Self::Errors { ratio_max } => ratio_max,
+        }
+    }
+}
+
+/// Goals joined by AND; never averaged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slo {
+    /// At least one goal.
+    pub goals: Vec<Goal>,
+}
+
+impl Slo {
+    /// The strictest latency limit: the deadline of a single operation.
+    pub fn deadline(&self) -> Option<Nanos> {
+        self.goals
+            .iter()
+            .filter_map(|goal| match goal {
+                Goal::Latency { limit, .. } => Some(*limit),
+                Goal::Errors { .. } => None,
+            })
+            .min()
+    }
+}
+
+impl Default for Slo {
+    /// `p99<50ms,errors<0.1%`: what `find` and `lab` use and print when none is given.
+    fn default() -> Self {
+        Self {
+            goals: vec![
+                Goal::Latency { quantile: 0.99, limit: Nanos::from_millis(50) },
+                Goal::Errors { ratio_max: 0.001 },
+            ],
+        }
+    }
+}
+
+impl FromStr for Slo {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let goals = text.split(',').map(parse_goal).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { goals })
+    }
+}
+
+fn parse_goal(text: &str) -> Result<Goal, ParseError> {
+    let error = || ParseError {
+        text: text.trim().to_owned(),
+        expected: "a goal such as p99<50ms, p99.9<200ms or errors<0.1%",
+    };
+    let (metric, limit) = text.split_once('<').ok_or_else(error)?;
+    let limit = limit.trim_start_matches('=').trim();
+    match metric.trim() {
+        "errors" => {
+            let ratio = match limit.strip_suffix('%') {
+                Some(percent) => percent.trim().parse::<f64>().map_err(|_| error())? / 100.0,
+                None => limit.parse::<f64>().map_err(|_| error())?,
+            };
+            if !(0.0..=1.0).contains(&ratio) {
+                return Err(error());
+            }
+            Ok(Goal::Errors { ratio_max: ratio })
+        }
+        metric => {
+            let digits = metric.strip_prefix('p').ok_or_else(error)?;
+            let percent = match digits {
+                "999" => 99.9,
+                "9999" => 99.99,
+                digits => digits.parse::<f64>().map_err(|_| error())?,
+            };
+            if !(percent > 0.0 && percent < 100.0) {
+                return Err(error());
+            }
+            let limit = parse_duration(limit).map_err(|_| error())?;
+            if limit == Nanos::ZERO {
+                return Err(error());
+            }
+            Ok(Goal::Latency { quantile: percent / 100.0, limit })
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latency { quantile, limit } => {
+                write!(f, "p{}<{}", trim_float(quantile * 100.0), plain_ms(*limit))
+            }
+            Self::Errors { ratio_max } => write!(f, "errors<{}%", trim_float(ratio_max * 100.0)),
+        }
+    }
+}
+
+fn trim_float(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn plain_ms(span: Nanos) -> String {
+    format!("{}ms", trim_float(span.as_millis_f64()))
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, goal) in self.goals.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{goal}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        for text in ["p99<50ms,errors<0.1%", "p99.9<200ms", "p50<1.5ms,p99<10ms", "errors<0%"] {
+            assert_eq!(text.parse::<Slo>().map(|slo| slo.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("p999<1s".parse::<Slo>().map(|s| s.to_string()), Ok("p99.9<1000ms".to_owned()));
+        assert_eq!(Slo::default().deadline(), Some(Nanos::from_millis(50)));
+    }
+
+    #[test]
+    fn refuses_what_has_no_meaning() {
+        for text in ["", "p99", "p99>5ms", "p0<5ms", "p100<5ms", "errors<101%", "p99<5", "x<5ms"] {
+            assert!(text.parse::<Slo>().is_err(), "{text}");
+        }
+    }
+}

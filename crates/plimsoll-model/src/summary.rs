@@ -1,0 +1,290 @@
+//! The object that `--json` writes: `plimsoll.summary/1`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Histogram;
+use crate::Nanos;
+use crate::tally::Tally;
+use crate::trial::Check;
+use crate::trial::Outcome;
+use crate::trial::Verdict;
+
+/// The value of `schema`.
+pub const SCHEMA: &str = "plimsoll.summary/1";
+
+/// One run. Field names are a contract; more may be added, none renamed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Summary {
+    pub schema: String,
+    pub command: String,
+    pub target: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    pub seconds: f64,
+    /// Whether the run was cut short; its figures are what was seen until then.
+    pub partial: bool,
+    pub scheduled: u64,
+    pub ok: u64,
+    pub errors: u64,
+    pub late: u64,
+    pub unsent: u64,
+    pub rate: RateSummary,
+    pub latency_ms: LatencySummary,
+    pub connect_ms: ShortQuantiles,
+    pub tls_ms: ShortQuantiles,
+    pub ttfb_ms: ShortQuantiles,
+    pub send_lag_ms: LagQuantiles,
+    pub status: BTreeMap<String, u64>,
+    pub error_classes: BTreeMap<String, u64>,
+    pub connection_error_classes: BTreeMap<String, u64>,
+    pub connections: ConnectionSummary,
+    pub handshakes: HandshakeSummary,
+    pub bytes: ByteSummary,
+    pub generator: GeneratorSummary,
+    pub settings: BTreeMap<String, String>,
+    pub verdict: Verdict,
+    pub reasons: Vec<Check>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find: Option<FindSummary>,
+    /// Directory of the run's archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+}
+
+/// Offered and achieved operations per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct RateSummary {
+    pub offered_per_s: f64,
+    pub achieved_per_s: f64,
+}
+
+/// Corrected and uncorrected latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct LatencySummary {
+    pub corrected: FullQuantiles,
+    pub uncorrected: FullQuantiles,
+}
+
+/// Milliseconds; `null` when nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct FullQuantiles {
+    pub min: Option<f64>,
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+    pub max: Option<f64>,
+}
+
+/// Milliseconds; `null` when nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct ShortQuantiles {
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p99: Option<f64>,
+    pub max: Option<f64>,
+}
+
+/// Milliseconds; `null` when nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct LagQuantiles {
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+    pub max: Option<f64>,
+}
+
+/// Connections, counted on the client's side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct ConnectionSummary {
+    pub opened: u64,
+    pub failed: u64,
+    pub held_max: u64,
+    pub held_end: u64,
+    pub reset_by_peer: u64,
+    pub closed_by_peer: u64,
+}
+
+/// TLS handshakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct HandshakeSummary {
+    pub full: u64,
+    pub resumed: u64,
+    pub failed: u64,
+    pub per_s_max: u64,
+}
+
+/// Bytes at the sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct ByteSummary {
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// What making the load cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct GeneratorSummary {
+    pub processes: u32,
+    pub threads: u32,
+    pub cpu_user_s: f64,
+    pub cpu_system_s: f64,
+    pub busiest_thread: f64,
+    pub rss_bytes_max: u64,
+    pub user_bytes_per_connection: Option<f64>,
+    pub kernel_bytes_per_connection: Option<f64>,
+}
+
+/// The answer of `find` and `lab`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct FindSummary {
+    pub axis: String,
+    pub slo: String,
+    pub mode: String,
+    pub outcome: Outcome,
+    pub lower: Option<f64>,
+    pub upper: Option<f64>,
+    /// Relative: upper / lower - 1.
+    pub width: Option<f64>,
+    pub trials: u32,
+    pub invalid_trials: u32,
+    pub search_s: f64,
+    pub confirm_s: f64,
+    pub conditional_throughput: Option<f64>,
+    pub notes: Vec<String>,
+}
+
+fn ms(span: Option<Nanos>) -> Option<f64> {
+    span.map(Nanos::as_millis_f64)
+}
+
+impl From<&Histogram> for FullQuantiles {
+    fn from(hist: &Histogram) -> Self {
+        Self {
+            min: ms(hist.min()),
+            mean: ms(hist.mean()),
+            p50: ms(hist.quantile(0.5)),
+            p90: ms(hist.quantile(0.9)),
+            p99: ms(hist.quantile(0.99)),
+            p999: ms(hist.quantile(0.999)),
+            max: ms(hist.max()),
+        }
+    }
+}
+
+impl From<&Histogram> for ShortQuantiles {
+    fn from(hist: &Histogram) -> Self {
+        Self {
+            p50: ms(hist.quantile(0.5)),
+            p90: ms(hist.quantile(0.9)),
+            p99: ms(hist.quantile(0.99)),
+            max: ms(hist.max()),
+        }
+    }
+}
+
+impl From<&Histogram> for LagQuantiles {
+    fn from(hist: &Histogram) -> Self {
+        Self { p50: ms(hist.quantile(0.5)), p99: ms(hist.quantile(0.99)), max: ms(hist.max()) }
+    }
+}
+
+/// What a summary needs besides the tally.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct SummaryHead {
+    pub command: String,
+    pub target: String,
+    pub started_at: String,
+    /// Wall time of sending, from the epoch to the last scheduled start (or the interrupt).
+    pub window: Nanos,
+    pub partial: bool,
+    pub settings: BTreeMap<String, String>,
+    pub verdict: Verdict,
+    pub reasons: Vec<Check>,
+    pub find: Option<FindSummary>,
+    pub archive: Option<String>,
+}
+
+impl Summary {
+    /// The summary of a load whose whole tally is `tally`.
+    pub fn new(head: SummaryHead, tally: &Tally) -> Self {
+        let seconds = head.window.as_secs_f64();
+        let per_s = |ops: u64| if seconds > 0.0 { ops as f64 / seconds } else { 0.0 };
+        let sent = tally.scheduled - tally.unsent.min(tally.scheduled);
+        let names = |errors: &crate::tally::ErrorCounts| {
+            errors.iter().map(|(class, ops)| (class.name().to_owned(), ops)).collect()
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            command: head.command,
+            target: head.target,
+            started_at: head.started_at,
+            seconds,
+            partial: head.partial,
+            scheduled: tally.scheduled,
+            ok: tally.ok,
+            errors: tally.errors_total(),
+            late: tally.late,
+            unsent: tally.unsent,
+            rate: RateSummary {
+                offered_per_s: per_s(tally.scheduled),
+                achieved_per_s: per_s(sent),
+            },
+            latency_ms: LatencySummary {
+                corrected: (&tally.spans.corrected).into(),
+                uncorrected: (&tally.spans.uncorrected).into(),
+            },
+            connect_ms: (&tally.spans.connect).into(),
+            tls_ms: (&tally.spans.tls).into(),
+            ttfb_ms: (&tally.spans.ttfb).into(),
+            send_lag_ms: (&tally.spans.send_lag).into(),
+            status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            error_classes: names(&tally.errors),
+            connection_error_classes: names(&tally.connection_errors),
+            connections: ConnectionSummary {
+                opened: tally.connections.opened,
+                failed: tally.connections.failed,
+                held_max: tally.connections.held_max,
+                held_end: tally.connections.held_end,
+                reset_by_peer: tally.connections.reset_by_peer,
+                closed_by_peer: tally.connections.closed_by_peer,
+            },
+            handshakes: HandshakeSummary {
+                full: tally.handshakes.full,
+                resumed: tally.handshakes.resumed,
+                failed: tally.handshakes.failed,
+                per_s_max: tally.handshakes_per_s_max,
+            },
+            bytes: ByteSummary { sent: tally.bytes.sent, received: tally.bytes.received },
+            generator: GeneratorSummary {
+                processes: tally.generator.processes,
+                threads: tally.generator.threads,
+                cpu_user_s: tally.generator.cpu_user.as_secs_f64(),
+                cpu_system_s: tally.generator.cpu_system.as_secs_f64(),
+                busiest_thread: tally.generator.busiest_thread,
+                rss_bytes_max: tally.generator.rss_bytes_max,
+                user_bytes_per_connection: None,
+                kernel_bytes_per_connection: None,
+            },
+            settings: head.settings,
+            verdict: head.verdict,
+            reasons: head.reasons,
+            find: head.find,
+            archive: head.archive,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Counters and histograms of one stretch of a load, merged exactly over threads and agents.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::ErrorClass;
+use crate::Histogram;
+use crate::Nanos;
+
+/// Failed operations by class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<ErrorClass, u64>", into = "BTreeMap<ErrorClass, u64>")]
+pub struct ErrorCounts([u64; ErrorClass::COUNT]);
+
+impl ErrorCounts {
+    /// Counts one failed operation.
+    pub fn count(&mut self, class: ErrorClass) {
+        self.add(class, 1);
+    }
+
+    /// Counts `ops` failed operations.
+    pub fn add(&mut self, class: ErrorClass, ops: u64) {
+        self.0[class as usize] += ops;
+    }
+
+    /// Operations in `class`.
+    pub fn get(&self, class: ErrorClass) -> u64 {
+        self.0[class as usize]
+    }
+
+    /// Operations in all classes.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The classes that occurred, in fixed order.
+    pub fn iter(&self) -> impl Iterator<Item = (ErrorClass, u64)> + '_ {
+        ErrorClass::ALL.iter().map(|class| (*class, self.get(*class))).filter(|(_, ops)| *ops > 0)
+    }
+}
+
+impl Default for ErrorCounts {
+    fn default() -> Self {
+        Self([0; ErrorClass::COUNT])
+    }
+}
+
+impl From<BTreeMap<ErrorClass, u64>> for ErrorCounts {
+    fn from(map: BTreeMap<ErrorClass, u64>) -> Self {
+        let mut counts = Self::default();
+        for (class, ops) in map {
+            counts.add(class, ops);
+        }
+        counts
+    }
+}
+
+impl From<ErrorCounts> for BTreeMap<ErrorClass, u64> {
+    fn from(counts: ErrorCounts) -> Self {
+        counts.iter().collect()
+    }
+}
+
+/// Answers by HTTP status code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StatusCounts(BTreeMap<u16, u64>);
+
+impl StatusCounts {
+    /// Counts `answers` with `status`.
+    pub fn add(&mut self, status: u16, answers: u64) {
+        *self.0.entry(status).or_insert(0) += answers;
+    }
+
+    /// The codes that occurred, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        self.0.iter().map(|(status, answers)| (*status, *answers))
+    }
+}
+
+/// What happened to connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionCounts {
+    /// Usable for requests: TCP and, where asked, TLS established.
+    pub opened: u64,
+    /// Ended before they were usable.
+    pub failed: u64,
+    /// Ended by the peer's RST after they were usable.
+    pub reset_by_peer: u64,
+    /// Ended by the peer's FIN or close_notify after they were usable.
+    pub closed_by_peer: u64,
+    /// Usable at the end of the stretch.
+    pub held_end: u64,
+    /// Most usable at once; merged over agents as a sum, so an upper bound.
+    pub held_max: u64,
+}
+
+/// What happened to TLS handshakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandshakeCounts {
+    /// Completed with a certificate.
+    pub full: u64,
+    /// Completed from a ticket.
+    pub resumed: u64,
+    /// Begun and not completed.
+    pub failed: u64,
+}
+
+/// Bytes on the wire side of the sockets, TLS overhead included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByteCounts {
+    /// Accepted by the kernel for sending.
+    pub sent: u64,
+    /// Read from the kernel.
+    pub received: u64,
+}
+
+/// The spans that are measured, one histogram each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spans {
+    /// Intended start to the end of the answer; ok operations.
+    pub corrected: Histogram,
+    /// Actual send to the end of the answer; ok operations.
+    pub uncorrected: Histogram,
+    /// SYN to established; opened connections.
+    pub connect: Histogram,
+    /// Established to handshake complete; opened TLS connections.
+    pub tls: Histogram,
+    /// Actual send to the first byte of the answer.
+    pub ttfb: Histogram,
+    /// What this process added between the instant an operation could be sent (it was due and a
+    /// connection was free, or could be opened) and the instant it was: our own fault.
+    pub send_lag: Histogram,
+}
+
+impl Spans {
+    fn merge(&mut self, other: &Self) {
+        for (into, from) in self.all_mut().into_iter().zip(other.all()) {
+            into.merge(from);
+        }
+    }
+
+    /// Forgets every value, keeps the memory.
+    pub fn clear(&mut self) {
+        self.all_mut().into_iter().for_each(Histogram::clear);
+    }
+
+    const fn all(&self) -> [&Histogram; 6] {
+        [&self.corrected, &self.uncorrected, &self.connect, &self.tls, &self.ttfb, &self.send_lag]
+    }
+
+    const fn all_mut(&mut self) -> [&mut Histogram; 6] {
+        [
+            &mut self.corrected,
+            &mut self.uncorrected,
+            &mut self.connect,
+            &mut self.tls,
+            &mut self.ttfb,
+            &mut self.send_lag,
+        ]
+    }
+}
+
+/// CPU and memory of the processes that made the load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorUse {
+    /// User CPU of all agents.
+    pub cpu_user: Nanos,
+    /// System CPU of all agents.
+    pub cpu_system: Nanos,
+    /// CPU time of the busiest worker thread over the stretch's wall time, 0 to 1.
+    pub busiest_thread: f64,
+    /// Most resident memory, summed over agents.
+    pub rss_bytes_max: u64,
+    /// Worker threads over all agents.
+    pub threads: u32,
+    /// Agents.
+    pub processes: u32,
+}
+
+/// One stretch of a load, from one thread, one agent or all of them.
+///
+/// `scheduled = ok + errors + unsent` holds once the load has ended; while it runs, the difference
+/// is what is waiting or in flight.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Operations that came due (closed loop: that were started).
+    pub scheduled: u64,
+    /// Complete answers with status below 400, late ones included.
+    pub ok: u64,
+    /// The ok ones that came after the deadline.
+    pub late: u64,
+    /// Came due and never sent, because no connection was free in time.
+    pub unsent: u64,
+    /// Failed operations by class.
+    pub errors: ErrorCounts,
+    /// Failed connection attempts by class, whether or not an operation waited for them.
+    pub connection_errors: ErrorCounts,
+    /// Complete answers by status, whatever it was.
+    pub status: StatusCounts,
+    /// Connections.
+    pub connections: ConnectionCounts,
+    /// Handshakes.
+    pub handshakes: HandshakeCounts,
+    /// Most handshakes completed in one second; filled in when seconds are merged into a run.
+    pub handshakes_per_s_max: u64,
+    /// Bytes.
+    pub bytes: ByteCounts,
+    /// Latencies.
+    pub spans: Spans,
+    /// Operations due but not finished (waiting or in flight), sampled every 100 ms
+    /// ([`OUTSTANDING_SAMPLE`]); merged over threads and agents as sums.
+    pub outstanding: Vec<u32>,
+    /// Times a pool had every connection busy and at its cap while an operation was due.
+    pub pool_exhausted: u64,
+    /// CPU and memory.
+    pub generator: GeneratorUse,
+}
+
+/// Spacing of [`Tally::outstanding`].
+pub const OUTSTANDING_SAMPLE: Nanos = Nanos::from_millis(100);
+
+impl Tally {
+    /// Errors over all classes.
+    pub fn errors_total(&self) -> u64 {
+        self.errors.total()
+    }
+
+    /// Late, failed and unsent operations.
+    pub fn bad(&self) -> u64 {
+        self.late + self.errors_total() + self.unsent
+    }
+
+    /// Whether every scheduled operation ended in exactly one class.
+    pub fn balances(&self) -> bool {
+        self.scheduled == self.ok + self.errors_total() + self.unsent
+    }
+
+    /// Adds the same stretch of time of another thread or agent.
+    pub fn merge_parallel(&mut self, other: &Self) {
+        self.merge_sums(other);
+        self.connections.held_end += other.connections.held_end;
+        self.connections.held_max += other.connections.held_max;
+        self.handshakes_per_s_max += other.handshakes_per_s_max;
+        if self.outstanding.len() < other.outstanding.len() {
+            self.outstanding.resize(other.outstanding.len(), 0);
+        }
+        for (into, from) in self.outstanding.iter_mut().zip(&other.outstanding) {
+            *into = into.saturating_add(*from);
+        }
+        let (ours, theirs) = (&mut self.generator, &other.generator);
+        ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
+        ours.rss_bytes_max += theirs.rss_bytes_max;
+        ours.threads += theirs.threads;
+        ours.processes += theirs.processes;
+    }
+
+    /// Adds the stretch that follows this one. `busiest_thread` becomes the larger of the two.
+    pub fn merge_following(&mut self, other: &Self) {
+        self.merge_sums(other);
+        self.connections.held_end = other.connections.held_end;
+        self.connections.held_max = self.connections.held_max.max(other.connections.held_max);
+        let second = other.handshakes.full + other.handshakes.resumed;
+        self.handshakes_per_s_max =
+            self.handshakes_per_s_max.max(other.handshakes_per_s_max).max(second);
+        self.outstanding.extend_from_slice(&other.outstanding);
+        let (ours, theirs) = (&mut self.generator, &other.generator);
+        ours.busiest_thread = ours.busiest_thread.max(theirs.busiest_thread);
+        ours.rss_bytes_max = ours.rss_bytes_max.max(theirs.rss_bytes_max);
+        ours.threads = ours.threads.max(theirs.threads);
+        ours.processes = ours.processes.max(theirs.processes);
+    }
+
+    fn merge_sums(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.ok += other.ok;
+        self.late += other.late;
+        self.unsent += other.unsent;
+        for (class, ops) in other.errors.iter() {
+            self.errors.add(class, ops);
+        }
+        for (class, attempts) in other.connection_errors.iter() {
+            self.connection_errors.add(class, attempts);
+        }
+        for (status, answers) in other.status.iter() {
+            self.status.add(status, answers);
+        }
+        self.connections.opened += other.connections.opened;
+        self.connections.failed += other.connections.failed;
+        self.connections.reset_by_peer += other.connections.reset_by_peer;
+        self.connections.closed_by_peer += other.connections.closed_by_peer;
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        self.handshakes.failed += other.handshakes.failed;
+        self.bytes.sent += other.bytes.sent;
+        self.bytes.received += other.bytes.received;
+        self.spans.merge(&other.spans);
+        self.pool_exhausted += other.pool_exhausted;
+        self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
+        self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;
+    }
+}
+
+/// One second of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Seconds since the load's epoch, whole; the last one may be longer or shorter than a second.
+    /// What happened before the epoch (opening the pool) is in second 0.
+    pub second: u32,
+    /// What happened in it. Operations are counted where they ended.
+    pub tally: Tally,
+}
