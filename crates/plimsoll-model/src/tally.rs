@@ -233,6 +233,13 @@ impl Tally {
         self.late + self.errors_total() + self.unsent
     }
 
+    /// Forgets everything, keeps the memory of the histograms.
+    pub fn clear(&mut self) {
+        let mut spans = std::mem::take(&mut self.spans);
+        spans.clear();
+        *self = Self { spans, ..Self::default() };
+    }
+
     /// Whether every scheduled operation ended in exactly one class.
     pub fn balances(&self) -> bool {
         self.scheduled == self.ok + self.errors_total() + self.unsent

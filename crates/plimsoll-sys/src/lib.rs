@@ -1,1 +1,13 @@
-//! To be written.
+//! Every system call plimsoll makes: polling, sockets, clocks, affinity, limits, threads and child
+//! processes. Mechanism only, no policy; the only crate with `unsafe`.
+
+pub mod affinity;
+pub mod clock;
+pub mod limits;
+pub mod poll;
+pub mod process;
+pub mod signal;
+pub mod socket;
+pub mod thread;
+
+pub use rustix::io::Errno;

@@ -1,0 +1,401 @@
+//! Sending requests and taking answers on usable connections.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_proto::http1::client::Progress;
+use plimsoll_proto::http1::client::Response;
+use plimsoll_sys::Errno;
+use plimsoll_sys::poll::Ready;
+
+use super::classify::exchange_error;
+use super::classify::opening_error;
+use super::conn::Op;
+use super::conn::State;
+use super::worker::Worker;
+
+/// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
+/// these are gone, so that a large body is not held twice.
+const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
+
+impl Worker {
+    // ---- operations begin
+
+    /// Sends `op` on an idle connection that was free since `free_since`.
+    pub(super) fn send_op(&mut self, index: u32, op: Op, free_since: Nanos, now: Nanos) {
+        let could_start = op.intended.max(free_since);
+        self.meter.tally.tally.spans.send_lag.record(now.since(could_start));
+        let hot = &mut self.slab.hot[index as usize];
+        hot.has_op = true;
+        hot.intended = op.intended;
+        hot.target = op.target;
+        hot.since = now;
+        self.in_flight += 1;
+        self.begin_request(index, now);
+    }
+
+    /// Sends the request of the operation that is attached to the connection.
+    pub(super) fn begin_request(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        hot.state = State::Busy;
+        hot.answer_begun = false;
+        hot.request_sent_bytes = 0;
+        hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
+        let head_method = self.prepared[hot.target as usize].head_method;
+        self.slab.cold[index as usize].parser.expect_response(head_method);
+        let patience = self.plan.deadline.unwrap_or_default() + self.plan.linger;
+        self.arm(index, now + patience);
+        self.push(index, now);
+    }
+
+    /// Hands the kernel as much of the request as it takes.
+    fn push(&mut self, index: u32, now: Nanos) {
+        if self.slab.cold[index as usize].tls.is_some() {
+            self.push_tls(index, now);
+        } else {
+            self.push_plain(index, now);
+        }
+    }
+
+    fn push_plain(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        let Some(socket) = &hot.socket else { return };
+        let request = &self.prepared[hot.target as usize].request;
+        while let Some(rest) = request.get(hot.request_sent_bytes as usize..) {
+            if rest.is_empty() {
+                return;
+            }
+            match socket.send(rest) {
+                Ok(sent) => {
+                    hot.request_sent_bytes += sent as u32;
+                    self.meter.tally.tally.bytes.sent += sent as u64;
+                }
+                Err(Errno::AGAIN) => return,
+                Err(errno) => return self.handle_lost(index, errno, now),
+            }
+        }
+    }
+
+    fn push_tls(&mut self, index: u32, now: Nanos) {
+        loop {
+            if !self.transmit_tls(index, now) {
+                return;
+            }
+            let hot = &mut self.slab.hot[index as usize];
+            let request = &self.prepared[hot.target as usize].request;
+            let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
+            let Some(session) = &mut self.slab.cold[index as usize].tls else { return };
+            if hot.state != State::Busy || rest.is_empty() {
+                return;
+            }
+            let piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
+            hot.request_sent_bytes += piece.len() as u32;
+            if let Err(error) = session.write_plaintext(piece) {
+                return self.fail_op_and_close(index, error.class(), now);
+            }
+        }
+    }
+
+    /// Hands the kernel what TLS has queued; true when all of it is gone and the connection lives.
+    pub(super) fn transmit_tls(&mut self, index: u32, now: Nanos) -> bool {
+        let cold = &mut self.slab.cold[index as usize];
+        let (Some(session), Some(socket)) = (&mut cold.tls, &self.slab.hot[index as usize].socket)
+        else {
+            return false;
+        };
+        self.ciphertext.clear();
+        let mut backlog = cold.unsent.take();
+        if let Some(backlog) = &mut backlog {
+            self.ciphertext.append(backlog);
+        }
+        session.poll_transmit(&mut self.ciphertext);
+        let mut done = 0;
+        let outcome = loop {
+            let rest = &self.ciphertext[done..];
+            if rest.is_empty() {
+                break Ok(true);
+            }
+            match socket.send(rest) {
+                Ok(sent) => done += sent,
+                Err(Errno::AGAIN) => break Ok(false),
+                Err(errno) => break Err(errno),
+            }
+        };
+        self.meter.tally.tally.bytes.sent += done as u64;
+        if let Ok(false) = outcome {
+            let mut kept = backlog.unwrap_or_default();
+            kept.extend_from_slice(&self.ciphertext[done..]);
+            cold.unsent = Some(kept);
+        }
+        self.ciphertext.clear();
+        match outcome {
+            Ok(all_gone) => all_gone,
+            Err(errno) => {
+                self.handle_lost(index, errno, now);
+                false
+            }
+        }
+    }
+
+    // ---- events
+
+    pub(super) fn handle_ready(&mut self, index: u32, ready: Ready, now: Nanos) {
+        let hot = &self.slab.hot[index as usize];
+        let Some(socket) = &hot.socket else { return };
+        if hot.state == State::Connecting {
+            match socket.take_error() {
+                Err(errno) => return self.fail_opening(index, opening_error(errno), &errno, now),
+                Ok(()) if ready.is_writable() => self.handle_connected(index, now),
+                Ok(()) => return,
+            }
+        } else if ready.is_writable() && self.has_more_to_send(index) {
+            self.push(index, now);
+        }
+        // The connection may have ended above, and its slot may have a new owner.
+        if ready.is_readable() && self.slab.index_of(ready.token).is_some() {
+            self.read(index, ready, now);
+        }
+    }
+
+    fn has_more_to_send(&self, index: u32) -> bool {
+        let hot = &self.slab.hot[index as usize];
+        self.slab.cold[index as usize].unsent.is_some()
+            || (hot.state == State::Busy && !self.request_is_sent(index))
+    }
+
+    fn request_is_sent(&self, index: u32) -> bool {
+        let hot = &self.slab.hot[index as usize];
+        hot.request_sent_bytes as usize >= self.prepared[hot.target as usize].request.len()
+    }
+
+    fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
+        // The buffer is lent out while the bytes in it are handled; an empty box costs nothing.
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        loop {
+            let Some(socket) = &self.slab.hot[index as usize].socket else { break };
+            match socket.recv(&mut buffer) {
+                Ok(0) => {
+                    self.handle_end_of_stream(index, now);
+                    break;
+                }
+                Ok(received) => {
+                    self.meter.tally.tally.bytes.received += received as u64;
+                    let bytes = &buffer[..received];
+                    if self.slab.cold[index as usize].tls.is_some() {
+                        self.handle_ciphertext(index, bytes, now);
+                    } else {
+                        self.handle_bytes(index, bytes, now);
+                    }
+                    // A short read has emptied the socket; the next byte is a new event.
+                    let emptied = received < buffer.len() && !ready.is_closing();
+                    if emptied || self.slab.index_of(ready.token).is_none() {
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(errno) => {
+                    self.handle_lost(index, errno, now);
+                    break;
+                }
+            }
+        }
+        self.read_buffer = buffer;
+    }
+
+    fn handle_ciphertext(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let generation = self.slab.hot[index as usize].generation;
+        let Some(session) = &mut self.slab.cold[index as usize].tls else { return };
+        let mut plaintext = std::mem::take(&mut self.plaintext);
+        plaintext.clear();
+        let received = session.handle_ciphertext(bytes, &mut plaintext);
+        let handshaking = self.slab.hot[index as usize].state == State::Handshaking;
+        // Whatever the outcome, an answer of TLS itself goes out: Finished, KeyUpdate, an alert.
+        let wants_transmit = session.wants_transmit();
+        match received {
+            Err(error) => {
+                if wants_transmit {
+                    self.transmit_tls(index, now);
+                }
+                if self.slab.hot[index as usize].generation == generation {
+                    if handshaking {
+                        self.fail_opening(index, error.class(), &error, now);
+                    } else {
+                        self.fail_op_and_close(index, error.class(), now);
+                    }
+                }
+            }
+            Ok(received) => {
+                if wants_transmit {
+                    self.transmit_tls(index, now);
+                }
+                let alive =
+                    |worker: &Self| worker.slab.hot[index as usize].generation == generation;
+                if received.handshake_finished && alive(self) {
+                    self.handle_usable(index, now);
+                }
+                if !plaintext.is_empty() && alive(self) {
+                    self.handle_bytes(index, &plaintext, now);
+                }
+                if received.peer_closed && alive(self) {
+                    self.handle_end_of_stream(index, now);
+                }
+            }
+        }
+        self.plaintext = plaintext;
+    }
+
+    /// Takes bytes of answers.
+    fn handle_bytes(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        if hot.state != State::Busy {
+            // Nothing was asked, so this cannot be an answer.
+            self.meter.tally.tally.connection_errors.count(ErrorClass::HttpMalformed);
+            return self.close_and_refill(index, now);
+        }
+        if !hot.answer_begun {
+            hot.answer_begun = true;
+            let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
+            self.meter.tally.tally.spans.ttfb.record(now.since(request_began));
+        }
+        match self.slab.cold[index as usize].parser.handle_bytes(bytes) {
+            Ok((_, Progress::NeedMore)) => {}
+            Ok((consumed, Progress::Complete(response))) => {
+                self.handle_answer(index, &response, consumed == bytes.len(), now);
+            }
+            Err(error) => self.fail_op_and_close(index, error.class(), now),
+        }
+    }
+
+    fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
+        let state = self.slab.hot[index as usize].state;
+        match state {
+            State::Free => {}
+            State::Connecting => {
+                let refusal = "closed while connecting";
+                self.fail_opening(index, ErrorClass::ConnectReset, &refusal, now);
+            }
+            State::Handshaking => {
+                let refusal = "the server closed during the handshake";
+                self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
+            }
+            State::Idle => {
+                self.meter.tally.tally.connections.closed_by_peer += 1;
+                self.close_and_refill(index, now);
+            }
+            State::Busy => {
+                self.meter.tally.tally.connections.closed_by_peer += 1;
+                match self.slab.cold[index as usize].parser.handle_eof() {
+                    Ok(response) => self.handle_answer(index, &response, false, now),
+                    Err(error) => self.fail_op_and_close(index, error.class(), now),
+                }
+            }
+        }
+    }
+
+    /// A system call on the socket failed.
+    fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
+        match self.slab.hot[index as usize].state {
+            State::Free => {}
+            State::Connecting | State::Handshaking => {
+                self.fail_opening(index, opening_error(errno), &errno, now);
+            }
+            State::Idle | State::Busy => {
+                let class = exchange_error(errno);
+                if class == ErrorClass::ResetByPeer {
+                    self.meter.tally.tally.connections.reset_by_peer += 1;
+                }
+                self.fail_op_and_close(index, class, now);
+            }
+        }
+    }
+
+    /// A timer of the connection's slot has fired, perhaps too early.
+    pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        hot.timer_armed = false;
+        let (state, give_up) = (hot.state, hot.give_up);
+        match state {
+            State::Free | State::Idle => {}
+            _ if now < give_up => self.arm(index, give_up),
+            State::Connecting | State::Handshaking => {
+                let refusal = "not usable within --connect-timeout";
+                self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
+            }
+            State::Busy => self.fail_op_and_close(index, ErrorClass::Timeout, now),
+        }
+    }
+
+    // ---- operations end
+
+    fn handle_answer(&mut self, index: u32, answer: &Response, exact: bool, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        let corrected = now.since(hot.intended);
+        let uncorrected = now.since(hot.since);
+        hot.has_op = false;
+        hot.ops_total += 1;
+        let ops_total = u64::from(hot.ops_total);
+        self.in_flight -= 1;
+        self.meter.count_status(answer.status);
+        let tally = &mut self.meter.tally.tally;
+        match answer.status {
+            500.. => tally.errors.count(ErrorClass::Status5xx),
+            400.. => tally.errors.count(ErrorClass::Status4xx),
+            _ => {
+                tally.ok += 1;
+                tally.spans.corrected.record(corrected);
+                tally.spans.uncorrected.record(uncorrected);
+                if self.plan.deadline.is_some_and(|deadline| corrected > deadline) {
+                    tally.late += 1;
+                }
+            }
+        }
+        let spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
+        if self.plan.keepalive
+            && answer.keep_alive
+            && exact
+            && !spent
+            && self.request_is_sent(index)
+        {
+            self.handle_free(index, now);
+        } else {
+            self.close_and_refill(index, now);
+        }
+    }
+
+    /// The connection has nothing to do: gives it the next operation, or lets it rest.
+    pub(super) fn handle_free(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        hot.state = State::Idle;
+        hot.since = now;
+        let destination = hot.destination;
+        if let Some(op) = self.take_waiting(destination) {
+            return self.send_op(index, op, now, now);
+        }
+        if self.is_closed_loop() && self.continue_closed_loop(index, now) {
+            return;
+        }
+        let hot = &mut self.slab.hot[index as usize];
+        if !hot.in_idle_ring {
+            hot.in_idle_ring = true;
+            self.pools[destination as usize].idle.push_back(index);
+        }
+    }
+
+    /// The operation in hand, if any, ends in `class`, and the connection with it.
+    fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        if hot.has_op {
+            hot.has_op = false;
+            self.in_flight -= 1;
+            self.meter.count_error(class);
+        }
+        self.close_and_refill(index, now);
+    }
+
+    /// Closes the connection and opens another if an operation needs it.
+    fn close_and_refill(&mut self, index: u32, now: Nanos) {
+        let destination = self.slab.hot[index as usize].destination;
+        self.close(index, false);
+        self.open_for_waiting(destination, now);
+        self.reopen_closed_loop(destination, now);
+    }
+}

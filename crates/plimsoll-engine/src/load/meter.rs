@@ -1,0 +1,139 @@
+//! The current second of one worker: what is counted, and handing it over when the second ends.
+
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::Sender;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+use plimsoll_model::tally::Tally;
+use plimsoll_sys::clock;
+
+use super::WorkerEvent;
+
+/// Shortest stretch whose CPU share is worth reporting.
+const SHARE_WALL_MIN: Nanos = Nanos::from_millis(100);
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// Counts into one [`Interval`] at a time.
+pub(crate) struct Meter {
+    pub(crate) tally: Box<Interval>,
+    worker: u32,
+    events: Sender<WorkerEvent>,
+    /// Emptied intervals come back here, so that steady state allocates nothing.
+    recycled: Receiver<Box<Interval>>,
+    epoch: Nanos,
+    interval_began: Nanos,
+    cpu_at_begin_ns: u64,
+    next_sample: Nanos,
+    sampling_ends: Nanos,
+    status: u16,
+    status_answers: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(
+        worker: u32,
+        events: Sender<WorkerEvent>,
+        recycled: Receiver<Box<Interval>>,
+        now: Nanos,
+    ) -> Self {
+        Self {
+            tally: Box::new(Interval { second: 0, tally: Tally::default() }),
+            worker,
+            events,
+            recycled,
+            epoch: Nanos::MAX,
+            interval_began: now,
+            cpu_at_begin_ns: clock::thread_cpu_ns(),
+            next_sample: Nanos::MAX,
+            sampling_ends: Nanos::MAX,
+            status: 0,
+            status_answers: 0,
+        }
+    }
+
+    /// The first operation is intended for `epoch`; samples are taken until `window` after it.
+    pub(crate) fn start(&mut self, epoch: Nanos, window: Option<Nanos>) {
+        self.epoch = epoch;
+        self.interval_began = epoch;
+        self.cpu_at_begin_ns = clock::thread_cpu_ns();
+        self.next_sample = epoch + OUTSTANDING_SAMPLE;
+        self.sampling_ends = window.map_or(Nanos::MAX, |window| epoch + window);
+    }
+
+    pub(crate) fn count_status(&mut self, status: u16) {
+        if status != self.status {
+            self.flush_status();
+            self.status = status;
+        }
+        self.status_answers += 1;
+    }
+
+    fn flush_status(&mut self) {
+        if self.status_answers > 0 {
+            self.tally.tally.status.add(self.status, self.status_answers);
+            self.status_answers = 0;
+        }
+    }
+
+    pub(crate) fn count_error(&mut self, class: ErrorClass) {
+        self.tally.tally.errors.count(class);
+    }
+
+    /// When [`Self::advance`] has something to do next.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        if self.epoch == Nanos::MAX {
+            return Nanos::MAX;
+        }
+        (self.interval_began + SECOND).min(self.next_sample)
+    }
+
+    /// Takes the samples that are due and hands over the seconds that have ended.
+    pub(crate) fn advance(&mut self, now: Nanos, outstanding: u64, held: u64) {
+        while self.next_sample <= now {
+            // A sample at the very end of the window belongs to it.
+            if self.next_sample > self.sampling_ends {
+                self.next_sample = Nanos::MAX;
+                break;
+            }
+            let sample = u32::try_from(outstanding).unwrap_or(u32::MAX);
+            // One that falls on the boundary of two seconds is the earlier one's last.
+            self.tally.tally.outstanding.push(sample);
+            self.next_sample = self.next_sample + OUTSTANDING_SAMPLE;
+        }
+        if self.epoch != Nanos::MAX && now >= self.interval_began + SECOND {
+            self.hand_over(now, held);
+            let second = now.since(self.epoch).0 / SECOND.0;
+            self.tally.second = u32::try_from(second).unwrap_or(u32::MAX);
+            self.interval_began = self.epoch + Nanos(second * SECOND.0);
+        }
+    }
+
+    /// Hands over what has been counted since the last second ended.
+    pub(crate) fn hand_over(&mut self, now: Nanos, held: u64) {
+        self.flush_status();
+        let cpu_ns = clock::thread_cpu_ns();
+        let wall_ns = now.since(self.interval_began).0.max(1);
+        let tally = &mut self.tally.tally;
+        // The clocks are read microseconds apart: over a very short stretch that is no share.
+        if wall_ns >= SHARE_WALL_MIN.0 {
+            let share = cpu_ns.saturating_sub(self.cpu_at_begin_ns) as f64 / wall_ns as f64;
+            tally.generator.busiest_thread = share.min(1.0);
+        }
+        tally.generator.threads = 1;
+        tally.connections.held_end = held;
+        self.cpu_at_begin_ns = cpu_ns;
+        let second = self.tally.second;
+        let fresh = self
+            .recycled
+            .try_recv()
+            .unwrap_or_else(|_| Box::new(Interval { second, tally: Tally::default() }));
+        let full = std::mem::replace(&mut self.tally, fresh);
+        self.tally.second = second;
+        self.tally.tally.connections.held_max = held;
+        // The receiver outlives the workers; if it does not, nobody is interested any more.
+        let _ = self.events.send(WorkerEvent::Interval { worker: self.worker, interval: full });
+    }
+}

@@ -1,0 +1,319 @@
+//! The client role against scripted servers on loopback: whatever a server does, every operation
+//! ends in exactly one class, and the class is the right one.
+#![expect(clippy::disallowed_methods, reason = "the scripted peers are plain blocking sockets")]
+
+use std::io::Read;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::thread::JoinHandle;
+
+use plimsoll_engine::load::Load;
+use plimsoll_engine::load::LoadEvent;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::target::Target;
+use plimsoll_sys::clock;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
+
+/// A server whose connections are each handled by `script`, until the listener's owner is dropped.
+struct Scripted {
+    address: SocketAddr,
+    // Accepts until the process ends: the tests are short and the thread holds one socket.
+    _acceptor: JoinHandle<()>,
+}
+
+impl Scripted {
+    fn start(script: impl Fn(TcpStream) + Send + Clone + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let script = script.clone();
+                std::thread::spawn(move || script(stream));
+            }
+        });
+        Self { address, _acceptor: acceptor }
+    }
+}
+
+/// Reads one request head without a body; false at the end of the stream.
+fn read_request(stream: &mut TcpStream) -> bool {
+    let mut seen = Vec::new();
+    let mut byte = [0; 1];
+    while !seen.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => seen.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
+    let url = format!("http://{address}/ping").parse().unwrap();
+    LoadPlan {
+        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
+        target_destination: vec![0],
+        destinations: vec![Destination {
+            name: address.to_string(),
+            addresses: vec![address],
+            tls: None,
+        }],
+        pacing,
+        connections: 8,
+        keepalive: true,
+        requests_per_connection: None,
+        prewarm: true,
+        deadline: None,
+        linger: Nanos::from_secs(5),
+        connect_timeout: Nanos::from_secs(5),
+        tls: TlsOptions::default(),
+        sources: vec![],
+        threads: 2,
+        cpus: vec![],
+        seed: 1,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+fn open(per_s: f64, ms: u64) -> Pacing {
+    let rate = Rate::per_second(per_s).unwrap();
+    let profile = Profile::constant(rate, Nanos::from_millis(ms));
+    Pacing::Open { profile, arrivals: Arrivals::Poisson }
+}
+
+fn closed(ops: u64) -> Pacing {
+    Pacing::Closed { duration: None, ops_total: Some(ops) }
+}
+
+/// Runs the load to its end; checks the sum.
+fn run(plan: LoadPlan) -> Tally {
+    let mut load = Load::prepare(plan).unwrap();
+    let mut whole = Tally::default();
+    while let Some(event) = load.next_event() {
+        match event {
+            LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
+            LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
+            LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+        }
+    }
+    assert!(
+        whole.balances(),
+        "scheduled {} != ok {} + errors {} + unsent {}",
+        whole.scheduled,
+        whole.ok,
+        whole.errors_total(),
+        whole.unsent
+    );
+    whole
+}
+
+#[test]
+fn open_loop_sends_exactly_what_was_scheduled() {
+    let server =
+        Scripted::start(
+            |mut stream| {
+                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+            },
+        );
+    let tally = run(plan(server.address, open(500.0, 600)));
+    assert_eq!((tally.scheduled, tally.ok), (300, 300));
+    assert_eq!(tally.connections.opened, 8);
+    assert_eq!(tally.spans.corrected.count(), 300);
+    assert_eq!(tally.status.iter().collect::<Vec<_>>(), [(200, 300)]);
+}
+
+#[test]
+fn closed_loop_sends_exactly_the_number_asked_for() {
+    let server =
+        Scripted::start(
+            |mut stream| {
+                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+            },
+        );
+    let tally = run(plan(server.address, closed(1000)));
+    assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (1000, 1000, 8));
+}
+
+#[test]
+fn without_keepalive_each_operation_has_its_own_connection() {
+    let server = Scripted::start(|mut stream| {
+        if read_request(&mut stream) {
+            stream.write_all(OK).unwrap();
+        }
+    });
+    for pacing in [open(400.0, 500), closed(200)] {
+        let plan = LoadPlan { keepalive: false, ..plan(server.address, pacing) };
+        let tally = run(plan);
+        assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (200, 200, 200));
+    }
+}
+
+#[test]
+fn requests_per_connection_bounds_reuse() {
+    let server =
+        Scripted::start(
+            |mut stream| {
+                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+            },
+        );
+    let plan = LoadPlan {
+        requests_per_connection: Some(10),
+        connections: 1,
+        threads: 1,
+        ..plan(server.address, closed(100))
+    };
+    let tally = run(plan);
+    assert_eq!((tally.ok, tally.connections.opened), (100, 10));
+}
+
+#[test]
+fn faults_of_the_server_are_counted_in_their_class() {
+    type Script = fn(TcpStream);
+    let table: [(&str, Script, ErrorClass); 6] = [
+        ("closes without an answer", |mut s| drop(read_request(&mut s)), ErrorClass::ClosedByPeer),
+        (
+            "closes in mid-answer",
+            |mut s| {
+                read_request(&mut s);
+                s.write_all(&OK[..30]).unwrap();
+            },
+            ErrorClass::ClosedByPeer,
+        ),
+        (
+            "sends garbage",
+            |mut s| {
+                read_request(&mut s);
+                s.write_all(b"SSH-2.0-x\r\n\r\n").unwrap();
+                read_request(&mut s);
+            },
+            ErrorClass::HttpMalformed,
+        ),
+        (
+            "answers 503",
+            |mut s| {
+                while read_request(&mut s) {
+                    s.write_all(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n").unwrap();
+                }
+            },
+            ErrorClass::Status5xx,
+        ),
+        (
+            "answers 404",
+            |mut s| {
+                while read_request(&mut s) {
+                    s.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n").unwrap();
+                }
+            },
+            ErrorClass::Status4xx,
+        ),
+        ("never answers", |mut s| while read_request(&mut s) {}, ErrorClass::Timeout),
+    ];
+    for (what, script, class) in table {
+        let server = Scripted::start(script);
+        let plan = LoadPlan {
+            linger: Nanos::from_millis(200),
+            connections: 40,
+            ..plan(server.address, open(200.0, 100))
+        };
+        let tally = run(plan);
+        assert_eq!(tally.errors.get(class), 20, "{what}: {:?}", tally.errors);
+    }
+}
+
+#[test]
+fn a_refusing_server_is_a_result() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for pacing in [open(500.0, 200), closed(40)] {
+        let tally = run(plan(address, pacing));
+        assert_eq!(tally.errors.get(ErrorClass::ConnectRefused), tally.scheduled);
+        assert!(tally.scheduled >= 40);
+        // The pool of 8 was tried before the start, too.
+        assert!(tally.connections.failed >= tally.scheduled + 8);
+    }
+}
+
+#[test]
+fn what_waits_when_the_window_ends_is_unsent() {
+    let server = Scripted::start(|mut stream| while read_request(&mut stream) {});
+    let plan = LoadPlan {
+        linger: Nanos::from_millis(300),
+        deadline: Some(Nanos::from_millis(10)),
+        connections: 2,
+        ..plan(server.address, open(500.0, 100))
+    };
+    let tally = run(plan);
+    assert_eq!(tally.scheduled, 50);
+    assert_eq!(tally.errors.get(ErrorClass::Timeout), 2);
+    assert_eq!(tally.unsent, 48);
+    assert!(tally.pool_exhausted > 0);
+}
+
+#[test]
+fn late_answers_are_ok_and_late() {
+    let server = Scripted::start(|mut stream| {
+        while read_request(&mut stream) {
+            stream.write_all(OK).unwrap();
+        }
+    });
+    let plan = LoadPlan {
+        // No answer can meet this one.
+        deadline: Some(Nanos(1)),
+        ..plan(server.address, open(100.0, 200))
+    };
+    let tally = run(plan);
+    assert_eq!((tally.ok, tally.late), (20, 20));
+}
+
+#[test]
+fn stopping_accounts_for_everything() {
+    let server = Scripted::start(|mut stream| while read_request(&mut stream) {});
+    let plan = LoadPlan { connections: 4, ..plan(server.address, open(1000.0, 60_000)) };
+    let mut load = Load::prepare(plan).unwrap();
+    let mut whole = Tally::default();
+    while let Some(event) = load.next_event() {
+        match event {
+            LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
+            LoadEvent::Interval(interval) => {
+                whole.merge_following(&interval.tally);
+                load.stop(Nanos::ZERO);
+            }
+            LoadEvent::Draining { .. } => {}
+            LoadEvent::Ended { window } => assert!(window < Nanos::from_secs(30)),
+        }
+    }
+    assert!(whole.balances() && whole.scheduled > 0);
+    assert_eq!(whole.errors.get(ErrorClass::Interrupted), 4);
+}
+
+#[test]
+fn shards_add_up_to_the_whole() {
+    let server =
+        Scripted::start(
+            |mut stream| {
+                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+            },
+        );
+    let scheduled: u64 = (0..3)
+        .map(|index| {
+            let shard = Shard { index, of: 3 };
+            run(LoadPlan { shard, ..plan(server.address, open(1000.0, 100)) }).scheduled
+        })
+        .sum();
+    assert_eq!(scheduled, 100);
+}

@@ -1,0 +1,55 @@
+//! What this process may have: descriptors and memory.
+
+use rustix::process::Resource;
+use rustix::process::getrlimit;
+use rustix::process::setrlimit;
+
+/// Raises this process's descriptor limit to the hard limit; returns what it is then.
+pub fn raise_descriptor_limit() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        // "Unlimited" is refused by the kernel above fs.nr_open, whose default is 1,048,576.
+        limit.current = limit.maximum.or(Some(1_048_576));
+        // A refusal leaves the old limit, which the next line reads.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    descriptor_limit()
+}
+
+/// Descriptors this process may have open now.
+pub fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1_048_576)
+}
+
+/// Resident bytes of this process; 0 where /proc is not readable.
+pub fn resident_bytes() -> u64 {
+    std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
+        .map_or(0, |pages| pages * page_size())
+}
+
+fn page_size() -> u64 {
+    // SAFETY: sysconf with a valid name only returns a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Private and shared-by-share bytes of this process (Pss of smaps_rollup); `None` where the
+/// kernel does not tell. Costs up to milliseconds: not for a hot loop.
+pub fn proportional_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find(|line| line.starts_with("Pss:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_readable() {
+        assert!(raise_descriptor_limit() >= 64);
+        assert!(resident_bytes() > 100_000);
+    }
+}

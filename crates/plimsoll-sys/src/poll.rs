@@ -1,0 +1,142 @@
+//! Edge-triggered epoll: one registration per socket's life, a token instead of a look-up.
+
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+
+use rustix::event::Timespec;
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+/// What a socket has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The token the socket was registered with.
+    pub token: u64,
+    flags: epoll::EventFlags,
+}
+
+impl Ready {
+    /// There are bytes, an end of stream, or an error to read.
+    pub fn is_readable(self) -> bool {
+        use epoll::EventFlags as F;
+        self.flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR)
+    }
+
+    /// The peer has ended its stream, or the connection is broken: read to the end.
+    pub fn is_closing(self) -> bool {
+        use epoll::EventFlags as F;
+        self.flags.intersects(F::RDHUP | F::HUP | F::ERR)
+    }
+
+    /// Both directions have ended: a reset, an error, or a FIN each way.
+    pub fn is_broken(self) -> bool {
+        use epoll::EventFlags as F;
+        self.flags.intersects(F::HUP | F::ERR)
+    }
+
+    /// There is room to write, or an error to collect.
+    pub fn is_writable(self) -> bool {
+        use epoll::EventFlags as F;
+        self.flags.intersects(F::OUT | F::HUP | F::ERR)
+    }
+}
+
+/// Interrupts every poller that watches it, from any thread, and keeps them awake from then on:
+/// a signal to end, not a doorbell.
+#[derive(Debug)]
+pub struct Waker(OwnedFd);
+
+impl Waker {
+    /// A waker that has not been used.
+    pub fn new() -> Result<Self, Errno> {
+        use rustix::event::EventfdFlags as F;
+        rustix::event::eventfd(0, F::CLOEXEC | F::NONBLOCK).map(Self)
+    }
+
+    /// Makes it readable for good.
+    pub fn wake(&self) {
+        // It can only fail when the counter is full, and then it is readable already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// An epoll instance with its batch of events.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    /// Kernels before 5.11 lack epoll_pwait2: whole milliseconds only.
+    whole_ms_only: bool,
+}
+
+// SAFETY: the pointer in the kernel's event union is never used: every event is registered with a
+// number and read as one.
+unsafe impl Send for Poller {}
+
+impl std::fmt::Debug for Poller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poller").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+impl Poller {
+    /// A poller that takes up to `batch` events at a time.
+    pub fn new(batch: usize) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(batch.max(1)), whole_ms_only: false })
+    }
+
+    /// Watches `socket` for both directions, edge-triggered, until it is closed.
+    pub fn add(&self, socket: impl AsFd, token: u64) -> Result<(), Errno> {
+        use epoll::EventFlags as F;
+        let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+        epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags)
+    }
+
+    /// Watches a listener for incoming connections, level-triggered.
+    pub fn add_listener(&self, listener: impl AsFd, token: u64) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN;
+        epoll::add(&self.epoll, listener, epoll::EventData::new_u64(token), flags)
+    }
+
+    /// Stops watching.
+    pub fn delete(&self, socket: impl AsFd) -> Result<(), Errno> {
+        epoll::delete(&self.epoll, socket)
+    }
+
+    /// Waits up to `timeout_ns` (`None`: until something happens) and returns the number of
+    /// events now readable with [`Self::event`]. An interrupted wait returns 0.
+    pub fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        let mut timeout = timeout_ns.map(|ns| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as _,
+        });
+        if let (true, Some(timeout)) = (self.whole_ms_only, timeout.as_mut()) {
+            timeout.tv_nsec -= timeout.tv_nsec % 1_000_000;
+        }
+        self.events.clear();
+        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(count) => Ok(count),
+            Err(Errno::INTR) => Ok(0),
+            Err(Errno::NOSYS) if !self.whole_ms_only => {
+                self.whole_ms_only = true;
+                self.wait(timeout_ns)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Event `index` of the last wait.
+    pub fn event(&self, index: usize) -> Option<Ready> {
+        let event = self.events.get(index)?;
+        // Copies, because the kernel's struct is packed.
+        let (data, flags) = (event.data, event.flags);
+        Some(Ready { token: data.u64(), flags })
+    }
+}

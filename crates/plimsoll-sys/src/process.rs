@@ -1,0 +1,330 @@
+//! Child processes: how they are tied to this one, how they are ended, who is left.
+//!
+//! Mechanism only: which children there are and when they must end is decided elsewhere.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::mpsc;
+use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::process;
+use rustix::process::Pid;
+use rustix::process::WaitId;
+use rustix::process::WaitIdOptions;
+use rustix::process::WaitOptions;
+
+use crate::affinity;
+
+pub use rustix::process::Signal;
+
+/// The process group and session a child is born into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Group {
+    /// This process's: the terminal's signals reach the child too.
+    #[default]
+    Same,
+    /// A group of its own, with the child's pid as its number.
+    Own,
+    /// A session of its own, out of the terminal's reach; the child's pid is its number.
+    Session,
+}
+
+/// How a child is tied to this process.
+#[derive(Clone, Debug, Default)]
+pub struct Ties {
+    /// Its group and session.
+    pub group: Group,
+    /// The kernel kills it (SIGKILL) when this process dies, however it dies. Lost when the child
+    /// changes its user.
+    pub dies_with_parent: bool,
+    /// SIGINT and SIGTERM are ignored from the first instruction on, for a child that is told to
+    /// stop in another way; otherwise they have their default effect.
+    pub ignores_stop_signals: bool,
+    /// CPUs it may run on; empty leaves it this process's.
+    pub cpus: Vec<u32>,
+    /// Added to its nice value; 0 leaves it.
+    pub nice: i32,
+}
+
+/// Starts `command` tied as `ties` says. An error of a tie (a CPU that does not exist) is an error
+/// of the start.
+///
+/// The kernel ties a child to the *thread* that started it, so one thread, which lives as long as
+/// the process, starts them all.
+pub fn spawn(mut command: Command, ties: &Ties) -> io::Result<Child> {
+    let parent = process::getpid();
+    let ties = ties.clone();
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are
+    // allowed: `apply` makes system calls on memory that exists already, and allocates nothing.
+    unsafe { command.pre_exec(move || apply(&ties, parent)) };
+    let (reply, answer) = mpsc::sync_channel(1);
+    spawner()?.send(Order { command, reply }).map_err(io::Error::other)?;
+    answer.recv().map_err(io::Error::other)?
+}
+
+/// A child to be started.
+struct Order {
+    command: Command,
+    reply: SyncSender<io::Result<Child>>,
+}
+
+/// The way to the thread that starts children.
+fn spawner() -> io::Result<Sender<Order>> {
+    static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
+    let mut orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(orders) = orders.as_ref() {
+        return Ok(orders.clone());
+    }
+    let (sender, receiver) = mpsc::channel::<Order>();
+    // Never joined: it ends with the process, and the children that are tied to it with it.
+    let _spawner = thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+        for mut order in receiver {
+            let child = order.command.spawn();
+            // Closes our copies of the pipes that the child was given.
+            drop(order.command);
+            // Whoever ordered it may have given up; the child's ties hold all the same.
+            let _ = order.reply.send(child);
+        }
+    })?;
+    Ok(orders.insert(sender).clone())
+}
+
+/// Runs in the child before exec.
+fn apply(ties: &Ties, parent: Pid) -> io::Result<()> {
+    match ties.group {
+        Group::Same => {}
+        Group::Own => process::setpgid(None, None)?,
+        Group::Session => {
+            process::setsid()?;
+        }
+    }
+    let action = if ties.ignores_stop_signals { libc::SIG_IGN } else { libc::SIG_DFL };
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: both actions are constants that signal() accepts; no handler is involved.
+        unsafe { libc::signal(signal, action) };
+    }
+    if !ties.cpus.is_empty() {
+        affinity::pin_thread(&ties.cpus)?;
+    }
+    if ties.nice != 0 {
+        process::nice(ties.nice)?;
+    }
+    if ties.dies_with_parent {
+        process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the line above: then no signal will come.
+        if process::getppid() != Some(parent) {
+            return Err(Errno::SRCH.into());
+        }
+    }
+    Ok(())
+}
+
+/// This program's file, also after it was replaced or deleted.
+pub fn own_executable() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
+/// What `ps` and `top` show for this process, if called on its main thread; 15 bytes count.
+pub fn show_as(name: &CStr) {
+    // A process that keeps its old name works just as well.
+    let _ = rustix::thread::set_name(name);
+}
+
+/// Makes this process the parent of every descendant whose own parent dies.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(process::set_child_subreaper(Some(process::getpid()))?)
+}
+
+fn pid_of(raw: u32) -> io::Result<Pid> {
+    i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or_else(|| Errno::SRCH.into())
+}
+
+/// Sends `signal` to the process `pid`.
+pub fn kill(pid: u32, signal: Signal) -> io::Result<()> {
+    Ok(process::kill_process(pid_of(pid)?, signal)?)
+}
+
+/// Sends `signal` to every process of a group.
+pub fn kill_group(group: u32, signal: Signal) -> io::Result<()> {
+    Ok(process::kill_process_group(pid_of(group)?, signal)?)
+}
+
+/// Waits until the child `pid` has ended, and reaps it.
+pub fn wait(pid: u32) -> io::Result<ExitStatus> {
+    let pid = pid_of(pid)?;
+    loop {
+        match process::waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(ExitStatus::from_raw(status.as_raw())),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Whether the child `pid` has ended. Does not reap it, so its number stays taken.
+pub fn has_ended(pid: u32) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match pid_of(pid).map(|pid| process::waitid(WaitId::Pid(pid), options)) {
+        Ok(Ok(status)) => status.is_some(),
+        // Not, or no longer, a child of ours.
+        _ => true,
+    }
+}
+
+/// Reaps every child that has ended, adopted ones included. Whoever waits for one of them by its
+/// number gets ECHILD.
+pub fn reap_all() {
+    while matches!(process::waitpid(None, WaitOptions::NOHANG), Ok(Some(_)) | Err(Errno::INTR)) {}
+}
+
+/// The living children, grandchildren and so on of this process.
+pub fn descendants() -> io::Result<Vec<u32>> {
+    let mut children = HashMap::<u32, Vec<u32>>::new();
+    for entry in process_table()? {
+        children.entry(entry.parent).or_default().push(entry.pid);
+    }
+    let mut found = Vec::new();
+    let mut next = vec![std::process::id()];
+    while let Some(parent) = next.pop() {
+        let of_parent = children.remove(&parent).unwrap_or_default();
+        found.extend_from_slice(&of_parent);
+        next.extend(of_parent);
+    }
+    Ok(found)
+}
+
+/// The living processes of a session.
+pub fn session_members(session: u32) -> io::Result<Vec<u32>> {
+    Ok(process_table()?
+        .into_iter()
+        .filter(|entry| entry.session == session)
+        .map(|entry| entry.pid)
+        .collect())
+}
+
+/// Whether the process `pid` exists and has not ended.
+pub fn is_alive(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| Entry::parse(pid, &stat).is_some())
+}
+
+/// One line of the process table.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    pid: u32,
+    parent: u32,
+    session: u32,
+}
+
+impl Entry {
+    /// Reads `/proc/PID/stat`; `None` for a process that has ended and waits to be reaped.
+    fn parse(pid: u32, stat: &str) -> Option<Self> {
+        // The name stands in parentheses and may itself contain some.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        if matches!(state, "Z" | "X") {
+            return None;
+        }
+        let parent = fields.next()?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        Some(Self { pid, parent, session })
+    }
+}
+
+fn process_table() -> io::Result<Vec<Entry>> {
+    let mut table = Vec::new();
+    for folder in fs::read_dir("/proc")? {
+        let Some(pid) = folder?.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        // A process may end while the table is read.
+        if let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) {
+            table.extend(Entry::parse(pid, &stat));
+        }
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Command {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        command
+    }
+
+    #[test]
+    fn table_lines() {
+        // A name with spaces and parentheses.
+        let line = "12 (a) b (c)) S 7 12 5 0 -1 4194560 1 0";
+        assert_eq!(Entry::parse(12, line), Some(Entry { pid: 12, parent: 7, session: 5 }));
+        // Ended, not yet reaped.
+        assert_eq!(Entry::parse(12, "12 (x) Z 7 12 5 0"), None);
+        for broken in ["", "12 (x", "12 (x) S", "12 (x) S 7 12"] {
+            assert_eq!(Entry::parse(12, broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn ties_hold_from_the_first_instruction_on() {
+        let cpu = affinity::usable_cpus()[0];
+        let ties = Ties {
+            group: Group::Session,
+            dies_with_parent: true,
+            ignores_stop_signals: true,
+            cpus: vec![cpu],
+            nice: 3,
+        };
+        let child = spawn(sleeper(), &ties).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim_start_matches(':').trim().to_owned()
+        };
+        assert_eq!(field("Cpus_allowed_list"), cpu.to_string());
+        let ignored = u64::from_str_radix(&field("SigIgn"), 16).unwrap();
+        let stop_signals = 1 << (libc::SIGINT - 1) | 1 << (libc::SIGTERM - 1);
+        assert_eq!(ignored & stop_signals, stop_signals);
+        assert_eq!(session_members(child.id()).unwrap(), [child.id()]);
+        assert!(descendants().unwrap().contains(&child.id()));
+        assert!(is_alive(child.id()) && !has_ended(child.id()));
+        kill_group(child.id(), Signal::KILL).unwrap();
+        assert_eq!(wait(child.id()).unwrap().signal(), Some(libc::SIGKILL));
+        assert!(!is_alive(child.id()));
+    }
+
+    #[test]
+    fn a_child_outlives_the_thread_that_ordered_it() {
+        let ties = Ties { dies_with_parent: true, ..Ties::default() };
+        let ordered = thread::spawn(move || spawn(sleeper(), &ties).unwrap());
+        let child = ordered.join().unwrap();
+        kill(child.id(), Signal::TERM).unwrap();
+        // SIGKILL here would be the thread's death.
+        assert_eq!(wait(child.id()).unwrap().signal(), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn what_cannot_start_says_why() {
+        let missing = spawn(Command::new("/nonexistent/program"), &Ties::default());
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+        let no_such_cpu = Ties { cpus: vec![1_000_000], ..Ties::default() };
+        assert_eq!(spawn(sleeper(), &no_such_cpu).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

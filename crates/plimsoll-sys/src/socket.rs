@@ -1,0 +1,242 @@
+//! Non-blocking TCP sockets, client and listening.
+
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net;
+use rustix::net::AddressFamily;
+use rustix::net::RecvFlags;
+use rustix::net::SendFlags;
+use rustix::net::SocketFlags;
+use rustix::net::SocketType;
+use rustix::net::ipproto;
+use rustix::net::sockopt;
+
+/// A connected or connecting TCP socket. Four bytes; closing is dropping.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Socket(OwnedFd);
+
+const _: () = assert!(size_of::<Option<Socket>>() == 4);
+
+/// How far a connect got at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connecting {
+    /// Established already, as happens on loopback.
+    Done,
+    /// Writable once it is decided; then ask [`Socket::take_error`].
+    InProgress,
+}
+
+impl Socket {
+    /// Begins to connect to `remote`, from `source` where one is given. Nagle is off.
+    pub fn connect(
+        remote: SocketAddr,
+        source: Option<IpAddr>,
+    ) -> Result<(Self, Connecting), Errno> {
+        let fd = tcp_socket(remote)?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        if let Some(source) = source {
+            // Leaves the port to connect(), so that one port can serve several destinations.
+            set_int_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+            net::bind(&fd, &SocketAddr::new(source, 0))?;
+        }
+        match net::connect(&fd, &remote) {
+            Ok(()) => Ok((Self(fd), Connecting::Done)),
+            Err(Errno::INPROGRESS) => Ok((Self(fd), Connecting::InProgress)),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The pending error of a connect, if there is one.
+    pub fn take_error(&self) -> Result<(), Errno> {
+        sockopt::socket_error(&self.0)?
+    }
+
+    /// Hands bytes to the kernel; returns how many it took.
+    pub fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        loop {
+            match net::send(&self.0, bytes, SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Takes bytes from the kernel; 0 is the peer's end of stream.
+    pub fn recv(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        loop {
+            match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+                Ok((received, _)) => return Ok(received),
+            }
+        }
+    }
+
+    /// Sends a FIN and keeps the receiving side open.
+    pub fn shutdown_write(&self) -> Result<(), Errno> {
+        net::shutdown(&self.0, net::Shutdown::Write)
+    }
+
+    /// Makes closing send a RST and leave no TIME_WAIT.
+    pub fn reset_on_close(&self) -> Result<(), Errno> {
+        sockopt::set_socket_linger(&self.0, Some(Duration::ZERO))
+    }
+
+    /// This end's address.
+    pub fn local_address(&self) -> Result<SocketAddr, Errno> {
+        local_address(&self.0)
+    }
+
+    /// The descriptor's number, for messages.
+    pub fn number(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A listening TCP socket.
+#[derive(Debug)]
+pub struct ListenSocket(OwnedFd);
+
+impl ListenSocket {
+    /// Listens on `address` (port 0: any free one), sharing the port with other sockets of this
+    /// user that ask for it, so that every worker has a queue of its own.
+    pub fn bind(address: SocketAddr, backlog: i32) -> Result<Self, Errno> {
+        let fd = tcp_socket(address)?;
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        sockopt::set_socket_reuseport(&fd, true)?;
+        // Accepted sockets inherit it.
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        net::bind(&fd, &address)?;
+        net::listen(&fd, backlog)?;
+        Ok(Self(fd))
+    }
+
+    /// The next connection; `Errno::AGAIN` when there is none.
+    pub fn accept(&self) -> Result<Socket, Errno> {
+        loop {
+            match net::accept_with(&self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                // The connection died in the queue: take the next one.
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                other => return other.map(Socket),
+            }
+        }
+    }
+
+    /// The address it really has.
+    pub fn local_address(&self) -> Result<SocketAddr, Errno> {
+        local_address(&self.0)
+    }
+}
+
+impl AsFd for ListenSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    net::socket_with(
+        family,
+        SocketType::STREAM,
+        SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+        Some(ipproto::TCP),
+    )
+}
+
+fn local_address(fd: &OwnedFd) -> Result<SocketAddr, Errno> {
+    SocketAddr::try_from(net::getsockname(fd)?)
+}
+
+fn set_int_option(fd: &OwnedFd, level: i32, option: i32, value: i32) -> Result<(), Errno> {
+    // SAFETY: the pointer and length describe `value`, which outlives the call.
+    let code = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if code == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::poll::Poller;
+
+    use super::*;
+
+    #[test]
+    fn bytes_cross_a_loopback_connection() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = ListenSocket::bind(address.parse().unwrap(), 8).unwrap();
+            let mut poller = Poller::new(8).unwrap();
+            poller.add_listener(&listener, 1).unwrap();
+            let remote = listener.local_address().unwrap();
+            let source = remote.is_ipv4().then(|| "127.0.0.7".parse().unwrap());
+            let (client, _) = Socket::connect(remote, source).unwrap();
+            poller.add(&client, 2).unwrap();
+            let mut server = None;
+            let mut received = [0; 16];
+            while server.is_none() {
+                let count = poller.wait(Some(5_000_000_000)).unwrap();
+                assert!(count > 0, "nothing became ready");
+                for event in (0..count).filter_map(|index| poller.event(index)) {
+                    if event.token == 1 {
+                        server = Some(listener.accept().unwrap());
+                    }
+                }
+            }
+            client.take_error().unwrap();
+            assert_eq!(client.send(b"ping"), Ok(4));
+            let server = server.unwrap();
+            poller.add(&server, 3).unwrap();
+            while !(0..poller.wait(Some(5_000_000_000)).unwrap())
+                .filter_map(|index| poller.event(index))
+                .any(|event| event.token == 3 && event.is_readable())
+            {}
+            assert_eq!(server.recv(&mut received), Ok(4));
+            if let Some(source) = source {
+                assert_eq!(client.local_address().unwrap().ip(), source);
+            }
+            drop(client);
+        }
+    }
+
+    #[test]
+    fn a_refused_connect_says_so() {
+        let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 8).unwrap();
+        let remote = listener.local_address().unwrap();
+        drop(listener);
+        let refused = match Socket::connect(remote, None) {
+            Err(errno) => errno,
+            Ok((socket, _)) => {
+                let mut poller = Poller::new(1).unwrap();
+                poller.add(&socket, 1).unwrap();
+                assert_eq!(poller.wait(Some(5_000_000_000)), Ok(1));
+                socket.take_error().unwrap_err()
+            }
+        };
+        assert_eq!(refused, Errno::CONNREFUSED);
+    }
+}
