@@ -1,2 +1,87 @@
-//! To be written.
-fn main() {}
+//! Developer commands of plimsoll: `cargo xtask ci` is the whole of CI, the others are parts of it
+//! or measurements. Nothing here is shipped.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod floors;
+mod fuzz;
+mod licences;
+mod metadata;
+mod packages;
+mod tidy;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [--fast]     everything CI runs; --fast leaves out what takes more than a minute
+  packages        install the programs that the end-to-end tests drive
+  floors          check which crate imports which; --table prints the table for ARCHITECTURE.md
+  tidy            check the source text
+  licences        check the licences of all dependencies
+  bench [...]     measure client CPU side by side with wrk and oha; --help lists its flags
+  fuzz TARGET [--seconds N]
+                  run one fuzz target (needs a nightly toolchain and cargo-fuzz)
+";
+
+fn main() -> ExitCode {
+    match run(&env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    // Tools and relative paths count from the root, wherever the command was typed.
+    env::set_current_dir(root()).context("cannot enter the workspace")?;
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["ci"] => ci::run(ci::Extent::Full),
+        ["ci", "--fast"] => ci::run(ci::Extent::Fast),
+        ["packages"] => packages::run(),
+        ["floors"] => floors::run(),
+        ["floors", "--table"] => {
+            print!("{}", floors::table());
+            Ok(())
+        }
+        ["tidy"] => tidy::run(),
+        ["licences"] => licences::run(),
+        ["bench", flags @ ..] => bench::run(flags),
+        ["fuzz", target] => fuzz::run(target, 60),
+        ["fuzz", target, "--seconds", seconds] => {
+            fuzz::run(target, seconds.parse().context("--seconds takes a whole number")?)
+        }
+        [] | ["--help" | "-h" | "help"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("unknown command: {}\n\n{USAGE}", other.join(" ")),
+    }
+}
+
+/// The workspace's root: the folder above this package's.
+fn root() -> PathBuf {
+    let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let package = package.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    package.parent().map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+/// `Ok` if there are no offences; else all of them, one per line, under `subject`.
+fn verdict(subject: &str, offences: &[String]) -> Result<()> {
+    if offences.is_empty() {
+        return Ok(());
+    }
+    let lines: String = offences.iter().map(|offence| format!("\n  {offence}")).collect();
+    bail!("{subject}: {} found{lines}", offences.len())
+}

@@ -1,1 +1,88 @@
-//! To be written.
+//! The backend simulator: answers `pong` when and as large as the request's headers ask.
+//!
+//! | header | effect |
+//! |---|---|
+//! | `sleep: MS` | waits a uniform random time in [0, MS] before the answer |
+//! | `sleep-fixed: MS` | waits exactly so long; wins over `sleep` |
+//! | `times: N` | a chunked answer: one piece and N further ones, each after its own wait |
+//! | `size: BYTES` | the size of each piece instead of `pong`'s 4 |
+//!
+//! It runs on our own engine, so it is never the only judge of our own client.
+#![forbid(unsafe_code)]
+
+mod behaviour;
+mod statsd;
+
+use std::thread::JoinHandle;
+
+use plimsoll_engine::server;
+use plimsoll_engine::server::ServerHandle;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::ServePlan;
+
+pub use plimsoll_engine::server::Counters;
+pub use plimsoll_engine::server::ServeError;
+
+use behaviour::Pong;
+use statsd::Flusher;
+
+/// A running backend. Dropping it stops it.
+#[derive(Debug)]
+pub struct Backend {
+    /// Absent only while being joined or dropped.
+    server: Option<ServerHandle>,
+    addresses: Vec<Listener>,
+    flusher: Option<(Flusher, JoinHandle<()>)>,
+}
+
+/// Starts a backend; every port is bound when this returns.
+pub fn start(plan: &ServePlan) -> Result<Backend, ServeError> {
+    let server = server::start(plan, |worker| Pong::new(plan.seed, worker))?;
+    let flusher = match plan.statsd {
+        None => None,
+        Some(remote) => {
+            Some(statsd::start(remote, server.counter_reader()).map_err(ServeError::Start)?)
+        }
+    };
+    let addresses = server.addresses().to_vec();
+    Ok(Backend { server: Some(server), addresses, flusher })
+}
+
+impl Backend {
+    /// Where it listens, in the plan's order, with the real ports.
+    pub fn addresses(&self) -> &[Listener] {
+        &self.addresses
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> Counters {
+        self.server.as_ref().map(ServerHandle::counters).unwrap_or_default()
+    }
+
+    /// Tells it to close everything and end. Does not wait.
+    pub fn stop(&self) {
+        if let Some(server) = &self.server {
+            server.stop();
+        }
+    }
+
+    /// Waits for its end, which without [`Self::stop`] only a failure brings.
+    pub fn join(mut self) -> Result<(), ServeError> {
+        self.server.take().map_or(Ok(()), ServerHandle::join)
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        // Ends the workers, so that the flusher's last word is complete.
+        drop(self.server.take());
+        if let Some((flusher, thread)) = self.flusher.take() {
+            flusher.finish();
+            // A panic there lost metrics, nothing else.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,20 @@
-//! To be written.
+//! Judgement over records: what a trial says, and which trial to run next.
+//!
+//! Pure: the same results give the same verdict and the same next step. Nothing here runs a trial,
+//! reads a clock or shows anything; whoever runs trials asks [`RateSearch::next_step`] and answers
+//! with [`RateSearch::handle_result`].
+#![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod search;
+pub mod stability;
+pub mod validity;
+pub mod verdict;
+
+pub use search::Mode;
+pub use search::RateSearch;
+pub use search::SearchSettings;
+pub use search::Step;
+pub use verdict::Context;
+pub use verdict::judge;
+pub use verdict::judge_load;

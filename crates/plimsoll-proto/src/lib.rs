@@ -1,1 +1,8 @@
-//! To be written.
+//! Protocol machines: bytes from a peer in, progress and bytes to send out.
+//!
+//! Client and server halves, without sockets, clocks or hidden output. No bytes from a peer can
+//! make anything here panic, and every buffer has a bound that is a public constant.
+#![forbid(unsafe_code)]
+#![warn(clippy::expect_used)]
+
+pub mod http1;

@@ -1,1 +1,26 @@
-//! To be written.
+//! Sinks of the event stream: the terminal report, JSON, the run archive and live progress.
+//!
+//! Sinks show and store; they never feed back into a run, never read a clock (time comes in as
+//! an argument) and write only to the writer or directory they are given. Nothing is judged here:
+//! verdicts come with the records.
+#![forbid(unsafe_code)]
+
+pub mod archive;
+pub mod error;
+pub mod json;
+pub mod progress;
+pub mod settings;
+pub mod terminal;
+pub mod time_text;
+
+pub use archive::Archive;
+pub use archive::ArchiveWriter;
+pub use archive::command_line_redacted;
+pub use archive::redraw;
+pub use error::ReportError;
+pub use progress::Progress;
+pub use progress::ProgressMode;
+pub use terminal::Style;
+
+#[cfg(test)]
+mod fixtures;

@@ -1,6 +1,7 @@
 //! Edge-triggered epoll: one registration per socket's life, a token instead of a look-up.
 
 use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 
 use rustix::event::Timespec;
@@ -66,6 +67,8 @@ impl AsFd for Waker {
     }
 }
 
+const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>());
+
 /// An epoll instance with its batch of events.
 pub struct Poller {
     epoll: OwnedFd,
@@ -112,24 +115,46 @@ impl Poller {
     /// Waits up to `timeout_ns` (`None`: until something happens) and returns the number of
     /// events now readable with [`Self::event`]. An interrupted wait returns 0.
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
-        let mut timeout = timeout_ns.map(|ns| Timespec {
+        if self.whole_ms_only {
+            return self.wait_whole_ms(timeout_ns);
+        }
+        let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as _,
         });
-        if let (true, Some(timeout)) = (self.whole_ms_only, timeout.as_mut()) {
-            timeout.tv_nsec -= timeout.tv_nsec % 1_000_000;
-        }
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
             Ok(count) => Ok(count),
             Err(Errno::INTR) => Ok(0),
-            Err(Errno::NOSYS) if !self.whole_ms_only => {
+            Err(Errno::NOSYS) => {
                 self.whole_ms_only = true;
-                self.wait(timeout_ns)
+                self.wait_whole_ms(timeout_ns)
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Rounds the wait down, so that a timer's last millisecond is spent polling, never overslept.
+    fn wait_whole_ms(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        let timeout_ms =
+            timeout_ns.map_or(-1, |ns| i32::try_from(ns / 1_000_000).unwrap_or(i32::MAX));
+        self.events.clear();
+        let capacity = i32::try_from(self.events.capacity()).unwrap_or(i32::MAX);
+        // SAFETY: the buffer has room for `capacity` events of the kernel's layout.
+        let count = unsafe {
+            let events = self.events.as_mut_ptr().cast::<libc::epoll_event>();
+            libc::epoll_wait(self.epoll.as_raw_fd(), events, capacity, timeout_ms)
+        };
+        let Ok(count) = usize::try_from(count) else {
+            return match Errno::from_io_error(&std::io::Error::last_os_error()) {
+                Some(Errno::INTR) => Ok(0),
+                other => Err(other.unwrap_or(Errno::IO)),
+            };
+        };
+        // SAFETY: the kernel has filled `count` events, which is at most the capacity.
+        unsafe { self.events.set_len(count) };
+        Ok(count)
     }
 
     /// Event `index` of the last wait.
@@ -138,5 +163,31 @@ impl Poller {
         // Copies, because the kernel's struct is packed.
         let (data, flags) = (event.data, event.flags);
         Some(Ready { token: data.u64(), flags })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock;
+
+    use super::*;
+
+    #[test]
+    fn waits_with_and_without_epoll_pwait2() {
+        for whole_ms_only in [false, true] {
+            let mut poller = Poller::new(4).unwrap();
+            poller.whole_ms_only = whole_ms_only;
+            let before = clock::monotonic_ns();
+            assert_eq!(poller.wait(Some(3_000_000)), Ok(0));
+            assert!(clock::monotonic_ns() - before >= 3_000_000);
+            let waker = Waker::new().unwrap();
+            poller.add_listener(&waker, 7).unwrap();
+            waker.wake();
+            for _ in 0..2 {
+                assert_eq!(poller.wait(None), Ok(1));
+                let ready = poller.event(0).unwrap();
+                assert!(ready.token == 7 && ready.is_readable() && !ready.is_broken());
+            }
+        }
     }
 }

@@ -148,6 +148,26 @@ impl AsFd for ListenSocket {
     }
 }
 
+/// A UDP socket with one peer, for metrics: sending never waits.
+#[derive(Debug)]
+pub struct DatagramSocket(OwnedFd);
+
+impl DatagramSocket {
+    /// A socket that sends to `remote`.
+    pub fn connect(remote: SocketAddr) -> Result<Self, Errno> {
+        let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = net::socket_with(family, SocketType::DGRAM, flags, None)?;
+        net::connect(&fd, &remote)?;
+        Ok(Self(fd))
+    }
+
+    /// Sends one datagram. An error may be about an earlier one: nobody listened.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
+        net::send(&self.0, bytes, SendFlags::NOSIGNAL).map(drop)
+    }
+}
+
 fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     net::socket_with(

@@ -1,2 +1,46 @@
-//! To be written.
-fn main() {}
+//! plimsoll finds the load line of a server: how much it takes before latency bends, and what
+//! gives way first.
+//!
+//! This crate is flags, wiring and exit codes. What was typed is in `flags`, what it means in
+//! `plan`, what is done in `commands`.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::ExitCode;
+
+mod commands;
+mod exit;
+mod flags;
+mod hosts;
+mod plan;
+mod run;
+
+use exit::Stop;
+use flags::Command;
+
+fn main() -> ExitCode {
+    match dispatch() {
+        Ok(()) => ExitCode::from(exit::DONE),
+        Err(stop) => {
+            // A reader that has gone away is no reason for another message.
+            if let Stop::Asked(text) = &stop {
+                let _ = std::io::stdout().write_all(text.as_bytes());
+            }
+            if let Some(complaint) = stop.complaint() {
+                let _ = writeln!(std::io::stderr(), "{complaint}");
+            }
+            ExitCode::from(stop.code())
+        }
+    }
+}
+
+fn dispatch() -> Result<(), Stop> {
+    match flags::parse()? {
+        Command::Lab(flags) => commands::lab::run(&flags),
+        Command::Find(flags) => commands::find::run(&flags),
+        Command::Load(flags) => commands::load::run(&flags),
+        Command::Serve(flags) => commands::serve::run(&flags),
+        Command::Report(flags) => commands::report::run(&flags),
+        Command::Agent => commands::agent::run(),
+    }
+}

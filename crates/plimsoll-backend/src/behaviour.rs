@@ -1,0 +1,246 @@
+//! What the request headers ask for, and the answers that follow. No I/O, no clock.
+
+use fastrand::Rng;
+
+use plimsoll_engine::server::Answer;
+use plimsoll_engine::server::Body;
+use plimsoll_engine::server::Service;
+use plimsoll_model::Nanos;
+use plimsoll_proto::http1::Request;
+
+/// Longest sleep: 24 hours, in milliseconds.
+pub(crate) const SLEEP_MS_MAX: u64 = 24 * 3600 * 1000;
+/// Most further pieces.
+pub(crate) const TIMES_MAX: u64 = 1_000_000;
+/// Largest piece: 1 GiB.
+pub(crate) const SIZE_BYTES_MAX: u64 = 1 << 30;
+
+const PONG: &[u8] = b"pong";
+/// In a token: the sleep is exact. The rest of the token is the sleep in nanoseconds.
+const FIXED: u64 = 1 << 63;
+const _: () = assert!(SLEEP_MS_MAX * 1_000_000 < FIXED);
+
+/// The behaviour of every backend: `pong`, delayed and sized as asked.
+#[derive(Debug)]
+pub(crate) struct Pong {
+    rng: Rng,
+}
+
+impl Pong {
+    /// Worker `worker` of a backend whose random sleeps follow from `seed`.
+    pub(crate) fn new(seed: u64, worker: u32) -> Self {
+        // Far apart, or the first sleeps of neighbouring workers would resemble each other.
+        let spread = u64::from(worker).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self { rng: Rng::with_seed(seed ^ spread) }
+    }
+
+    fn draw(&mut self, token: u64) -> Nanos {
+        let sleep_ns = token & !FIXED;
+        Nanos(if token & FIXED != 0 { sleep_ns } else { self.rng.u64(0..=sleep_ns) })
+    }
+}
+
+/// What one request's headers ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    sleep_ns: Option<u64>,
+    sleep_fixed_ns: Option<u64>,
+    times: Option<u32>,
+    size_bytes: Option<u32>,
+    /// What is wrong with the first malformed one.
+    fault: Option<Box<str>>,
+}
+
+impl Asked {
+    fn token(&self) -> u64 {
+        match self.sleep_fixed_ns {
+            Some(sleep_ns) => sleep_ns | FIXED,
+            None => self.sleep_ns.unwrap_or(0),
+        }
+    }
+
+    fn blame(&mut self, name: &str, value: &[u8], expected: &str) {
+        const SHOWN_BYTES_MAX: usize = 40;
+        let shown = String::from_utf8_lossy(value.get(..SHOWN_BYTES_MAX).unwrap_or(value));
+        self.fault
+            .get_or_insert_with(|| format!("{name}: {shown:?} is not {expected}").into_boxed_str());
+    }
+}
+
+impl Service for Pong {
+    type Notes = Asked;
+
+    const PATTERN: &'static [u8] = PONG;
+
+    fn handle_header(&mut self, asked: &mut Asked, name: &str, value: &[u8]) {
+        const MILLISECONDS: &str = "milliseconds from 0 to 86400000 (24 h)";
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        if is("sleep") {
+            match parse_ms(value) {
+                Some(ns) => asked.sleep_ns = Some(ns),
+                None => asked.blame("sleep", value, MILLISECONDS),
+            }
+        } else if is("sleep-fixed") {
+            match parse_ms(value) {
+                Some(ns) => asked.sleep_fixed_ns = Some(ns),
+                None => asked.blame("sleep-fixed", value, MILLISECONDS),
+            }
+        } else if is("times") {
+            match parse_count(value, TIMES_MAX) {
+                Some(times) => asked.times = Some(times),
+                None => asked.blame("times", value, "a count from 0 to 1000000"),
+            }
+        } else if is("size") {
+            match parse_count(value, SIZE_BYTES_MAX) {
+                Some(size) => asked.size_bytes = Some(size),
+                None => asked.blame("size", value, "bytes from 0 to 1073741824 (1 GiB)"),
+            }
+        }
+    }
+
+    fn handle_request(&mut self, asked: &Asked, _request: &Request) -> Answer {
+        if let Some(fault) = &asked.fault {
+            return Answer::Refusal { status: 400, text: fault.to_string() };
+        }
+        let token = asked.token();
+        Answer::Body(Body {
+            delay: self.draw(token),
+            piece_bytes: asked.size_bytes.unwrap_or(PONG.len() as u32),
+            pieces_further: asked.times.unwrap_or(0),
+            chunked: asked.times.is_some(),
+            token,
+        })
+    }
+
+    fn next_delay(&mut self, token: u64) -> Nanos {
+        self.draw(token)
+    }
+}
+
+/// Plain decimal digits only: no sign, no exponent.
+fn digits(value: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(value).ok()?;
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn parse_count(value: &[u8], max: u64) -> Option<u32> {
+    digits(value.trim_ascii()).filter(|count| *count <= max)?.try_into().ok()
+}
+
+/// Milliseconds, whole or with a fraction down to nanoseconds, as nanoseconds.
+fn parse_ms(value: &[u8]) -> Option<u64> {
+    let value = value.trim_ascii();
+    let (whole, fraction) = match value.iter().position(|byte| *byte == b'.') {
+        None => (value, None),
+        Some(point) => (&value[..point], Some(&value[point + 1..])),
+    };
+    let whole_ns = digits(whole).filter(|ms| *ms <= SLEEP_MS_MAX)? * 1_000_000;
+    let fraction_ns = match fraction {
+        None => 0,
+        Some(fraction) if fraction.len() <= 6 => {
+            digits(fraction)? * 10u64.pow(6 - fraction.len() as u32)
+        }
+        Some(_) => return None,
+    };
+    Some(whole_ns + fraction_ns).filter(|ns| *ns <= SLEEP_MS_MAX * 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: Request =
+        Request { head_method: false, keep_alive: true, http10: false, body_bytes: 0 };
+
+    fn answer(headers: &[(&str, &str)]) -> Answer {
+        let mut pong = Pong::new(7, 0);
+        let mut asked = Asked::default();
+        for (name, value) in headers {
+            pong.handle_header(&mut asked, name, value.as_bytes());
+        }
+        pong.handle_request(&asked, &REQUEST)
+    }
+
+    fn body(headers: &[(&str, &str)]) -> Body {
+        match answer(headers) {
+            Answer::Body(body) => body,
+            refusal => panic!("{refusal:?}"),
+        }
+    }
+
+    #[test]
+    fn without_headers_it_is_pong_at_once() {
+        let plain = Body {
+            delay: Nanos::ZERO,
+            piece_bytes: 4,
+            pieces_further: 0,
+            chunked: false,
+            token: 0,
+        };
+        assert_eq!(body(&[("Host", "x"), ("Sleepy", "9")]), plain);
+    }
+
+    #[test]
+    fn headers_in_any_spelling_shape_the_answer() {
+        let asked = body(&[("Sleep-Fixed", " 2.5 "), ("TIMES", "3"), ("size", "1073741824")]);
+        assert_eq!(asked.delay, Nanos(2_500_000));
+        assert_eq!((asked.pieces_further, asked.chunked, asked.piece_bytes), (3, true, 1 << 30));
+        assert_eq!(Pong::new(0, 0).next_delay(asked.token), Nanos(2_500_000));
+        assert!(body(&[("times", "0")]).chunked);
+        assert_eq!(body(&[("sleep-fixed", "86400000")]).delay, Nanos::from_secs(86_400));
+        assert_eq!(body(&[("sleep-fixed", "5"), ("sleep", "9000")]).delay, Nanos::from_millis(5));
+    }
+
+    #[test]
+    fn malformed_values_are_refused_with_a_reason() {
+        for (name, value) in [
+            ("sleep", ""),
+            ("sleep", "-1"),
+            ("sleep", "+1"),
+            ("sleep", "1e3"),
+            ("sleep", "soon"),
+            ("sleep", "86400001"),
+            ("sleep", "86400000.1"),
+            ("sleep", "1."),
+            ("sleep", ".5"),
+            ("sleep", "0.0000001"),
+            ("sleep-fixed", "99999999999999999999999"),
+            ("times", "1000001"),
+            ("times", "1.5"),
+            ("size", "1073741825"),
+            ("size", "4KiB"),
+        ] {
+            match answer(&[(name, value), ("size", "1")]) {
+                Answer::Refusal { status: 400, text } => {
+                    let start = format!("{name}: {value:?} is not ");
+                    assert!(text.starts_with(&start) && !text.contains('\n'), "{text}");
+                }
+                other => panic!("{name}: {value:?} gave {other:?}"),
+            }
+        }
+        let long = "x".repeat(5_000) + "\n";
+        let Answer::Refusal { text, .. } = answer(&[("sleep", &long)]) else { panic!("accepted") };
+        assert!(text.len() < 150, "{text}");
+    }
+
+    #[test]
+    fn random_sleeps_are_uniform_and_repeatable() {
+        let max = 10_000_000;
+        let draw = |worker| {
+            let mut pong = Pong::new(42, worker);
+            (0..10_000).map(|_| pong.next_delay(max).0).collect::<Vec<_>>()
+        };
+        let sleeps = draw(0);
+        assert_eq!(sleeps, draw(0));
+        assert_ne!(sleeps, draw(1));
+        assert!(sleeps.iter().all(|sleep| *sleep <= max));
+        // Standard error of the mean of 10,000 draws: 0.3 % of the range; of a decile's share: 0.3 %.
+        let mean = sleeps.iter().sum::<u64>() as f64 / 10_000.0;
+        assert!((mean / max as f64 - 0.5).abs() < 0.015, "{mean}");
+        let first_tenth = sleeps.iter().filter(|sleep| **sleep < max / 10).count();
+        assert!((850..1150).contains(&first_tenth), "{first_tenth}");
+    }
+}

@@ -1,0 +1,196 @@
+//! How thorough a search is: the modes and their figures.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::units::ParseError;
+
+/// How long and how often the search measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// 5 % wide, about two minutes.
+    #[default]
+    Quick,
+    /// 2 % wide, about ten minutes.
+    Standard,
+    /// 1 % wide, about three quarters of an hour.
+    Strict,
+}
+
+/// The figures of a mode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Shortest trial while expanding and in the first, coarse narrowing.
+    pub initial_trial: Nanos,
+    /// Shortest trial that decides a bound.
+    pub final_trial: Nanos,
+    /// Full-length trials in the duration sum; 3 is a majority of three with early stop. Where
+    /// verdicts at several loads were mixed, the search goes on with at least five.
+    pub repeats: u64,
+    /// Widest relative width of a finished interval.
+    pub width_max: f64,
+    /// Length of a confirmation trial.
+    pub confirm_trial: Nanos,
+    /// Confirmation trials; a single one is repeated once when it is BAD.
+    pub confirmations: u32,
+    /// How often a lower bound may fail its confirmation before the search gives up.
+    pub unconfirmed_max: u32,
+    /// Rest after a trial that was not GOOD, before load is offered again.
+    pub rest: Nanos,
+    /// Trial and rest time of the whole search.
+    pub budget: Nanos,
+    /// Trials of the whole search, INVALID ones included.
+    pub trials_max: u32,
+    /// Operations beyond the strictest quantile that a final trial should see.
+    pub tail_ops: f64,
+    /// How far a final trial is stretched for `tail_ops`.
+    pub tail_span_max: Nanos,
+    /// How far a final trial is stretched for a long deadline.
+    pub deadline_span_max: Nanos,
+}
+
+const QUICK: Limits = Limits {
+    initial_trial: Nanos::from_secs(3),
+    final_trial: Nanos::from_secs(5),
+    repeats: 3,
+    width_max: 0.05,
+    confirm_trial: Nanos::from_secs(15),
+    confirmations: 1,
+    unconfirmed_max: 2,
+    rest: Nanos::from_millis(1_500),
+    budget: Nanos::from_secs(200),
+    trials_max: 60,
+    // 500 operations for a p99.
+    tail_ops: 5.0,
+    tail_span_max: Nanos::from_secs(15),
+    deadline_span_max: Nanos::from_secs(8),
+};
+
+const STANDARD: Limits = Limits {
+    initial_trial: Nanos::from_secs(3),
+    final_trial: Nanos::from_secs(10),
+    repeats: 3,
+    width_max: 0.02,
+    confirm_trial: Nanos::from_secs(60),
+    confirmations: 3,
+    unconfirmed_max: 3,
+    rest: Nanos::from_secs(2),
+    budget: Nanos::from_secs(1_500),
+    trials_max: 150,
+    tail_ops: 100.0,
+    tail_span_max: Nanos::from_secs(60),
+    deadline_span_max: Nanos::from_secs(60),
+};
+
+const STRICT: Limits = Limits {
+    initial_trial: Nanos::from_secs(5),
+    final_trial: Nanos::from_secs(30),
+    repeats: 5,
+    width_max: 0.01,
+    confirm_trial: Nanos::from_secs(60),
+    confirmations: 6,
+    unconfirmed_max: 3,
+    rest: Nanos::from_secs(2),
+    budget: Nanos::from_secs(5_400),
+    trials_max: 250,
+    tail_ops: 1_000.0,
+    tail_span_max: Nanos::from_secs(60),
+    deadline_span_max: Nanos::from_secs(60),
+};
+
+impl Mode {
+    /// Every mode, the fastest first.
+    pub const ALL: &'static [Self] = &[Self::Quick, Self::Standard, Self::Strict];
+
+    /// The mode's name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Strict => "strict",
+        }
+    }
+
+    /// The mode's figures.
+    pub const fn limits(self) -> &'static Limits {
+        match self {
+            Self::Quick => &QUICK,
+            Self::Standard => &STANDARD,
+            Self::Strict => &STRICT,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::ALL.iter().copied().find(|mode| mode.name() == text).ok_or_else(|| ParseError {
+            text: text.to_owned(),
+            expected: "a mode: quick, standard or strict",
+        })
+    }
+}
+
+/// What a search is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchSettings {
+    /// How thorough.
+    pub mode: Mode,
+    /// First load, and the lowest that is ever offered; above zero.
+    pub lowest: Rate,
+    /// Highest load that may be offered; `None` stops at ten million per second.
+    pub cap: Option<Rate>,
+    /// What set the cap, for the report.
+    pub cap_reason: String,
+    /// Trial and rest time of the whole search; starting and draining trials come on top.
+    pub budget: Nanos,
+    /// Trials of the whole search, INVALID ones included.
+    pub trials_max: u32,
+}
+
+/// The first load when the user names none.
+pub const LOWEST_PER_S: f64 = 100.0;
+/// The largest rate that any flag accepts.
+pub(crate) const HIGHEST_PER_S: f64 = 1e7;
+
+impl SearchSettings {
+    /// The defaults of a mode.
+    pub fn new(mode: Mode) -> Self {
+        let limits = mode.limits();
+        Self {
+            mode,
+            lowest: Rate::per_second(LOWEST_PER_S).unwrap_or_default(),
+            cap: None,
+            cap_reason: "--max".to_owned(),
+            budget: limits.budget,
+            trials_max: limits.trials_max,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_round_trip_and_unknown_ones_are_refused() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.to_string().parse(), Ok(*mode));
+        }
+        let error = "fast".parse::<Mode>().expect_err("no such mode");
+        assert_eq!(error.to_string(), "\"fast\" is not a mode: quick, standard or strict");
+    }
+}

@@ -1,0 +1,329 @@
+//! Scripted servers: what the search asks for, and what it concludes.
+
+use proptest::prelude::*;
+
+use plimsoll_model::tally::Tally;
+
+use super::*;
+
+fn rate(per_s: f64) -> Rate {
+    Rate::per_second(per_s).expect("finite")
+}
+
+/// A measurement with the asked verdict and nothing else of interest.
+fn answer(request: TrialRequest, verdict: Verdict) -> TrialMeasurement {
+    let ops = (request.rate.get() * request.duration.as_secs_f64()).round() as u64;
+    let mut tally = Tally { scheduled: ops, ok: ops, ..Tally::default() };
+    let latency_ms = if verdict == Verdict::Bad { 200 } else { 1 };
+    tally.spans.corrected.record_n(Nanos::from_millis(latency_ms), ops);
+    tally.spans.uncorrected.record_n(Nanos::from_millis(1), ops);
+    if verdict == Verdict::Invalid {
+        tally.ok -= 1;
+    }
+    TrialMeasurement {
+        request,
+        window: request.duration,
+        aborted: false,
+        tally,
+        sut_busiest_thread: None,
+    }
+}
+
+/// Every trial with its verdict, and the end.
+struct Run {
+    trials: Vec<(TrialRequest, Verdict)>,
+    tipping: TippingPoint,
+    spent: Nanos,
+}
+
+fn run(settings: SearchSettings, mut world: impl FnMut(&TrialRequest) -> Verdict) -> Run {
+    let mut search = RateSearch::new(settings, Slo::default());
+    let mut trials = Vec::new();
+    let mut spent = Nanos::ZERO;
+    loop {
+        match search.next_step() {
+            Step::Trial(request) => {
+                assert_eq!(search.next_step(), Step::Trial(request), "asking twice changes nothing");
+                spent = spent + search.rest() + request.duration;
+                let verdict = world(&request);
+                let record = search.handle_result(answer(request, verdict));
+                assert_eq!(record.judgement.verdict, verdict);
+                trials.push((request, verdict));
+            }
+            Step::Done(tipping) => {
+                assert_eq!(search.next_step(), Step::Done(tipping.clone()));
+                assert_eq!(search.handle_stop("too late".to_owned()), tipping);
+                return Run { trials, tipping, spent };
+            }
+        }
+    }
+}
+
+fn knee(at: f64) -> impl FnMut(&TrialRequest) -> Verdict {
+    move |request| if request.rate.get() <= at { Verdict::Good } else { Verdict::Bad }
+}
+
+#[test]
+fn a_sharp_knee_is_found_in_every_mode() {
+    for (mode, trials_max) in [(Mode::Quick, 35), (Mode::Standard, 40), (Mode::Strict, 60)] {
+        let Run { trials, tipping, spent } = run(SearchSettings::new(mode), knee(12_345.0));
+        let (lower, upper) = (tipping.lower.expect("found"), tipping.upper.expect("found"));
+        assert_eq!(tipping.outcome, Outcome::Regular, "{mode}");
+        assert!(lower.get() <= 12_345.0 && 12_345.0 < upper.get(), "{mode} {lower} {upper}");
+        assert!(tipping.width().expect("both") <= mode.limits().width_max, "{mode}");
+        assert!(trials.len() <= trials_max, "{mode} took {} trials", trials.len());
+        assert!(spent <= mode.limits().budget, "{mode} took {spent}");
+        assert_eq!(tipping.conditional_throughput, Some(lower));
+        assert_eq!((tipping.trials, tipping.invalid_trials), (trials.len() as u32, 0));
+        // From below: nothing above the first BAD load, which is less than twice the knee.
+        let highest = trials.iter().map(|(request, _)| request.rate.get()).fold(0.0, f64::max);
+        assert!(highest < 2.0 * 12_345.0);
+    }
+}
+
+#[test]
+fn two_searches_use_the_same_loads() {
+    let loads = |at| {
+        let trials = run(SearchSettings::new(Mode::Quick), knee(at)).trials;
+        trials.iter().map(|(request, _)| request.rate.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(loads(5_000.0), loads(5_001.0));
+}
+
+#[test]
+fn the_phases_follow_each_other() {
+    let trials = run(SearchSettings::new(Mode::Quick), knee(700.0)).trials;
+    let loads = |phase| -> Vec<f64> {
+        let of_phase = trials.iter().filter(|(request, _)| request.phase == phase);
+        of_phase.map(|(request, _)| request.rate.get()).collect()
+    };
+    assert_eq!(loads(Phase::Qualify), [100.0]);
+    // The first BAD load is tried once more.
+    assert_eq!(loads(Phase::Expand), [200.0, 400.0, 800.0, 800.0]);
+    assert_eq!(loads(Phase::Confirm).len(), 1);
+    let numbers: Vec<u32> = trials.iter().map(|(request, _)| request.number).collect();
+    assert_eq!(numbers, (1..=trials.len() as u32).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_idle_server_is_approached_in_larger_steps() {
+    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    let mut loads = Vec::new();
+    while let Step::Trial(request) = search.next_step() {
+        if loads.len() == 5 {
+            break;
+        }
+        loads.push(request.rate.get());
+        let mut measurement = answer(request, Verdict::Good);
+        measurement.sut_busiest_thread = Some(request.rate.get() / 20_000.0);
+        search.handle_result(measurement);
+    }
+    assert_eq!(loads, [100.0, 400.0, 1_600.0, 6_400.0, 12_800.0]);
+}
+
+#[test]
+fn irregular_ends_say_what_was_reached() {
+    let quick = || SearchSettings::new(Mode::Quick);
+    let fails = run(quick(), knee(50.0)).tipping;
+    assert_eq!(fails.outcome, Outcome::FailsAtMinimum);
+    assert_eq!((fails.lower, fails.upper), (None, Some(rate(100.0))));
+
+    let capped = run(SearchSettings { cap: Some(rate(500.0)), ..quick() }, knee(9e9)).tipping;
+    assert_eq!(capped.outcome, Outcome::NotReached { cap: "--max (500/s)".to_owned() });
+    assert_eq!((capped.lower, capped.upper), (Some(rate(500.0)), None));
+
+    let limited = run(quick(), |request| {
+        if request.rate.get() > 1_000.0 { Verdict::Invalid } else { Verdict::Good }
+    });
+    let Outcome::GeneratorLimited { why } = &limited.tipping.outcome else {
+        panic!("{:?}", limited.tipping)
+    };
+    assert!(why.starts_with("accounting: ") && !why.contains("p99"), "{why}");
+    let lower = limited.tipping.lower.expect("found").get();
+    assert!((900.0..=1_000.0).contains(&lower) && limited.tipping.upper.is_none(), "{lower}");
+    assert!(limited.tipping.invalid_trials % 3 == 0);
+
+    let unusable = run(quick(), |_| Verdict::Invalid).tipping;
+    assert!(matches!(unusable.outcome, Outcome::GeneratorLimited { .. }));
+    assert_eq!((unusable.lower, unusable.invalid_trials), (None, 3));
+
+    let short = SearchSettings { budget: Nanos::from_secs(20), ..quick() };
+    let Run { tipping, spent, .. } = run(short, knee(9e9));
+    assert!(matches!(&tipping.outcome, Outcome::Unfinished { why } if why.contains("budget")));
+    assert!(tipping.lower.is_some() && spent <= Nanos::from_secs(20));
+}
+
+#[test]
+fn a_tipping_point_just_below_the_generators_ceiling_is_found() {
+    let Run { tipping, .. } = run(SearchSettings::new(Mode::Quick), |request| {
+        match request.rate.get() {
+            ..=1_000.0 => Verdict::Good,
+            ..=1_300.0 => Verdict::Bad,
+            _ => Verdict::Invalid,
+        }
+    });
+    assert_eq!(tipping.outcome, Outcome::Regular);
+    assert!(tipping.lower <= Some(rate(1_000.0)) && Some(rate(1_000.0)) < tipping.upper);
+}
+
+#[test]
+fn a_stop_keeps_the_bounds() {
+    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    for _ in 0..3 {
+        let Step::Trial(request) = search.next_step() else { panic!("not so soon") };
+        search.handle_result(answer(request, Verdict::Good));
+    }
+    let Step::Trial(_) = search.next_step() else { panic!("not so soon") };
+    let tipping = search.handle_stop("interrupted".to_owned());
+    assert_eq!(tipping.outcome, Outcome::Unfinished { why: "interrupted".to_owned() });
+    assert_eq!((tipping.lower, tipping.upper), (Some(rate(400.0)), None));
+    assert_eq!(search.next_step(), Step::Done(tipping));
+}
+
+#[test]
+fn one_invalid_trial_is_repeated_and_changes_nothing_else() {
+    let plain = run(SearchSettings::new(Mode::Quick), knee(3_000.0));
+    let mut world = knee(3_000.0);
+    let disturbed = run(SearchSettings::new(Mode::Quick), |request| {
+        if request.number % 4 == 0 { Verdict::Invalid } else { world(request) }
+    });
+    assert_eq!(disturbed.tipping.outcome, Outcome::Regular);
+    assert_eq!(disturbed.tipping.lower, plain.tipping.lower);
+    assert_eq!(disturbed.tipping.upper, plain.tipping.upper);
+    let valid = disturbed.trials.iter().filter(|(_, verdict)| *verdict != Verdict::Invalid);
+    let loads: Vec<_> = valid.map(|(request, _)| (request.rate, request.duration)).collect();
+    let plain_loads: Vec<_> =
+        plain.trials.iter().map(|(request, _)| (request.rate, request.duration)).collect();
+    assert_eq!(loads, plain_loads);
+}
+
+#[test]
+fn a_lower_bound_that_fails_its_confirmation_becomes_an_upper_one() {
+    let mut failures = 2;
+    let Run { tipping, trials, .. } = run(SearchSettings::new(Mode::Standard), |request| {
+        if request.phase == Phase::Confirm && failures > 0 {
+            failures -= 1;
+            return Verdict::Bad;
+        }
+        knee(1_000.0)(request)
+    });
+    let first = trials.iter().find(|(request, _)| request.phase == Phase::Confirm);
+    assert_eq!(tipping.upper, first.map(|(request, _)| request.rate));
+    assert_eq!(tipping.outcome, Outcome::Regular);
+    assert_eq!(tipping.notes.len(), 1, "{:?}", tipping.notes);
+
+    let never = run(SearchSettings::new(Mode::Standard), |request| {
+        if request.phase == Phase::Confirm { Verdict::Bad } else { knee(1_000.0)(request) }
+    });
+    assert!(matches!(never.tipping.outcome, Outcome::Unfinished { .. }));
+    assert!(never.tipping.lower < never.tipping.upper);
+}
+
+#[test]
+fn a_first_bad_load_that_was_bad_luck_is_overturned_within_twice_its_rate() {
+    // The first two verdicts at 800/s are wrong.
+    let mut seen = 0;
+    let Run { tipping, trials, .. } = run(SearchSettings::new(Mode::Standard), |request| {
+        if request.rate.get() == 800.0 && seen < 2 {
+            seen += 1;
+            return Verdict::Bad;
+        }
+        knee(950.0)(request)
+    });
+    let highest = trials.iter().map(|(request, _)| request.rate.get()).fold(0.0, f64::max);
+    assert!(highest <= 1_600.0);
+    let (lower, upper) = (tipping.lower.expect("found"), tipping.upper.expect("found"));
+    assert!(lower.get() < 950.0 * 1.02 && lower < upper, "{tipping:?}");
+}
+
+#[test]
+fn abort_counts_leave_a_margin_and_need_the_strictest_limit() {
+    let request = TrialRequest {
+        number: 1,
+        phase: Phase::Narrow,
+        rate: rate(1_000.0),
+        duration: Nanos::from_secs(5),
+    };
+    let of = |slo: &str| {
+        let slo = slo.parse().expect("an objective");
+        RateSearch::new(SearchSettings::new(Mode::Quick), slo).abort_bad_ops(&request)
+    };
+    assert_eq!(of("p99<50ms,errors<0.1%"), 72);
+    assert_eq!(of("p99<50ms,p99.9<50ms"), 16);
+    // Late at 10 ms says nothing about 50 ms.
+    assert_eq!(of("p50<10ms,p99<50ms"), 3_135);
+    assert_eq!(of("errors<0.1%"), u64::MAX);
+}
+
+#[test]
+fn trials_are_as_long_as_the_objective_needs() {
+    let search = |slo: &str, mode| {
+        RateSearch::new(SearchSettings::new(mode), slo.parse().expect("an objective"))
+    };
+    let (initial, last) = (Nanos::from_secs(3), Nanos::from_secs(5));
+    let quick = search("p99<50ms", Mode::Quick);
+    assert_eq!(quick.trial_length(10_000.0, initial), initial);
+    assert_eq!(quick.trial_length(10_000.0, last), last);
+    // 500 operations at 50/s, and no more than 15 s of them at 10/s.
+    assert_eq!(quick.trial_length(50.0, last), Nanos::from_secs(10));
+    assert_eq!(quick.trial_length(10.0, last), Nanos::from_secs(15));
+    // 20 deadlines, but no more than 8 s.
+    assert_eq!(search("p99<300ms", Mode::Quick).trial_length(1e4, last), Nanos::from_secs(6));
+    assert_eq!(search("p99<2s", Mode::Quick).trial_length(1e4, last), Nanos::from_secs(8));
+    let standard = search("p99<50ms", Mode::Standard);
+    assert!(standard.trial_length(500.0, Nanos::from_secs(10)) >= Nanos::from_secs(20));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_verdicts_end_within_bounds_and_invalid_ones_move_none(
+        verdicts in prop::collection::vec(0u8..8, 300),
+        mode in prop::sample::select(Mode::ALL),
+        cap in prop::option::of(50.0f64..5_000.0),
+        lowest in 10.0f64..200.0,
+        bias in 0u8..3,
+    ) {
+        let settings = SearchSettings {
+            cap: cap.and_then(Rate::per_second),
+            lowest: rate(lowest),
+            ..SearchSettings::new(mode)
+        };
+        let mut next = verdicts.into_iter().cycle();
+        let Run { trials, tipping, spent } = run(settings.clone(), |_| match (next.next(), bias) {
+            (Some(0), _) => Verdict::Invalid,
+            (Some(1..=3), 0) | (Some(1), 1) | (Some(1..=5), _) => Verdict::Bad,
+            _ => Verdict::Good,
+        });
+        prop_assert!(trials.len() as u32 <= settings.trials_max);
+        prop_assert!(spent <= settings.budget);
+        if let (Some(lower), Some(upper)) = (tipping.lower, tipping.upper) {
+            prop_assert!(lower < upper, "{:?}", tipping);
+        }
+        if tipping.outcome == Outcome::Regular {
+            prop_assert!(tipping.width().expect("both bounds") <= mode.limits().width_max + 1e-9);
+        }
+        // A bound is a load with a valid trial of its kind.
+        for (bound, verdict) in [(tipping.lower, Verdict::Good), (tipping.upper, Verdict::Bad)] {
+            if let Some(bound) = bound {
+                prop_assert!(trials.iter().any(|(t, v)| t.rate == bound && *v == verdict));
+            }
+        }
+        let first_bad = trials
+            .iter()
+            .find(|(t, v)| t.phase == Phase::Narrow || *v == Verdict::Bad && t.number > 2);
+        if let Some((first_bad, _)) = first_bad {
+            let highest_expand = trials
+                .iter()
+                .filter(|(t, _)| t.phase == Phase::Expand)
+                .map(|(t, _)| t.rate.get())
+                .fold(first_bad.rate.get(), f64::max);
+            let highest = trials.iter().map(|(t, _)| t.rate.get()).fold(0.0, f64::max);
+            prop_assert!(highest <= highest_expand * OVERSHOOT_MAX + 1e-6);
+        }
+        let valid = trials.iter().filter(|(_, v)| *v != Verdict::Invalid).count();
+        prop_assert_eq!(tipping.trials as usize, valid);
+        prop_assert_eq!(tipping.invalid_trials as usize, trials.len() - valid);
+    }
+}

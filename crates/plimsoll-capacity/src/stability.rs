@@ -1,0 +1,199 @@
+//! Is a backlog growing? A loose latency limit hides overload for as long as the queue is short;
+//! the number of unfinished operations does not.
+//!
+//! It looks at samples only and decides nothing about the latency goals.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+
+/// Growth below this share of the offered rate, per second, is not called overload.
+const SLOPE_SHARE_MAX: f64 = 0.005;
+/// Share of the second half's arrivals that has to be completed in it.
+const COMPLETED_SHARE_MIN: f64 = 0.995;
+/// Mann-Kendall's z at p = 0.01, two-sided.
+const KENDALL_Z: f64 = 2.576;
+/// A backlog this small is never overload: a handful of connections being opened looks the same.
+const GROWTH_OPS_MIN: f64 = 10.0;
+/// Standard deviations of a free random walk (Poisson arrivals, exponential service: variance
+/// 2*rate*time) that growth must exceed. A healthy queue near saturation wanders this far by
+/// chance; simulated at 97 % utilisation, one trial in a thousand passes this floor.
+const WALK_SIGMAS: f64 = 2.0;
+/// More points than this are averaged together: pairs grow with the square.
+const POINTS_MAX: usize = 120;
+/// Fewer points than this say nothing.
+const POINTS_MIN: usize = 10;
+
+/// How the number of unfinished operations went over the measured window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backlog {
+    /// Theil-Sen slope, operations per second.
+    pub slope_per_s: f64,
+    /// Mann-Kendall's statistic; above 2.576 a rise is significant at 1 %.
+    pub kendall_z: f64,
+    /// Slope times the time looked at, operations.
+    pub growth_ops: f64,
+    /// Completions over arrivals in the second half.
+    pub completed_share: f64,
+    /// Growth that chance can make, operations.
+    pub growth_ops_chance: f64,
+    offered: Rate,
+}
+
+impl Backlog {
+    /// Looks at the samples within `window`; `settle` is how long the first operations take at no
+    /// load, until when a growing number is only the pipeline filling. `None` when there are too
+    /// few samples to say anything.
+    pub fn observe(outstanding: &[u32], window: Nanos, settle: Nanos, rate: Rate) -> Option<Self> {
+        let samples = (window.0 / OUTSTANDING_SAMPLE.0) as usize;
+        let samples = outstanding.get(..samples.min(outstanding.len()))?;
+        // One second of a 5 s trial may go; past half of it the trend is all there is to see.
+        let skip = (settle.0.div_ceil(OUTSTANDING_SAMPLE.0) as usize)
+            .max(samples.len() / 10)
+            .min(samples.len() / 2);
+        let samples = &samples[skip..];
+        if samples.len() < POINTS_MIN {
+            return None;
+        }
+        let group = samples.len().div_ceil(POINTS_MAX);
+        let points: Vec<f64> = samples.chunks_exact(group).map(mean).collect();
+        let point_s = OUTSTANDING_SAMPLE.as_secs_f64() * group as f64;
+        let span_s = OUTSTANDING_SAMPLE.as_secs_f64() * samples.len() as f64;
+        let slope_per_s = theil_sen(&points) / point_s;
+        let half = samples.len() / 2;
+        let near = (samples.len() / 10).max(2);
+        // Medians of short stretches, so that one pause at the very end is not a trend.
+        let middle = median(samples[half - near..half + near].iter().map(|n| f64::from(*n)));
+        let end = median(samples[samples.len() - 2 * near..].iter().map(|n| f64::from(*n)));
+        // Between the centres of the two stretches.
+        let between_s = OUTSTANDING_SAMPLE.as_secs_f64() * (samples.len() - near - half) as f64;
+        let arrivals = rate.get() * between_s;
+        Some(Self {
+            slope_per_s,
+            kendall_z: kendall_z(&points),
+            growth_ops: slope_per_s * span_s,
+            completed_share: if arrivals > 0.0 { 1.0 - (end - middle) / arrivals } else { 1.0 },
+            growth_ops_chance: GROWTH_OPS_MIN
+                .max(WALK_SIGMAS * (2.0 * rate.get() * span_s).sqrt()),
+            offered: rate,
+        })
+    }
+
+    /// Whether the SUT falls behind.
+    pub fn grows(&self) -> bool {
+        let trend = self.slope_per_s > SLOPE_SHARE_MAX * self.offered.get()
+            && self.kendall_z > KENDALL_Z;
+        // The second half's share alone is two short stretches compared, so both need the floor.
+        (trend || self.completed_share < COMPLETED_SHARE_MIN)
+            && self.growth_ops > self.growth_ops_chance
+    }
+
+    /// The slope that is tolerated, operations per second.
+    pub fn slope_per_s_max(&self) -> f64 {
+        SLOPE_SHARE_MAX * self.offered.get()
+    }
+}
+
+fn mean(samples: &[u32]) -> f64 {
+    samples.iter().map(|n| f64::from(*n)).sum::<f64>() / samples.len() as f64
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    if values.is_empty() {
+        return 0.0;
+    }
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+/// The median of the slopes between all pairs, per point: up to 29 % of outliers leave it alone.
+fn theil_sen(points: &[f64]) -> f64 {
+    let pairs = (0..points.len()).flat_map(|i| {
+        (i + 1..points.len()).map(move |j| (points[j] - points[i]) / (j - i) as f64)
+    });
+    median(pairs)
+}
+
+/// Mann-Kendall's z with the correction for ties.
+fn kendall_z(points: &[f64]) -> f64 {
+    let mut balance = 0.0;
+    for (i, early) in points.iter().enumerate() {
+        for late in &points[i + 1..] {
+            balance += f64::from(u8::from(late > early)) - f64::from(u8::from(late < early));
+        }
+    }
+    let mut sorted = points.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let weight = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
+    let ties: f64 =
+        sorted.chunk_by(|a, b| a == b).map(|equal| weight(equal.len() as f64)).sum();
+    let variance = (weight(points.len() as f64) - ties) / 18.0;
+    if variance <= 0.0 {
+        return 0.0;
+    }
+    // Continuity correction.
+    (balance - f64::signum(balance) * f64::from(u8::from(balance != 0.0))) / variance.sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(per_s: f64) -> Rate {
+        Rate::per_second(per_s).expect("finite")
+    }
+
+    fn observe(samples: &[u32], per_s: f64) -> Backlog {
+        let window = Nanos(OUTSTANDING_SAMPLE.0 * samples.len() as u64);
+        Backlog::observe(samples, window, Nanos::ZERO, rate(per_s)).expect("enough samples")
+    }
+
+    #[test]
+    fn two_percent_overload_at_20_000_per_s_is_seen_in_5_s() {
+        let samples: Vec<u32> = (0..50).map(|i| 100 + i * 40).collect();
+        let backlog = observe(&samples, 20_000.0);
+        assert!((backlog.slope_per_s - 400.0).abs() < 1.0);
+        assert!((backlog.completed_share - 0.98).abs() < 1e-3, "{backlog:?}");
+        assert!(backlog.grows());
+    }
+
+    #[test]
+    fn level_backlogs_pauses_and_tiny_counts_are_stable() {
+        let level: Vec<u32> = (0..50).map(|i| 1_000 + (i * 7) % 13).collect();
+        assert!(!observe(&level, 20_000.0).grows());
+        // A pause of 200 ms at the very end.
+        let mut pause = level;
+        pause[48] = 3_000;
+        pause[49] = 5_000;
+        assert!(!observe(&pause, 20_000.0).grows());
+        let tiny: Vec<u32> = (0..50).map(|i| i / 7).collect();
+        assert!(!observe(&tiny, 100.0).grows());
+    }
+
+    #[test]
+    fn a_filling_pipeline_is_not_growth() {
+        // Every answer takes 2 s: the count rises for 2 s, then stays.
+        let samples: Vec<u32> = (0..50).map(|i| 1_000 * i.min(20) / 10).collect();
+        let window = Nanos::from_secs(5);
+        let observe = |settle| Backlog::observe(&samples, window, settle, rate(1_000.0));
+        assert!(!observe(Nanos::from_secs(2)).expect("enough").grows());
+        assert!(observe(Nanos::ZERO).expect("enough").grows());
+    }
+
+    #[test]
+    fn samples_after_the_window_and_short_windows_are_left_out() {
+        let samples: Vec<u32> = (0..200).collect();
+        let window = Nanos::from_millis(900);
+        assert_eq!(Backlog::observe(&samples, window, Nanos::ZERO, rate(10.0)), None);
+        assert_eq!(Backlog::observe(&[], Nanos::from_secs(5), Nanos::ZERO, rate(10.0)), None);
+    }
+
+    #[test]
+    fn kendall_agrees_with_a_table() {
+        // n = 10, all pairs concordant: S = 45, variance 125, z = 44/sqrt(125).
+        let rising: Vec<f64> = (0..10).map(f64::from).collect();
+        assert!((kendall_z(&rising) - 44.0 / 125f64.sqrt()).abs() < 1e-9);
+        assert_eq!(kendall_z(&[1.0; 10]), 0.0);
+    }
+}

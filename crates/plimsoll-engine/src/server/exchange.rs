@@ -1,0 +1,583 @@
+//! What happens on one connection: bytes in, requests to the service, answers out.
+//!
+//! [`Worker::drive`] is the only way in. It goes on until the connection has to wait for the
+//! socket, a timer or its next turn, and never holds more than one read's worth of input and one
+//! piece of output for it, however slow the peer is.
+
+use plimsoll_model::Nanos;
+use plimsoll_proto::http1::BodyLength;
+use plimsoll_proto::http1::Request;
+use plimsoll_proto::http1::RequestProgress;
+use plimsoll_proto::http1::encode;
+use plimsoll_sys::Errno;
+use plimsoll_tls::HandshakeKind;
+
+use super::Answer;
+use super::Service;
+use super::conn::BLOCKED;
+use super::conn::BODILESS;
+use super::conn::CHUNKED;
+use super::conn::HEAD_SENT;
+use super::conn::IN_BODY;
+use super::conn::KEEP_ALIVE;
+use super::conn::LINGER;
+use super::conn::PEER_DONE;
+use super::conn::Phase;
+use super::conn::READ_TO_END;
+use super::conn::READABLE;
+use super::worker::FILL_BYTES;
+use super::worker::Worker;
+
+/// Bytes that one connection may move before the others get their turn.
+const TURN_BYTES: usize = 1 << 20;
+/// Answer bytes are handed to the kernel when so many have gathered, or when there is nothing
+/// else to do.
+const OUT_BYTES: usize = 32 * 1024;
+/// How long a closed connection still reads what the peer sends.
+const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
+
+/// What one step led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// There may be more to do at once; so many bytes were moved.
+    More(usize),
+    /// Nothing can be done before the socket or a timer says so.
+    Wait,
+    /// Everything is said: close once it is sent.
+    Finish,
+    /// Close now.
+    Drop,
+}
+
+/// What became of bytes for the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flushed {
+    All(usize),
+    Blocked,
+    Broken,
+}
+
+impl<S: Service> Worker<S> {
+    /// Does all that can be done on a connection now.
+    pub(super) fn drive(&mut self, index: u32) {
+        let mut turn_left = TURN_BYTES;
+        loop {
+            if self.slab[index].flags.has(BLOCKED) {
+                return;
+            }
+            let step = match self.slab[index].has_unsent() {
+                true => Step::More(0),
+                false => self.step(index),
+            };
+            if step == Step::Drop {
+                self.abandon_output();
+                return self.close(index);
+            }
+            let must_flush = !matches!(step, Step::More(_)) || self.out.len() >= OUT_BYTES;
+            let flushed = match must_flush || self.slab[index].has_unsent() {
+                true => self.flush(index, step == Step::Finish),
+                false => Flushed::All(0),
+            };
+            let sent = match flushed {
+                Flushed::All(sent) => sent,
+                Flushed::Blocked => return,
+                Flushed::Broken => {
+                    self.counters.conns_reset.add(1);
+                    return self.close(index);
+                }
+            };
+            match step {
+                Step::More(moved) => turn_left = turn_left.saturating_sub(moved.max(sent)),
+                Step::Wait => return self.settle(index),
+                Step::Finish if self.slab[index].flags.has(LINGER) => self.begin_linger(index),
+                Step::Finish | Step::Drop => return self.close(index),
+            }
+            if turn_left == 0 {
+                self.flush_before_turn_ends(index);
+                return;
+            }
+        }
+    }
+
+    fn flush_before_turn_ends(&mut self, index: u32) {
+        match self.flush(index, false) {
+            Flushed::All(_) => self.enqueue(index),
+            // The poller will say when there is room.
+            Flushed::Blocked => {}
+            Flushed::Broken => {
+                self.counters.conns_reset.add(1);
+                self.close(index);
+            }
+        }
+    }
+
+    /// Gives back the buffers of a connection that holds nothing in them.
+    fn settle(&mut self, index: u32) {
+        let conn = &mut self.slab[index];
+        if conn.active.as_ref().is_some_and(|active| active.is_spare())
+            && let Some(active) = conn.active.take()
+        {
+            self.put_back(active);
+        }
+    }
+
+    fn step(&mut self, index: u32) -> Step {
+        let conn = &self.slab[index];
+        match conn.phase {
+            Phase::Free | Phase::Sleeping => Step::Wait,
+            Phase::Sending => self.write_answer(index),
+            Phase::Closing => Step::Finish,
+            Phase::Lingering => self.discard(index),
+            Phase::Handshaking | Phase::Idle | Phase::Reading => {
+                if conn.has_stash() {
+                    self.handle_stash(index)
+                } else if conn.flags.has(PEER_DONE) {
+                    if conn.phase != Phase::Idle {
+                        self.counters.conns_truncated.add(1);
+                    }
+                    // It may still be reading the answers to what it sent before.
+                    if self.out.is_empty() { Step::Drop } else { Step::Finish }
+                } else if conn.flags.has(READABLE) {
+                    self.receive(index)
+                } else {
+                    Step::Wait
+                }
+            }
+        }
+    }
+
+    // ---- input
+
+    fn receive(&mut self, index: u32) -> Step {
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        let conn = &mut self.slab[index];
+        let received = match &conn.socket {
+            Some(socket) => socket.recv(&mut buffer),
+            None => Err(Errno::BADF),
+        };
+        let step = match received {
+            Ok(0) => {
+                conn.flags.set(PEER_DONE);
+                Step::More(0)
+            }
+            Ok(count) => {
+                // Less than was asked for means that there is no more, unless the end is near.
+                if count < buffer.len() && !conn.flags.has(READ_TO_END) {
+                    conn.flags.clear(READABLE);
+                }
+                self.counters.rx_bytes.add(count as u64);
+                self.handle_bytes(index, &buffer[..count])
+            }
+            Err(Errno::AGAIN) => {
+                conn.flags.clear(READABLE);
+                Step::Wait
+            }
+            Err(_) => {
+                self.counters.conns_reset.add(1);
+                Step::Drop
+            }
+        };
+        self.read_buffer = buffer;
+        step
+    }
+
+    fn handle_bytes(&mut self, index: u32, bytes: &[u8]) -> Step {
+        let conn = &mut self.slab[index];
+        let Some(session) = &mut conn.tls else {
+            self.handle_input(index, bytes);
+            return Step::More(bytes.len());
+        };
+        let mut plaintext = std::mem::take(&mut self.plaintext);
+        plaintext.clear();
+        let outcome = session.handle_ciphertext(bytes, &mut plaintext);
+        let step = match outcome {
+            Ok(received) => {
+                if received.handshake_finished {
+                    let resumed = session
+                        .handshake()
+                        .is_some_and(|handshake| handshake.kind == HandshakeKind::Resumed);
+                    conn.phase = Phase::Idle;
+                    match resumed {
+                        true => self.counters.handshakes_resumed.add(1),
+                        false => self.counters.handshakes_full.add(1),
+                    }
+                    self.set_deadline(index, self.timeouts.idle);
+                }
+                if received.peer_closed {
+                    self.slab[index].flags.set(PEER_DONE);
+                }
+                self.handle_input(index, &plaintext);
+                Step::More(bytes.len())
+            }
+            Err(_) => {
+                self.counters.tls_failed.add(1);
+                conn.flags.set(LINGER);
+                conn.phase = Phase::Closing;
+                Step::Finish
+            }
+        };
+        self.plaintext = plaintext;
+        step
+    }
+
+    fn handle_stash(&mut self, index: u32) -> Step {
+        let Some(active) = &mut self.slab[index].active else { return Step::Wait };
+        let stash = std::mem::take(&mut active.stash);
+        self.handle_input(index, &stash);
+        Step::More(stash.len())
+    }
+
+    /// Takes decrypted bytes; keeps those that must wait until the answer in hand is out.
+    fn handle_input(&mut self, index: u32, input: &[u8]) {
+        if input.is_empty() {
+            return;
+        }
+        let mut active = self.take_active(index);
+        let mut rest = input;
+        while !rest.is_empty() && self.out.len() < OUT_BYTES {
+            let mut saw_head = false;
+            let (notes, service) = (&mut active.notes, &mut self.service);
+            let parsed = active.parser.handle_bytes(rest, &mut |name, value| {
+                saw_head = true;
+                service.handle_header(notes, name, value);
+            });
+            if saw_head {
+                self.slab[index].flags.set(IN_BODY);
+            }
+            match parsed {
+                Ok((consumed, progress)) => {
+                    rest = rest.get(consumed..).unwrap_or_default();
+                    match progress {
+                        RequestProgress::NeedMore => break,
+                        RequestProgress::ExpectContinue => encode::continue_100(&mut self.out),
+                        RequestProgress::Complete(request) => {
+                            self.begin_answer(index, &active.notes, request);
+                            active.notes = S::Notes::default();
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.counters.requests_malformed.add(1);
+                    self.refuse(index, error.status(), &error.to_string());
+                }
+            }
+            match self.slab[index].phase {
+                Phase::Sending => {
+                    self.write_answer(index);
+                }
+                Phase::Idle | Phase::Reading => continue,
+                _ => {}
+            }
+            if self.slab[index].phase != Phase::Idle {
+                break;
+            }
+        }
+        if self.slab[index].phase == Phase::Closing {
+            // What came behind a last request is not answered, but it must not become a reset.
+            if !rest.is_empty() {
+                self.slab[index].flags.set(LINGER);
+            }
+        } else {
+            active.stash.extend_from_slice(rest);
+        }
+        let incomplete = !active.parser.is_idle();
+        self.slab[index].active = Some(active);
+        self.watch_request(index, incomplete);
+    }
+
+    /// Sets the timer of a request that is arriving: one for its whole head, then one for each
+    /// stretch of its body.
+    fn watch_request(&mut self, index: u32, incomplete: bool) {
+        let conn = &mut self.slab[index];
+        match conn.phase {
+            Phase::Idle if incomplete => conn.phase = Phase::Reading,
+            Phase::Reading if conn.flags.has(IN_BODY) => {}
+            _ => return,
+        }
+        self.set_deadline(index, self.timeouts.request);
+    }
+
+    /// Reads and forgets, until the peer is done.
+    fn discard(&mut self, index: u32) -> Step {
+        let conn = &mut self.slab[index];
+        if !conn.flags.has(READABLE) {
+            return Step::Wait;
+        }
+        let received = match &conn.socket {
+            Some(socket) => socket.recv(&mut self.read_buffer),
+            None => Err(Errno::BADF),
+        };
+        match received {
+            Ok(1..) => Step::More(received.unwrap_or_default()),
+            Err(Errno::AGAIN) => {
+                conn.flags.clear(READABLE);
+                Step::Wait
+            }
+            Ok(0) | Err(_) => Step::Drop,
+        }
+    }
+
+    // ---- answers
+
+    fn begin_answer(&mut self, index: u32, notes: &S::Notes, request: Request) {
+        self.counters.request_body_bytes.add(request.body_bytes);
+        let answer = self.service.handle_request(notes, &request);
+        let conn = &mut self.slab[index];
+        conn.flags.clear(IN_BODY | HEAD_SENT);
+        conn.flags.put(KEEP_ALIVE, request.keep_alive);
+        conn.flags.put(BODILESS, request.head_method);
+        match answer {
+            Answer::Refusal { status, text } => {
+                self.counters.requests_refused.add(1);
+                self.write_text(index, status, &text);
+                self.finish_answer(index);
+            }
+            Answer::Body(body) => {
+                conn.flags.put(CHUNKED, body.chunked && !request.http10);
+                conn.token = body.token;
+                conn.piece_bytes = body.piece_bytes;
+                conn.piece_left = body.piece_bytes;
+                conn.pieces_further = body.pieces_further;
+                conn.phase = Phase::Sending;
+                if body.delay > Nanos::ZERO {
+                    self.sleep(index, body.delay);
+                } else {
+                    self.set_deadline(index, self.timeouts.idle);
+                }
+            }
+        }
+    }
+
+    fn sleep(&mut self, index: u32, delay: Nanos) {
+        // Work since the event may have taken longer than a short sleep.
+        self.read_clock();
+        self.slab[index].phase = Phase::Sleeping;
+        self.set_deadline(index, delay);
+    }
+
+    /// Answers what is not an acceptable request, and ends the connection.
+    fn refuse(&mut self, index: u32, status: u16, text: &str) {
+        let flags = &mut self.slab[index].flags;
+        flags.clear(KEEP_ALIVE | BODILESS);
+        flags.set(LINGER);
+        self.write_text(index, status, text);
+        self.finish_answer(index);
+    }
+
+    fn write_text(&mut self, index: u32, status: u16, text: &str) {
+        let flags = self.slab[index].flags;
+        let length = BodyLength::Fixed(text.len() as u64 + 1);
+        encode::response_head(&mut self.out, status, length, flags.has(KEEP_ALIVE));
+        if !flags.has(BODILESS) {
+            self.out.extend_from_slice(text.as_bytes());
+            self.out.push(b'\n');
+        }
+        self.out_tail_body = 0;
+    }
+
+    /// Writes as much of the answer as is due and as one flush takes.
+    fn write_answer(&mut self, index: u32) -> Step {
+        if !self.slab[index].flags.has(HEAD_SENT) {
+            self.write_head(index);
+        }
+        loop {
+            self.write_piece(index);
+            let conn = &mut self.slab[index];
+            if conn.piece_left > 0 || self.out.len() >= OUT_BYTES {
+                return Step::More(0);
+            }
+            if conn.pieces_further == 0 {
+                if conn.flags.has(CHUNKED) && !conn.flags.has(BODILESS) {
+                    encode::last_chunk(&mut self.out);
+                }
+                self.finish_answer(index);
+                return Step::More(0);
+            }
+            conn.pieces_further -= 1;
+            conn.piece_left = conn.piece_bytes;
+            self.out_tail_body = 0;
+            let delay = self.service.next_delay(self.slab[index].token);
+            if delay > Nanos::ZERO {
+                self.sleep(index, delay);
+                return Step::More(0);
+            }
+        }
+    }
+
+    fn write_head(&mut self, index: u32) {
+        let conn = &mut self.slab[index];
+        let length = match conn.flags.has(CHUNKED) {
+            true => BodyLength::Chunked,
+            false => {
+                let pieces = u64::from(conn.pieces_further) + 1;
+                BodyLength::Fixed(u64::from(conn.piece_bytes) * pieces)
+            }
+        };
+        encode::response_head(&mut self.out, 200, length, conn.flags.has(KEEP_ALIVE));
+        self.out_tail_body = 0;
+        conn.flags.set(HEAD_SENT);
+        if conn.flags.has(BODILESS) {
+            (conn.piece_bytes, conn.piece_left, conn.pieces_further) = (0, 0, 0);
+        }
+    }
+
+    fn write_piece(&mut self, index: u32) {
+        let conn = &mut self.slab[index];
+        while conn.piece_left > 0 && self.out.len() < OUT_BYTES {
+            let written = (conn.piece_bytes - conn.piece_left) as usize;
+            let count = FILL_BYTES.min(conn.piece_left as usize);
+            let from = written % S::PATTERN.len();
+            let bytes = &self.fill[from..from + count];
+            if conn.flags.has(CHUNKED) {
+                encode::chunk(&mut self.out, bytes);
+            } else {
+                self.out.extend_from_slice(bytes);
+                self.out_tail_body += count;
+            }
+            conn.piece_left -= count as u32;
+        }
+    }
+
+    fn finish_answer(&mut self, index: u32) {
+        self.counters.requests.add(1);
+        let conn = &mut self.slab[index];
+        conn.phase = match conn.flags.has(KEEP_ALIVE) {
+            true => Phase::Idle,
+            false => Phase::Closing,
+        };
+        self.set_deadline(index, self.timeouts.idle);
+    }
+
+    fn begin_linger(&mut self, index: u32) {
+        let conn = &mut self.slab[index];
+        conn.phase = Phase::Lingering;
+        conn.flags.set(READABLE);
+        if let Some(socket) = &conn.socket {
+            // Fails only on a connection that is gone, which the next read shows.
+            let _ = socket.shutdown_write();
+        }
+        self.set_deadline(index, LINGER_TIMEOUT);
+    }
+
+    /// The time of the phase is up.
+    pub(super) fn handle_deadline(&mut self, index: u32) {
+        let conn = &mut self.slab[index];
+        match conn.phase {
+            Phase::Free => return,
+            Phase::Sleeping => {
+                conn.phase = Phase::Sending;
+                self.set_deadline(index, self.timeouts.idle);
+            }
+            Phase::Idle if !conn.flags.has(BLOCKED) => conn.phase = Phase::Closing,
+            Phase::Reading if !conn.flags.has(BLOCKED) => {
+                self.counters.conns_timed_out.add(1);
+                self.refuse(index, 408, "the request did not arrive in time");
+            }
+            Phase::Lingering => return self.close(index),
+            _ => {
+                // A handshake that does not end, or a peer that does not read.
+                self.counters.conns_timed_out.add(1);
+                if let Some(socket) = &conn.socket {
+                    let _ = socket.reset_on_close();
+                }
+                return self.close(index);
+            }
+        }
+        self.drive(index);
+    }
+
+    // ---- output
+
+    /// Hands everything written so far to the kernel.
+    fn flush(&mut self, index: u32, finish: bool) -> Flushed {
+        let conn = &mut self.slab[index];
+        let Some(socket) = &conn.socket else { return Flushed::Broken };
+        let mut sent = 0;
+        if let Some(active) = conn.active.as_mut().filter(|active| !active.unsent.is_empty()) {
+            debug_assert!(self.out.is_empty(), "nothing is written while something is unsent");
+            let (count, outcome) = send_all(socket, &active.unsent);
+            active.unsent.drain(..count);
+            self.counters.tx_bytes.add(count as u64);
+            match outcome {
+                Flushed::All(_) => sent = count,
+                Flushed::Blocked => {
+                    conn.flags.set(BLOCKED);
+                    if count > 0 {
+                        self.postpone_stall(index);
+                    }
+                    return Flushed::Blocked;
+                }
+                Flushed::Broken => return Flushed::Broken,
+            }
+        }
+        let bytes = match &mut conn.tls {
+            None => &mut self.out,
+            Some(session) => {
+                if !self.out.is_empty() && session.write_plaintext(&self.out).is_err() {
+                    return Flushed::Broken;
+                }
+                if finish && !session.is_handshaking() {
+                    session.queue_close_notify();
+                }
+                self.out.clear();
+                self.out_tail_body = 0;
+                session.poll_transmit(&mut self.wire);
+                &mut self.wire
+            }
+        };
+        let (count, outcome) = send_all(socket, bytes);
+        self.counters.tx_bytes.add(count as u64);
+        if outcome == Flushed::Blocked {
+            conn.flags.set(BLOCKED);
+            let mut left = bytes.len() - count;
+            if conn.phase == Phase::Sending {
+                // Body bytes are made again when there is room, instead of being kept.
+                let again = left.min(self.out_tail_body);
+                conn.piece_left += again as u32;
+                left -= again;
+            }
+            let rest = bytes[count..count + left].to_vec();
+            self.abandon_output();
+            if left > 0 {
+                let mut active = self.take_active(index);
+                active.unsent = rest;
+                self.slab[index].active = Some(active);
+            }
+            if count > 0 {
+                self.postpone_stall(index);
+            }
+            return Flushed::Blocked;
+        }
+        self.abandon_output();
+        match outcome {
+            Flushed::All(_) => Flushed::All(sent + count),
+            other => other,
+        }
+    }
+
+    fn abandon_output(&mut self) {
+        self.out.clear();
+        self.wire.clear();
+        self.out_tail_body = 0;
+    }
+
+    /// A peer that reads, however slowly, is not given up.
+    fn postpone_stall(&mut self, index: u32) {
+        if matches!(self.slab[index].phase, Phase::Sending | Phase::Closing | Phase::Idle) {
+            self.set_deadline(index, self.timeouts.idle);
+        }
+    }
+}
+
+/// Sends until everything is sent or the kernel refuses, so that its next readiness is an edge.
+fn send_all(socket: &plimsoll_sys::socket::Socket, bytes: &[u8]) -> (usize, Flushed) {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match socket.send(&bytes[sent..]) {
+            Ok(count) => sent += count,
+            Err(Errno::AGAIN) => return (sent, Flushed::Blocked),
+            Err(_) => return (sent, Flushed::Broken),
+        }
+    }
+    (sent, Flushed::All(sent))
+}

@@ -1,0 +1,296 @@
+//! The agent's side: commands come in on one thread, an executor acts, events go out on another.
+//!
+//! An agent never outlives its coordinator: when its input ends, it stops at once.
+
+use std::io::Read;
+use std::io::Write;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use plimsoll_sys::limits;
+
+use crate::error::FleetError;
+use crate::frame;
+use crate::frame::FrameError;
+use crate::guard;
+use crate::guard::Guard;
+use crate::message::AgentFault;
+use crate::message::FromAgent;
+use crate::message::GuardPlan;
+use crate::message::ToAgent;
+use crate::message::VERSION;
+
+/// What is left of the second in which an agent must end, after the events were flushed.
+const STOP_WAIT: Duration = Duration::from_millis(600);
+/// Longest wait for a coordinator to take the last events.
+const FLUSH_WAIT: Duration = Duration::from_millis(300);
+
+/// Does what a coordinator says: the plug between the fleet and whoever makes load or serves.
+///
+/// # Contract
+///
+/// - `Prepare` is answered by `Ready` or `Failed`. After it, the load ends with exactly one
+///   `LoadEnded` or `Failed`, also when `Stop` comes before `Start`. Then the next `Prepare` may
+///   come.
+/// - Intervals of a load have strictly ascending seconds. Over all of them,
+///   `scheduled = ok + errors + unsent` once `LoadEnded` was sent.
+/// - `Stop` without a load does nothing: it may cross `LoadEnded` on the way.
+/// - `Serve` is answered by `Listening` or `Failed`.
+/// - `Guard` and `Exit` never arrive here.
+pub trait Executor: Send + 'static {
+    /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
+    /// report through clones of `events`.
+    fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>);
+
+    /// Stops everything; nobody listens any more. Returns within half a second.
+    fn stop_now(&mut self);
+}
+
+/// What the agent's loop waits for.
+enum Input {
+    Command(ToAgent),
+    Closed(Option<FrameError>),
+}
+
+/// Runs an agent until it is told to exit or its input ends. Returns within a second of that (a
+/// warden: within five); the caller then ends the process, and with it any thread that hangs.
+///
+/// Raises this process's descriptor limit as far as it goes.
+pub fn run(
+    executor: impl Executor,
+    stdin: impl Read + Send + 'static,
+    stdout: impl Write + Send + 'static,
+) -> Result<(), FleetError> {
+    let (events, outbox) = mpsc::channel();
+    let (inputs, inbox) = mpsc::channel();
+    let (closing, closed) = mpsc::channel();
+    let guards = Arc::new(AtomicBool::new(false));
+    let hello = FromAgent::Hello {
+        version: VERSION.to_owned(),
+        pid: process::id(),
+        descriptors_max: limits::raise_descriptor_limit(),
+    };
+    // The receiver is alive: it is in `outbox`.
+    let _ = events.send(hello);
+
+    let (written, flushed) = mpsc::channel();
+    let writer_inputs = inputs.clone();
+    let writer_closing = closing.clone();
+    start("agent-out", move || {
+        if write_events(&outbox, stdout).is_err() {
+            // Nobody reads us any more, so nobody is left to work for.
+            let _ = writer_inputs.send(Input::Closed(None));
+            let _ = writer_closing.send(());
+        }
+        let _ = written.send(());
+    })?;
+    let reader_closing = closing.clone();
+    start("agent-in", move || {
+        read_commands(stdin, &inputs);
+        let _ = reader_closing.send(());
+    })?;
+    let (end, ended) = mpsc::channel();
+    let is_guarding = guards.clone();
+    start("agent", move || {
+        let worker = Worker { executor, events, guard: None, is_guarding };
+        let result = worker.run(&inbox);
+        let _ = end.send(result);
+        let _ = closing.send(());
+    })?;
+
+    // Comes when the input ends, when the output breaks, or when the worker is done.
+    let _ = closed.recv();
+    let patience =
+        if guards.load(Ordering::Acquire) { guard::STOP_WAIT + STOP_WAIT } else { STOP_WAIT };
+    let result = ended.recv_timeout(patience).unwrap_or_else(|_| {
+        Err(FleetError::Slow { agent: "this agent".to_owned(), what: "stop", waited: patience })
+    });
+    let _ = flushed.recv_timeout(FLUSH_WAIT);
+    result
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), FleetError> {
+    match thread::Builder::new().name(name.to_owned()).spawn(work) {
+        Ok(_detached) => Ok(()),
+        Err(source) => Err(FleetError::Start { name: format!("the thread {name}"), source }),
+    }
+}
+
+fn write_events(outbox: &Receiver<FromAgent>, mut stdout: impl Write) -> Result<(), FrameError> {
+    outbox.iter().try_for_each(|event| frame::write(&mut stdout, &event))
+}
+
+fn read_commands(mut stdin: impl Read, inputs: &Sender<Input>) {
+    loop {
+        let input = match frame::read(&mut stdin) {
+            Ok(Some(command)) => Input::Command(command),
+            Ok(None) => Input::Closed(None),
+            Err(error) => Input::Closed(Some(error)),
+        };
+        let is_last = matches!(input, Input::Closed(_) | Input::Command(ToAgent::Exit));
+        if inputs.send(input).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The agent's loop.
+struct Worker<E> {
+    executor: E,
+    events: Sender<FromAgent>,
+    guard: Option<Guard>,
+    /// Tells the main thread that stopping may take longer.
+    is_guarding: Arc<AtomicBool>,
+}
+
+impl<E: Executor> Worker<E> {
+    fn run(mut self, inbox: &Receiver<Input>) -> Result<(), FleetError> {
+        let result = loop {
+            match inbox.recv() {
+                Ok(Input::Command(ToAgent::Exit) | Input::Closed(None)) | Err(_) => break Ok(()),
+                Ok(Input::Closed(Some(error))) => break Err(error.into()),
+                Ok(Input::Command(ToAgent::Guard(plan))) => self.handle_guard(*plan),
+                Ok(Input::Command(command)) => self.executor.handle(command, &self.events),
+            }
+        };
+        self.executor.stop_now();
+        if let Some(guard) = self.guard.take() {
+            guard.stop();
+        }
+        result
+    }
+
+    fn handle_guard(&mut self, plan: GuardPlan) {
+        let guard = match self.guard.take() {
+            Some(guard) => Ok(guard),
+            None => Guard::start(self.events.clone()),
+        };
+        match guard {
+            Ok(guard) => {
+                self.is_guarding.store(true, Ordering::Release);
+                guard.handle_plan(plan);
+                self.guard = Some(guard);
+            }
+            Err(error) => {
+                let message = format!("cannot guard other programs: {error}");
+                let failed = FromAgent::Failed { fault: AgentFault::Host, message };
+                let _ = self.events.send(failed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::io::PipeReader;
+    use std::io::PipeWriter;
+    use std::thread::JoinHandle;
+
+    use plimsoll_model::Nanos;
+
+    use super::*;
+
+    /// Answers each command with a note of it, and says when it was stopped.
+    struct Echo {
+        stopped: Sender<()>,
+        hangs: bool,
+    }
+
+    impl Executor for Echo {
+        fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>) {
+            let message = format!("{command:?}");
+            events.send(FromAgent::Failed { fault: AgentFault::Usage, message }).unwrap();
+            while self.hangs {
+                thread::park();
+            }
+        }
+
+        fn stop_now(&mut self) {
+            self.stopped.send(()).unwrap();
+        }
+    }
+
+    struct Harness {
+        commands: PipeWriter,
+        events: PipeReader,
+        stopped: Receiver<()>,
+        run: JoinHandle<Result<(), FleetError>>,
+    }
+
+    fn agent(hangs: bool) -> Harness {
+        let (stdin, commands) = io::pipe().unwrap();
+        let (events, stdout) = io::pipe().unwrap();
+        let (sender, stopped) = mpsc::channel();
+        let run = thread::spawn(move || run(Echo { stopped: sender, hangs }, stdin, stdout));
+        Harness { commands, events, stopped, run }
+    }
+
+    fn next(events: &PipeReader) -> Option<FromAgent> {
+        frame::read(events).unwrap()
+    }
+
+    #[test]
+    fn commands_reach_the_executor_and_events_the_coordinator() {
+        let agent = agent(false);
+        let hello = next(&agent.events);
+        assert!(matches!(hello, Some(FromAgent::Hello { version, .. }) if version == VERSION));
+        let stop = ToAgent::Stop { grace: Nanos(7) };
+        frame::write(&agent.commands, &stop).unwrap();
+        let echoed = next(&agent.events);
+        assert!(
+            matches!(&echoed, Some(FromAgent::Failed { message, .. })
+                if *message == format!("{stop:?}")),
+            "{echoed:?}"
+        );
+        frame::write(&agent.commands, &ToAgent::Exit).unwrap();
+        agent.run.join().unwrap().unwrap();
+        agent.stopped.recv().unwrap();
+        assert_eq!(next(&agent.events), None);
+    }
+
+    #[test]
+    fn the_end_of_the_input_stops_the_executor() {
+        let agent = agent(false);
+        drop(agent.commands);
+        agent.run.join().unwrap().unwrap();
+        agent.stopped.recv().unwrap();
+    }
+
+    #[test]
+    fn garbage_stops_the_executor_and_is_an_error() {
+        let mut agent = agent(false);
+        agent.commands.write_all(b"what's this?").unwrap();
+        let result = agent.run.join().unwrap();
+        assert!(matches!(result, Err(FleetError::Frame(FrameError::NotFrames { .. }))));
+        agent.stopped.recv().unwrap();
+    }
+
+    #[test]
+    fn an_executor_that_hangs_does_not_keep_the_agent() {
+        let agent = agent(true);
+        let _hello = next(&agent.events);
+        frame::write(&agent.commands, &ToAgent::Stop { grace: Nanos(7) }).unwrap();
+        let _echo = next(&agent.events);
+        drop(agent.commands);
+        assert!(matches!(agent.run.join().unwrap(), Err(FleetError::Slow { .. })));
+        assert!(agent.stopped.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_coordinator_that_reads_no_more_ends_the_agent() {
+        let agent = agent(false);
+        drop(agent.events);
+        // The answer to this cannot be written, if the greeting could.
+        let _ = frame::write(&agent.commands, &ToAgent::Stop { grace: Nanos(7) });
+        agent.run.join().unwrap().unwrap();
+        agent.stopped.recv().unwrap();
+    }
+}

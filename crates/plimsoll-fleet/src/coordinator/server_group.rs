@@ -1,0 +1,132 @@
+//! Serve agents that share their ports: the simulated backends, or the embedded SUT.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::ServePlan;
+
+use crate::coordinator::EXIT_WAIT;
+use crate::coordinator::agent_ties;
+use crate::crew::AgentSpec;
+use crate::crew::Crew;
+use crate::error::FleetError;
+use crate::link::LinkEvent;
+use crate::message::FromAgent;
+use crate::message::ServeCounters;
+use crate::message::ToAgent;
+
+/// How long servers may take to listen.
+const LISTEN_WAIT: Duration = Duration::from_secs(10);
+
+/// What a group of servers did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// All processes; one that died keeps what it last reported.
+    pub counters: ServeCounters,
+    /// A line for each process that died, the first one first.
+    pub lost: Vec<String>,
+}
+
+/// Running servers. Dropping it ends them.
+#[derive(Debug)]
+pub struct ServerGroup {
+    crew: Crew,
+    listeners: Vec<Listener>,
+    /// The latest of each process.
+    counters: Vec<ServeCounters>,
+    lost: Vec<String>,
+}
+
+impl ServerGroup {
+    /// Starts the processes of `spec` and waits until each accepts connections. The first one binds
+    /// the ports, which may be 0; the others share what it got.
+    pub fn start(spec: &AgentSpec, plan: &ServePlan) -> Result<Self, FleetError> {
+        let crew = Crew::start("server", &spec.command, agent_ties(spec), EXIT_WAIT)?;
+        let counters = vec![ServeCounters::default(); crew.len()];
+        let mut group = Self { crew, listeners: Vec::new(), counters, lost: Vec::new() };
+        group.serve(0, plan)?;
+        group.listeners = group.await_listening(vec![0])?;
+        let plan = ServePlan { listeners: group.listeners.clone(), ..plan.clone() };
+        let others: Vec<_> = (1..group.crew.len()).collect();
+        for index in &others {
+            group.serve(*index, &plan)?;
+        }
+        group.await_listening(others)?;
+        Ok(group)
+    }
+
+    fn serve(&self, index: usize, plan: &ServePlan) -> Result<(), FleetError> {
+        let mut plan = plan.clone();
+        // Every process draws its own sleeps.
+        plan.seed = plan.seed.wrapping_add(index as u64);
+        if !plan.cpus.is_empty() {
+            let first = index * plan.threads as usize % plan.cpus.len();
+            plan.cpus.rotate_left(first);
+        }
+        self.crew.send(index, &ToAgent::Serve(Box::new(plan)))
+    }
+
+    /// Waits for each of `waiting`; returns where the last one listens.
+    fn await_listening(&mut self, mut waiting: Vec<usize>) -> Result<Vec<Listener>, FleetError> {
+        let deadline = Instant::now() + LISTEN_WAIT;
+        let mut listening = Vec::new();
+        while let Some(first) = waiting.first().copied() {
+            let slow = FleetError::Slow {
+                agent: self.crew.name(first).to_owned(),
+                what: "listen",
+                waited: LISTEN_WAIT,
+            };
+            let (index, event) = self.crew.poll_event(deadline).ok_or(slow)?;
+            let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };
+            match *frame {
+                FromAgent::Listening(listeners) if waiting.contains(&index) => {
+                    listening = listeners;
+                    waiting.retain(|waiting| *waiting != index);
+                }
+                FromAgent::ServeCounters(counters) => self.counters[index] = counters,
+                other => return Err(self.crew.unexpected(index, &other)),
+            }
+        }
+        Ok(listening)
+    }
+
+    /// Where they listen, in the order of the plan, with the ports they really have.
+    pub fn listeners(&self) -> &[Listener] {
+        &self.listeners
+    }
+
+    /// Their processes.
+    pub fn pids(&self) -> Vec<u32> {
+        self.crew.pids().collect()
+    }
+
+    /// Listens to the processes for `wait` (zero: takes what is there) and says how things stand.
+    pub fn poll_status(&mut self, wait: Duration) -> ServerStatus {
+        let deadline = Instant::now() + wait;
+        while let Some((index, event)) = self.crew.poll_event(deadline) {
+            let problem = match event {
+                LinkEvent::Frame(frame) => match *frame {
+                    FromAgent::ServeCounters(counters) => {
+                        self.counters[index] = counters;
+                        None
+                    }
+                    other => Some(self.crew.unexpected(index, &other).to_string()),
+                },
+                LinkEvent::Closed(error) => {
+                    let how = self.crew.epitaph(index, error);
+                    Some(format!("{} {how}", self.crew.name(index)))
+                }
+            };
+            self.lost.extend(problem);
+        }
+        let mut counters = ServeCounters::default();
+        self.counters.iter().for_each(|of_process| counters.merge(of_process));
+        ServerStatus { counters, lost: self.lost.clone() }
+    }
+
+    /// Ends them and waits until they are gone.
+    pub fn stop(self) {
+        drop(self);
+    }
+}

@@ -1,0 +1,251 @@
+//! Several agents of one kind: started together, heard on one channel, ended together.
+
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use std::time::Instant;
+
+use plimsoll_sys::process::Ties;
+
+use crate::error::FleetError;
+use crate::frame::FrameError;
+use crate::link::Link;
+use crate::link::LinkEvent;
+use crate::message::FromAgent;
+use crate::message::ToAgent;
+use crate::message::VERSION;
+
+pub use crate::link::AgentCommand;
+
+/// How long an agent may take to say hello. Starting a process takes milliseconds; a host that is
+/// out of memory takes longer.
+const HELLO_WAIT: Duration = Duration::from_secs(10);
+
+/// Which agents to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSpec {
+    /// How to start one.
+    pub command: AgentCommand,
+    /// How many; at least 1.
+    pub count: u32,
+    /// CPUs that each may run on, taken in turn; empty leaves them all.
+    pub cpus: Vec<Vec<u32>>,
+    /// Added to their nice value.
+    pub nice: i32,
+}
+
+impl AgentSpec {
+    /// `count` agents of this program, on any CPU.
+    pub fn new(count: u32) -> Self {
+        Self {
+            command: AgentCommand::this_program(),
+            count: count.max(1),
+            cpus: Vec::new(),
+            nice: 0,
+        }
+    }
+
+    /// The CPUs of agent `index`; empty means all.
+    pub(crate) fn cpus_of(&self, index: usize) -> &[u32] {
+        match self.cpus.len() {
+            0 => &[],
+            sets => &self.cpus[index % sets],
+        }
+    }
+}
+
+/// One place in a crew.
+#[derive(Debug)]
+struct Place {
+    link: Link,
+    ties: Ties,
+    descriptors_max: u64,
+    is_lost: bool,
+}
+
+/// The agents, by index. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    /// What messages call its members, before the number.
+    role: &'static str,
+    command: AgentCommand,
+    places: Vec<Place>,
+    next_id: u64,
+    sender: Sender<(u64, LinkEvent)>,
+    events: Receiver<(u64, LinkEvent)>,
+    /// How long its members may take to end.
+    exit_wait: Duration,
+}
+
+impl Crew {
+    /// Starts one agent per entry of `ties` and waits until each has said hello.
+    pub(crate) fn start(
+        role: &'static str,
+        command: &AgentCommand,
+        ties: Vec<Ties>,
+        exit_wait: Duration,
+    ) -> Result<Self, FleetError> {
+        let (sender, events) = mpsc::channel();
+        let command = command.clone();
+        let mut crew =
+            Self { role, command, places: Vec::new(), next_id: 0, sender, events, exit_wait };
+        for ties in ties {
+            let link = crew.start_link(crew.places.len(), &ties)?;
+            crew.places.push(Place { link, ties, descriptors_max: 0, is_lost: false });
+        }
+        crew.await_hellos((0..crew.places.len()).collect())?;
+        Ok(crew)
+    }
+
+    fn start_link(&mut self, index: usize, ties: &Ties) -> Result<Link, FleetError> {
+        self.next_id += 1;
+        let name = format!("{} {}", self.role, index + 1);
+        Link::start(self.next_id, name, &self.command, ties, self.sender.clone())
+    }
+
+    fn await_hellos(&mut self, mut waiting: Vec<usize>) -> Result<(), FleetError> {
+        let deadline = Instant::now() + HELLO_WAIT;
+        while let Some(first) = waiting.first().copied() {
+            let slow = FleetError::Slow {
+                agent: self.name(first).to_owned(),
+                what: "say hello",
+                waited: HELLO_WAIT,
+            };
+            let (index, event) = self.poll_event(deadline).ok_or(slow)?;
+            let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { continue };
+            match *frame {
+                FromAgent::Hello { version, .. } if version != VERSION => {
+                    return Err(FleetError::Version {
+                        agent: self.name(index).to_owned(),
+                        theirs: version,
+                        ours: VERSION.to_owned(),
+                    });
+                }
+                FromAgent::Hello { descriptors_max, .. } => {
+                    self.places[index].descriptors_max = descriptors_max;
+                    waiting.retain(|waiting| *waiting != index);
+                }
+                other => return Err(self.unexpected(index, &other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts an agent anew in every place whose agent is lost. To be called between two loads,
+    /// when no agent has anything to say.
+    pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
+        while let Some((index, event)) = self.poll_event(Instant::now()) {
+            if let LinkEvent::Closed(error) = event {
+                self.epitaph(index, error);
+            }
+        }
+        let lost: Vec<_> = (0..self.len()).filter(|index| self.is_lost(*index)).collect();
+        for index in &lost {
+            let ties = self.places[*index].ties.clone();
+            let link = self.start_link(*index, &ties)?;
+            self.places[*index].link = link;
+            self.places[*index].is_lost = false;
+        }
+        self.await_hellos(lost)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn name(&self, index: usize) -> &str {
+        &self.places[index].link.name
+    }
+
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.places.iter().map(|place| place.link.pid())
+    }
+
+    pub(crate) fn is_lost(&self, index: usize) -> bool {
+        self.places[index].is_lost
+    }
+
+    /// Files that each of them may have open.
+    pub(crate) fn descriptors_max(&self) -> u64 {
+        self.places.iter().map(|place| place.descriptors_max).min().unwrap_or(0)
+    }
+
+    /// Says `command` to one agent; see [`Link::send`].
+    pub(crate) fn send(&self, index: usize, command: &ToAgent) -> Result<(), FleetError> {
+        self.places[index].link.send(command)
+    }
+
+    /// The next thing that an agent did; `None` after `deadline`.
+    pub(crate) fn poll_event(&mut self, deadline: Instant) -> Option<(usize, LinkEvent)> {
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(wait) {
+                Ok((id, event)) => {
+                    let index = self.places.iter().position(|place| place.link.id == id);
+                    // Otherwise from an agent that was replaced.
+                    if let Some(index) = index {
+                        return Some((index, event));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Turns the end of an agent's output into the error that it is.
+    pub(crate) fn unless_closed(
+        &mut self,
+        index: usize,
+        event: LinkEvent,
+    ) -> Result<LinkEvent, FleetError> {
+        match event {
+            LinkEvent::Closed(error) => Err(FleetError::Lost {
+                agent: self.name(index).to_owned(),
+                how: self.epitaph(index, error),
+            }),
+            event @ LinkEvent::Frame(_) => Ok(event),
+        }
+    }
+
+    /// The error for a message that has no place where it came.
+    pub(crate) fn unexpected(&self, index: usize, frame: &FromAgent) -> FleetError {
+        let agent = self.name(index).to_owned();
+        match frame {
+            FromAgent::Failed { fault, message } => {
+                FleetError::Failed { agent, fault: *fault, message: message.clone() }
+            }
+            other => FleetError::Unexpected { agent, message: other.kind().to_owned() },
+        }
+    }
+
+    /// How an agent that closed its output ended; the agent is lost from now on.
+    pub(crate) fn epitaph(&mut self, index: usize, error: Option<FrameError>) -> String {
+        self.places[index].is_lost = true;
+        self.places[index].link.epitaph(error)
+    }
+
+    /// Kills an agent.
+    pub(crate) fn kill(&mut self, index: usize) {
+        self.places[index].is_lost = true;
+        self.places[index].link.kill();
+    }
+
+    /// Asks all to exit, waits, and kills those that don't.
+    pub(crate) fn dismiss(&mut self) {
+        for place in &mut self.places {
+            place.link.ask_to_exit();
+        }
+        let deadline = Instant::now() + self.exit_wait;
+        for place in &mut self.places {
+            place.link.end_by(deadline);
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}

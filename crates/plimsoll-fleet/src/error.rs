@@ -1,0 +1,119 @@
+//! What can keep a coordinator or an agent from its work.
+
+use std::io;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::frame::FrameError;
+use crate::message::AgentFault;
+use crate::message::ExitReason;
+
+/// Why a fleet could not do what it was told. A SUT that misbehaves is never one of these: that is
+/// a result.
+#[derive(Debug, Error)]
+pub enum FleetError {
+    /// A process could not be started.
+    #[error("cannot start {name}: {source}")]
+    Start {
+        /// The agent or thread.
+        name: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// One process may not open enough files for even one connection.
+    #[error(
+        "a process may have {have} files open here, and plimsoll itself needs {reserve}; raise \
+         the limit, for example: ulimit -n 20000"
+    )]
+    DescriptorLimit {
+        /// Descriptors per process.
+        have: u64,
+        /// Descriptors that no connection can use.
+        reserve: u64,
+    },
+    /// An agent of another version.
+    #[error(
+        "{agent} is plimsoll {theirs}, this is plimsoll {ours}; install the same version on both \
+         ends"
+    )]
+    Version {
+        /// Its name.
+        agent: String,
+        /// What it said.
+        theirs: String,
+        /// This program's version.
+        ours: String,
+    },
+    /// An agent could not do what it was told, and said why.
+    #[error("{agent}: {message}")]
+    Failed {
+        /// Its name.
+        agent: String,
+        /// Whose fault it is.
+        fault: AgentFault,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// An agent's process ended unasked.
+    #[error("{agent} {how}")]
+    Lost {
+        /// Its name.
+        agent: String,
+        /// How it ended, and its last words.
+        how: String,
+    },
+    /// An agent did not answer.
+    #[error("{agent} did not {what} within {} s; the host may be overloaded", waited.as_secs())]
+    Slow {
+        /// Its name.
+        agent: String,
+        /// What it should have done, completing *did not*.
+        what: &'static str,
+        /// How long it was given.
+        waited: Duration,
+    },
+    /// An agent sent something that has no place here.
+    #[error("{agent} sent an unexpected message ({message}); this is a bug in plimsoll")]
+    Unexpected {
+        /// Its name.
+        agent: String,
+        /// What it sent, shortened.
+        message: String,
+    },
+    /// A guarded program ended before it was ready.
+    #[error("{name} ended before it was ready: {reason}{}", indented(output))]
+    GuardedEnded {
+        /// The program's name.
+        name: String,
+        /// How it ended.
+        reason: ExitReason,
+        /// The end of what it wrote.
+        output: String,
+    },
+    /// The other end's frames cannot be read, or ours not written.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+impl FleetError {
+    /// Whose fault it is; decides the exit code.
+    pub const fn fault(&self) -> AgentFault {
+        match self {
+            Self::Failed { fault, .. } => *fault,
+            Self::Version { .. } => AgentFault::Usage,
+            Self::Unexpected { .. } => AgentFault::Bug,
+            Self::Start { .. }
+            | Self::DescriptorLimit { .. }
+            | Self::Lost { .. }
+            | Self::Slow { .. }
+            | Self::GuardedEnded { .. }
+            | Self::Frame(_) => AgentFault::Host,
+        }
+    }
+}
+
+/// The program's own lines, set off from ours.
+fn indented(output: &str) -> String {
+    output.lines().fold(String::new(), |text, line| text + "\n  " + line)
+}

@@ -1,0 +1,162 @@
+//! Messages on a byte stream: a length of four bytes, little-endian, then JSON.
+//!
+//! What the messages say is in [`crate::message`].
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// The largest payload. Plans with many large targets come close; nothing else does.
+pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A buffer starts at most this large, whatever length a frame announces.
+const FIRST_ALLOCATION_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a frame could not be written or read.
+#[derive(Debug, Error)]
+pub enum FrameError {
+    /// A message of ours is too large.
+    #[error(
+        "the plan takes {bytes} bytes as a message to an agent, at most {FRAME_BYTES_MAX} are \
+         possible; use fewer or smaller targets"
+    )]
+    TooLarge {
+        /// Size of the payload.
+        bytes: usize,
+    },
+    /// The announced length cannot be: the other end does not speak frames.
+    #[error(
+        "the other end does not speak plimsoll's frames (it announced {bytes} bytes); is it the \
+         same version of plimsoll?"
+    )]
+    NotFrames {
+        /// What the first four bytes came to.
+        bytes: u64,
+    },
+    /// The stream ended inside a frame.
+    #[error("the stream ended inside a frame: the other end died while it wrote")]
+    Truncated,
+    /// The payload is not the message that belongs here.
+    #[error("a frame holds no message of this version of plimsoll: {0}")]
+    Malformed(serde_json::Error),
+    /// The stream failed.
+    #[error("the pipe to the other end failed: {0}")]
+    Stream(#[from] io::Error),
+}
+
+/// A message as a frame.
+pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, message).map_err(FrameError::Malformed)?;
+    let bytes = frame.len() - 4;
+    match u32::try_from(bytes) {
+        Ok(length) if bytes <= FRAME_BYTES_MAX => {
+            frame[..4].copy_from_slice(&length.to_le_bytes());
+            Ok(frame)
+        }
+        _ => Err(FrameError::TooLarge { bytes }),
+    }
+}
+
+/// Writes one frame and flushes.
+pub fn write<M: Serialize>(mut stream: impl Write, message: &M) -> Result<(), FrameError> {
+    stream.write_all(&encode(message)?)?;
+    Ok(stream.flush()?)
+}
+
+/// Reads one frame; `None` when the stream ended between two.
+pub fn read<M: DeserializeOwned>(mut stream: impl Read) -> Result<Option<M>, FrameError> {
+    let mut header = Vec::with_capacity(4);
+    stream.by_ref().take(4).read_to_end(&mut header)?;
+    if header.is_empty() {
+        return Ok(None);
+    }
+    let header: [u8; 4] = header.try_into().map_err(|_| FrameError::Truncated)?;
+    let announced = u32::from_le_bytes(header);
+    let bytes = announced as usize;
+    if bytes > FRAME_BYTES_MAX {
+        return Err(FrameError::NotFrames { bytes: u64::from(announced) });
+    }
+    let mut payload = Vec::with_capacity(bytes.min(FIRST_ALLOCATION_BYTES_MAX));
+    stream.take(u64::from(announced)).read_to_end(&mut payload)?;
+    if payload.len() < bytes {
+        return Err(FrameError::Truncated);
+    }
+    serde_json::from_slice(&payload).map(Some).map_err(FrameError::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::ErrorClass;
+    use plimsoll_model::Nanos;
+    use plimsoll_model::tally::Interval;
+    use plimsoll_model::tally::Tally;
+    use proptest::prelude::*;
+
+    use crate::message::FromAgent;
+    use crate::message::ToAgent;
+
+    use super::*;
+
+    #[test]
+    fn messages_come_back_as_they_were_sent() {
+        let mut tally = Tally { scheduled: 3, ok: 2, ..Tally::default() };
+        tally.errors.count(ErrorClass::ResetByPeer);
+        tally.spans.corrected.record(Nanos::from_millis(7));
+        tally.generator.busiest_thread = 0.1 + 0.2;
+        let sent = [
+            FromAgent::Hello { version: "1".to_owned(), pid: 5, descriptors_max: 1024 },
+            FromAgent::Interval(Box::new(Interval { second: 4, tally })),
+            FromAgent::LoadEnded { window: Nanos::from_secs(9) },
+        ];
+        let mut stream = Vec::new();
+        for message in &sent {
+            write(&mut stream, message).unwrap();
+        }
+        let mut stream = stream.as_slice();
+        for message in sent {
+            assert_eq!(read::<FromAgent>(&mut stream).unwrap(), Some(message));
+        }
+        assert!(read::<FromAgent>(&mut stream).unwrap().is_none());
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let read_error = |bytes: &[u8]| read::<ToAgent>(bytes).unwrap_err();
+        // Text instead of frames, as from a login banner.
+        assert!(matches!(read_error(b"Permission denied"), FrameError::NotFrames { .. }));
+        // Inside the header, inside the payload.
+        assert!(matches!(read_error(&[1, 0]), FrameError::Truncated));
+        assert!(matches!(read_error(&[9, 0, 0, 0, b'"']), FrameError::Truncated));
+        // A message that this version does not know.
+        let mut stream = Vec::new();
+        write(&mut stream, &"dance").unwrap();
+        assert!(matches!(read_error(&stream), FrameError::Malformed(_)));
+        // One byte too many: the quotes count too.
+        let large = "x".repeat(FRAME_BYTES_MAX - 1);
+        let bytes = FRAME_BYTES_MAX + 1;
+        assert!(matches!(encode(&large), Err(FrameError::TooLarge { bytes: b }) if b == bytes));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_an_error_and_never_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), 1..64),
+        ) {
+            // Five and more random bytes that are a valid message would be a miracle.
+            prop_assert!(read::<ToAgent>(bytes.as_slice()).is_err());
+        }
+
+        #[test]
+        fn a_cut_frame_is_an_error(cut in 1usize..20) {
+            let frame = encode(&ToAgent::Stop { grace: Nanos::from_secs(1) }).unwrap();
+            let cut = cut.min(frame.len() - 1);
+            let read = read::<ToAgent>(&frame[..cut]);
+            prop_assert!(matches!(read, Err(FrameError::Truncated)));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The warden's side inside its agent: starts foreign programs, and ends them and all that they
+//! started, however they try to get away.
+//!
+//! Three ties hold each program: it is a child that the kernel kills with this process; whatever
+//! loses its parent becomes this process's child; and before this process ends it goes through the
+//! process table until nothing below it is left.
+
+use std::fs;
+use std::fs::DirBuilder;
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use plimsoll_sys::process;
+use plimsoll_sys::process::Group;
+use plimsoll_sys::process::Signal;
+use plimsoll_sys::process::Ties;
+
+use crate::message::AgentFault;
+use crate::message::ExitReason;
+use crate::message::FromAgent;
+use crate::message::GuardPlan;
+use crate::message::GuardedChild;
+use crate::message::Readiness;
+use crate::tail::Tail;
+
+/// How long programs may take to follow SIGTERM.
+const TERM_WAIT: Duration = Duration::from_secs(1);
+/// How long the kernel may take to follow SIGKILL, for example while it frees much memory.
+const KILL_WAIT: Duration = Duration::from_secs(2);
+/// Longest time that [`Guard::stop`] takes.
+pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
+/// Pause between two looks at what is ready, or not yet gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Longest wait for one connection to a program that is asked whether it is ready.
+const CONNECT_WAIT: Duration = Duration::from_millis(50);
+/// Longest wait for the last words of a program that ended while its children live on.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
+
+/// The handle to the guarding thread.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    inputs: Sender<Input>,
+    ended: Receiver<()>,
+}
+
+enum Input {
+    Plan(GuardPlan),
+    /// The child with this index ended.
+    Ended(usize, ExitReason),
+    Stop,
+}
+
+impl Guard {
+    /// Makes this process the heir of all that is started below it.
+    pub(crate) fn start(events: Sender<FromAgent>) -> io::Result<Self> {
+        process::become_subreaper()?;
+        let (inputs, inbox) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let ward = Ward {
+            events,
+            inputs: inputs.clone(),
+            children: Vec::new(),
+            unready: Vec::new(),
+            scratch: None,
+            keep: false,
+        };
+        let _guard = thread::Builder::new().name("guard".to_owned()).spawn(move || {
+            ward.run(&inbox);
+            let _ = end.send(());
+        })?;
+        Ok(Self { inputs, ended })
+    }
+
+    /// Starts the plan's programs; `Guarded` or `Failed` follows.
+    pub(crate) fn handle_plan(&self, plan: GuardPlan) {
+        // The thread ends after Stop only.
+        let _ = self.inputs.send(Input::Plan(plan));
+    }
+
+    /// Ends everything; returns within [`STOP_WAIT`].
+    pub(crate) fn stop(self) {
+        let _ = self.inputs.send(Input::Stop);
+        let _ = self.ended.recv_timeout(STOP_WAIT);
+    }
+}
+
+/// A program under guard.
+struct Child {
+    name: String,
+    pid: u32,
+    ready: Readiness,
+    output: Tail,
+    is_alive: bool,
+}
+
+impl Child {
+    fn is_ready(&self) -> bool {
+        match &self.ready {
+            Readiness::Started => true,
+            Readiness::Accepts(address) => {
+                TcpStream::connect_timeout(address, CONNECT_WAIT).is_ok()
+            }
+            Readiness::Exists(path) => path.exists(),
+        }
+    }
+}
+
+/// The guarding thread.
+struct Ward {
+    events: Sender<FromAgent>,
+    inputs: Sender<Input>,
+    children: Vec<Child>,
+    /// The last plan's programs, as long as one of them isn't ready.
+    unready: Vec<usize>,
+    /// The directory that was created here.
+    scratch: Option<PathBuf>,
+    keep: bool,
+}
+
+impl Ward {
+    fn run(mut self, inbox: &Receiver<Input>) {
+        loop {
+            let input = if self.unready.is_empty() {
+                inbox.recv().map_err(RecvTimeoutError::from)
+            } else {
+                inbox.recv_timeout(LOOK_AGAIN)
+            };
+            match input {
+                Ok(Input::Plan(plan)) => self.handle_plan(plan),
+                Ok(Input::Ended(index, reason)) => self.handle_end(index, reason),
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => self.look_for_readiness(),
+            }
+        }
+        self.stop();
+    }
+
+    fn report(&self, event: FromAgent) {
+        // The agent's end is noticed elsewhere.
+        let _ = self.events.send(event);
+    }
+
+    fn handle_plan(&mut self, plan: GuardPlan) {
+        if let Err(message) = self.start_all(plan) {
+            // What was started runs on; the coordinator decides what becomes of it.
+            self.unready.clear();
+            self.report(FromAgent::Failed { fault: AgentFault::Host, message });
+        } else if self.unready.is_empty() {
+            self.report(FromAgent::Guarded { pids: Vec::new() });
+        }
+    }
+
+    fn start_all(&mut self, plan: GuardPlan) -> Result<(), String> {
+        if let Some(path) = plan.scratch_dir {
+            // Created here and nowhere else, so that removing it can never hit a stranger's files.
+            DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
+                format!("cannot create the scratch directory {}: {error}", path.display())
+            })?;
+            self.scratch = Some(path);
+            self.keep = plan.keep;
+        }
+        for child in plan.children {
+            let index = self.children.len();
+            let name = child.name.clone();
+            let child = self
+                .start(index, child)
+                .map_err(|(program, error)| format!("cannot start {name} ({program}): {error}"))?;
+            self.children.push(child);
+            self.unready.push(index);
+        }
+        Ok(())
+    }
+
+    fn start(&self, index: usize, child: GuardedChild) -> Result<Child, (String, io::Error)> {
+        let (program, arguments) =
+            child.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let context = |error| (program.to_owned(), error);
+        let (reader, writer) = io::pipe().map_err(context)?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone().map_err(context)?)
+            .stderr(writer);
+        let ties = Ties {
+            group: Group::Own,
+            dies_with_parent: true,
+            cpus: child.cpus.clone(),
+            ..Ties::default()
+        };
+        let pid = process::spawn(command, &ties).map_err(context)?.id();
+        let output = Tail::follow(reader).map_err(context)?;
+        let inputs = self.inputs.clone();
+        let watch = move || {
+            if let Ok(status) = process::wait(pid) {
+                let _ = inputs.send(Input::Ended(index, status.into()));
+            }
+        };
+        let _watcher =
+            thread::Builder::new().name("watch-child".to_owned()).spawn(watch).map_err(context)?;
+        Ok(Child { name: child.name, pid, ready: child.ready, output, is_alive: true })
+    }
+
+    fn handle_end(&mut self, index: usize, reason: ExitReason) {
+        let Some(child) = self.children.get_mut(index) else { return };
+        child.is_alive = false;
+        let event = FromAgent::ChildExited {
+            name: child.name.clone(),
+            reason,
+            output_tail: child.output.text(LAST_WORDS_WAIT),
+        };
+        if self.unready.contains(&index) {
+            // The plan failed.
+            self.unready.clear();
+        }
+        self.report(event);
+    }
+
+    fn look_for_readiness(&mut self) {
+        if self.unready.iter().all(|index| self.children[*index].is_ready()) {
+            let ready = std::mem::take(&mut self.unready);
+            let pids = ready.into_iter().map(|index| self.children[index].pid).collect();
+            self.report(FromAgent::Guarded { pids });
+        }
+    }
+
+    fn stop(self) {
+        for child in self.children.iter().filter(|child| child.is_alive) {
+            // It may have ended just now.
+            let _ = process::kill_group(child.pid, Signal::TERM);
+        }
+        if !none_left_within(TERM_WAIT, |_| {}) {
+            // Whoever is killed may just have had a child: look until there is none.
+            none_left_within(KILL_WAIT, |pid| {
+                let _ = process::kill(pid, Signal::KILL);
+            });
+        }
+        if let Some(path) = self.scratch.filter(|_| !self.keep) {
+            // What cannot be removed is found in the temporary directory; nobody is left to tell.
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Calls `each` with every descendant again and again until none is left; `false` when some are
+/// left after `patience`.
+fn none_left_within(patience: Duration, each: impl Fn(u32)) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        process::reap_all();
+        match process::descendants() {
+            Ok(left) if left.is_empty() => return true,
+            Ok(left) => left.into_iter().for_each(&each),
+            // Without a process table nothing can be found; the kernel kills our children with us.
+            Err(_) => return false,
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}

@@ -1,0 +1,215 @@
+//! The coordinator's end of one agent: its process, the pipes to it and the threads on them.
+
+use std::ffi::OsString;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use plimsoll_sys::process;
+use plimsoll_sys::process::Group;
+use plimsoll_sys::process::Signal;
+use plimsoll_sys::process::Ties;
+
+use crate::error::FleetError;
+use crate::frame;
+use crate::frame::FrameError;
+use crate::message::ExitReason;
+use crate::message::FromAgent;
+use crate::message::ToAgent;
+use crate::tail::Tail;
+
+/// Pause between two looks at whether a process has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Longest wait for a process to end by itself after it closed its output.
+const END_WAIT: Duration = Duration::from_millis(500);
+/// Last words in an error message are cut to this many characters.
+const LAST_WORDS_MAX: usize = 400;
+
+/// The command that starts an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+impl AgentCommand {
+    /// `agent` of this very program.
+    pub fn this_program() -> Self {
+        Self { program: process::own_executable(), arguments: vec!["agent".into()] }
+    }
+}
+
+/// What an agent's output brings.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    Frame(Box<FromAgent>),
+    /// The output ended, or can't be understood any more. Nothing follows.
+    Closed(Option<FrameError>),
+}
+
+/// One agent. Dropping it kills the process; ask it to exit first.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Tells this agent's events from those of one that had its place before.
+    pub(crate) id: u64,
+    /// What messages call it.
+    pub(crate) name: String,
+    child: Child,
+    is_session_leader: bool,
+    /// `None` once nothing more will be said.
+    frames: Option<Sender<Vec<u8>>>,
+    stderr: Tail,
+    ended: Option<ExitReason>,
+}
+
+impl Link {
+    /// Starts an agent; its events come to `events` with `id`.
+    pub(crate) fn start(
+        id: u64,
+        name: String,
+        command: &AgentCommand,
+        ties: &Ties,
+        events: Sender<(u64, LinkEvent)>,
+    ) -> Result<Self, FleetError> {
+        let context = |source| FleetError::Start { name: name.clone(), source };
+        let mut start = Command::new(&command.program);
+        start
+            .arg0("plimsoll")
+            .args(&command.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = process::spawn(start, ties).map_err(context)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(context(io::ErrorKind::BrokenPipe.into()));
+        };
+        let (frames, outbox) = mpsc::channel();
+        let _writer = thread::Builder::new()
+            .name("link-out".to_owned())
+            .spawn(move || write_frames(outbox, stdin))
+            .map_err(context)?;
+        let _reader = thread::Builder::new()
+            .name("link-in".to_owned())
+            .spawn(move || read_frames(id, stdout, &events))
+            .map_err(context)?;
+        let stderr = Tail::follow(stderr).map_err(context)?;
+        let is_session_leader = ties.group == Group::Session;
+        Ok(Self { id, name, child, is_session_leader, frames: Some(frames), stderr, ended: None })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Says `command` to the agent; never waits for it. An agent that is gone shows itself as
+    /// [`LinkEvent::Closed`], not here.
+    pub(crate) fn send(&self, command: &ToAgent) -> Result<(), FleetError> {
+        let frame = frame::encode(command)?;
+        if let Some(frames) = &self.frames {
+            let _ = frames.send(frame);
+        }
+        Ok(())
+    }
+
+    /// Asks the agent to end, without waiting.
+    pub(crate) fn ask_to_exit(&mut self) {
+        // Exit is far below the bound of a frame; the end of the input says the same.
+        let _ = self.send(&ToAgent::Exit);
+        self.frames = None;
+    }
+
+    /// Waits until `deadline` for the agent to end, then kills it. Afterwards it is gone, and
+    /// whatever was left in its session with it.
+    pub(crate) fn end_by(&mut self, deadline: Instant) -> ExitReason {
+        if let Some(reason) = self.ended {
+            return reason;
+        }
+        while !process::has_ended(self.pid()) && Instant::now() < deadline {
+            thread::sleep(LOOK_AGAIN);
+        }
+        // Without effect on a process that has ended and wasn't reaped.
+        let _ = process::kill(self.pid(), Signal::KILL);
+        if self.is_session_leader {
+            while !process::has_ended(self.pid()) {
+                thread::sleep(LOOK_AGAIN);
+            }
+            // Its number, and so the session's, stays taken until it is reaped below.
+            for pid in process::session_members(self.pid()).unwrap_or_default() {
+                let _ = process::kill(pid, Signal::KILL);
+            }
+        }
+        let reason = self.child.wait().map_or(ExitReason::Code(-1), ExitReason::from);
+        self.ended = Some(reason);
+        reason
+    }
+
+    /// Kills the agent.
+    pub(crate) fn kill(&mut self) {
+        self.end_by(Instant::now());
+    }
+
+    /// How an agent ended that closed its output: completes *agent 2 …*.
+    pub(crate) fn epitaph(&mut self, error: Option<FrameError>) -> String {
+        let reason = self.end_by(Instant::now() + END_WAIT);
+        let mut text = match error {
+            Some(error) => format!("cannot be understood: {error}"),
+            None => format!("ended unasked: {reason}"),
+        };
+        let words = self.stderr.text(END_WAIT);
+        if !words.is_empty() {
+            text += "; it said: ";
+            text += &last_words(&words);
+        }
+        text
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
+    for frame in outbox {
+        if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
+            // The agent is gone; its output says so too.
+            return;
+        }
+    }
+}
+
+fn read_frames(id: u64, mut stdout: impl Read, events: &Sender<(u64, LinkEvent)>) {
+    loop {
+        let event = match frame::read(&mut stdout) {
+            Ok(Some(event)) => LinkEvent::Frame(Box::new(event)),
+            Ok(None) => LinkEvent::Closed(None),
+            Err(error) => LinkEvent::Closed(Some(error)),
+        };
+        let is_last = matches!(event, LinkEvent::Closed(_));
+        if events.send((id, event)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// One line of at most [`LAST_WORDS_MAX`] characters, the last ones.
+fn last_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let surplus = line.chars().count().saturating_sub(LAST_WORDS_MAX);
+    line.chars().skip(surplus).collect()
+}

@@ -1,0 +1,249 @@
+//! What a coordinator and its agents say to each other.
+//!
+//! ```text
+//! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     as often as wanted
+//! serve   Serve -> Listening, then ServeCounters now and then
+//! guard   Guard -> Guarded, then ChildExited when one ends; Guard again adds more
+//! ```
+//!
+//! An agent says [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::ServePlan;
+use plimsoll_model::tally::Interval;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// This program's version: both ends must have the same.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// From a coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToAgent {
+    /// Get ready to make this load: open the pool where the plan says so, then answer
+    /// [`FromAgent::Ready`].
+    Prepare(Box<LoadPlan>),
+    /// Begin the load that was prepared.
+    Start {
+        /// The schedule's first instant on CLOCK_MONOTONIC, which all processes of a host share.
+        /// An agent on another host will need an offset here; nothing else depends on the clock.
+        epoch_monotonic: Nanos,
+    },
+    /// Start no more operations; what is in flight may finish.
+    Stop {
+        /// For so long; then what is left is counted as interrupted.
+        grace: Nanos,
+    },
+    /// Serve until told to exit.
+    Serve(Box<ServePlan>),
+    /// Start these programs and answer for their end. Handled by the fleet itself.
+    Guard(Box<GuardPlan>),
+    /// Stop everything and end.
+    Exit,
+}
+
+/// From an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromAgent {
+    /// The first message. Its shape never changes, so that two versions understand that they
+    /// don't understand each other.
+    Hello {
+        /// See [`VERSION`].
+        version: String,
+        /// Its process.
+        pid: u32,
+        /// Files that it may have open.
+        descriptors_max: u64,
+    },
+    /// The load is prepared.
+    Ready {
+        /// Connections opened in advance.
+        opened: u64,
+        /// Connections that could not be opened in advance.
+        failed: u64,
+        /// Why the first of them could not.
+        first_error: Option<String>,
+    },
+    /// One second of the load.
+    Interval(Box<Interval>),
+    /// The last operation was started.
+    Draining {
+        /// Operations whose answers are waited for.
+        in_flight: u64,
+    },
+    /// The load is over, and every interval of it was sent.
+    LoadEnded {
+        /// Wall time from the epoch to the end of sending.
+        window: Nanos,
+    },
+    /// The servers accept connections.
+    Listening(
+        /// In the order of the plan, with the ports they really have.
+        Vec<Listener>,
+    ),
+    /// What the servers did so far.
+    ServeCounters(ServeCounters),
+    /// The programs of the last plan are ready.
+    Guarded {
+        /// Their processes, in the order of the plan.
+        pids: Vec<u32>,
+    },
+    /// A guarded program ended.
+    ChildExited {
+        /// Its name in the plan.
+        name: String,
+        /// How.
+        reason: ExitReason,
+        /// The end of what it wrote on stdout and stderr.
+        output_tail: String,
+    },
+    /// The last command could not be carried out; a load that was under way is over.
+    Failed {
+        /// Whose fault it is.
+        fault: AgentFault,
+        /// What is wrong and what to do.
+        message: String,
+    },
+}
+
+impl FromAgent {
+    /// What kind of message it is, for error messages.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "hello",
+            Self::Ready { .. } => "ready",
+            Self::Interval(_) => "interval",
+            Self::Draining { .. } => "draining",
+            Self::LoadEnded { .. } => "load-ended",
+            Self::Listening(_) => "listening",
+            Self::ServeCounters(_) => "serve-counters",
+            Self::Guarded { .. } => "guarded",
+            Self::ChildExited { .. } => "child-exited",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentFault {
+    /// What was asked for cannot be.
+    Usage,
+    /// This host refused: a limit, a port in use, no memory.
+    Host,
+    /// The SUT, so that not even a result could be had.
+    Peer,
+    /// plimsoll itself.
+    Bug,
+}
+
+/// What servers did since they started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServeCounters {
+    /// Connections open now.
+    pub conns_open: u64,
+    /// Connections accepted.
+    pub conns_total: u64,
+    /// Complete requests.
+    pub requests_total: u64,
+    /// Answers sent to their last byte.
+    pub responses_total: u64,
+    /// Requests that were refused: malformed, too large, too slow.
+    pub requests_refused_total: u64,
+    /// TLS handshakes that failed.
+    pub handshakes_failed_total: u64,
+    /// Bytes read from the sockets.
+    pub rx_bytes_total: u64,
+    /// Bytes accepted by the kernel for sending.
+    pub tx_bytes_total: u64,
+}
+
+impl ServeCounters {
+    /// Adds the counters of another thread or process.
+    pub const fn merge(&mut self, other: &Self) {
+        self.conns_open += other.conns_open;
+        self.conns_total += other.conns_total;
+        self.requests_total += other.requests_total;
+        self.responses_total += other.responses_total;
+        self.requests_refused_total += other.requests_refused_total;
+        self.handshakes_failed_total += other.handshakes_failed_total;
+        self.rx_bytes_total += other.rx_bytes_total;
+        self.tx_bytes_total += other.tx_bytes_total;
+    }
+}
+
+/// What a warden starts and ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardPlan {
+    /// A directory that the warden creates, which must not exist yet, and removes at its end.
+    pub scratch_dir: Option<PathBuf>,
+    /// Leave the directory behind.
+    pub keep: bool,
+    /// Programs to start now; more can follow in later plans.
+    pub children: Vec<GuardedChild>,
+}
+
+/// A program that a warden starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardedChild {
+    /// What reports call it.
+    pub name: String,
+    /// Program and arguments; not empty. It must stay in the foreground.
+    pub argv: Vec<String>,
+    /// CPUs it may run on; empty leaves them all.
+    pub cpus: Vec<u32>,
+    /// When it counts as ready.
+    pub ready: Readiness,
+}
+
+/// How to know that a program is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readiness {
+    /// As soon as it runs.
+    Started,
+    /// Once a TCP connection to this address succeeds.
+    Accepts(SocketAddr),
+    /// Once this file or socket exists.
+    Exists(PathBuf),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExitReason {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for ExitReason {
+    fn from(status: ExitStatus) -> Self {
+        match status.signal() {
+            Some(signal) => Self::Signal(signal),
+            None => Self::Code(status.code().unwrap_or(-1)),
+        }
+    }
+}
+
+/// `exit code 1`, `killed by signal 9`.
+impl fmt::Display for ExitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "killed by signal {signal}"),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The end of what a process wrote: enough for an error message, bounded however much it writes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Duration;
+
+/// About fifty lines.
+const TAIL_BYTES_MAX: usize = 4096;
+
+/// Follows a stream on a thread of its own and remembers its end.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    bytes: Arc<Mutex<VecDeque<u8>>>,
+    ended: Receiver<()>,
+}
+
+impl Tail {
+    /// Reads `stream` to its end.
+    pub(crate) fn follow(mut stream: impl Read + Send + 'static) -> io::Result<Self> {
+        let bytes = Arc::new(Mutex::new(VecDeque::new()));
+        let (end, ended) = mpsc::channel();
+        let into = bytes.clone();
+        let _follower = thread::Builder::new().name("tail".to_owned()).spawn(move || {
+            let mut chunk = [0; 1024];
+            while let Ok(length @ 1..) = stream.read(&mut chunk) {
+                append(&mut into.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..length]);
+            }
+            // Nobody may be waiting for the end.
+            let _ = end.send(());
+        })?;
+        Ok(Self { bytes, ended })
+    }
+
+    /// The end of the stream as text. Waits up to `patience` for the stream to be over: what a
+    /// process wrote last may still be in the pipe, and its children may hold it open.
+    pub(crate) fn text(&self, patience: Duration) -> String {
+        let _ = self.ended.recv_timeout(patience);
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(bytes.make_contiguous()).trim().to_owned()
+    }
+}
+
+fn append(tail: &mut VecDeque<u8>, chunk: &[u8]) {
+    tail.extend(chunk);
+    let surplus = tail.len().saturating_sub(TAIL_BYTES_MAX);
+    tail.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_is_kept() {
+        let text = "a".repeat(10_000) + "the end\n";
+        let tail = Tail::follow(io::Cursor::new(text.into_bytes())).unwrap();
+        let kept = tail.text(Duration::from_secs(10));
+        assert!(kept.ends_with("athe end"));
+        assert_eq!(kept.len(), TAIL_BYTES_MAX - 1);
+    }
+}

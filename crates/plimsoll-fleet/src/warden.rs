@@ -1,0 +1,147 @@
+//! The coordinator's side of a warden: foreign programs that always end.
+//!
+//! A warden is an agent in a session of its own, so that nothing but its coordinator reaches it. It
+//! cleans up when it is told to and when its coordinator is gone, even by SIGKILL.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use plimsoll_sys::process::Group;
+use plimsoll_sys::process::Ties;
+
+use crate::crew::AgentCommand;
+use crate::crew::Crew;
+use crate::error::FleetError;
+use crate::link::LinkEvent;
+use crate::message::ExitReason;
+use crate::message::FromAgent;
+use crate::message::GuardPlan;
+use crate::message::GuardedChild;
+use crate::message::ToAgent;
+
+/// How long programs may take to become ready; a large proxy reserves memory at its start.
+const READY_WAIT: Duration = Duration::from_secs(20);
+/// How long a warden may take to end what it started: SIGTERM, a second, SIGKILL, and some more on
+/// a busy host.
+const EXIT_WAIT: Duration = Duration::from_secs(6);
+
+/// A guarded program that ended while nobody asked it to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardedExit {
+    /// The program's name in the plan.
+    pub name: String,
+    /// How it ended.
+    pub reason: ExitReason,
+    /// The end of what it wrote on stdout and stderr.
+    pub output: String,
+}
+
+/// A running warden. Dropping it ends everything that it started.
+#[derive(Debug)]
+pub struct Warden {
+    crew: Crew,
+    pids: Vec<u32>,
+    exited: Vec<GuardedExit>,
+    /// The directory that the warden created and removes.
+    scratch: Option<PathBuf>,
+    keep: bool,
+}
+
+impl Warden {
+    /// Starts a warden, which creates the plan's scratch directory and starts its programs. A plan
+    /// without programs leaves time to write their configuration into the directory first.
+    pub fn start(command: &AgentCommand, plan: GuardPlan) -> Result<Self, FleetError> {
+        let ties = Ties { group: Group::Session, ignores_stop_signals: true, ..Ties::default() };
+        let crew = Crew::start("warden", command, vec![ties], EXIT_WAIT)?;
+        let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
+        let mut warden = Self { crew, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
+        // The directory alone first: only once the warden has made it, it is ours to remove.
+        let GuardPlan { scratch_dir, keep, children } = plan;
+        warden.send_plan(GuardPlan { scratch_dir, keep, children: Vec::new() })?;
+        warden.scratch = scratch;
+        if !children.is_empty() {
+            warden.guard(children)?;
+        }
+        Ok(warden)
+    }
+
+    /// Starts more programs and waits until they are ready; returns their pids. After an error the
+    /// others run on.
+    pub fn guard(&mut self, children: Vec<GuardedChild>) -> Result<Vec<u32>, FleetError> {
+        let pids = self.send_plan(GuardPlan { children, ..GuardPlan::default() })?;
+        self.pids.extend_from_slice(&pids);
+        Ok(pids)
+    }
+
+    fn send_plan(&mut self, plan: GuardPlan) -> Result<Vec<u32>, FleetError> {
+        let names: Vec<_> = plan.children.iter().map(|child| child.name.clone()).collect();
+        self.crew.send(0, &ToAgent::Guard(Box::new(plan)))?;
+        let deadline = Instant::now() + READY_WAIT;
+        loop {
+            let Some((index, event)) = self.crew.poll_event(deadline) else {
+                let agent =
+                    if names.is_empty() { self.crew.name(0).to_owned() } else { names.join(", ") };
+                return Err(FleetError::Slow { agent, what: "become ready", waited: READY_WAIT });
+            };
+            let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };
+            match *frame {
+                FromAgent::Guarded { pids } => return Ok(pids),
+                FromAgent::ChildExited { name, reason, output_tail: output } => {
+                    if names.contains(&name) {
+                        return Err(FleetError::GuardedEnded { name, reason, output });
+                    }
+                    self.exited.push(GuardedExit { name, reason, output });
+                }
+                other => return Err(self.crew.unexpected(index, &other)),
+            }
+        }
+    }
+
+    /// The processes that were started, in order.
+    pub fn pids(&self) -> &[u32] {
+        &self.pids
+    }
+
+    /// The warden's own process.
+    pub fn pid(&self) -> u32 {
+        self.crew.pids().next().unwrap_or(0)
+    }
+
+    /// The scratch directory.
+    pub fn scratch_dir(&self) -> Option<&Path> {
+        self.scratch.as_deref()
+    }
+
+    /// A program that ended, if one did since the last call. Never waits. The warden's own death
+    /// is an error.
+    pub fn poll_exited(&mut self) -> Result<Option<GuardedExit>, FleetError> {
+        while let Some((index, event)) = self.crew.poll_event(Instant::now()) {
+            let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };
+            match *frame {
+                FromAgent::ChildExited { name, reason, output_tail: output } => {
+                    self.exited.push(GuardedExit { name, reason, output });
+                }
+                other => return Err(self.crew.unexpected(index, &other)),
+            }
+        }
+        Ok(if self.exited.is_empty() { None } else { Some(self.exited.remove(0)) })
+    }
+
+    /// Ends everything and waits until it is gone.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Warden {
+    fn drop(&mut self) {
+        self.crew.dismiss();
+        // The warden has removed it, unless it was killed.
+        if let Some(path) = self.scratch.take().filter(|_| !self.keep) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}

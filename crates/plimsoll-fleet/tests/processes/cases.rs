@@ -1,0 +1,309 @@
+//! The cases. Those that wait for something to happen look again until it does, or give up after
+//! a time that no healthy machine needs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use plimsoll_fleet::AgentCommand;
+use plimsoll_fleet::AgentSpec;
+use plimsoll_fleet::FleetError;
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::ServerGroup;
+use plimsoll_fleet::Warden;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::message::AgentFault;
+use plimsoll_fleet::message::ExitReason;
+use plimsoll_fleet::message::GuardPlan;
+use plimsoll_fleet::message::GuardedChild;
+use plimsoll_fleet::message::Readiness;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::ServePlan;
+use plimsoll_sys::process;
+use plimsoll_sys::process::Group;
+use plimsoll_sys::process::Signal;
+use plimsoll_sys::process::Ties;
+use tempfile::TempDir;
+
+use crate::executor::OPS_PER_SECOND;
+use crate::executor::behaviour;
+use crate::roles::plan;
+use crate::roles::runaway;
+use crate::roles::sleeper;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn agents(count: u32) -> LocalAgents {
+    LocalAgents::start(AgentSpec::new(count)).unwrap()
+}
+
+pub(crate) fn loads_add_up_and_agents_are_reused() {
+    let mut agents = agents(3);
+    let pids = agents.pids();
+    assert!(agents.descriptors_max() >= 64);
+    for _ in 0..2 {
+        let mut events = Vec::new();
+        let outcome = agents
+            .run_load(&plan(behaviour::GOOD), &LoadControl::new(&|| false), &mut |event| {
+                events.push(event);
+            })
+            .unwrap();
+        assert!(matches!(events.first(), Some(Event::LoadStarted { .. })));
+        let seconds: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Interval(interval) => Some((interval.second, interval.tally.ok)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(seconds, [0, 1, 2].map(|second| (second, OPS_PER_SECOND)));
+        assert_eq!(outcome.tally.scheduled, 3 * OPS_PER_SECOND);
+        assert_eq!(outcome.tally.generator.processes, 3);
+        assert_eq!(outcome.window, Nanos::from_secs(3));
+        assert!(outcome.tally.balances() && !outcome.is_partial());
+        assert_eq!(agents.pids(), pids);
+    }
+    drop(agents);
+    assert!(pids.iter().all(|pid| !process::is_alive(*pid)));
+}
+
+pub(crate) fn a_killed_agent_costs_its_share_only() {
+    let mut agents = agents(2);
+    let victim = agents.pids()[1];
+    // The first second is only handed out once both agents have delivered it.
+    let mut sink = |event| {
+        if matches!(event, Event::Interval(interval) if interval.second == 0) {
+            process::kill(victim, Signal::KILL).unwrap();
+        }
+    };
+    let control = LoadControl::new(&|| false);
+    let outcome = agents.run_load(&plan(behaviour::ONE_FALLS_SILENT), &control, &mut sink).unwrap();
+    assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 7);
+    assert!(outcome.tally.balances() && outcome.is_partial());
+    assert_eq!(outcome.lost_agents, 1);
+    assert!(outcome.notes[0].contains("agent 2 ended unasked: killed by signal 9"));
+    // The next load has a new agent in its place.
+    let outcome = agents.run_load(&plan(behaviour::GOOD), &control, &mut |_| {}).unwrap();
+    assert_eq!(outcome.tally.scheduled, 3 * OPS_PER_SECOND);
+    assert!(!outcome.is_partial() && agents.pids()[1] != victim);
+}
+
+pub(crate) fn a_hung_agent_does_not_hang() {
+    let mut agents = agents(2);
+    let hung = agents.pids()[1];
+    let control = LoadControl { overrun: Nanos::from_millis(100), ..LoadControl::new(&|| false) };
+    let outcome =
+        agents.run_load(&plan(behaviour::ONE_FALLS_SILENT), &control, &mut |_| {}).unwrap();
+    assert_eq!((outcome.lost_agents, outcome.tally.balances()), (1, true));
+    assert!(!process::is_alive(hung));
+}
+
+pub(crate) fn an_agent_that_refuses_is_named() {
+    let mut agents = agents(2);
+    let pids = agents.pids();
+    let control = LoadControl::new(&|| false);
+    let error = agents.run_load(&plan(behaviour::ONE_REFUSES), &control, &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "agent 2: the plan makes no sense");
+    assert_eq!(error.fault(), AgentFault::Usage);
+    // Both are still good for another load.
+    let outcome = agents.run_load(&plan(behaviour::GOOD), &control, &mut |_| {}).unwrap();
+    assert_eq!((outcome.tally.ok, agents.pids()), (3 * OPS_PER_SECOND, pids));
+}
+
+pub(crate) fn what_is_no_agent_is_an_error() {
+    let start = |program: &str, arguments: &[&str]| {
+        let arguments = arguments.iter().map(Into::into).collect();
+        let command = AgentCommand { program: program.into(), arguments };
+        LocalAgents::start(AgentSpec { command, ..AgentSpec::new(1) }).unwrap_err()
+    };
+    let missing = start("/nonexistent/plimsoll", &[]).to_string();
+    assert!(missing.starts_with("cannot start agent 1: No such file"), "{missing}");
+    let silent = start("sh", &["-c", "echo out of luck >&2; exit 3"]).to_string();
+    assert_eq!(silent, "agent 1 ended unasked: exit code 3; it said: out of luck");
+    let talker = start("echo", &["Permission denied"]).to_string();
+    assert!(talker.contains("does not speak plimsoll's frames"), "{talker}");
+    // 47 bytes: {"hello":{"version":"0.0.0","pid":1,"descriptors_max":9}} with its length.
+    let hello = r#"{"hello":{"version":"0.0.0","pid":1,"descriptors_max":9}}"#;
+    let print = format!(r"printf '\{:03o}\000\000\000%s' '{hello}'; cat", hello.len());
+    let other = start("sh", &["-c", &print]);
+    assert!(matches!(&other, FleetError::Version { theirs, .. } if theirs == "0.0.0"), "{other}");
+}
+
+pub(crate) fn servers_share_one_port() {
+    let listener = Listener { address: "127.0.0.1:0".parse().unwrap(), tls: false };
+    let serve = ServePlan {
+        listeners: vec![listener, Listener { tls: true, ..listener }],
+        identity: None,
+        threads: 1,
+        cpus: Vec::new(),
+        statsd: None,
+        seed: 1,
+        request_timeout: Nanos::from_secs(1),
+        idle_timeout: Nanos::from_secs(1),
+    };
+    let mut group = ServerGroup::start(&AgentSpec::new(3), &serve).unwrap();
+    let [plain, tls] = group.listeners() else { panic!("two were asked for") };
+    assert!(plain.address.port() != 0 && tls.address.port() != plain.address.port());
+    assert!(!plain.tls && tls.tls);
+    TcpStream::connect(plain.address).unwrap();
+    until("three processes counted", || {
+        let status = group.poll_status(Duration::ZERO);
+        assert_eq!(status.lost, Vec::<String>::new());
+        status.counters.conns_total == 3
+    });
+    let pids = group.pids();
+    process::kill(pids[2], Signal::KILL).unwrap();
+    until("the loss is seen", || {
+        let status = group.poll_status(Duration::from_millis(5));
+        status.lost == ["server 3 ended unasked: killed by signal 9"]
+    });
+    group.stop();
+    assert!(pids.iter().all(|pid| !process::is_alive(*pid)));
+}
+
+/// Starts this program in a role, in a process group of its own.
+fn start_role(arguments: &[&OsStr]) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut command = Command::new(process::own_executable());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    let ties = Ties { group: Group::Own, dies_with_parent: true, ..Ties::default() };
+    let mut child = process::spawn(command, &ties).unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    (child, stdout)
+}
+
+fn next_line(stdout: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+pub(crate) fn stop_signals_give_a_partial_report() {
+    for (signal, exit_code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let (mut child, mut stdout) = start_role(&["interruptible".as_ref()]);
+        assert_eq!(next_line(&mut stdout), "running");
+        // To the group, as a terminal does it: the agents get it too.
+        process::kill_group(child.id(), signal).unwrap();
+        // Each agent had one operation in flight, and none was lost.
+        assert_eq!(next_line(&mut stdout), "[true,true,0,2]");
+        assert_eq!(child.wait().unwrap().code(), Some(exit_code));
+    }
+}
+
+pub(crate) fn the_second_signal_ends_at_once() {
+    let (mut child, mut stdout) = start_role(&["stubborn".as_ref()]);
+    assert_eq!(next_line(&mut stdout), "running");
+    until("the process ended", || {
+        process::kill(child.id(), Signal::INT).unwrap();
+        process::has_ended(child.id())
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// A folder for a scratch directory that does not exist yet.
+fn scratch() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = folder.path().join("scratch");
+    (folder, scratch)
+}
+
+pub(crate) fn kill_9_of_the_coordinator() {
+    let (_folder, scratch) = scratch();
+    let (mut child, mut stdout) = start_role(&["coordinator".as_ref(), scratch.as_ref()]);
+    let pids: Vec<u32> = serde_json::from_str(&next_line(&mut stdout)).unwrap();
+    // Two agents, the warden, two programs, a grandchild that wants to get away.
+    assert_eq!(pids.len(), 6);
+    assert!(pids.iter().all(|pid| process::is_alive(*pid)) && scratch.exists());
+    process::kill(child.id(), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    until("every process is gone", || pids.iter().all(|pid| !process::is_alive(*pid)));
+    assert!(!scratch.exists());
+}
+
+fn warden(plan: GuardPlan) -> Result<Warden, FleetError> {
+    Warden::start(&AgentCommand::this_program(), plan)
+}
+
+pub(crate) fn a_stopped_warden_leaves_nothing() {
+    for keep in [false, true] {
+        let (_folder, scratch) = scratch();
+        let children = vec![sleeper("first"), sleeper("second"), runaway(&scratch.join("pid"))];
+        let scratch_dir = Some(scratch.clone());
+        let mut warden = warden(GuardPlan { scratch_dir, keep, children }).unwrap();
+        let pids = warden.pids().to_owned();
+        assert_eq!(pids.len(), 3);
+        let grandchild = fs::read_to_string(scratch.join("pid")).unwrap().trim().parse().unwrap();
+        assert_eq!(warden.poll_exited().unwrap(), None);
+        process::kill(pids[1], Signal::INT).unwrap();
+        let mut exited = None;
+        until("the end is reported", || {
+            exited = warden.poll_exited().unwrap();
+            exited.is_some()
+        });
+        let exited = exited.unwrap();
+        assert_eq!((exited.name.as_str(), exited.reason), ("second", ExitReason::Signal(2)));
+        warden.stop();
+        assert!(pids.iter().chain([&grandchild]).all(|pid| !process::is_alive(*pid)));
+        assert_eq!(scratch.exists(), keep);
+    }
+}
+
+pub(crate) fn kill_9_of_the_warden() {
+    let (_folder, scratch) = scratch();
+    let children = vec![sleeper("sleeper")];
+    let plan = GuardPlan { scratch_dir: Some(scratch.clone()), keep: false, children };
+    let mut warden = warden(plan).unwrap();
+    let guarded = warden.pids()[0];
+    process::kill(warden.pid(), Signal::KILL).unwrap();
+    until("the loss is seen", || matches!(warden.poll_exited(), Err(FleetError::Lost { .. })));
+    until("the program is gone", || !process::is_alive(guarded));
+    warden.stop();
+    assert!(!scratch.exists());
+}
+
+pub(crate) fn a_program_that_cannot_start_says_why() {
+    let (_folder, scratch) = scratch();
+    let broken = GuardedChild {
+        name: "haproxy".to_owned(),
+        argv: ["sh", "-c", "echo bad line 7 >&2; exit 1"].map(str::to_owned).to_vec(),
+        cpus: Vec::new(),
+        ready: Readiness::Exists(scratch.join("never")),
+    };
+    let missing = GuardedChild { argv: vec!["/nonexistent/haproxy".to_owned()], ..broken.clone() };
+    let plan = |child| GuardPlan {
+        scratch_dir: Some(scratch.clone()),
+        keep: false,
+        children: vec![child],
+    };
+    let error = warden(plan(broken)).unwrap_err().to_string();
+    assert_eq!(error, "haproxy ended before it was ready: exit code 1\n  bad line 7");
+    assert!(!scratch.exists());
+    let error = warden(plan(missing.clone())).unwrap_err().to_string();
+    let expected = "warden 1: cannot start haproxy (/nonexistent/haproxy): No such file";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(!scratch.exists());
+    // What was there before is not ours to use, nor to remove.
+    fs::create_dir(&scratch).unwrap();
+    let error = warden(plan(missing)).unwrap_err().to_string();
+    assert!(error.contains("cannot create the scratch directory"), "{error}");
+    assert!(scratch.exists());
+}

@@ -1,0 +1,132 @@
+//! An executor without an engine: it reports made-up figures, and misbehaves on request.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use plimsoll_fleet::Executor;
+use plimsoll_fleet::FromAgent;
+use plimsoll_fleet::ToAgent;
+use plimsoll_fleet::message::AgentFault;
+use plimsoll_fleet::message::ServeCounters;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::ServePlan;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::Tally;
+use plimsoll_sys::socket::ListenSocket;
+
+/// What the executor does with a load; the plan's seed says which.
+pub(crate) mod behaviour {
+    /// Its share of 101 operations in each of three seconds, all answered.
+    pub(crate) const GOOD: u64 = 1;
+    /// The second agent delivers one second with operations in flight, then nothing more.
+    pub(crate) const ONE_FALLS_SILENT: u64 = 2;
+    /// The second agent can't prepare.
+    pub(crate) const ONE_REFUSES: u64 = 3;
+    /// A "second" every 10 ms, until told to stop; one operation is always in flight.
+    pub(crate) const UNTIL_STOPPED: u64 = 4;
+}
+
+/// Operations in each second of a load, over all agents.
+pub(crate) const OPS_PER_SECOND: u64 = 101;
+
+#[derive(Default)]
+pub(crate) struct Script {
+    plan: Option<Box<LoadPlan>>,
+    stop: Arc<AtomicBool>,
+    servers: Vec<ListenSocket>,
+}
+
+impl Executor for Script {
+    fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>) {
+        match command {
+            ToAgent::Prepare(plan) if is_odd_one(&plan, behaviour::ONE_REFUSES) => {
+                let message = "the plan makes no sense".to_owned();
+                send(events, FromAgent::Failed { fault: AgentFault::Usage, message });
+            }
+            ToAgent::Prepare(plan) => {
+                self.stop = Arc::new(AtomicBool::new(false));
+                let opened = plan.shard.share(plan.connections);
+                self.plan = Some(plan);
+                send(events, FromAgent::Ready { opened, failed: 0, first_error: None });
+            }
+            ToAgent::Start { .. } => {
+                if let Some(plan) = self.plan.take() {
+                    let (events, stop) = (events.clone(), self.stop.clone());
+                    let _load = thread::spawn(move || load(&plan, &events, &stop));
+                }
+            }
+            ToAgent::Stop { .. } => {
+                self.stop.store(true, Ordering::SeqCst);
+                if self.plan.take().is_some() {
+                    send(events, FromAgent::LoadEnded { window: Nanos::ZERO });
+                }
+            }
+            ToAgent::Serve(plan) => self.serve(&plan, events),
+            ToAgent::Guard(_) | ToAgent::Exit => panic!("the fleet keeps these for itself"),
+        }
+    }
+
+    fn stop_now(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Script {
+    fn serve(&mut self, plan: &ServePlan, events: &Sender<FromAgent>) {
+        let mut listeners = Vec::new();
+        for listener in &plan.listeners {
+            let server = ListenSocket::bind(listener.address, 8).unwrap();
+            listeners.push(Listener { address: server.local_address().unwrap(), ..*listener });
+            self.servers.push(server);
+        }
+        send(events, FromAgent::Listening(listeners));
+        let counters = ServeCounters { conns_total: 1, ..ServeCounters::default() };
+        send(events, FromAgent::ServeCounters(counters));
+    }
+}
+
+fn is_odd_one(plan: &LoadPlan, behaviour: u64) -> bool {
+    plan.seed == behaviour && plan.shard.index == 1
+}
+
+fn send(events: &Sender<FromAgent>, event: FromAgent) {
+    // The agent may be ending.
+    let _ = events.send(event);
+}
+
+fn send_second(events: &Sender<FromAgent>, second: u32, tally: Tally) {
+    send(events, FromAgent::Interval(Box::new(Interval { second, tally })));
+}
+
+fn load(plan: &LoadPlan, events: &Sender<FromAgent>, stop: &AtomicBool) {
+    let due = plan.shard.share(OPS_PER_SECOND);
+    let tally = |scheduled, ok| Tally { scheduled, ok, ..Tally::default() };
+    if is_odd_one(plan, behaviour::ONE_FALLS_SILENT) {
+        return send_second(events, 0, tally(due, due - 7));
+    }
+    if plan.seed != behaviour::UNTIL_STOPPED {
+        for second in 0..3 {
+            send_second(events, second, tally(due, due));
+        }
+        return send(events, FromAgent::LoadEnded { window: Nanos::from_secs(3) });
+    }
+    let mut in_flight = 0;
+    let mut second = 0;
+    while !stop.load(Ordering::SeqCst) {
+        send_second(events, second, tally(due, due - 1 + in_flight));
+        in_flight = 1;
+        second += 1;
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut last = Tally::default();
+    last.errors.add(ErrorClass::Interrupted, in_flight);
+    send_second(events, second, last);
+    send(events, FromAgent::LoadEnded { window: Nanos::from_secs(u64::from(second)) });
+}

@@ -1,0 +1,144 @@
+//! Processes that the cases start, signal and kill.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+
+use plimsoll_fleet::AgentCommand;
+use plimsoll_fleet::AgentSpec;
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::Warden;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::message::GuardPlan;
+use plimsoll_fleet::message::GuardedChild;
+use plimsoll_fleet::message::Readiness;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::event::Event;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_sys::signal::Interrupts;
+
+use crate::executor::behaviour;
+
+/// A load that the executor answers with `behaviour`.
+pub(crate) fn plan(behaviour: u64) -> LoadPlan {
+    let rate = Rate::per_second(100.0).unwrap();
+    let pacing = if behaviour == behaviour::UNTIL_STOPPED {
+        Pacing::Closed { duration: None, ops_total: None }
+    } else {
+        let profile = Profile::constant(rate, Nanos::from_millis(100));
+        Pacing::Open { profile, arrivals: Arrivals::Poisson }
+    };
+    LoadPlan {
+        targets: Vec::new(),
+        target_destination: Vec::new(),
+        destinations: Vec::new(),
+        pacing,
+        connections: 10,
+        keepalive: true,
+        requests_per_connection: None,
+        prewarm: true,
+        deadline: None,
+        linger: Nanos::ZERO,
+        connect_timeout: Nanos::ZERO,
+        tls: TlsOptions::default(),
+        sources: Vec::new(),
+        threads: 1,
+        cpus: Vec::new(),
+        seed: behaviour,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+/// A program that nothing but a signal ends.
+pub(crate) fn sleeper(name: &str) -> GuardedChild {
+    GuardedChild {
+        name: name.to_owned(),
+        argv: vec!["sleep".to_owned(), "1000".to_owned()],
+        cpus: Vec::new(),
+        ready: Readiness::Started,
+    }
+}
+
+/// A program that ignores SIGTERM and has a child in a session of its own; the child's pid is in
+/// `pid_file`.
+pub(crate) fn runaway(pid_file: &Path) -> GuardedChild {
+    let file = pid_file.display();
+    let script = format!(
+        "trap '' TERM; \
+         setsid sh -c 'echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000' & \
+         while :; do sleep 1000; done"
+    );
+    GuardedChild {
+        name: "runaway".to_owned(),
+        argv: vec!["sh".to_owned(), "-c".to_owned(), script],
+        cpus: Vec::new(),
+        ready: Readiness::Exists(pid_file.to_owned()),
+    }
+}
+
+/// Has two agents under load and a warden with two programs; says all their pids on one line, and
+/// runs until it is killed.
+pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
+    let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
+    let empty = GuardPlan { scratch_dir: Some(scratch.to_owned()), ..GuardPlan::default() };
+    let mut warden = Warden::start(&AgentCommand::this_program(), empty).unwrap();
+    fs::write(scratch.join("sut.cfg"), "mode http").unwrap();
+    let pid_file = scratch.join("runaway.pid");
+    warden.guard(vec![sleeper("sleeper"), runaway(&pid_file)]).unwrap();
+    let grandchild: u32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+    let mut pids = agents.pids();
+    pids.push(warden.pid());
+    pids.extend_from_slice(warden.pids());
+    pids.push(grandchild);
+    let mut line = Some(serde_json::to_string(&pids).unwrap());
+    let mut sink = |event: Event| {
+        if let Some(line) = line.take_if(|_| matches!(event, Event::Interval(_))) {
+            println!("{line}");
+        }
+    };
+    let endless = plan(behaviour::UNTIL_STOPPED);
+    agents.run_load(&endless, &LoadControl::new(&|| false), &mut sink).unwrap();
+    ExitCode::FAILURE
+}
+
+/// Makes a load until it is told to stop, and says what came of it as
+/// `[interrupted, balances, lost agents, interrupted operations]`.
+pub(crate) fn interruptible() -> ExitCode {
+    let interrupts = Interrupts::install().unwrap();
+    let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
+    let mut line = Some("running");
+    let mut sink = |event: Event| {
+        if let Some(line) = line.take_if(|_| matches!(event, Event::Interval(_))) {
+            println!("{line}");
+        }
+    };
+    let interrupted = || interrupts.is_raised();
+    let outcome = agents
+        .run_load(&plan(behaviour::UNTIL_STOPPED), &LoadControl::new(&interrupted), &mut sink)
+        .unwrap();
+    println!(
+        "[{},{},{},{}]",
+        outcome.interrupted,
+        outcome.tally.balances(),
+        outcome.lost_agents,
+        outcome.tally.errors_total()
+    );
+    ExitCode::from(interrupts.exit_code().unwrap_or(1) as u8)
+}
+
+/// Hears the first signal and does nothing about it.
+pub(crate) fn stubborn() -> ExitCode {
+    let _interrupts = Interrupts::install().unwrap();
+    println!("running");
+    loop {
+        thread::park();
+    }
+}

@@ -1,0 +1,176 @@
+//! What is sent: method, URL, headers, body.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Serialize;
+use thiserror::Error;
+
+pub mod vegeta;
+
+/// An absolute `http://` or `https://` URL, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TargetUrl {
+    /// Whether the scheme is `https`.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// The port, 80 or 443 when the URL names none.
+    pub port: u16,
+    /// Path and query as sent; starts with `/`.
+    pub path: String,
+}
+
+impl TargetUrl {
+    /// The value of a `Host` header: no default port, IPv6 in brackets.
+    pub fn authority(&self) -> String {
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match (self.tls, self.port) {
+            (false, 80) | (true, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+impl fmt::Display for TargetUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Why a URL was refused; the text says what to write instead.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum UrlError {
+    /// No scheme, or one that is not spoken.
+    #[error("URL {0:?} must start with http:// or https://")]
+    Scheme(String),
+    /// No host, a bad port, forbidden characters.
+    #[error("URL {url:?} is malformed: {why}; write it like https://host:8443/path")]
+    Malformed {
+        /// What was written.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl FromStr for TargetUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let malformed =
+            |why: &str| UrlError::Malformed { url: text.to_owned(), why: why.to_owned() };
+        let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
+        if !lower.starts_with("http://") && !lower.starts_with("https://") {
+            return Err(UrlError::Scheme(text.to_owned()));
+        }
+        let uri: http::Uri =
+            text.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;
+        let tls = lower.starts_with("https");
+        let authority = uri.authority().ok_or_else(|| malformed("no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(malformed("user and password belong in --header 'Authorization: …'"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(malformed("no host"));
+        }
+        let default_port = if tls { 443 } else { 80 };
+        let port_text = authority.as_str().strip_prefix(authority.host()).unwrap_or("");
+        let port = match port_text.strip_prefix(':') {
+            None | Some("") => default_port,
+            Some(digits) => match digits.parse::<u16>() {
+                Ok(port) if port > 0 => port,
+                _ => return Err(malformed("the port must be 1 to 65535")),
+            },
+        };
+        let path = match uri.path_and_query() {
+            Some(path) if path.as_str().starts_with('/') => path.as_str().to_owned(),
+            Some(path) => format!("/{}", path.as_str()),
+            None => "/".to_owned(),
+        };
+        Ok(Self { tls, host: host.to_owned(), port, path })
+    }
+}
+
+/// One request to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The HTTP method, for example `GET`.
+    pub method: String,
+    /// Where to.
+    pub url: TargetUrl,
+    /// Names and values in order, without `Host` unless the user set it.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty sends none.
+    pub body: Vec<u8>,
+}
+
+/// Splits `Name: value`; `None` when the name is not an HTTP token or the value holds a control
+/// character, which could smuggle a second header.
+pub fn parse_header(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once(':')?;
+    let (name, value) = (name.trim_end(), value.trim());
+    http::HeaderName::from_bytes(name.as_bytes()).ok()?;
+    http::HeaderValue::from_str(value).ok()?;
+    Some((name.to_owned(), value.to_owned()))
+}
+
+/// Whether `text` is an HTTP method: a non-empty token.
+pub fn is_method(text: &str) -> bool {
+    http::Method::from_bytes(text.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for (text, tls, host, port, path) in [
+            ("http://a", false, "a", 80, "/"),
+            ("https://a/x?y=1", true, "a", 443, "/x?y=1"),
+            ("https://a?y=1", true, "a", 443, "/?y=1"),
+            ("https://[::1]:8443/", true, "::1", 8443, "/"),
+            ("HTTP://127.0.0.1:9/ping", false, "127.0.0.1", 9, "/ping"),
+        ] {
+            let expected = TargetUrl { tls, host: host.into(), port, path: path.into() };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "a",
+            "a:80",
+            "ftp://a",
+            "http://",
+            "http://a:0",
+            "http://a:99999",
+            "http://u:p@a/",
+            "http://a b/",
+            "https:///x",
+            "http://[::1",
+            "é",
+            "https://é",
+        ] {
+            assert!(text.parse::<TargetUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn authority_round_trips() {
+        for text in ["http://a/", "https://[::1]:8443/x", "https://h:80/"] {
+            assert_eq!(text.parse::<TargetUrl>().map(|url| url.to_string()), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn headers() {
+        assert_eq!(parse_header("sleep: 20"), Some(("sleep".into(), "20".into())));
+        for text in ["novalue", ": x", "a b: c", "a: b\r\nc: d"] {
+            assert_eq!(parse_header(text), None, "{text}");
+        }
+    }
+}

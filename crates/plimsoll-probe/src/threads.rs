@@ -1,0 +1,99 @@
+//! CPU time of every thread of a process, from `/proc/PID/task/*/stat`.
+//!
+//! A proxy with one thread on one core is full at 100 % of that thread, whatever the other cores
+//! do: so the busiest thread counts, not the sum.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use plimsoll_model::Nanos;
+
+/// Length of a clock tick in `/proc`: USER_HZ is 100 on every Linux that Rust supports.
+const TICK: Nanos = Nanos::from_millis(10);
+
+/// CPU time (user and system) of each thread of some processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes(BTreeMap<(u32, u32), Nanos>);
+
+impl ThreadTimes {
+    /// Reads the threads of `pids` below `proc_root` (`/proc`). A process that has ended is
+    /// missing from the answer.
+    pub fn read(proc_root: &Path, pids: &[u32]) -> Self {
+        let mut times = BTreeMap::new();
+        for pid in pids {
+            let tasks = proc_root.join(pid.to_string()).join("task");
+            let Ok(entries) = fs::read_dir(tasks) else { continue };
+            for entry in entries.flatten() {
+                let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+                let stat = fs::read_to_string(entry.path().join("stat")).ok();
+                if let (Some(thread), Some(time)) = (thread, stat.as_deref().and_then(cpu_time)) {
+                    times.insert((*pid, thread), time);
+                }
+            }
+        }
+        Self(times)
+    }
+
+    /// Share of one core that the busiest thread used since `earlier`, `wall` ago; 0 to 1. `None`
+    /// when no thread is in both readings.
+    pub fn busiest_since(&self, earlier: &Self, wall: Nanos) -> Option<f64> {
+        let spent = self
+            .0
+            .iter()
+            .filter_map(|(thread, time)| earlier.0.get(thread).map(|before| time.since(*before)));
+        let busiest = spent.max()?;
+        (wall > Nanos::ZERO).then(|| (busiest.as_secs_f64() / wall.as_secs_f64()).min(1.0))
+    }
+}
+
+/// utime + stime of a `stat` line. The name in parentheses may hold spaces and parentheses.
+fn cpu_time(stat: &str) -> Option<Nanos> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    // Fields 14 and 15 of proc(5); the first one after the name is field 3.
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let user = fields.next()?.parse::<u64>().ok()?;
+    let system = fields.next()?.parse::<u64>().ok()?;
+    Some(Nanos(user.checked_add(system)?.checked_mul(TICK.0)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_thread(root: &Path, pid: u32, thread: u32, user: u64, system: u64) {
+        let dir = root.join(pid.to_string()).join("task").join(thread.to_string());
+        fs::create_dir_all(&dir).unwrap();
+        let line = format!("{thread} (a) b) S 1 2 3 4 5 6 7 8 9 10 {user} {system} 0 0 20 0\n");
+        fs::write(dir.join("stat"), line).unwrap();
+    }
+
+    #[test]
+    fn the_busiest_thread_counts() {
+        let root = tempfile::tempdir().unwrap();
+        write_thread(root.path(), 7, 7, 100, 0);
+        write_thread(root.path(), 7, 8, 0, 50);
+        let before = ThreadTimes::read(root.path(), &[7, 99]);
+        write_thread(root.path(), 7, 7, 110, 0);
+        write_thread(root.path(), 7, 8, 20, 60);
+        let after = ThreadTimes::read(root.path(), &[7, 99]);
+        // Thread 8: 20 + 10 ticks = 300 ms of 1 s.
+        let share = after.busiest_since(&before, Nanos::from_secs(1)).unwrap();
+        assert!((share - 0.3).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_missing() {
+        let root = tempfile::tempdir().unwrap();
+        let nothing = ThreadTimes::read(root.path(), &[1]);
+        assert_eq!(nothing.busiest_since(&nothing, Nanos::from_secs(1)), None);
+        assert_eq!(cpu_time("1 (x) S 1"), None);
+    }
+
+    #[test]
+    fn this_process_is_readable() {
+        let own = std::process::id();
+        let times = ThreadTimes::read(Path::new("/proc"), &[own]);
+        assert!(times.busiest_since(&times, Nanos::from_secs(1)).is_some());
+    }
+}

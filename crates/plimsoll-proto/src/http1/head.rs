@@ -1,0 +1,311 @@
+//! What both halves need to read a head: a bounded place for an incomplete one, and the tokens of
+//! the few fields that decide where a message ends.
+
+/// The bytes of a head whose end has not come yet; exists only until it comes.
+#[derive(Debug)]
+pub(super) struct PartialHead {
+    /// 0 < bytes.len() <= bytes.capacity() <= the limit given to [`feed`].
+    bytes: Vec<u8>,
+}
+
+/// What became of bytes that belong to a head.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fed<T> {
+    /// The head ended after `consumed` bytes of the input.
+    Complete { consumed: usize, head: T },
+    /// All of the input was kept; more is needed.
+    Partial,
+    /// No end within the limit.
+    TooLarge,
+}
+
+/// Feeds `input` to `parse`, together with what `slot` keeps of the head. `parse` sees the head
+/// from its first byte, at most `limit` bytes of it, and returns its length once it is complete.
+///
+/// A head in one piece is neither copied nor allocated for. Bytes that hold no newline cannot end a
+/// head and are kept unparsed, so a head sent byte by byte costs one parse per line, not per byte.
+pub(super) fn feed<T, E>(
+    slot: &mut Option<Box<PartialHead>>,
+    input: &[u8],
+    limit: usize,
+    parse: impl FnOnce(&[u8]) -> Result<Option<(usize, T)>, E>,
+) -> Result<Fed<T>, E> {
+    if input.is_empty() {
+        return Ok(Fed::Partial);
+    }
+    let Some(partial) = slot.as_deref_mut() else {
+        let window = input.get(..limit).unwrap_or(input);
+        if let Some((consumed, head)) = parse(window)? {
+            return Ok(Fed::Complete { consumed, head });
+        }
+        if window.len() >= limit {
+            return Ok(Fed::TooLarge);
+        }
+        *slot = Some(Box::new(PartialHead { bytes: window.to_vec() }));
+        return Ok(Fed::Partial);
+    };
+    let kept = partial.bytes.len();
+    let fresh = input.get(..limit.saturating_sub(kept)).unwrap_or(input);
+    partial.extend(fresh, limit);
+    if fresh.contains(&b'\n')
+        && let Some((length, head)) = parse(&partial.bytes)?
+    {
+        *slot = None;
+        return Ok(Fed::Complete { consumed: length.saturating_sub(kept), head });
+    }
+    Ok(if partial.bytes.len() >= limit { Fed::TooLarge } else { Fed::Partial })
+}
+
+impl PartialHead {
+    /// Doubles like a `Vec`, but never past `limit`.
+    fn extend(&mut self, fresh: &[u8], limit: usize) {
+        let needed = self.bytes.len() + fresh.len();
+        if needed > self.bytes.capacity() {
+            let capacity = needed.max(self.bytes.capacity() * 2).min(limit.max(needed));
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(fresh);
+    }
+}
+
+/// The fields that decide about framing and persistence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Connection,
+    ContentLength,
+    Expect,
+    Host,
+    TransferEncoding,
+    Other,
+}
+
+impl Field {
+    /// Finds the field by the length of its name first: most names need no comparison at all.
+    #[inline]
+    pub(super) fn of(name: &str) -> Self {
+        let name = name.as_bytes();
+        let (same, field) = match name.len() {
+            4 => (is(name, b"host"), Self::Host),
+            6 => (is(name, b"expect"), Self::Expect),
+            10 => (is(name, b"connection"), Self::Connection),
+            14 => (is(name, b"content-length"), Self::ContentLength),
+            17 => (is(name, b"transfer-encoding"), Self::TransferEncoding),
+            _ => return Self::Other,
+        };
+        if same { field } else { Self::Other }
+    }
+}
+
+/// Whether `word` is `lower` in any case. `lower` has only small letters and `-`. With its length
+/// known to the compiler this is a few wide instructions, on every header of every response; a
+/// carriage return would pass for `-`, and none can be inside a parsed name or value.
+#[inline]
+fn is<const N: usize>(word: &[u8], lower: &[u8; N]) -> bool {
+    <&[u8; N]>::try_from(word).is_ok_and(|word| {
+        word.iter().zip(lower).fold(0, |diff, (w, l)| diff | ((w | 0x20) ^ l)) == 0
+    })
+}
+
+/// The elements of a comma-separated list, trimmed, empty ones left out.
+pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+}
+
+/// A non-negative decimal number of digits only; `None` when it is anything else or over u64.
+pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// What `Connection` fields ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Persistence {
+    close: bool,
+    keep_alive: bool,
+}
+
+impl Persistence {
+    #[inline]
+    pub(super) fn add(&mut self, value: &[u8]) {
+        // Nearly always the whole value is one token.
+        match value.len() {
+            10 if is(value, b"keep-alive") => self.keep_alive = true,
+            5 if is(value, b"close") => self.close = true,
+            _ => tokens(value).for_each(|token| {
+                self.close |= is(token, b"close");
+                self.keep_alive |= is(token, b"keep-alive");
+            }),
+        }
+    }
+
+    /// Whether the connection outlives the message (RFC 9112, 9.3).
+    pub(super) const fn keeps_alive(self, http11: bool) -> bool {
+        !self.close && (http11 || self.keep_alive)
+    }
+}
+
+/// What `Transfer-Encoding` fields say, read over all of them in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Absent,
+    /// `chunked` alone.
+    Chunked,
+    /// `chunked` after other codings.
+    OtherThenChunked,
+    /// Only codings other than `chunked`.
+    Other,
+    /// `chunked` is not the last one, or stands there twice, or the field is empty.
+    Broken,
+}
+
+impl Coding {
+    pub(super) fn add(&mut self, value: &[u8]) {
+        let before = *self;
+        for token in tokens(value) {
+            *self = match (*self, token.eq_ignore_ascii_case(b"chunked")) {
+                (Self::Absent, true) => Self::Chunked,
+                (Self::Absent | Self::Other, false) => Self::Other,
+                (Self::Other, true) => Self::OtherThenChunked,
+                (Self::Chunked | Self::OtherThenChunked | Self::Broken, _) => Self::Broken,
+            };
+        }
+        if before == Self::Absent && *self == Self::Absent {
+            *self = Self::Broken;
+        }
+    }
+}
+
+/// What is wrong with a head, for people.
+pub(super) const fn describe(error: httparse::Error) -> &'static str {
+    match error {
+        httparse::Error::HeaderName => "a bad header name",
+        httparse::Error::HeaderValue => "a bad header value",
+        httparse::Error::NewLine => "a bad line end",
+        httparse::Error::Status => "a bad status line",
+        httparse::Error::Token => "a bad first line",
+        httparse::Error::TooManyHeaders => "too many headers",
+        httparse::Error::Version => "a version that is not HTTP/1.0 or HTTP/1.1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A head is complete at its first empty line.
+    fn parse(bytes: &[u8]) -> Result<Option<(usize, ())>, ()> {
+        Ok(bytes.windows(2).position(|pair| pair == b"\n\n").map(|at| (at + 2, ())))
+    }
+
+    #[test]
+    fn memory_never_passes_the_limit() {
+        let limit = 1000;
+        for step in [1, 7, 333, 999] {
+            let mut slot = None;
+            let mut fed = 0;
+            let verdict = loop {
+                match feed(&mut slot, &vec![b'x'; step], limit, parse) {
+                    Ok(Fed::Partial) => fed += step,
+                    other => break other,
+                }
+                let partial = slot.as_ref().expect("an incomplete head is kept");
+                assert_eq!(partial.bytes.len(), fed);
+                assert!(partial.bytes.capacity() <= limit);
+            };
+            assert_eq!(verdict, Ok(Fed::TooLarge));
+            assert!(slot.expect("still there").bytes.capacity() <= limit);
+        }
+    }
+
+    #[test]
+    fn a_head_in_one_piece_is_not_buffered() {
+        let mut slot = None;
+        let fed = feed(&mut slot, b"abc\n\nrest", 9, parse);
+        assert_eq!(fed, Ok(Fed::Complete { consumed: 5, head: () }));
+        assert!(slot.is_none());
+        assert_eq!(feed(&mut slot, b"ab", 9, parse), Ok(Fed::Partial));
+        let fed = feed(&mut slot, b"c\n\nrest", 9, parse);
+        assert_eq!(fed, Ok(Fed::Complete { consumed: 3, head: () }));
+        assert!(slot.is_none());
+    }
+
+    #[test]
+    fn fields() {
+        for (name, field) in [
+            ("Host", Field::Host),
+            ("EXPECT", Field::Expect),
+            ("connection", Field::Connection),
+            ("Content-Length", Field::ContentLength),
+            ("transfer-Encoding", Field::TransferEncoding),
+            ("Content_Length", Field::Other),
+            ("ContentXLength", Field::Other),
+            ("Content-Lengtk", Field::Other),
+            ("Hos", Field::Other),
+            ("", Field::Other),
+        ] {
+            assert_eq!(Field::of(name), field, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn decimals() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("007", Some(7)),
+            ("18446744073709551616", None),
+            ("", None),
+            ("+1", None),
+            ("-1", None),
+            ("1 ", None),
+            ("0x1", None),
+            ("1,1", None),
+        ] {
+            assert_eq!(decimal(text.as_bytes()), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn codings() {
+        for (values, coding) in [
+            (&["chunked"][..], Coding::Chunked),
+            (&["Chunked "], Coding::Chunked),
+            (&["gzip, chunked"], Coding::OtherThenChunked),
+            (&["gzip", "chunked"], Coding::OtherThenChunked),
+            (&["gzip"], Coding::Other),
+            (&["identity"], Coding::Other),
+            (&["xchunked"], Coding::Other),
+            (&["chunked, gzip"], Coding::Broken),
+            (&["chunked", "chunked"], Coding::Broken),
+            (&[""], Coding::Broken),
+            (&[" , "], Coding::Broken),
+        ] {
+            let mut found = Coding::Absent;
+            values.iter().for_each(|value| found.add(value.as_bytes()));
+            assert_eq!(found, coding, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn persistence() {
+        // Connection, kept in HTTP/1.1, kept in HTTP/1.0
+        for (value, http11, http10) in [
+            ("", true, false),
+            ("close", false, false),
+            ("Keep-Alive", true, true),
+            ("te, CLOSE ,x", false, false),
+            ("keep-alive, close", false, false),
+            ("closed", true, false),
+        ] {
+            let mut persistence = Persistence::default();
+            persistence.add(value.as_bytes());
+            assert_eq!(persistence.keeps_alive(true), http11, "{value:?}");
+            assert_eq!(persistence.keeps_alive(false), http10, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What an archive says about the run before anything was measured.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::plan::LoadPlan;
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::SCHEMA;
+use super::redact;
+
+/// The host that made the load.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchivedHost {
+    /// Kernel name and release.
+    pub kernel: String,
+    /// CPUs that this process may use.
+    pub cpus: u32,
+    /// Name of the CPU, where it is known.
+    pub cpu_model: Option<String>,
+}
+
+/// What a search was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchHead {
+    /// `rate`, `handshakes` or `connections`.
+    pub axis: String,
+    /// The objective, as `--slo` spells it.
+    pub slo: String,
+    /// `quick` or `standard`.
+    pub mode: String,
+}
+
+/// What the caller says for a manifest; [`Manifest::new`] removes the secrets.
+#[derive(Clone, Debug)]
+pub struct ManifestHead<'a> {
+    /// Version of plimsoll.
+    pub plimsoll_version: &'a str,
+    /// The command: `load`, `find`, `lab`.
+    pub command: &'a str,
+    /// The command line as typed, program name included or not.
+    pub args: &'a [String],
+    /// What reports name as the target.
+    pub target: &'a str,
+    /// RFC 3339, UTC.
+    pub started_at: &'a str,
+    /// This host.
+    pub host: ArchivedHost,
+    /// Settings that shape the measurement, as in the summary.
+    pub settings: BTreeMap<String, String>,
+    /// What a search was asked for.
+    pub search: Option<SearchHead>,
+    /// The plan of the load, or of a search's first load.
+    pub plan: &'a LoadPlan,
+}
+
+/// `manifest.json`. Made by [`Manifest::new`] only, so that no secret gets in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Version of the plimsoll that wrote the archive.
+    pub plimsoll_version: String,
+    /// The command.
+    pub command: String,
+    /// The command line without secrets.
+    pub command_line: Vec<String>,
+    /// What reports name as the target.
+    pub target: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// The host that made the load.
+    pub host: ArchivedHost,
+    /// Seed of all that was random.
+    pub seed: u64,
+    /// Settings that shape the measurement.
+    pub settings: BTreeMap<String, String>,
+    /// What a search was asked for.
+    pub search: Option<SearchHead>,
+    /// The plan without secrets, for people: bodies are lengths, so it is no plan to run again.
+    pub plan: Value,
+}
+
+impl Manifest {
+    /// A manifest without the head's secrets.
+    pub fn new(head: ManifestHead<'_>) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            plimsoll_version: head.plimsoll_version.to_owned(),
+            command: head.command.to_owned(),
+            command_line: redact::command_line_redacted(head.args),
+            target: head.target.to_owned(),
+            started_at: head.started_at.to_owned(),
+            host: head.host,
+            seed: head.plan.seed,
+            settings: head.settings,
+            search: head.search,
+            plan: redact::plan_redacted(head.plan),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The run archive: one directory from which every report can be drawn again.
+//!
+//! ```text
+//! manifest.json     what was run, where, with which settings; no secrets
+//! intervals.jsonl   one line per second of load, histograms without loss
+//! trials.jsonl      one line per judged trial of a search
+//! events.jsonl      every other event: starts, drains, notes, the end of a search
+//! summary.json      the run's summary; missing when the run was killed
+//! ```
+//!
+//! A line is written with one write as soon as its event comes, so `kill -9` costs at most the
+//! line being written.
+
+mod manifest;
+mod reader;
+mod rebuild;
+mod redact;
+mod writer;
+
+pub use manifest::ArchivedHost;
+pub use manifest::Manifest;
+pub use manifest::ManifestHead;
+pub use manifest::SearchHead;
+pub use reader::Archive;
+pub use reader::IntervalLine;
+pub use reader::Lines;
+pub use rebuild::Redrawn;
+pub use rebuild::redraw;
+pub use redact::command_line_redacted;
+pub use redact::plan_redacted;
+pub use writer::ArchiveWriter;
+
+/// The value of `schema` in a manifest.
+pub const SCHEMA: &str = "plimsoll.archive/1";
+
+const MANIFEST: &str = "manifest.json";
+const INTERVALS: &str = "intervals.jsonl";
+const TRIALS: &str = "trials.jsonl";
+const EVENTS: &str = "events.jsonl";
+const SUMMARY: &str = "summary.json";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Reading an archive, also one whose run was killed.
+
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::ErrorKind;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::path::PathBuf;
+
+use plimsoll_model::event::Event;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::trial::TrialRecord;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::EVENTS;
+use super::INTERVALS;
+use super::MANIFEST;
+use super::Manifest;
+use super::SCHEMA;
+use super::SUMMARY;
+use super::TRIALS;
+use crate::error::ReportError;
+use crate::json;
+
+/// One second of one load.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct IntervalLine {
+    /// Number of the trial; `None` for a plain load.
+    pub trial: Option<u32>,
+    /// What happened.
+    pub interval: Interval,
+}
+
+/// An archive on disk.
+#[derive(Debug)]
+pub struct Archive {
+    dir: PathBuf,
+    manifest: Manifest,
+    trials: Vec<TrialRecord>,
+    events: Vec<Event>,
+    summary: Option<Summary>,
+}
+
+impl Archive {
+    /// Reads everything but the intervals, which are large and read on demand. A last line that
+    /// was cut off is left out; a missing summary is not an error.
+    pub fn open(dir: &Path) -> Result<Self, ReportError> {
+        let manifest = read_manifest(dir)?;
+        let trials = Lines::open(dir.join(TRIALS))?.collect::<Result<_, _>>()?;
+        let events = Lines::open(dir.join(EVENTS))?.collect::<Result<_, _>>()?;
+        let summary = read_summary(&dir.join(SUMMARY))?;
+        Ok(Self { dir: dir.to_owned(), manifest, trials, events, summary })
+    }
+
+    /// The manifest.
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The judged trials in the order in which they ended.
+    pub fn trials(&self) -> &[TrialRecord] {
+        &self.trials
+    }
+
+    /// Every event that is neither an interval nor a judged trial, in order.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The run's own summary; `None` when it was killed before it wrote one.
+    pub const fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
+    /// The seconds of all loads, read one at a time: an hour of them would fill gigabytes.
+    pub fn intervals(&self) -> Result<Lines<IntervalLine>, ReportError> {
+        Lines::open(self.dir.join(INTERVALS))
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let path = dir.join(MANIFEST);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound && dir.is_dir() => {
+            return Err(ReportError::NotAnArchive { dir: dir.to_owned() });
+        }
+        Err(source) => return Err(ReportError::Read { path: dir.to_owned(), source }),
+    };
+    let head: Head = serde_json::from_slice(&text)
+        .map_err(|e| damaged(&path, e.line(), e.to_string(), RESTORE))?;
+    if head.schema != SCHEMA {
+        return Err(ReportError::Schema { found: head.schema, expected: SCHEMA });
+    }
+    serde_json::from_slice(&text).map_err(|e| damaged(&path, e.line(), e.to_string(), RESTORE))
+}
+
+fn read_summary(path: &Path) -> Result<Option<Summary>, ReportError> {
+    match File::open(path) {
+        Ok(file) => match json::read_summary(BufReader::new(file)) {
+            Ok(summary) => Ok(Some(summary)),
+            Err(ReportError::Json(e)) => {
+                Err(damaged(path, e.line(), e.to_string(), REMOVE_SUMMARY))
+            }
+            Err(e) => Err(e),
+        },
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(ReportError::read(path)(e)),
+    }
+}
+
+fn damaged(path: &Path, line: usize, why: String, fix: &'static str) -> ReportError {
+    ReportError::Damaged { path: path.to_owned(), line: line.max(1), why, fix }
+}
+
+const RESTORE: &str = "restore it from a copy of the archive";
+const REMOVE_SUMMARY: &str = "remove that file to have it rebuilt from the intervals";
+const REMOVE_LINE: &str = "remove that line to read the rest";
+
+/// The lines of one file, parsed one at a time. Ends after its first error.
+#[derive(Debug)]
+pub struct Lines<T> {
+    path: PathBuf,
+    input: BufReader<File>,
+    number: usize,
+    line: Vec<u8>,
+    ended: bool,
+    kind: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> Lines<T> {
+    fn open(path: PathBuf) -> Result<Self, ReportError> {
+        let file = File::open(&path).map_err(ReportError::read(&path))?;
+        Ok(Self {
+            path,
+            input: BufReader::new(file),
+            number: 0,
+            line: Vec::new(),
+            ended: false,
+            kind: PhantomData,
+        })
+    }
+
+    fn read(&mut self) -> Option<Result<T, ReportError>> {
+        self.line.clear();
+        self.number += 1;
+        match self.input.read_until(b'\n', &mut self.line) {
+            // The end, or the line that was being written when the run was killed.
+            Ok(_) if self.line.last() != Some(&b'\n') => None,
+            Ok(_) => Some(
+                serde_json::from_slice(&self.line)
+                    .map_err(|e| damaged(&self.path, self.number, without_place(&e), REMOVE_LINE)),
+            ),
+            Err(e) => Some(Err(ReportError::read(&self.path)(e))),
+        }
+    }
+}
+
+/// serde_json adds "at line 1 column N", and every line here is its line 1.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((text, _)) => format!("{text} at column {}", error.column()),
+        None => text,
+    }
+}
+
+impl<T: DeserializeOwned> Iterator for Lines<T> {
+    type Item = Result<T, ReportError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.read();
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+}

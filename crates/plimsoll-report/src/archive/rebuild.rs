@@ -1,0 +1,280 @@
+//! Drawing a report again, checking it against the intervals, and rebuilding a missing summary.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::event::Event;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::summary::FullQuantiles;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::TippingPoint;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+
+use super::Archive;
+use super::SearchHead;
+use crate::error::ReportError;
+use crate::terminal;
+use crate::terminal::Style;
+use crate::terminal::hints;
+use crate::terminal::trial_at_lower_bound;
+
+/// What [`redraw`] drew from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redrawn {
+    /// The run's summary, or the rebuilt one.
+    pub summary: Summary,
+    /// Where summary or trials disagree with the intervals, one line each.
+    pub disagreements: Vec<String>,
+}
+
+/// Draws the report of an archive, the same text as the run itself drew; a warning follows for
+/// every figure that the intervals do not confirm.
+pub fn redraw(
+    archive: &Archive,
+    style: Style,
+    out: &mut dyn Write,
+) -> Result<Redrawn, ReportError> {
+    let totals = Totals::of(archive)?;
+    let (summary, mut disagreements) = match archive.summary() {
+        Some(summary) => (summary.clone(), summary_against(summary, archive.trials(), &totals)),
+        None => (rebuild(archive, &totals), Vec::new()),
+    };
+    disagreements.extend(trials_against(archive.trials(), &totals));
+    terminal::render(&summary, archive.trials(), style, out)?;
+    for line in &disagreements {
+        writeln!(out, "WARNING: the archive disagrees with itself: {line}")?;
+    }
+    Ok(Redrawn { summary, disagreements })
+}
+
+impl Archive {
+    /// The summary of a run that was killed: figures until then, marked partial. What had come
+    /// due and not ended is counted as `interrupted`.
+    pub fn rebuild_summary(&self) -> Result<Summary, ReportError> {
+        Ok(rebuild(self, &Totals::of(self)?))
+    }
+}
+
+/// The intervals added up, by trial; `None` is a plain load.
+struct Totals(BTreeMap<Option<u32>, Total>);
+
+#[derive(Default)]
+struct Total {
+    tally: Tally,
+    /// Seconds from the epoch to the end of the last interval.
+    seconds: u64,
+}
+
+impl Totals {
+    fn of(archive: &Archive) -> Result<Self, ReportError> {
+        let mut totals = BTreeMap::<_, Total>::new();
+        for line in archive.intervals()? {
+            let line = line?;
+            let total = totals.entry(line.trial).or_default();
+            total.tally.merge_following(&line.interval.tally);
+            total.seconds = total.seconds.max(u64::from(line.interval.second) + 1);
+        }
+        Ok(Self(totals))
+    }
+
+    fn whole(&self) -> Total {
+        let mut whole = Total::default();
+        for total in self.0.values() {
+            whole.tally.merge_following(&total.tally);
+            whole.seconds += total.seconds;
+        }
+        whole
+    }
+}
+
+fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -> Vec<String> {
+    let stated = Figures::of_summary(summary);
+    let whole = totals.whole();
+    let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
+    // A search's summary shows one of its trials, not their sum.
+    let shows_a_trial = summary.find.is_some()
+        && trials.iter().any(|trial| Figures::of_tally(&trial.measurement.tally) == stated);
+    if shows_a_trial { Vec::new() } else { against_whole }
+}
+
+fn trials_against(trials: &[TrialRecord], totals: &Totals) -> Vec<String> {
+    let mut out = Vec::new();
+    for trial in trials {
+        let number = trial.measurement.request.number;
+        let name = format!("trial {number}");
+        match totals.0.get(&Some(number)) {
+            Some(total) => out.extend(
+                Figures::of_tally(&trial.measurement.tally)
+                    .against(&Figures::of_tally(&total.tally), &name),
+            ),
+            None => out.push(format!("{name} has no intervals")),
+        }
+    }
+    out
+}
+
+/// The figures that must agree, however they were added up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figures {
+    counts: [u64; 5],
+    corrected: FullQuantiles,
+}
+
+impl Figures {
+    const NAMES: [&str; 5] = ["scheduled", "ok", "errors", "late", "unsent"];
+
+    fn of_summary(s: &Summary) -> Self {
+        Self {
+            counts: [s.scheduled, s.ok, s.errors, s.late, s.unsent],
+            corrected: s.latency_ms.corrected,
+        }
+    }
+
+    fn of_tally(t: &Tally) -> Self {
+        Self {
+            counts: [t.scheduled, t.ok, t.errors_total(), t.late, t.unsent],
+            corrected: (&t.spans.corrected).into(),
+        }
+    }
+
+    fn against(&self, intervals: &Self, name: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for ((field, ours), theirs) in
+            Self::NAMES.into_iter().zip(self.counts).zip(intervals.counts)
+        {
+            if ours != theirs {
+                out.push(format!(
+                    "{field} is {} in the {name}, {} in the intervals",
+                    grouped(ours),
+                    grouped(theirs)
+                ));
+            }
+        }
+        if out.is_empty() && self.corrected != intervals.corrected {
+            out.push(format!("corrected latency differs between {name} and intervals"));
+        }
+        out
+    }
+}
+
+fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
+    let manifest = archive.manifest();
+    let find = manifest.search.as_ref().map(|search| rebuild_find(archive, search));
+    let shown = find
+        .as_ref()
+        .and_then(|find| find.lower)
+        .and_then(Rate::per_second)
+        .and_then(|lower| trial_at_lower_bound(archive.trials(), lower));
+    let (mut tally, window) = match shown {
+        Some(trial) => (trial.measurement.tally.clone(), trial.measurement.window),
+        None => {
+            let whole = totals.whole();
+            (whole.tally, sending(archive, whole.seconds))
+        }
+    };
+    let ended = tally.ok + tally.errors_total() + tally.unsent;
+    tally.errors.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
+    let head = SummaryHead {
+        command: manifest.command.clone(),
+        target: manifest.target.clone(),
+        started_at: manifest.started_at.clone(),
+        window,
+        partial: true,
+        settings: manifest.settings.clone(),
+        // Nobody judged it; GOOD or BAD would be a claim.
+        verdict: Verdict::Invalid,
+        reasons: vec![Check {
+            check: hints::RUN_COMPLETE.to_owned(),
+            value: "no, killed".to_owned(),
+            limit: "yes".to_owned(),
+            level: Level::Fail,
+        }],
+        find,
+        archive: Some(archive.dir().display().to_string()),
+    };
+    Summary::new(head, &tally)
+}
+
+/// Of the seconds seen, those in which operations were still to be started.
+fn sending(archive: &Archive, seconds: u64) -> Nanos {
+    let seen = Nanos::from_secs(seconds);
+    let planned = archive.events().iter().fold(None, |sum: Option<Nanos>, event| match event {
+        Event::LoadStarted { planned: Some(planned), .. } => {
+            Some(sum.unwrap_or(Nanos::ZERO) + *planned)
+        }
+        _ => sum,
+    });
+    planned.map_or(seen, |planned| seen.min(planned))
+}
+
+fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {
+    let trials = archive.trials();
+    let tip = archive
+        .events()
+        .iter()
+        .rev()
+        .find_map(|event| match event {
+            Event::SearchEnded(tip) => Some(TippingPoint::clone(tip)),
+            _ => None,
+        })
+        .unwrap_or_else(|| bounds_so_far(trials));
+    let seconds = |confirm: bool| {
+        trials
+            .iter()
+            .map(|trial| &trial.measurement)
+            .filter(|m| (m.request.phase == Phase::Confirm) == confirm)
+            .map(|m| m.window.as_secs_f64())
+            .sum()
+    };
+    FindSummary {
+        axis: search.axis.clone(),
+        slo: search.slo.clone(),
+        mode: search.mode.clone(),
+        width: tip.width(),
+        outcome: tip.outcome,
+        lower: tip.lower.map(Rate::get),
+        upper: tip.upper.map(Rate::get),
+        trials: tip.trials,
+        invalid_trials: tip.invalid_trials,
+        search_s: seconds(false),
+        confirm_s: seconds(true),
+        conditional_throughput: tip.conditional_throughput.map(Rate::get),
+        notes: tip.notes,
+    }
+}
+
+/// The cautious reading of trials that nobody classified: the lowest BAD load bounds from above,
+/// the highest GOOD one below it from below.
+fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
+    let rates = |verdict: Verdict| {
+        trials
+            .iter()
+            .filter(move |trial| trial.judgement.verdict == verdict)
+            .map(|trial| trial.measurement.request.rate)
+    };
+    let upper = rates(Verdict::Bad).min_by(|a, b| a.get().total_cmp(&b.get()));
+    let lower = rates(Verdict::Good)
+        .filter(|rate| upper.is_none_or(|upper| *rate < upper))
+        .max_by(|a, b| a.get().total_cmp(&b.get()));
+    let count = |verdict| u32::try_from(rates(verdict).count()).unwrap_or(u32::MAX);
+    TippingPoint {
+        outcome: Outcome::Unfinished { why: "killed before the search ended".to_owned() },
+        lower,
+        upper,
+        conditional_throughput: None,
+        trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
+        invalid_trials: count(Verdict::Invalid),
+        notes: Vec::new(),
+    }
+}

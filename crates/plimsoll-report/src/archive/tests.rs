@@ -1,0 +1,358 @@
+//! Archives on disk: round trips, killed runs, damage, failures.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::TrialRecord;
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::ReportError;
+use crate::fixtures;
+use crate::settings;
+use crate::terminal;
+use crate::terminal::Style;
+
+fn manifest(search: bool) -> Manifest {
+    let plan = fixtures::plan();
+    let args = ["load", "-H", "Authorization: Bearer hunter2"].map(str::to_owned);
+    Manifest::new(ManifestHead {
+        plimsoll_version: "0.1.0",
+        command: if search { "find" } else { "load" },
+        args: &args,
+        target: "https://127.0.0.1:8443/",
+        started_at: "2026-11-21T02:15:30Z",
+        host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
+        settings: settings::from_plan(&plan),
+        search: search.then(|| SearchHead {
+            axis: "rate".to_owned(),
+            slo: "p99<50ms,errors<0.1%".to_owned(),
+            mode: "quick".to_owned(),
+        }),
+        plan: &plan,
+    })
+}
+
+fn interval(second: u32, tally: &Tally) -> Event {
+    Event::Interval(Box::new(Interval { second, tally: tally.clone() }))
+}
+
+fn load_started() -> Event {
+    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(10)) }
+}
+
+/// A load of two seconds, `parts`, and its summary.
+fn write_load(dir: &Path, parts: &[Tally]) -> ArchiveWriter {
+    let mut writer = ArchiveWriter::create(dir, &manifest(false)).unwrap();
+    writer.handle_event(&load_started()).unwrap();
+    for (second, part) in (0..).zip(parts) {
+        writer.handle_event(&interval(second, part)).unwrap();
+    }
+    writer.handle_event(&Event::Note("a note".to_owned())).unwrap();
+    writer
+}
+
+fn summary_of(parts: &[Tally]) -> Summary {
+    let mut whole = Tally::default();
+    parts.iter().for_each(|part| whole.merge_following(part));
+    let head = plimsoll_model::summary::SummaryHead {
+        command: "load".to_owned(),
+        target: "https://127.0.0.1:8443/".to_owned(),
+        started_at: "2026-11-21T02:15:30Z".to_owned(),
+        window: Nanos::from_secs(parts.len() as u64),
+        partial: false,
+        settings: settings::from_plan(&fixtures::plan()),
+        verdict: plimsoll_model::trial::Verdict::Good,
+        reasons: Vec::new(),
+        find: None,
+        archive: Some("somewhere".to_owned()),
+    };
+    Summary::new(head, &whole)
+}
+
+fn write_search(dir: &Path, trials: &[TrialRecord]) -> ArchiveWriter {
+    let mut writer = ArchiveWriter::create(dir, &manifest(true)).unwrap();
+    for trial in trials {
+        let m = &trial.measurement;
+        let started = Event::LoadStarted { trial: Some(m.request), planned: Some(m.window) };
+        writer.handle_event(&started).unwrap();
+        writer.handle_event(&interval(0, &m.tally)).unwrap();
+        writer.handle_event(&Event::TrialEnded(Box::new(trial.clone()))).unwrap();
+    }
+    writer
+}
+
+fn drawn(summary: &Summary, trials: &[TrialRecord], style: Style) -> String {
+    let mut out = Vec::new();
+    terminal::render(summary, trials, style, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn redrawn(dir: &Path, style: Style) -> (String, Redrawn) {
+    let mut out = Vec::new();
+    let redrawn = redraw(&Archive::open(dir).unwrap(), style, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), redrawn)
+}
+
+fn every_file(dir: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        text.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());
+    }
+    text
+}
+
+#[test]
+fn a_load_drawn_again_is_the_same_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [fixtures::tally(1_000, 900, 1), fixtures::tally(1_100, 1_900, 1)];
+    let summary = summary_of(&parts);
+    write_load(dir.path(), &parts).finish(&summary).unwrap();
+    for color in [false, true] {
+        let style = Style { color, width: 80 };
+        let (text, redrawn) = redrawn(dir.path(), style);
+        assert_eq!(text, drawn(&summary, &[], style));
+        assert_eq!(redrawn.disagreements, Vec::<String>::new());
+        assert_eq!(redrawn.summary, summary);
+    }
+}
+
+#[test]
+fn a_search_drawn_again_is_the_same_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let (summary, trials) = fixtures::find_regular();
+    let mut writer = write_search(dir.path(), &trials);
+    let tip = Box::new(fixtures::tipping_point());
+    writer.handle_event(&Event::SearchEnded(tip)).unwrap();
+    writer.finish(&summary).unwrap();
+    let (text, redrawn) = redrawn(dir.path(), Style::default());
+    assert_eq!(text, drawn(&summary, &trials, Style::default()));
+    assert_eq!(redrawn.disagreements, Vec::<String>::new());
+    assert_eq!(Archive::open(dir.path()).unwrap().trials(), trials);
+}
+
+#[test]
+fn no_secret_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [fixtures::tally(10, 900, 1)];
+    write_load(dir.path(), &parts).finish(&summary_of(&parts)).unwrap();
+    let text = every_file(dir.path());
+    assert!(text.contains("Authorization"));
+    assert!(!text.contains(fixtures::SECRET));
+}
+
+#[test]
+fn a_summary_that_the_intervals_do_not_confirm_is_warned_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [fixtures::tally(1_000, 900, 1)];
+    let mut summary = summary_of(&parts);
+    summary.ok -= 1;
+    summary.errors += 1;
+    write_load(dir.path(), &parts).finish(&summary).unwrap();
+    let (text, redrawn) = redrawn(dir.path(), Style::default());
+    assert_eq!(redrawn.disagreements.len(), 2);
+    assert!(text.contains("WARNING") && text.contains("ok is 999 in the summary, 1,000"), "{text}");
+}
+
+#[test]
+fn a_trial_whose_intervals_are_missing_is_warned_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let (summary, trials) = fixtures::find_regular();
+    let mut writer = write_search(dir.path(), &trials[..7]);
+    writer.handle_event(&Event::TrialEnded(Box::new(trials[7].clone()))).unwrap();
+    writer.finish(&summary).unwrap();
+    let (_, redrawn) = redrawn(dir.path(), Style::default());
+    assert_eq!(redrawn.disagreements, ["trial 8 has no intervals"]);
+}
+
+#[test]
+fn a_killed_load_is_rebuilt_as_far_as_it_was_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = fixtures::tally(1_100, 1_900, 1);
+    last.scheduled += 40;
+    let parts = [fixtures::tally(1_000, 900, 1), last];
+    drop(write_load(dir.path(), &parts));
+    // The third second was being written when the kill came.
+    let path = dir.path().join(INTERVALS);
+    let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(br#"{"trial":null,"interval":{"second":2,"ta"#).unwrap();
+
+    let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
+    assert!(summary.partial);
+    assert_eq!((summary.scheduled, summary.ok, summary.errors), (2_140, 2_100, 40));
+    assert_eq!(summary.error_classes.get(ErrorClass::Interrupted.name()), Some(&40));
+    assert_eq!(summary.seconds, 2.0);
+    let (text, _) = redrawn(dir.path(), Style::default());
+    assert!(text.starts_with("PARTIAL"), "{text}");
+    assert!(text.contains("killed"), "{text}");
+    assert!(!text.contains("The generator, not the server"), "{text}");
+}
+
+#[test]
+fn a_killed_search_keeps_its_trials_and_bounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let trials = fixtures::trials();
+    drop(write_search(dir.path(), &trials[..6]));
+    let archive = Archive::open(dir.path()).unwrap();
+    let summary = archive.rebuild_summary().unwrap();
+    let find = summary.find.unwrap();
+    assert_eq!((find.lower, find.upper), (Some(16_000.0), Some(18_900.0)));
+    assert_eq!((find.trials, find.invalid_trials), (5, 1));
+    let (text, _) = redrawn(dir.path(), Style::default());
+    assert!(text.contains("between 16,000/s and 18,900/s so far"), "{text}");
+}
+
+#[test]
+fn a_search_killed_after_its_end_keeps_its_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let trials = fixtures::trials();
+    let mut writer = write_search(dir.path(), &trials);
+    let tip = fixtures::tipping_point();
+    writer.handle_event(&Event::SearchEnded(Box::new(tip.clone()))).unwrap();
+    drop(writer);
+    let find = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap().find.unwrap();
+    assert_eq!((find.outcome, find.notes), (tip.outcome, tip.notes));
+}
+
+#[test]
+fn damage_is_named_by_file_and_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let trials = fixtures::trials();
+    drop(write_search(dir.path(), &trials[..2]));
+    let path = dir.path().join(TRIALS);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"verdict\":\"good\"", "\"verdict\":\"fine\"", 2)).unwrap();
+    let error = Archive::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("trials.jsonl:1: damaged"), "{error}");
+
+    let lines: Vec<_> = text.lines().collect();
+    fs::write(&path, format!("{}\nnonsense\n{}\n", lines[0], lines[1])).unwrap();
+    let error = Archive::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("trials.jsonl:2: damaged"), "{error}");
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(Archive::open(dir.path()), Err(ReportError::NotAnArchive { .. })));
+    let missing = dir.path().join("missing");
+    assert!(matches!(Archive::open(&missing), Err(ReportError::Read { .. })));
+    fs::write(dir.path().join(MANIFEST), r#"{"schema":"plimsoll.archive/9"}"#).unwrap();
+    assert!(matches!(Archive::open(dir.path()), Err(ReportError::Schema { .. })));
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let fresh = dir.path().join("a/b");
+    drop(ArchiveWriter::create(&fresh, &manifest(false)).unwrap());
+    let again = ArchiveWriter::create(&fresh, &manifest(false));
+    assert!(matches!(again, Err(ReportError::NotEmpty { .. })));
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(ArchiveWriter::create(&file, &manifest(false)).is_err());
+}
+
+#[test]
+fn a_vanished_directory_is_one_error_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let parts = [fixtures::tally(10, 900, 1)];
+    let mut writer = write_load(&path, &parts);
+    fs::remove_dir_all(&path).unwrap();
+    writer.handle_event(&interval(1, &parts[0])).unwrap();
+    let error = writer.finish(&summary_of(&parts)).unwrap_err().to_string();
+    assert!(error.contains("summary.json"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_one_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [fixtures::tally(10, 900, 1)];
+    let mut writer = write_load(dir.path(), &parts);
+    // Linux's device that is always full stands in for the disk.
+    writer.replace_intervals_for_test(Path::new("/dev/full"));
+    let error = writer.handle_event(&interval(1, &parts[0])).unwrap_err().to_string();
+    assert!(error.contains("cannot write"), "{error}");
+    writer.handle_event(&interval(2, &parts[0])).unwrap();
+    writer.finish(&summary_of(&parts)).unwrap();
+    let archive = Archive::open(dir.path()).unwrap();
+    assert_eq!(archive.intervals().unwrap().count(), 1);
+}
+
+fn any_tally() -> impl Strategy<Value = Tally> {
+    let counts = prop::array::uniform6(0u64..1_000_000);
+    let spans = prop::collection::vec(0u64..4_000_000_000_000, 0..20);
+    let statuses = prop::collection::btree_map(100u16..600, 1u64..1_000, 0..4);
+    let classes = prop::collection::vec((0..ErrorClass::COUNT, 1u64..1_000), 0..4);
+    (counts, spans, statuses, classes, any::<f64>(), prop::collection::vec(any::<u32>(), 0..12))
+        .prop_map(|(counts, spans, statuses, classes, share, outstanding)| {
+            let [ok, late, unsent, bytes, opened, cpu] = counts;
+            let mut tally = Tally { ok, late, unsent, outstanding, ..Tally::default() };
+            for span in spans {
+                tally.spans.corrected.record(Nanos(span));
+                tally.spans.send_lag.record(Nanos(span / 1_000));
+            }
+            statuses.into_iter().for_each(|(code, count)| tally.status.add(code, count));
+            for (class, count) in classes {
+                tally.errors.add(ErrorClass::ALL[class], count);
+                tally.connection_errors.add(ErrorClass::ALL[class], count);
+            }
+            tally.scheduled = ok + unsent + tally.errors_total();
+            tally.bytes.sent = bytes;
+            tally.connections.opened = opened;
+            tally.generator.cpu_user = Nanos(cpu);
+            tally.generator.busiest_thread = if share.is_finite() { share } else { 0.0 };
+            tally
+        })
+}
+
+proptest! {
+    // Each case writes and reads about a megabyte of histograms per second of load.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_was_written_is_read_back(
+        parts in prop::collection::vec(any_tally(), 1..4),
+        notes in prop::collection::vec(".{0,40}", 0..3),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = write_load(dir.path(), &parts);
+        let notes: Vec<_> = notes.into_iter().map(Event::Note).collect();
+        for note in &notes {
+            writer.handle_event(note).unwrap();
+        }
+        let summary = summary_of(&parts);
+        writer.finish(&summary).unwrap();
+
+        let archive = Archive::open(dir.path()).unwrap();
+        prop_assert_eq!(archive.manifest(), &manifest(false));
+        prop_assert_eq!(archive.summary(), Some(&summary));
+        prop_assert_eq!(&archive.events()[2..], notes);
+        let read: Vec<_> =
+            archive.intervals().unwrap().map(|line| line.unwrap().interval.tally).collect();
+        prop_assert_eq!(read, parts);
+        let (_, redrawn) = redrawn(dir.path(), Style::default());
+        prop_assert_eq!(redrawn.disagreements, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_archive_cut_anywhere_still_opens(cut in 0.0f64..1.0) {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = [fixtures::tally(100, 900, 1), fixtures::tally(110, 950, 1)];
+        drop(write_load(dir.path(), &parts));
+        let path = dir.path().join(INTERVALS);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..(text.len() as f64 * cut) as usize]).unwrap();
+        let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
+        prop_assert!([0, 100, 210].contains(&summary.scheduled));
+    }
+}

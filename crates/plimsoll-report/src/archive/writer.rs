@@ -1,0 +1,156 @@
+//! The sink that fills an archive while the run goes on.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+
+use plimsoll_model::event::Event;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::tally::Interval;
+use serde::Serialize;
+
+use super::EVENTS;
+use super::INTERVALS;
+use super::MANIFEST;
+use super::Manifest;
+use super::SUMMARY;
+use super::TRIALS;
+use crate::error::ReportError;
+use crate::json;
+
+/// Writes the events of one run into a directory.
+#[derive(Debug)]
+pub struct ArchiveWriter {
+    dir: PathBuf,
+    intervals: LineFile,
+    trials: LineFile,
+    events: LineFile,
+    /// The trial whose load is running.
+    trial: Option<u32>,
+    /// An error was reported: nothing more is written, and no further error is raised.
+    failed: bool,
+}
+
+/// An interval with the trial it belongs to, borrowed from the event.
+#[derive(Serialize)]
+struct IntervalOut<'a> {
+    trial: Option<u32>,
+    interval: &'a Interval,
+}
+
+impl ArchiveWriter {
+    /// Makes `dir` and its parents and writes the manifest; a directory that holds anything is
+    /// refused.
+    pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
+        fs::create_dir_all(dir).map_err(ReportError::write(dir))?;
+        let mut entries = fs::read_dir(dir).map_err(ReportError::read(dir))?;
+        if entries.next().is_some() {
+            return Err(ReportError::NotEmpty { dir: dir.to_owned() });
+        }
+        let out = Self {
+            dir: dir.to_owned(),
+            intervals: LineFile::create(dir.join(INTERVALS))?,
+            trials: LineFile::create(dir.join(TRIALS))?,
+            events: LineFile::create(dir.join(EVENTS))?,
+            trial: None,
+            failed: false,
+        };
+        // The manifest last: where it stands, the other files stand too.
+        let mut text = serde_json::to_vec_pretty(manifest)?;
+        text.push(b'\n');
+        write_whole(dir, MANIFEST, &text)?;
+        Ok(out)
+    }
+
+    /// The archive's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Stores an event. The first failure is returned; after it the archive stays as it is, and
+    /// every further call does nothing and succeeds.
+    pub fn handle_event(&mut self, event: &Event) -> Result<(), ReportError> {
+        if self.failed {
+            return Ok(());
+        }
+        let stored = self.store(event);
+        self.failed = stored.is_err();
+        stored
+    }
+
+    fn store(&mut self, event: &Event) -> Result<(), ReportError> {
+        match event {
+            Event::Interval(interval) => {
+                self.intervals.push(&IntervalOut { trial: self.trial, interval })
+            }
+            Event::TrialEnded(record) => self.trials.push(record),
+            Event::LoadStarted { trial, .. } => {
+                self.trial = trial.map(|request| request.number);
+                self.events.push(event)
+            }
+            Event::Draining { .. } | Event::SearchEnded(_) | Event::Note(_) => {
+                self.events.push(event)
+            }
+        }
+    }
+
+    /// Writes the summary, whole or not at all. Tried also after a failure, in case it fits; then
+    /// its own failure is not reported again.
+    pub fn finish(self, summary: &Summary) -> Result<(), ReportError> {
+        let mut text = Vec::new();
+        let written = json::write_summary(summary, &mut text)
+            .and_then(|()| write_whole(&self.dir, SUMMARY, &text));
+        if self.failed { Ok(()) } else { written }
+    }
+}
+
+/// Writes a file under another name and renames it, so that it is never half there.
+fn write_whole(dir: &Path, name: &str, text: &[u8]) -> Result<(), ReportError> {
+    let path = dir.join(name);
+    let part = dir.join(format!("{name}.part"));
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
+    if written.is_err() {
+        // What was left of a full disk's last write is of no use; the error below is the news.
+        let _ = fs::remove_file(&part);
+    }
+    written.map_err(ReportError::write(&path))
+}
+
+/// A file of JSON lines.
+#[derive(Debug)]
+struct LineFile {
+    path: PathBuf,
+    file: File,
+    line: Vec<u8>,
+}
+
+impl LineFile {
+    fn create(path: PathBuf) -> Result<Self, ReportError> {
+        let file = File::create_new(&path).map_err(ReportError::write(&path))?;
+        Ok(Self { path, file, line: Vec::new() })
+    }
+
+    /// Not buffered over lines: there is about one a second, and a killed run keeps them all.
+    fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ReportError> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, value)
+            .map_err(io::Error::other)
+            .and_then(|()| {
+                self.line.push(b'\n');
+                self.file.write_all(&self.line)
+            })
+            .map_err(ReportError::write(&self.path))
+    }
+}
+
+#[cfg(test)]
+impl ArchiveWriter {
+    /// Lets further intervals go to another file.
+    pub(crate) fn replace_intervals_for_test(&mut self, path: &Path) {
+        let file = fs::OpenOptions::new().write(true).open(path).expect("the test's file opens");
+        self.intervals = LineFile { path: path.to_owned(), file, line: Vec::new() };
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a report could not be written or read; each text names the place and the fix.
+
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// What can go wrong with reports and archives.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The archive's directory already holds something.
+    #[error(
+        "{} exists and is not empty: an archive never overwrites; \
+         name another directory with --out, or remove it",
+        dir.display()
+    )]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A file or directory could not be written.
+    #[error("cannot write {}: {source}; the archive ends here", path.display())]
+    Write {
+        /// What was written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The directory is not an archive.
+    #[error(
+        "{} is not a run archive: it has no manifest.json; \
+         give the directory that a run named in its last line",
+        dir.display()
+    )]
+    NotAnArchive {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A file's content is not what was written there.
+    #[error("{}:{line}: damaged: {why}; {fix}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What does not fit.
+        why: String,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// A JSON object is not of the expected schema.
+    #[error("schema is {found:?}, but this plimsoll reads {expected:?}; use the one that wrote it")]
+    Schema {
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// Not a summary.
+    #[error("not a summary: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The writer for a report failed.
+    #[error("cannot write the report: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl ReportError {
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+}

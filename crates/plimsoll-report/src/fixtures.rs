@@ -1,0 +1,414 @@
+//! Fixed, hand-made records for the tests of this crate; nothing here is measured.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Histogram;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::Group;
+use plimsoll_model::plan::Identity;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::target::Target;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Judgement;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::TippingPoint;
+use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::Verdict;
+
+use crate::settings;
+
+/// Must never be seen in anything written.
+pub(crate) const SECRET: &str = "hunter2";
+
+const LAG_LIMIT: &str = "p99 at most 2.50 ms, p99.9 at most 5.00 ms";
+
+pub(crate) fn rate(per_s: f64) -> Rate {
+    Rate::per_second(per_s).expect("fixtures are finite")
+}
+
+/// A long-tailed sample of `count` values around `typical_us`.
+pub(crate) fn spread(hist: &mut Histogram, count: u64, typical_us: u64) {
+    let ns = typical_us * 1_000;
+    let (tail, rare) = (count / 50, count / 2_000);
+    let mut add = |ns, count| {
+        // A value counted zero times would still move the maximum.
+        if count > 0 {
+            hist.record_n(Nanos(ns), count);
+        }
+    };
+    for (share, times) in [(4, 10), (4, 13), (2, 17)] {
+        add(ns * times / 10, (count - tail - rare) * share / 10);
+    }
+    add(ns * 3, tail);
+    add(ns * 8, rare);
+    let rest = count - hist.count();
+    if rest > 0 {
+        hist.record_n(Nanos(ns), rest);
+    }
+}
+
+/// `ok` answers out of `ok` scheduled over 100 TLS connections in `seconds`.
+pub(crate) fn tally(ok: u64, typical_us: u64, seconds: u64) -> Tally {
+    let mut tally = Tally { scheduled: ok, ok, ..Tally::default() };
+    tally.status.add(200, ok);
+    spread(&mut tally.spans.corrected, ok, typical_us);
+    spread(&mut tally.spans.uncorrected, ok, typical_us * 9 / 10);
+    spread(&mut tally.spans.ttfb, ok, typical_us * 8 / 10);
+    spread(&mut tally.spans.send_lag, ok, 12);
+    spread(&mut tally.spans.connect, 100, 55);
+    spread(&mut tally.spans.tls, 100, 1_300);
+    tally.connections.opened = 100;
+    tally.connections.held_max = 100;
+    tally.connections.held_end = 100;
+    tally.handshakes.full = 100;
+    tally.handshakes_per_s_max = 100;
+    tally.bytes.sent = ok * 104;
+    tally.bytes.received = ok * 162;
+    tally.outstanding = vec![3, 9, 5];
+    tally.generator.cpu_user = Nanos(ok * 7_300);
+    tally.generator.cpu_system = Nanos(ok * 10_900);
+    tally.generator.busiest_thread = (ok as f64 / seconds as f64 * 18.2e-6).min(0.97);
+    tally.generator.rss_bytes_max = 24_300_000;
+    tally.generator.threads = 2;
+    tally.generator.processes = 1;
+    tally
+}
+
+pub(crate) fn plan() -> LoadPlan {
+    LoadPlan {
+        targets: vec![Target {
+            method: "POST".to_owned(),
+            url: "https://127.0.0.1:8443/".parse().expect("a URL"),
+            headers: vec![
+                ("Authorization".to_owned(), format!("Bearer {SECRET}")),
+                ("cookie".to_owned(), format!("session={SECRET}")),
+                ("X-API-Key".to_owned(), SECRET.to_owned()),
+                ("sleep".to_owned(), "20".to_owned()),
+            ],
+            body: SECRET.as_bytes().to_vec(),
+        }],
+        target_destination: vec![0],
+        destinations: vec![Destination {
+            name: "127.0.0.1:8443".to_owned(),
+            addresses: vec!["127.0.0.1:8443".parse().expect("an address")],
+            tls: Some(ServerName("127.0.0.1".to_owned())),
+        }],
+        pacing: Pacing::Open {
+            profile: Profile::constant(rate(5_000.0), Nanos::from_secs(10)),
+            arrivals: Arrivals::Poisson,
+        },
+        connections: 100,
+        keepalive: true,
+        requests_per_connection: None,
+        prewarm: true,
+        deadline: Some(Nanos::from_millis(50)),
+        linger: Nanos::from_secs(150),
+        connect_timeout: Nanos::from_secs(10),
+        tls: TlsOptions {
+            trust: Trust::Insecure,
+            identity: Some(Identity {
+                chain_pem: "CERTIFICATE".to_owned(),
+                key_pem: SECRET.to_owned(),
+            }),
+            version: Some(TlsVersion::V1_3),
+            groups: vec![Group::X25519],
+            resume_ratio: 0.0,
+        },
+        sources: Vec::new(),
+        threads: 2,
+        cpus: vec![0, 1],
+        seed: 1,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+fn settings_of_plan() -> BTreeMap<String, String> {
+    settings::from_plan(&plan())
+}
+
+pub(crate) fn check(check: &str, value: &str, limit: &str, level: Level) -> Check {
+    Check { check: check.to_owned(), value: value.to_owned(), limit: limit.to_owned(), level }
+}
+
+fn head(seconds: f64, verdict: Verdict, reasons: Vec<Check>) -> SummaryHead {
+    SummaryHead {
+        command: "load".to_owned(),
+        target: "https://127.0.0.1:8443/".to_owned(),
+        started_at: "2026-11-21T02:15:30Z".to_owned(),
+        window: Nanos::from_secs_f64(seconds),
+        partial: false,
+        settings: settings_of_plan(),
+        verdict,
+        reasons,
+        find: None,
+        archive: Some("plimsoll-20261121T021530Z".to_owned()),
+    }
+}
+
+pub(crate) fn load_good() -> Summary {
+    let reasons = vec![
+        check("p99<50ms", "0 % late, failed or unsent", "at most 1 %", Level::Pass),
+        check("errors<0.1%", "0 % failed", "at most 0.1 %", Level::Pass),
+        check("send-lag", "p99 35.6 us, p99.9 35.6 us", LAG_LIMIT, Level::Pass),
+    ];
+    Summary::new(head(10.0, Verdict::Good, reasons), &tally(50_000, 1_900, 10))
+}
+
+pub(crate) fn load_empty() -> Summary {
+    Summary::new(head(0.0, Verdict::Good, Vec::new()), &Tally::default())
+}
+
+pub(crate) fn load_bad() -> Summary {
+    let mut tally = tally(47_210, 21_000, 10);
+    tally.scheduled = 50_000;
+    tally.late = 4_120;
+    tally.generator.busiest_thread = 0.74;
+    tally.unsent = 1_500;
+    tally.errors.add(ErrorClass::Status5xx, 1_120);
+    tally.errors.add(ErrorClass::ConnectRefused, 129);
+    tally.errors.add(ErrorClass::ResetByPeer, 40);
+    tally.errors.add(ErrorClass::LocalFiles, 1);
+    tally.connection_errors.add(ErrorClass::ConnectRefused, 200);
+    tally.connection_errors.add(ErrorClass::TlsClosed, 3);
+    tally.connections.failed = 203;
+    tally.connections.reset_by_peer = 40;
+    tally.connections.closed_by_peer = 7;
+    tally.handshakes.failed = 3;
+    tally.status.add(503, 1_120);
+    assert!(tally.balances());
+    let reasons = vec![
+        check("p99<50ms", "13.82 % late, failed or unsent", "at most 1 %", Level::Fail),
+        check("errors<0.1%", "2.58 % failed", "at most 0.1 %", Level::Fail),
+        check("generator-cpu", "busiest thread 74 %", "at most 90 %", Level::Warn),
+        check("stable", "backlog +61.0 operations/s", "at most 25.0 operations/s", Level::Warn),
+    ];
+    Summary::new(head(10.0, Verdict::Bad, reasons), &tally)
+}
+
+pub(crate) fn load_invalid() -> Summary {
+    let mut tally = tally(50_000, 1_900, 10);
+    tally.spans.send_lag.clear();
+    spread(&mut tally.spans.send_lag, 50_000, 2_700);
+    let reasons = vec![
+        check("send-lag", "p99 8.10 ms, p99.9 8.10 ms", LAG_LIMIT, Level::Fail),
+        check("p99<50ms", "0 % late, failed or unsent", "at most 1 %", Level::Pass),
+    ];
+    Summary::new(head(10.0, Verdict::Invalid, reasons), &tally)
+}
+
+pub(crate) fn load_closed() -> Summary {
+    let mut head = head(10.0, Verdict::Good, Vec::new());
+    head.settings.insert(settings::ARRIVALS.to_owned(), settings::CLOSED.to_owned());
+    head.archive = None;
+    Summary::new(head, &tally(512_340, 1_900, 10))
+}
+
+pub(crate) fn load_partial() -> Summary {
+    let mut tally = tally(20_971, 1_900, 4);
+    tally.scheduled += 9;
+    tally.errors.add(ErrorClass::Interrupted, 9);
+    let reasons = vec![check("p99<50ms", "0 % late, failed or unsent", "at most 1 %", Level::Pass)];
+    let mut head = head(4.2, Verdict::Good, reasons);
+    head.partial = true;
+    Summary::new(head, &tally)
+}
+
+/// A trial of `seconds` at `per_s` whose verdict and loss follow from `verdict`.
+pub(crate) fn trial(
+    number: u32,
+    phase: Phase,
+    per_s: u64,
+    seconds: u64,
+    verdict: Verdict,
+) -> TrialRecord {
+    let scheduled = per_s * seconds;
+    let typical_us = if verdict == Verdict::Bad { 40_000 } else { 900 + per_s / 10 };
+    let mut tally = tally(scheduled, typical_us, seconds);
+    let mut reasons = vec![check("errors<0.1%", "0 % failed", "at most 0.1 %", Level::Pass)];
+    match verdict {
+        Verdict::Good => reasons.push(check(
+            "p99<50ms",
+            "0 % late, failed or unsent",
+            "at most 1 %",
+            Level::Pass,
+        )),
+        Verdict::Bad => {
+            tally.late = scheduled / 43;
+            tally.outstanding = vec![100, 1_512];
+            reasons.insert(
+                0,
+                check("p99<50ms", "2.33 % late, failed or unsent", "at most 1 %", Level::Fail),
+            );
+        }
+        Verdict::Invalid => {
+            reasons
+                .insert(0, check("send-lag", "p99 8.10 ms, p99.9 8.10 ms", LAG_LIMIT, Level::Fail));
+            reasons.insert(
+                1,
+                check("generator-cpu", "busiest thread 97 %", "at most 90 %", Level::Fail),
+            );
+        }
+    }
+    let request = TrialRequest {
+        number,
+        phase,
+        rate: rate(per_s as f64),
+        duration: Nanos::from_secs(seconds),
+    };
+    TrialRecord {
+        judgement: Judgement {
+            verdict,
+            reasons,
+            loss_ratio: tally.bad() as f64 / tally.scheduled as f64,
+        },
+        measurement: TrialMeasurement {
+            request,
+            window: Nanos::from_secs(seconds),
+            aborted: false,
+            tally,
+            sut_busiest_thread: (verdict == Verdict::Bad || phase == Phase::Confirm)
+                .then_some(0.984),
+        },
+    }
+}
+
+pub(crate) fn trials() -> Vec<TrialRecord> {
+    [
+        (Phase::Qualify, 100, 2, Verdict::Good),
+        (Phase::Expand, 8_000, 5, Verdict::Good),
+        (Phase::Expand, 16_000, 5, Verdict::Good),
+        (Phase::Expand, 32_000, 5, Verdict::Bad),
+        (Phase::Narrow, 22_600, 5, Verdict::Invalid),
+        (Phase::Narrow, 18_900, 5, Verdict::Bad),
+        (Phase::Narrow, 18_200, 5, Verdict::Good),
+        (Phase::Confirm, 18_200, 20, Verdict::Good),
+    ]
+    .into_iter()
+    .zip(1..)
+    .map(|((phase, per_s, seconds, verdict), number)| trial(number, phase, per_s, seconds, verdict))
+    .collect()
+}
+
+pub(crate) fn tipping_point() -> TippingPoint {
+    TippingPoint {
+        outcome: Outcome::Regular,
+        lower: Some(rate(18_200.0)),
+        upper: Some(rate(18_900.0)),
+        conditional_throughput: Some(rate(18_150.0)),
+        trials: 7,
+        invalid_trials: 1,
+        notes: vec![
+            "loss inversion: BAD at 18,900/s, later GOOD at 19,100/s; the lower figure is kept"
+                .to_owned(),
+        ],
+    }
+}
+
+fn find(tip: TippingPoint) -> FindSummary {
+    FindSummary {
+        axis: "rate".to_owned(),
+        slo: "p99<50ms,errors<0.1%".to_owned(),
+        mode: "quick".to_owned(),
+        width: tip.width(),
+        outcome: tip.outcome,
+        lower: tip.lower.map(Rate::get),
+        upper: tip.upper.map(Rate::get),
+        trials: tip.trials,
+        invalid_trials: tip.invalid_trials,
+        search_s: 52.0,
+        confirm_s: 20.0,
+        conditional_throughput: tip.conditional_throughput.map(Rate::get),
+        notes: tip.notes,
+    }
+}
+
+fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Summary {
+    let mut head = head(20.0, verdict, Vec::new());
+    head.command = "find".to_owned();
+    let shown = trials.last().expect("fixtures have trials");
+    head.find = Some(find(tip));
+    Summary::new(head, &shown.measurement.tally)
+}
+
+pub(crate) fn find_regular() -> (Summary, Vec<TrialRecord>) {
+    let trials = trials();
+    (find_with(tipping_point(), &trials, Verdict::Good), trials)
+}
+
+pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
+    let trials = vec![
+        trial(1, Phase::Qualify, 100, 2, Verdict::Good),
+        trial(2, Phase::Expand, 16_000, 5, Verdict::Good),
+        trial(3, Phase::Expand, 32_000, 5, Verdict::Invalid),
+        trial(4, Phase::Expand, 32_000, 5, Verdict::Invalid),
+    ];
+    let tip = TippingPoint {
+        outcome: Outcome::GeneratorLimited {
+            why: "send-lag 8.10 ms, generator-cpu 97 %".to_owned(),
+        },
+        lower: Some(rate(16_000.0)),
+        upper: None,
+        conditional_throughput: None,
+        trials: 2,
+        invalid_trials: 2,
+        notes: Vec::new(),
+    };
+    (find_with(tip, &trials, Verdict::Invalid), trials)
+}
+
+pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
+    // 70/s answered and 30/s failed.
+    let mut first = trial(1, Phase::Qualify, 70, 2, Verdict::Bad);
+    first.measurement.request.rate = rate(100.0);
+    let tally = &mut first.measurement.tally;
+    tally.scheduled += 60;
+    tally.errors.add(ErrorClass::TlsUntrusted, 60);
+    first.judgement.loss_ratio = tally.bad() as f64 / tally.scheduled as f64;
+    let trials = vec![first];
+    let tip = TippingPoint {
+        outcome: Outcome::FailsAtMinimum,
+        lower: None,
+        upper: Some(rate(100.0)),
+        conditional_throughput: None,
+        trials: 1,
+        invalid_trials: 0,
+        notes: Vec::new(),
+    };
+    (find_with(tip, &trials, Verdict::Bad), trials)
+}
+
+pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
+    let trials: Vec<_> = trials().into_iter().take(4).collect();
+    let tip = TippingPoint {
+        outcome: Outcome::Unfinished { why: "interrupted".to_owned() },
+        lower: Some(rate(16_000.0)),
+        upper: Some(rate(32_000.0)),
+        conditional_throughput: None,
+        trials: 4,
+        invalid_trials: 0,
+        notes: Vec::new(),
+    };
+    let mut summary = find_with(tip, &trials, Verdict::Invalid);
+    summary.partial = true;
+    (summary, trials)
+}

@@ -1,0 +1,93 @@
+//! `--json`: a summary as one object, and back.
+
+use std::io::Read;
+use std::io::Write;
+
+use plimsoll_model::summary::SCHEMA;
+use plimsoll_model::summary::Summary;
+
+use crate::error::ReportError;
+
+/// Writes one pretty-printed object and a newline.
+pub fn write_summary(summary: &Summary, out: &mut dyn Write) -> Result<(), ReportError> {
+    // One buffer, one write: a reader at the other end of a pipe never sees half an object.
+    let mut text = serde_json::to_vec_pretty(summary)?;
+    text.push(b'\n');
+    out.write_all(&text)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Reads what [`write_summary`] wrote; fields that this version does not know are ignored.
+pub fn read_summary(mut input: impl Read) -> Result<Summary, ReportError> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let mut text = Vec::new();
+    input.read_to_end(&mut text)?;
+    // The schema first: an object of another schema should be told so, not what it lacks.
+    let head: Head = serde_json::from_slice(&text)?;
+    if head.schema != SCHEMA {
+        return Err(ReportError::Schema { found: head.schema, expected: SCHEMA });
+    }
+    Ok(serde_json::from_slice(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn round_trip_and_shape() {
+        for summary in [fixtures::load_good(), fixtures::find_regular().0] {
+            let mut text = Vec::new();
+            write_summary(&summary, &mut text).unwrap();
+            assert!(text.starts_with(b"{\n  \"schema\": \"plimsoll.summary/1\","));
+            assert!(text.ends_with(b"}\n"));
+            assert_eq!(read_summary(text.as_slice()).unwrap(), summary);
+        }
+    }
+
+    fn keys(value: &serde_json::Value, out: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (key, value) in map {
+                    out.push(key.clone());
+                    // What stands in these comes from the run, not from the schema.
+                    if !["settings", "status"].contains(&key.as_str()) {
+                        keys(value, out);
+                    }
+                }
+            }
+            serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, out)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_and_class_is_in_the_reference() {
+        let reference = include_str!("../../../docs/json.md");
+        let mut names = Vec::new();
+        for summary in [fixtures::load_bad(), fixtures::find_regular().0] {
+            keys(&serde_json::to_value(summary).unwrap(), &mut names);
+        }
+        names.extend(plimsoll_model::ErrorClass::ALL.iter().map(|class| class.name().to_owned()));
+        for name in names {
+            let named =
+                |before: &str, after: &str| reference.contains(&format!("{before}{name}{after}"));
+            assert!(
+                named("`", "`") || named(".", "`") || named("`", ".") || named(".", "."),
+                "{name} is not in docs/json.md"
+            );
+        }
+    }
+
+    #[test]
+    fn other_schemas_are_named() {
+        let error = read_summary(br#"{"schema":"plimsoll.summary/9"}"#.as_slice()).unwrap_err();
+        assert!(error.to_string().contains("plimsoll.summary/9"), "{error}");
+        assert!(read_summary(b"[]".as_slice()).is_err());
+    }
+}

@@ -1,0 +1,360 @@
+//! What is going on, while it goes on: one live line on a terminal, a few plain lines elsewhere.
+//!
+//! Shows the last second, keeps no record. A terminal that cannot be written to is ignored: the
+//! run matters more than its progress.
+
+use std::io::Write;
+
+use indicatif::ProgressBar;
+use indicatif::ProgressDrawTarget;
+use indicatif::ProgressStyle;
+use plimsoll_model::Histogram;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::event::Event;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+
+use crate::terminal::layout::clean;
+use crate::terminal::layout::ms_text;
+use crate::terminal::layout::percent;
+use crate::terminal::render_trial_line;
+
+/// Draws per second at most; more cannot be read.
+const DRAWS_PER_S: u8 = 10;
+/// Seconds of a load between two plain lines.
+const LINE_EVERY_S: u32 = 10;
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressMode {
+    /// One line of a terminal, redrawn in place on stderr.
+    Bar,
+    /// Plain lines: every 10 s of a load, one per trial of a search.
+    Lines,
+    /// Nothing: `--no-ui`.
+    Silent,
+}
+
+/// The sink that shows progress.
+#[derive(Debug)]
+pub struct Progress {
+    mode: ProgressMode,
+    bar: ProgressBar,
+    state: State,
+    drawn_at: Option<Nanos>,
+}
+
+impl Progress {
+    /// Nothing is shown before the first event.
+    pub fn new(mode: ProgressMode) -> Self {
+        let bar = match mode {
+            ProgressMode::Bar => {
+                let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S);
+                let style = ProgressStyle::with_template("{wide_msg}")
+                    .expect("the template is a constant that indicatif accepts");
+                ProgressBar::with_draw_target(None, target).with_style(style)
+            }
+            ProgressMode::Lines | ProgressMode::Silent => ProgressBar::hidden(),
+        };
+        Self { mode, bar, state: State::default(), drawn_at: None }
+    }
+
+    /// Takes an event; `elapsed` since any fixed instant of the run. `out` gets the plain lines
+    /// and should be stderr; the live line goes to stderr by itself.
+    pub fn handle_event(&mut self, event: &Event, elapsed: Nanos, out: &mut dyn Write) {
+        if self.mode == ProgressMode::Silent {
+            return;
+        }
+        let lines = self.state.handle_event(event, elapsed);
+        match self.mode {
+            ProgressMode::Bar => {
+                for line in lines.iter().filter(|line| line.kept) {
+                    self.bar.println(&line.text);
+                }
+                self.draw(elapsed);
+            }
+            ProgressMode::Lines | ProgressMode::Silent => {
+                for line in lines {
+                    // Nobody may be listening any more; the run goes on.
+                    let _ = writeln!(out, "{}", line.text);
+                }
+            }
+        }
+    }
+
+    /// Lets the live line's time go on between events; call as often as is convenient.
+    pub fn handle_tick(&mut self, elapsed: Nanos) {
+        if self.mode == ProgressMode::Bar {
+            self.draw(elapsed);
+        }
+    }
+
+    /// Takes the live line away, before a report is printed.
+    pub fn finish(&mut self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn draw(&mut self, elapsed: Nanos) {
+        let pause = Nanos(1_000_000_000 / u64::from(DRAWS_PER_S));
+        if self.drawn_at.is_some_and(|drawn_at| elapsed.since(drawn_at) < pause) {
+            return;
+        }
+        self.drawn_at = Some(elapsed);
+        self.bar.set_message(self.state.live_line(elapsed));
+    }
+}
+
+/// A line to print.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    text: String,
+    /// Whether it also belongs above a live line, which shows the rest by itself.
+    kept: bool,
+}
+
+/// What progress knows; pure.
+#[derive(Debug, Default)]
+struct State {
+    trial: Option<TrialRequest>,
+    planned: Option<Nanos>,
+    started_at: Option<Nanos>,
+    draining: Option<u64>,
+    last: Option<Stretch>,
+    since_line: Stretch,
+    good_max: Option<Rate>,
+    bad_min: Option<Rate>,
+}
+
+/// Some seconds of a load.
+#[derive(Clone, Debug, Default)]
+struct Stretch {
+    ok: u64,
+    ended: u64,
+    seconds: u32,
+    connections: u64,
+    corrected: Histogram,
+}
+
+impl Stretch {
+    fn add(&mut self, interval: &Interval) {
+        let tally = &interval.tally;
+        self.ok += tally.ok;
+        self.ended += tally.ok + tally.errors_total();
+        self.seconds += 1;
+        self.connections = tally.connections.held_end;
+        self.corrected.merge(&tally.spans.corrected);
+    }
+}
+
+/// `4,998/s, 100 % ok, p99 3.21 ms, 100 connections`.
+impl std::fmt::Display for Stretch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let per_s = self.ended as f64 / f64::from(self.seconds.max(1));
+        let p99 = self.corrected.quantile(0.99).map(Nanos::as_millis_f64);
+        write!(
+            f,
+            "{}, {} % ok, p99 {}, {} connections",
+            Rate::per_second(per_s).unwrap_or_default(),
+            percent(self.ok, self.ended),
+            ms_text(p99).replace('\u{a0}', " "),
+            grouped(self.connections)
+        )
+    }
+}
+
+impl State {
+    fn handle_event(&mut self, event: &Event, elapsed: Nanos) -> Vec<Line> {
+        match event {
+            Event::LoadStarted { trial, planned } => {
+                self.trial = *trial;
+                self.planned = *planned;
+                self.started_at = Some(elapsed);
+                self.draining = None;
+                self.last = None;
+                self.since_line = Stretch::default();
+                Vec::new()
+            }
+            Event::Interval(interval) => self.handle_interval(interval).into_iter().collect(),
+            Event::Draining { in_flight } => {
+                self.draining = Some(*in_flight);
+                let shown = self.trial.is_none() && *in_flight > 0;
+                shown
+                    .then(|| Line { text: draining(*in_flight), kept: false })
+                    .into_iter()
+                    .collect()
+            }
+            Event::TrialEnded(record) => {
+                self.handle_trial(record);
+                vec![Line { text: render_trial_line(record), kept: true }]
+            }
+            Event::SearchEnded(_) => Vec::new(),
+            Event::Note(text) => vec![Line { text: clean(text), kept: true }],
+        }
+    }
+
+    fn handle_interval(&mut self, interval: &Interval) -> Option<Line> {
+        let mut last = Stretch::default();
+        last.add(interval);
+        self.last = Some(last);
+        self.since_line.add(interval);
+        if self.trial.is_some() || self.since_line.seconds < LINE_EVERY_S {
+            return None;
+        }
+        let stretch = std::mem::take(&mut self.since_line);
+        let place = self.place(Nanos::from_secs(u64::from(interval.second) + 1));
+        Some(Line { text: format!("{place}: {stretch}"), kept: false })
+    }
+
+    fn handle_trial(&mut self, record: &TrialRecord) {
+        let rate = record.measurement.request.rate;
+        match record.judgement.verdict {
+            Verdict::Good if self.good_max.is_none_or(|good| good < rate) => {
+                self.good_max = Some(rate);
+            }
+            Verdict::Bad if self.bad_min.is_none_or(|bad| bad > rate) => {
+                self.bad_min = Some(rate);
+            }
+            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
+        }
+    }
+
+    fn live_line(&self, elapsed: Nanos) -> String {
+        let Some(started_at) = self.started_at else { return "starting".to_owned() };
+        let mut parts = Vec::new();
+        if let Some(trial) = &self.trial {
+            parts.push(format!("trial {} at {}", trial.number, trial.rate));
+        }
+        parts.push(match self.draining {
+            Some(in_flight) if in_flight > 0 => draining(in_flight),
+            _ => self.place(elapsed.since(started_at)),
+        });
+        // The line is cut at the terminal's width: what matters most comes first.
+        if self.trial.is_some() {
+            parts.extend(self.bounds());
+        }
+        parts.extend(self.last.as_ref().map(Stretch::to_string));
+        parts.join(" | ")
+    }
+
+    /// `4 s of 10 s`.
+    fn place(&self, into_load: Nanos) -> String {
+        let seconds = into_load.as_secs_f64().floor();
+        match self.planned {
+            Some(planned) => format!("{seconds} s of {} s", planned.as_secs_f64().ceil()),
+            None => format!("{seconds} s"),
+        }
+    }
+
+    fn bounds(&self) -> Option<String> {
+        match (self.good_max, self.bad_min) {
+            (Some(good), Some(bad)) => Some(format!("good at {good}, bad at {bad}")),
+            (Some(good), None) => Some(format!("good at {good}")),
+            (None, Some(bad)) => Some(format!("bad at {bad}")),
+            (None, None) => None,
+        }
+    }
+}
+
+fn draining(in_flight: u64) -> String {
+    let plural = if in_flight == 1 { "" } else { "s" };
+    format!("all sent, waiting for {} answer{plural}", grouped(in_flight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn lines_of(mode: ProgressMode, events: &[Event]) -> String {
+        let mut progress = Progress::new(mode);
+        let mut out = Vec::new();
+        for (event, s) in events.iter().zip(0..) {
+            progress.handle_event(event, Nanos::from_secs(s), &mut out);
+        }
+        progress.finish();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn load_events(seconds: u32) -> Vec<Event> {
+        let mut events =
+            vec![Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(25)) }];
+        for second in 0..seconds {
+            // The last second of each ten is slow: its p99 must not be forgotten or averaged.
+            let typical_us = if second % 10 == 9 { 20_000 } else { 1_000 };
+            let tally = fixtures::tally(1_000, typical_us, 1);
+            events.push(Event::Interval(Box::new(Interval { second, tally })));
+        }
+        events
+    }
+
+    #[test]
+    fn a_load_prints_a_line_every_ten_seconds() {
+        let mut events = load_events(25);
+        events.push(Event::Draining { in_flight: 1 });
+        insta::assert_snapshot!(lines_of(ProgressMode::Lines, &events), @r"
+        10 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
+        20 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
+        all sent, waiting for 1 answer
+        ");
+    }
+
+    #[test]
+    fn a_search_prints_a_line_per_trial() {
+        let trials = fixtures::trials();
+        let mut events = Vec::new();
+        for trial in &trials[..2] {
+            let request = trial.measurement.request;
+            events.push(Event::LoadStarted { trial: Some(request), planned: None });
+            events.extend(load_events(20).into_iter().skip(1));
+            events.push(Event::TrialEnded(Box::new(trial.clone())));
+        }
+        let text = lines_of(ProgressMode::Lines, &events);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert_eq!(lines_of(ProgressMode::Silent, &events), "");
+        // The live line writes to the terminal itself, never to the writer for plain lines.
+        assert_eq!(lines_of(ProgressMode::Bar, &events), "");
+    }
+
+    #[test]
+    fn the_live_line_says_where_the_search_stands() {
+        let mut state = State::default();
+        assert_eq!(state.live_line(Nanos::ZERO), "starting");
+        for trial in fixtures::trials() {
+            state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO);
+        }
+        let request = fixtures::trials()[6].measurement.request;
+        let started = Event::LoadStarted { trial: Some(request), planned: Some(request.duration) };
+        state.handle_event(&started, Nanos::from_secs(60));
+        let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
+        state.handle_event(&Event::Interval(Box::new(interval)), Nanos::from_secs(61));
+        assert_eq!(
+            state.live_line(Nanos::from_millis(63_700)),
+            "trial 7 at 18,200/s | 3 s of 5 s | good at 18,200/s, bad at 18,900/s | \
+             18,200/s, 100 % ok, p99 6.00 ms, 100 connections"
+        );
+        state.handle_event(&Event::Draining { in_flight: 1_200 }, Nanos::from_secs(65));
+        let line = state.live_line(Nanos::from_secs(65));
+        assert!(line.contains("waiting for 1,200 answers"), "{line}");
+    }
+
+    #[test]
+    fn a_closed_stderr_stops_nothing() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+        }
+        let mut progress = Progress::new(ProgressMode::Lines);
+        for event in load_events(20) {
+            progress.handle_event(&event, Nanos::ZERO, &mut Closed);
+        }
+    }
+}

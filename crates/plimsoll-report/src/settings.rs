@@ -1,0 +1,116 @@
+//! The settings that shape a measurement, taken from the plan and named once for every report.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::units::grouped;
+
+/// The key whose value says how operations come due: `poisson`, `uniform` or [`CLOSED`].
+pub const ARRIVALS: &str = "arrivals";
+/// The value of [`ARRIVALS`] for a closed loop.
+pub const CLOSED: &str = "closed loop";
+/// The key of the latency limit of one operation.
+pub const DEADLINE: &str = "deadline";
+/// The key of the pool's size.
+pub const CONNECTIONS: &str = "connections";
+
+/// What `plan` says about the load, for `settings` of a summary and a manifest. No secrets.
+pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    let mut set = |name: &str, value: String| {
+        out.insert(name.to_owned(), value);
+    };
+    set(ARRIVALS, arrivals(&plan.pacing));
+    if let Pacing::Open { profile, .. } = &plan.pacing
+        && (profile.stages.len() > 1 || profile.stages.iter().any(|s| s.from != s.to))
+    {
+        set("stages", profile.stages.len().to_string());
+    }
+    set(CONNECTIONS, grouped(plan.connections));
+    set("keep-alive", keepalive(plan));
+    set(DEADLINE, plan.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));
+    set("linger", plan.linger.to_string());
+    set("connect-timeout", plan.connect_timeout.to_string());
+    set("seed", plan.seed.to_string());
+    if plan.targets.len() > 1 {
+        set("targets", plan.targets.len().to_string());
+    }
+    if !plan.sources.is_empty() {
+        set("sources", plan.sources.len().to_string());
+    }
+    if !plan.cpus.is_empty() {
+        let cpus: Vec<_> = plan.cpus.iter().map(u32::to_string).collect();
+        set("pinned-cpus", cpus.join(" "));
+    }
+    if plan.destinations.iter().any(|destination| destination.tls.is_some()) {
+        tls(plan, &mut set);
+    }
+    out
+}
+
+fn arrivals(pacing: &Pacing) -> String {
+    match pacing {
+        Pacing::Open { arrivals: Arrivals::Poisson, .. } => "poisson",
+        Pacing::Open { arrivals: Arrivals::Uniform, .. } => "uniform",
+        Pacing::Closed { .. } => CLOSED,
+    }
+    .to_owned()
+}
+
+fn keepalive(plan: &LoadPlan) -> String {
+    match (plan.keepalive, plan.requests_per_connection) {
+        (false, _) => "no".to_owned(),
+        (true, None) => "yes".to_owned(),
+        (true, Some(requests)) => format!("for {} requests", grouped(requests)),
+    }
+}
+
+fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
+    let tls = &plan.tls;
+    let version = match tls.version {
+        None => "1.3 or 1.2",
+        Some(TlsVersion::V1_2) => "1.2",
+        Some(TlsVersion::V1_3) => "1.3",
+    };
+    set("tls", version.to_owned());
+    let groups: Vec<_> = tls.groups.iter().map(|group| group.name()).collect();
+    let groups =
+        if groups.is_empty() { "x25519 secp256r1 secp384r1".to_owned() } else { groups.join(" ") };
+    set("tls-groups", groups);
+    set("tls-resume", format!("{} %", trimmed(tls.resume_ratio * 100.0)));
+    let certificates = match tls.trust {
+        Trust::System => "checked",
+        Trust::Roots(_) => "checked against --cacert",
+        Trust::Insecure => "not checked",
+    };
+    set("tls-certificates", certificates.to_owned());
+    if tls.identity.is_some() {
+        set("tls-client-certificate", "yes".to_owned());
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn a_tls_plan_names_what_shapes_it_and_no_secret() {
+        let settings = from_plan(&fixtures::plan());
+        let text = format!("{settings:?}");
+        assert_eq!(settings.get(ARRIVALS).map(String::as_str), Some("poisson"));
+        assert_eq!(settings.get("tls").map(String::as_str), Some("1.3"));
+        assert_eq!(settings.get("keep-alive").map(String::as_str), Some("yes"));
+        assert_eq!(settings.get("tls-client-certificate").map(String::as_str), Some("yes"));
+        assert!(!text.contains(fixtures::SECRET), "{text}");
+    }
+}

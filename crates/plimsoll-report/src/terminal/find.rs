@@ -1,0 +1,398 @@
+//! The report of a search: the tipping point in words, every trial, latency at the lower bound.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::Rate;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+
+use super::Style;
+use super::hints;
+use super::layout::Page;
+use super::layout::Tone;
+use super::layout::clean;
+use super::layout::counted;
+use super::layout::cpu_percent;
+use super::layout::ms;
+use super::layout::per_s;
+use super::layout::percent;
+use super::layout::ratio_percent;
+use super::layout::span;
+use super::layout::whole;
+use super::sections;
+
+/// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
+pub fn render_find(
+    summary: &Summary,
+    trials: &[TrialRecord],
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    if let Some(find) = &summary.find {
+        if summary.partial {
+            page.hanging(
+                Tone::Warn,
+                "PARTIAL",
+                "The search was cut short; all figures are what was seen until then.",
+            )?;
+        }
+        let (tone, lead, text) = headline(find);
+        page.hanging(tone, lead, &text)?;
+        page.blank()?;
+        facts(&mut page, summary, find)?;
+    }
+    page.blank()?;
+    trial_table(&mut page, trials)?;
+    explanations(&mut page, trials)?;
+    if let Some(find) = &summary.find {
+        evidence(&mut page, summary, find, trials)?;
+        notes(&mut page, find)?;
+    }
+    sections::checks(&mut page, &summary.reasons)?;
+    sections::archive(&mut page, summary)
+}
+
+/// The trial that shows the SUT at the lower bound: a GOOD one at that load, a confirming one
+/// before others, then the longest, then the latest.
+pub fn trial_at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<&TrialRecord> {
+    trials
+        .iter()
+        .filter(|trial| trial.judgement.verdict == Verdict::Good)
+        .filter(|trial| same_load(trial.measurement.request.rate, lower))
+        .max_by_key(|trial| {
+            let m = &trial.measurement;
+            (m.request.phase == Phase::Confirm, m.window, m.request.number)
+        })
+}
+
+fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
+    trials.iter().filter(|trial| trial.judgement.verdict == Verdict::Bad).min_by(|a, b| {
+        let rate = |trial: &TrialRecord| trial.measurement.request.rate.get();
+        rate(a).total_cmp(&rate(b))
+    })
+}
+
+/// Equal but for what arithmetic on bounds may have rounded.
+fn same_load(a: Rate, b: Rate) -> bool {
+    (a.get() - b.get()).abs() <= 1e-6 * a.get().max(b.get())
+}
+
+const LEAD: &str = "Tipping point:";
+
+fn headline(find: &FindSummary) -> (Tone, &'static str, String) {
+    let lower = find.lower.map(per_s);
+    let between = match (&lower, find.upper.map(per_s)) {
+        (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
+        (Some(lower), None) => format!("at least {lower}"),
+        (None, Some(upper)) => format!("below {upper}"),
+        (None, None) => "unknown".to_owned(),
+    };
+    let at_least = lower.map_or_else(|| "no figure".to_owned(), |l| format!("at least {l}"));
+    match &find.outcome {
+        Outcome::Regular => {
+            let width = find.width.map(|w| whole(&format!(" ({:.1} % wide)", w * 100.0)));
+            (Tone::Good, LEAD, format!("{between}{}", width.unwrap_or_default()))
+        }
+        Outcome::NotReached { cap } => (
+            Tone::Warn,
+            "Tipping point not reached:",
+            format!(
+                "{at_least}. The server met the SLO at every load up to the cap: {}.",
+                clean(cap)
+            ),
+        ),
+        Outcome::FailsAtMinimum => (
+            Tone::Bad,
+            "No tipping point:",
+            format!(
+                "{between}. The server missed the SLO even at the lowest load; see the first \
+                 trials, then loosen --slo or mend the server."
+            ),
+        ),
+        Outcome::GeneratorLimited { why } => (
+            Tone::Warn,
+            LEAD,
+            format!(
+                "{at_least}: the generator was the limit ({}). What the server can take beyond \
+                 that was not seen. {}",
+                clean(why),
+                hints::MORE_GENERATOR
+            ),
+        ),
+        Outcome::Unfinished { why } => (
+            Tone::Warn,
+            "Tipping point not settled:",
+            format!("{between} so far; the search stopped early ({}).", clean(why)),
+        ),
+    }
+}
+
+fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+    page.entry("Target", &clean(&summary.target))?;
+    let lost = clean(&find.slo);
+    page.entry("SLO", &format!("{lost} (late, failed and unsent operations all count)"))?;
+    let invalid = match find.invalid_trials {
+        0 => String::new(),
+        n => format!(" and {n} INVALID"),
+    };
+    page.entry_items(
+        "Search",
+        &[
+            format!("axis {}", clean(&find.axis)),
+            format!("mode {}", clean(&find.mode)),
+            format!("{} judged{invalid}", counted(find.trials.into(), "trial")),
+            format!("searched {}", span(find.search_s)),
+            format!("confirmed {}", span(find.confirm_s)),
+        ],
+    )?;
+    if let Some(rate) = find.conditional_throughput {
+        page.entry(
+            "Throughput",
+            &format!("{} of good answers, typical at the lower bound", per_s(rate)),
+        )?;
+    }
+    Ok(())
+}
+
+fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+    if trials.is_empty() {
+        return page.line("No trial was finished.");
+    }
+    page.heading(&format!(
+        "{:>3} {:7} {:>9} {:>5} {:7} {:>5} {:>6} {:>7} {:>6} {:>7} why",
+        "#",
+        "phase",
+        "offered/s",
+        "sec",
+        "verdict",
+        "bad %",
+        "p50 ms",
+        "p99 ms",
+        "sent %",
+        "backlog"
+    ))?;
+    for trial in trials {
+        let row = trial_row(page, trial);
+        page.line(&row)?;
+    }
+    page.quiet(
+        4,
+        "bad %: late, failed or unsent. p50, p99: from the intended start, of ok answers. \
+         sent %: of what came due. backlog: most operations due and not finished at once.",
+    )
+}
+
+fn trial_row(page: &Page<'_>, trial: &TrialRecord) -> String {
+    let m = &trial.measurement;
+    let tally = &m.tally;
+    let verdict = format!("{:7}", verdict_word(trial.judgement.verdict));
+    let spans = &tally.spans.corrected;
+    let quantile = |q| ms(spans.quantile(q).map(|span| span.as_millis_f64()));
+    let sent = tally.scheduled.saturating_sub(tally.unsent);
+    let backlog = tally.outstanding.iter().max().copied().unwrap_or(0);
+    format!(
+        "{:>3} {:7} {:>9} {:>5} {} {:>5} {:>6} {:>7} {:>6} {:>7} {}",
+        m.request.number,
+        phase_word(m.request.phase),
+        per_s(m.request.rate.get()).trim_end_matches("/s"),
+        format!("{:.1}", m.window.as_secs_f64()),
+        page.paint(trial.judgement.verdict.into(), &verdict),
+        ratio_percent(trial.judgement.loss_ratio),
+        quantile(0.5),
+        quantile(0.99),
+        percent(sent, tally.scheduled),
+        grouped(backlog.into()),
+        short_why(trial),
+    )
+}
+
+const fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "GOOD",
+        Verdict::Bad => "BAD",
+        Verdict::Invalid => "INVALID",
+    }
+}
+
+const fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Qualify => "qualify",
+        Phase::Expand => "expand",
+        Phase::Narrow => "narrow",
+        Phase::Confirm => "confirm",
+    }
+}
+
+/// The failed checks that made the verdict: of an INVALID trial not its goals, which say nothing.
+fn failed(trial: &TrialRecord) -> impl Iterator<Item = &Check> {
+    let judgement = &trial.judgement;
+    judgement.reasons.iter().filter(|check| {
+        check.level == Level::Fail
+            && (judgement.verdict == Verdict::Bad || hints::is_generator(&check.check))
+    })
+}
+
+/// Whether a trial's reasons stand below the table: the limits of goals stand above it already.
+fn is_explained_below(trial: &TrialRecord) -> bool {
+    trial.judgement.verdict != Verdict::Good
+        && failed(trial).any(|check| hints::is_generator(&check.check))
+}
+
+/// `p99`, `unstable`, `p99 +1`.
+fn short_why(trial: &TrialRecord) -> String {
+    if trial.judgement.verdict == Verdict::Good {
+        return String::new();
+    }
+    if is_explained_below(trial) {
+        return "below".to_owned();
+    }
+    let mut names = failed(trial).map(|check| match check.check.split_once('<') {
+        Some((metric, _)) => clean(metric),
+        // The name of the wish would read as praise.
+        None if check.check == "stable" => "unstable".to_owned(),
+        None => clean(&check.check),
+    });
+    let first = names.next().unwrap_or_default();
+    match names.count() {
+        0 => first,
+        more => format!("{first} +{more}"),
+    }
+}
+
+/// `generator-cpu busiest thread 97 % (limit: at most 90 %)`.
+fn with_limit(check: &Check) -> String {
+    format!("{} {} (limit: {})", clean(&check.check), clean(&check.value), clean(&check.limit))
+}
+
+fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+    let explained: Vec<_> = trials.iter().filter(|trial| is_explained_below(trial)).collect();
+    if explained.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
+    for trial in &explained {
+        let why: Vec<_> = failed(trial).map(with_limit).collect();
+        let verdict = trial.judgement.verdict;
+        let lead = format!("{:>3} {:7}", trial.measurement.request.number, verdict_word(verdict));
+        page.hanging(verdict.into(), &lead, &why.join(", "))?;
+    }
+    if explained.iter().any(|trial| trial.judgement.verdict == Verdict::Invalid) {
+        page.quiet(
+            4,
+            "INVALID: the generator, not the server, shaped that trial; it counts neither for \
+             nor against the server.",
+        )?;
+    }
+    Ok(())
+}
+
+/// What was measured in the trial that the answer rests on.
+fn evidence(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    let lower = find.lower.and_then(Rate::per_second);
+    let (trial, place) = match lower {
+        Some(lower) => (trial_at_lower_bound(trials, lower), "at the lower bound"),
+        // Nothing was GOOD: the lowest load that failed says how.
+        None => (lowest_bad(trials), "at the lowest load that failed"),
+    };
+    let Some(trial) = trial else { return Ok(()) };
+    let m = &trial.measurement;
+    let view = view(summary, trial, &m.tally);
+    page.blank()?;
+    let title = format!(
+        "Latency in ms {place}, {} (trial {}, {}, {})",
+        per_s(m.request.rate.get()),
+        m.request.number,
+        phase_word(m.request.phase),
+        m.window
+    );
+    sections::latency(page, &title, &view)?;
+    page.blank()?;
+    sections::operations(page, &view)?;
+    sections::errors(page, &view)?;
+    sections::server_side(page, &view)?;
+    sections::generator(page, &view)?;
+    if let Some(share) = m.sut_busiest_thread {
+        page.entry("Server", &format!("busiest thread {} % of a CPU", cpu_percent(share)))?;
+    }
+    sections::settings(page, &view)
+}
+
+/// The summary that the trial alone would have had.
+fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Summary {
+    Summary::new(
+        SummaryHead {
+            command: summary.command.clone(),
+            target: summary.target.clone(),
+            started_at: summary.started_at.clone(),
+            window: trial.measurement.window,
+            partial: false,
+            settings: summary.settings.clone(),
+            verdict: trial.judgement.verdict,
+            reasons: Vec::new(),
+            find: None,
+            archive: None,
+        },
+        tally,
+    )
+}
+
+fn notes(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
+    if find.notes.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
+    page.heading("Notes")?;
+    for note in &find.notes {
+        page.hanging(Tone::Quiet, "  -", &clean(note))?;
+    }
+    Ok(())
+}
+
+/// One line for a trial that just ended, without colours and without a newline.
+pub fn render_trial_line(trial: &TrialRecord) -> String {
+    let m = &trial.measurement;
+    let verdict = trial.judgement.verdict;
+    let mut line = format!(
+        "trial {:>2} {:7} {:>9} {:>6}  {:7} ",
+        m.request.number,
+        phase_word(m.request.phase),
+        per_s(m.request.rate.get()),
+        m.window.to_string(),
+        verdict_word(verdict),
+    );
+    let why = failed(trial).next();
+    if verdict == Verdict::Invalid {
+        // Its latency says nothing about the server.
+        line.push_str(&why.map_or_else(
+            || "the generator was the limit".to_owned(),
+            |check| format!("{} {}", clean(&check.check), clean(&check.value)),
+        ));
+    } else {
+        let p99 = m.tally.spans.corrected.quantile(0.99).map(|span| span.as_millis_f64());
+        let bad = ratio_percent(trial.judgement.loss_ratio);
+        line.push_str(&format!("p99 {:>7} ms, {bad} % bad", ms(p99)));
+        if let Some(check) = why.filter(|_| verdict == Verdict::Bad) {
+            line.push_str(&format!(" ({})", clean(&check.check)));
+        }
+    }
+    if m.aborted {
+        line.push_str(", ended early");
+    }
+    line
+}

@@ -1,0 +1,351 @@
+//! Words, numbers and lines of a terminal page: wrapping, aligned labels, colours on request.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Verdict;
+
+use super::Style;
+
+/// Width of the labels at the left edge: `Connections` and two spaces.
+const LABEL_WIDTH: usize = 13;
+/// Below this, wrapped text would be a column of single words.
+const WIDTH_MIN: usize = 60;
+/// Above this, lines are too long to read.
+const WIDTH_MAX: usize = 100;
+
+/// What a colour means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// A heading.
+    Strong,
+    /// As wished.
+    Good,
+    /// Worth a look.
+    Warn,
+    /// Missed.
+    Bad,
+    /// Explanations, for the second reading.
+    Quiet,
+}
+
+impl Tone {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Strong => "\x1b[1m",
+            Self::Good => "\x1b[1;32m",
+            Self::Warn => "\x1b[1;33m",
+            Self::Bad => "\x1b[1;31m",
+            Self::Quiet => "\x1b[2m",
+        }
+    }
+}
+
+impl From<Verdict> for Tone {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Good => Self::Good,
+            Verdict::Bad => Self::Bad,
+            Verdict::Invalid => Self::Warn,
+        }
+    }
+}
+
+impl From<Level> for Tone {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Pass => Self::Good,
+            Level::Warn => Self::Warn,
+            Level::Fail => Self::Bad,
+        }
+    }
+}
+
+/// A page being written.
+pub(crate) struct Page<'a> {
+    out: &'a mut dyn Write,
+    style: Style,
+}
+
+impl<'a> Page<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write, style: Style) -> Self {
+        Self { out, style }
+    }
+
+    fn width(&self) -> usize {
+        usize::from(self.style.width).clamp(WIDTH_MIN, WIDTH_MAX)
+    }
+
+    /// `text` in the colour of `tone`, if colours are wanted.
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
+        if self.style.color && !text.is_empty() {
+            format!("{}{text}\x1b[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub(crate) fn blank(&mut self) -> io::Result<()> {
+        writeln!(self.out)
+    }
+
+    /// One line as it is; the caller has painted and measured it.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", text.trim_end())
+    }
+
+    /// A heading on a line of its own.
+    pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
+        let text = self.paint(Tone::Strong, text);
+        self.line(&text)
+    }
+
+    /// `lead`, then `text` wrapped and hanging beside it.
+    pub(crate) fn hanging(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+        let gap = if lead.ends_with(':') { " " } else { "  " };
+        let indent = lead.chars().count() + gap.len();
+        for (index, line) in wrap(text, self.width() - indent).iter().enumerate() {
+            if index == 0 {
+                let lead = self.paint(tone, lead);
+                writeln!(self.out, "{}", format!("{lead}{gap}{line}").trim_end())?;
+            } else {
+                writeln!(self.out, "{:indent$}{line}", "")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A label at the left edge and `text` wrapped beside it.
+    pub(crate) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
+        let lead = format!("{label:width$}", width = LABEL_WIDTH - 2);
+        self.hanging(Tone::Strong, &lead, text)
+    }
+
+    /// [`Self::entry`] whose items are not torn where that can be avoided.
+    pub(crate) fn entry_items(&mut self, label: &str, items: &[String]) -> io::Result<()> {
+        self.entry_packed(label, items, ",")
+    }
+
+    /// [`Self::entry_items`] for numbers, which have commas of their own.
+    pub(crate) fn entry_counts(&mut self, label: &str, items: &[String]) -> io::Result<()> {
+        self.entry_packed(label, items, ";")
+    }
+
+    fn entry_packed(&mut self, label: &str, items: &[String], end: &str) -> io::Result<()> {
+        let lines = pack(items, end, self.width() - LABEL_WIDTH);
+        for (index, line) in lines.iter().enumerate() {
+            self.entry(if index == 0 { label } else { "" }, line)?;
+        }
+        Ok(())
+    }
+
+    /// Wrapped text in the quiet colour, `indent` columns in.
+    pub(crate) fn quiet(&mut self, indent: usize, text: &str) -> io::Result<()> {
+        for line in wrap(text, self.width() - indent) {
+            let line = self.paint(Tone::Quiet, &line);
+            writeln!(self.out, "{:indent$}{line}", "")?;
+        }
+        Ok(())
+    }
+}
+
+/// Lines of at most `width` characters, broken at spaces; a longer word stays whole, so that an
+/// address can be copied.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let len = word.chars().count();
+        if used > 0 && used + 1 + len > width {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        // A no-break space holds a number and its unit together; on the page it is a space.
+        line.extend(word.chars().map(|c| if c == NO_BREAK { ' ' } else { c }));
+        used += len;
+    }
+    lines.push(line);
+    lines
+}
+
+/// Holds a number and its unit on one line.
+const NO_BREAK: char = '\u{a0}';
+
+/// `text` that [`wrap`] will not tear.
+pub(crate) fn whole(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
+/// Items that end with `end`, joined into lines of at most `width`; only an item that is longer
+/// than a line will be torn.
+fn pack(items: &[String], end: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let item = if index + 1 < items.len() { format!("{item}{end}") } else { item.clone() };
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + item.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(&item);
+            }
+            _ => lines.push(item),
+        }
+    }
+    lines
+}
+
+/// `text` without control characters: what a peer or a file said must not steer the terminal.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Milliseconds with three significant digits, at most microseconds: `0.052`, `3.21`, `1,240`.
+pub(crate) fn ms(value: Option<f64>) -> String {
+    let Some(ms) = value else { return "-".to_owned() };
+    // The bounds are where rounding would add a digit.
+    if ms < 0.9995 {
+        format!("{ms:.3}")
+    } else if ms < 9.995 {
+        format!("{ms:.2}")
+    } else if ms < 99.95 {
+        format!("{ms:.1}")
+    } else {
+        plimsoll_model::units::grouped(ms.round() as u64)
+    }
+}
+
+/// [`ms`] with its unit, in one piece.
+pub(crate) fn ms_text(value: Option<f64>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| whole(&format!("{} ms", ms(Some(value)))))
+}
+
+/// `part` of `total` in percent without the sign; never rounds a remainder away.
+pub(crate) fn percent(part: u64, total: u64) -> String {
+    if total == 0 {
+        return "-".to_owned();
+    }
+    if part == total {
+        return "100".to_owned();
+    }
+    if part == 0 {
+        return "0".to_owned();
+    }
+    let percent = part as f64 / total as f64 * 100.0;
+    if percent < 0.01 {
+        "<0.01".to_owned()
+    } else if percent > 99.99 {
+        ">99.99".to_owned()
+    } else {
+        format!("{percent:.2}")
+    }
+}
+
+/// A share between 0 and 1 in percent, without the sign.
+pub(crate) fn ratio_percent(ratio: f64) -> String {
+    // Ten digits resolve every count that a run can reach well enough for two decimals.
+    percent((ratio.clamp(0.0, 1.0) * 1e10).round() as u64, 10_000_000_000)
+}
+
+/// A share between 0 and 1 in whole percent, without the sign: for CPU, which is no more exact.
+pub(crate) fn cpu_percent(ratio: f64) -> String {
+    if ratio.is_finite() { format!("{:.0}", ratio * 100.0) } else { "?".to_owned() }
+}
+
+/// A rate from a raw number; not finite or negative shows as nothing per second.
+pub(crate) fn per_s(value: f64) -> String {
+    Rate::per_second(value).unwrap_or_default().to_string()
+}
+
+/// A span of seconds with the unit that fits, in one piece.
+pub(crate) fn span(seconds: f64) -> String {
+    whole(&Nanos::from_secs_f64(seconds).to_string())
+}
+
+/// Bytes in decimal units with three digits, in one piece.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if count < 1000 {
+        return format!("{count}\u{a0}B");
+    }
+    let mut value = count as f64 / 1e3;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    let decimals = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.decimals$}\u{a0}{}", UNITS[unit])
+}
+
+/// `1 thread`, `2 threads`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", plimsoll_model::units::grouped(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        for (value, text) in [
+            (0.0, "0.000"),
+            (0.0521, "0.052"),
+            (0.9996, "1.00"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (1_240.4, "1,240"),
+        ] {
+            assert_eq!(ms(Some(value)), text);
+        }
+        assert_eq!(ms(None), "-");
+        for (count, text) in
+            [(999, "999 B"), (1_000, "1.00 kB"), (999_600, "1.00 MB"), (52_300_000, "52.3 MB")]
+        {
+            assert_eq!(bytes(count).replace(NO_BREAK, " "), text);
+        }
+    }
+
+    #[test]
+    fn percent_never_hides_a_remainder() {
+        for (part, total, text) in [
+            (0, 10, "0"),
+            (10, 10, "100"),
+            (1, 1_000_000, "<0.01"),
+            (999_999, 1_000_000, ">99.99"),
+            (1, 3, "33.33"),
+            (0, 0, "-"),
+        ] {
+            assert_eq!(percent(part, total), text);
+        }
+        assert_eq!(ratio_percent(0.0231), "2.31");
+        assert_eq!(ratio_percent(f64::NAN), "0");
+    }
+
+    #[test]
+    fn wrapping_breaks_at_spaces_only() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("https://long.example/ x", 5), ["https://long.example/", "x"]);
+        assert_eq!(wrap(&format!("took {}", whole("10 s")), 7), ["took", "10 s"]);
+        assert_eq!(wrap("", 5), [""]);
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(clean("a\x1b[31mb\nc"), "a?[31mb?c");
+    }
+}

@@ -1,0 +1,148 @@
+//! The report of one load: a verdict in words, then what it rests on.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Verdict;
+
+use super::Style;
+use super::hints;
+use super::layout::Page;
+use super::layout::Tone;
+use super::layout::clean;
+use super::layout::ms_text;
+use super::layout::per_s;
+use super::layout::percent;
+use super::layout::span;
+use super::layout::whole;
+use super::sections;
+use crate::settings;
+
+/// Writes the report of `load`.
+pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    let (word, tone) = head_word(summary);
+    page.hanging(tone, word, &sentence(summary))?;
+    page.blank()?;
+    sections::latency(&mut page, "Latency in ms", summary)?;
+    page.blank()?;
+    sections::operations(&mut page, summary)?;
+    sections::errors(&mut page, summary)?;
+    sections::server_side(&mut page, summary)?;
+    sections::generator(&mut page, summary)?;
+    sections::settings(&mut page, summary)?;
+    sections::checks(&mut page, &summary.reasons)?;
+    sections::archive(&mut page, summary)
+}
+
+fn has_goals(summary: &Summary) -> bool {
+    summary.reasons.iter().any(|check| hints::is_goal(&check.check))
+}
+
+fn head_word(summary: &Summary) -> (&'static str, Tone) {
+    if summary.partial {
+        return ("PARTIAL", Tone::Warn);
+    }
+    match summary.verdict {
+        // Without a goal nothing was judged, and "good" would praise a load full of errors.
+        Verdict::Good if !has_goals(summary) => ("DONE", Tone::Strong),
+        Verdict::Good => ("GOOD", Tone::Good),
+        Verdict::Bad => ("BAD", Tone::Bad),
+        Verdict::Invalid => ("INVALID", Tone::Warn),
+    }
+}
+
+/// What happened, in words.
+fn sentence(summary: &Summary) -> String {
+    let mut text = String::new();
+    if summary.partial {
+        text.push_str(&format!(
+            "Cut short after {}; all figures are what was seen until then. ",
+            span(summary.seconds)
+        ));
+    }
+    text.push_str(&pace(summary));
+    text.push_str(&answers(summary));
+    text.push_str(&judgement(summary));
+    text
+}
+
+fn pace(summary: &Summary) -> String {
+    let target = clean(&summary.target);
+    let took = span(summary.seconds);
+    let achieved = per_s(summary.rate.achieved_per_s);
+    if sections::is_closed_loop(summary) {
+        let connections = summary.settings.get(settings::CONNECTIONS).map_or("?", String::as_str);
+        let connections = whole(&format!("{} connections", clean(connections)));
+        return format!(
+            "{achieved} over {connections} for {took} to {target} \
+             (closed loop: the server set the pace)"
+        );
+    }
+    let offered = per_s(summary.rate.offered_per_s);
+    format!("{achieved} of {offered} offered for {took} to {target}")
+}
+
+fn answers(summary: &Summary) -> String {
+    if summary.scheduled == 0 {
+        return "; nothing came due.".to_owned();
+    }
+    if summary.ok == 0 {
+        return "; not one answer was ok.".to_owned();
+    }
+    let ok = whole(&format!("{} % ok", percent(summary.ok, summary.scheduled)));
+    let p99 = ms_text(summary.latency_ms.corrected.p99);
+    if summary.ok < summary.scheduled {
+        format!("; {ok}, p99 of those {p99}.")
+    } else {
+        format!("; {ok}, p99 {p99}.")
+    }
+}
+
+fn judgement(summary: &Summary) -> String {
+    if summary.reasons.iter().any(|check| check.check == hints::RUN_COMPLETE) {
+        return " The run was killed, so nothing was judged.".to_owned();
+    }
+    if summary.verdict == Verdict::Invalid {
+        let failed: Vec<_> = summary
+            .reasons
+            .iter()
+            .filter(|check| check.level == Level::Fail && hints::is_generator(&check.check))
+            .map(seen)
+            .collect();
+        let why =
+            if failed.is_empty() { String::new() } else { format!(": {}", failed.join(", ")) };
+        return format!(
+            " The generator, not the server, shaped this result{why}. \
+             It counts neither for nor against the server."
+        );
+    }
+    if !has_goals(summary) {
+        return " No SLO was set (--slo), so nothing was judged.".to_owned();
+    }
+    let goals = || summary.reasons.iter().filter(|check| hints::is_goal(&check.check));
+    let missed: Vec<_> = summary
+        .reasons
+        .iter()
+        .filter(|check| check.level == Level::Fail && !hints::is_generator(&check.check))
+        .map(seen)
+        .collect();
+    let met: Vec<_> =
+        goals().filter(|goal| goal.level != Level::Fail).map(|goal| clean(&goal.check)).collect();
+    let so_far = if summary.partial { " until then" } else { "" };
+    let mut text = String::new();
+    for (verb, goals) in [("Missed", missed), ("Met", met)] {
+        if !goals.is_empty() {
+            text.push_str(&format!(" {verb}{so_far}: {}.", goals.join(", ")));
+        }
+    }
+    text
+}
+
+/// A check with what it saw: `errors<0.1% (2.58 % failed)`.
+fn seen(check: &Check) -> String {
+    format!("{} ({})", clean(&check.check), clean(&check.value))
+}

@@ -1,0 +1,53 @@
+//! The final report as text for a terminal or a mail: the answer first, then its evidence.
+//!
+//! Everything is drawn from a summary and trial records, so a report drawn again from an archive
+//! is the same text.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::TrialRecord;
+
+mod find;
+pub(crate) mod hints;
+pub(crate) mod layout;
+mod load;
+mod sections;
+
+pub use find::render_find;
+pub use find::render_trial_line;
+pub use find::trial_at_lower_bound;
+pub use load::render_load;
+
+/// How a page looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to colour; the caller knows about terminals and `NO_COLOR`.
+    pub color: bool,
+    /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
+    pub width: u16,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { color: false, width: 80 }
+    }
+}
+
+/// The report that fits: of a search when the summary has one, else of a load.
+pub fn render(
+    summary: &Summary,
+    trials: &[TrialRecord],
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if summary.find.is_some() {
+        render_find(summary, trials, style, out)
+    } else {
+        render_load(summary, style, out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

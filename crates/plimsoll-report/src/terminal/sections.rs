@@ -1,0 +1,278 @@
+//! The parts that the reports of loads and of searches share.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use plimsoll_model::summary::FullQuantiles;
+use plimsoll_model::summary::ShortQuantiles;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Level;
+use plimsoll_model::units::grouped;
+
+use super::hints;
+use super::layout::Page;
+use super::layout::Tone;
+use super::layout::bytes;
+use super::layout::clean;
+use super::layout::counted;
+use super::layout::cpu_percent;
+use super::layout::ms;
+use super::layout::ms_text;
+use super::layout::percent;
+use crate::settings as keys;
+
+/// Whether the server set the pace.
+pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
+    summary.settings.get(keys::ARRIVALS).is_some_and(|arrivals| arrivals == keys::CLOSED)
+}
+
+/// Corrected and uncorrected latency one above the other, then the parts of a request's way.
+pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io::Result<()> {
+    let columns = ["p50", "p90", "p99", "p99.9", "max"].map(|name| format!("{name:>8}")).concat();
+    if title.chars().count() > LATENCY_LABEL_WIDTH {
+        page.heading(title)?;
+        let columns = page.paint(Tone::Strong, &format!("{:LATENCY_LABEL_WIDTH$}{columns}", ""));
+        page.line(&columns)?;
+    } else {
+        page.heading(&format!("{title:LATENCY_LABEL_WIDTH$}{columns}"))?;
+    }
+    let both = &summary.latency_ms;
+    let closed = is_closed_loop(summary);
+    let intended = if closed { "since the last one ended" } else { "from the intended start" };
+    latency_row(page, "corrected", full(&both.corrected), intended)?;
+    latency_row(page, "uncorrected", full(&both.uncorrected), "from the actual send")?;
+    latency_row(page, "first byte", short(&summary.ttfb_ms), "from the actual send")?;
+    latency_row(page, "connect", short(&summary.connect_ms), "per new connection")?;
+    if summary.tls_ms.max.is_some() {
+        latency_row(page, "handshake", short(&summary.tls_ms), "per new connection")?;
+    }
+    if closed {
+        page.quiet(
+            2,
+            "In a closed loop a server that stalls also stops the load, so its stalls weigh too \
+             little here; measure with --rate to see what users would feel.",
+        )?;
+    }
+    Ok(())
+}
+
+/// Two columns in, `uncorrected`, and a gap.
+const LATENCY_LABEL_WIDTH: usize = 14;
+
+fn latency_row(
+    page: &mut Page<'_>,
+    label: &str,
+    values: [Option<Option<f64>>; 5],
+    from: &str,
+) -> io::Result<()> {
+    // A column that this span does not keep stays empty; one that nothing fell into shows a dash.
+    let cells: String =
+        values.iter().map(|cell| format!("{:>8}", cell.map(ms).unwrap_or_default())).collect();
+    let from = page.paint(Tone::Quiet, from);
+    page.line(&format!("  {label:width$}{cells}  {from}", width = LATENCY_LABEL_WIDTH - 2))
+}
+
+const fn full(q: &FullQuantiles) -> [Option<Option<f64>>; 5] {
+    [Some(q.p50), Some(q.p90), Some(q.p99), Some(q.p999), Some(q.max)]
+}
+
+const fn short(q: &ShortQuantiles) -> [Option<Option<f64>>; 5] {
+    [Some(q.p50), Some(q.p90), Some(q.p99), None, Some(q.max)]
+}
+
+/// Where every scheduled operation ended.
+pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    page.entry(
+        "Operations",
+        &format!(
+            "{} scheduled = {} ok + {} errors + {} unsent",
+            grouped(summary.scheduled),
+            grouped(summary.ok),
+            grouped(summary.errors),
+            grouped(summary.unsent)
+        ),
+    )?;
+    if summary.late > 0 {
+        let deadline = summary
+            .settings
+            .get(keys::DEADLINE)
+            .map(|limit| format!(" of {}", clean(limit)))
+            .unwrap_or_default();
+        page.entry(
+            "",
+            &format!(
+                "{} late: {} % of the ok answers came after the deadline{deadline}",
+                grouped(summary.late),
+                percent(summary.late, summary.ok)
+            ),
+        )?;
+    }
+    if summary.unsent > 0 {
+        page.quiet(
+            13,
+            "unsent: came due and never found a free connection; the server was too slow for \
+             the pool, or --connections is too small",
+        )?;
+    }
+    let answers: Vec<_> = summary
+        .status
+        .iter()
+        .map(|(code, count)| format!("{}: {}", clean(code), grouped(*count)))
+        .collect();
+    if !answers.is_empty() {
+        page.entry_counts("Status", &answers)?;
+    }
+    Ok(())
+}
+
+/// Failed operations by class, then failed connection attempts, each class with what to do.
+pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let attempts = summary.connections.opened + summary.connections.failed;
+    let operations = ("Errors", &summary.error_classes, summary.scheduled);
+    let connections = ("Failed connects", &summary.connection_error_classes, attempts);
+    for (title, classes, total) in [operations, connections] {
+        if classes.is_empty() {
+            continue;
+        }
+        page.blank()?;
+        page.heading(&format!("{title:20}{:>10}{:>10}  whose fault", "count", "share %"))?;
+        // A class explained above is not explained again.
+        let explained = title != "Errors";
+        for (name, count) in most_first(classes) {
+            let known = hints::class_named(name);
+            let fault = known.map_or("", hints::fault);
+            let share = percent(count, total);
+            page.line(&format!("  {:18}{:>10}{share:>10}  {fault}", clean(name), grouped(count)))?;
+            if let Some(class) = known
+                && !(explained && summary.error_classes.contains_key(name))
+            {
+                page.quiet(4, hints::for_class(class))?;
+            }
+        }
+    }
+    page.blank()
+}
+
+fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut rows: Vec<_> = classes.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    rows.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    rows
+}
+
+/// Connections, handshakes and bytes.
+pub(crate) fn server_side(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let c = &summary.connections;
+    let mut items = vec![
+        format!("{} opened", grouped(c.opened)),
+        format!("{} failed", grouped(c.failed)),
+        format!("at most {} held at once", grouped(c.held_max)),
+        format!("{} at the end", grouped(c.held_end)),
+    ];
+    for (count, how) in [(c.closed_by_peer, "closed"), (c.reset_by_peer, "reset")] {
+        if count > 0 {
+            items.push(format!("{} {how} by the server", grouped(count)));
+        }
+    }
+    page.entry_items("Connections", &items)?;
+    let h = &summary.handshakes;
+    if h.full + h.resumed + h.failed > 0 {
+        let items = [
+            format!("{} full", grouped(h.full)),
+            format!("{} resumed", grouped(h.resumed)),
+            format!("{} failed", grouped(h.failed)),
+            format!("at most {}/s", grouped(h.per_s_max)),
+        ];
+        page.entry_items("Handshakes", &items)?;
+    }
+    page.entry(
+        "Bytes",
+        &format!("{} sent, {} received", bytes(summary.bytes.sent), bytes(summary.bytes.received)),
+    )
+}
+
+/// What making the load cost, and how late plimsoll itself was.
+pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let lag = &summary.send_lag_ms;
+    let lag_text = if lag.max.is_some() {
+        format!(
+            "send lag, plimsoll's own delay: p50 {}, p99 {}, max {}",
+            ms(lag.p50),
+            ms(lag.p99),
+            ms_text(lag.max)
+        )
+    } else {
+        "nothing was sent".to_owned()
+    };
+    page.entry("Generator", &lag_text)?;
+    let g = &summary.generator;
+    let sent = summary.scheduled.saturating_sub(summary.unsent);
+    let mut items = Vec::new();
+    if sent > 0 {
+        let us = (g.cpu_user_s + g.cpu_system_s) * 1e6 / sent as f64;
+        items.push(format!("{us:.1} us CPU per request"));
+    }
+    items.push(format!("busiest thread {} % of a CPU", cpu_percent(g.busiest_thread)));
+    items.push(counted(g.processes.into(), "process").replace("processs", "processes"));
+    items.push(counted(g.threads.into(), "thread"));
+    if g.rss_bytes_max > 0 {
+        items.push(format!("{} memory", bytes(g.rss_bytes_max)));
+    }
+    page.entry_items("", &items)
+}
+
+/// The settings that shape the measurement.
+pub(crate) fn settings(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    if summary.settings.is_empty() {
+        return Ok(());
+    }
+    let items: Vec<_> = summary
+        .settings
+        .iter()
+        .map(|(name, value)| format!("{} {}", clean(name), clean(value)))
+        .collect();
+    page.entry_items("Settings", &items)
+}
+
+/// The checks that did not pass, each with what it saw.
+pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
+    let notable: Vec<_> = reasons.iter().filter(|check| check.level != Level::Pass).collect();
+    if notable.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
+    page.heading("Checks that did not pass")?;
+    for check in &notable {
+        let word = match check.level {
+            Level::Pass => "pass",
+            Level::Warn => "WARN",
+            Level::Fail => "FAIL",
+        };
+        let text = format!(
+            "{}: {} (limit: {})",
+            clean(&check.check),
+            clean(&check.value),
+            clean(&check.limit)
+        );
+        page.hanging(Tone::from(check.level), &format!("  {word}"), &text)?;
+        if let Some(hint) = hints::for_check(&check.check) {
+            page.quiet(8, hint)?;
+        }
+    }
+    let failed = |c: &&Check| c.level == Level::Fail && hints::needs_more_generator(&c.check);
+    if notable.into_iter().any(|check| failed(&check)) {
+        page.quiet(2, hints::MORE_GENERATOR)?;
+    }
+    Ok(())
+}
+
+/// Where the run is kept.
+pub(crate) fn archive(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    match &summary.archive {
+        Some(dir) => {
+            page.blank()?;
+            page.entry("Archive", &format!("{} (draw again: plimsoll report DIR)", clean(dir)))
+        }
+        None => Ok(()),
+    }
+}

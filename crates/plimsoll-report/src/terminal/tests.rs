@@ -1,0 +1,109 @@
+//! Golden pages from hand-made records.
+
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::TrialRecord;
+
+use super::*;
+use crate::fixtures;
+
+fn page(summary: &Summary, trials: &[TrialRecord], color: bool) -> String {
+    let mut out = Vec::new();
+    render(summary, trials, Style { color, width: 80 }, &mut out).expect("memory takes all");
+    // Escapes are shown, so that a snapshot is plain text.
+    String::from_utf8(out).expect("reports are UTF-8").replace('\x1b', "<esc>")
+}
+
+fn golden(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+#[test]
+fn load_pages() {
+    for (name, summary) in [
+        ("load_good", fixtures::load_good()),
+        ("load_bad", fixtures::load_bad()),
+        ("load_invalid", fixtures::load_invalid()),
+        ("load_closed", fixtures::load_closed()),
+        ("load_partial", fixtures::load_partial()),
+    ] {
+        golden(name, &page(&summary, &[], false));
+    }
+    golden("load_bad_color", &page(&fixtures::load_bad(), &[], true));
+}
+
+#[test]
+fn find_pages() {
+    for (name, (summary, trials)) in [
+        ("find_regular", fixtures::find_regular()),
+        ("find_generator_limited", fixtures::find_generator_limited()),
+        ("find_fails_at_minimum", fixtures::find_fails_at_minimum()),
+        ("find_unfinished", fixtures::find_unfinished()),
+    ] {
+        golden(name, &page(&summary, &trials, false));
+    }
+    let (summary, trials) = fixtures::find_regular();
+    golden("find_regular_color", &page(&summary, &trials, true));
+}
+
+#[test]
+fn trial_lines() {
+    let lines: Vec<_> = fixtures::trials().iter().map(render_trial_line).collect();
+    golden("trial_lines", &lines.join("\n"));
+    assert!(lines.iter().all(|line| line.len() <= 80), "{lines:#?}");
+}
+
+#[test]
+fn pages_fit_80_columns_and_colours_change_nothing_else() {
+    let loads = [fixtures::load_good(), fixtures::load_bad(), fixtures::load_closed()]
+        .map(|summary| (summary, Vec::new()));
+    let finds = [fixtures::find_regular(), fixtures::find_generator_limited()];
+    for (summary, trials) in loads.into_iter().chain(finds) {
+        let plain = page(&summary, &trials, false);
+        for line in plain.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+            assert_eq!(line, line.trim_end());
+        }
+        let mut colored = page(&summary, &trials, true);
+        for code in ["0", "1", "2", "1;31", "1;32", "1;33"] {
+            colored = colored.replace(&format!("<esc>[{code}m"), "");
+        }
+        assert_eq!(
+            colored.lines().map(str::trim_end).collect::<Vec<_>>(),
+            plain.lines().collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn the_cap_is_named_when_the_tipping_point_was_not_reached() {
+    let (mut summary, trials) = fixtures::find_regular();
+    if let Some(find) = &mut summary.find {
+        find.outcome = Outcome::NotReached { cap: "--max 20000".to_owned() };
+        find.upper = None;
+    }
+    let text = page(&summary, &trials, false);
+    assert!(text.contains("at least 18,200/s"), "{text}");
+    assert!(text.contains("--max 20000"), "{text}");
+}
+
+#[test]
+fn the_lower_bound_is_shown_by_its_confirming_trial() {
+    let trials = fixtures::trials();
+    let shown = trial_at_lower_bound(&trials, fixtures::rate(18_200.0))
+        .map(|trial| trial.measurement.request.number);
+    assert_eq!(shown, Some(8));
+    assert!(trial_at_lower_bound(&trials, fixtures::rate(18_900.0)).is_none(), "BAD is no bound");
+}
+
+#[test]
+fn nothing_measured_is_still_a_page() {
+    let summary = fixtures::load_empty();
+    let text = page(&summary, &[], false);
+    assert!(text.contains("0 scheduled"), "{text}");
+    assert!(!text.contains("NaN") && !text.contains("inf/"), "{text}");
+}

@@ -1,0 +1,143 @@
+//! The client side's settings, checked once and shared by all its sessions.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::ClientConnection;
+use rustls::client::Resumption;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs;
+use rustls::crypto::aws_lc_rs::kx_group;
+use rustls::pki_types;
+use rustls::sign::SingleCertAndKey;
+
+use plimsoll_model::plan::Group;
+use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::plan::Trust;
+
+use crate::ConfigError;
+use crate::Session;
+use crate::identity::certified_key;
+use crate::identity::roots_from_pem;
+use crate::identity::system_roots;
+use crate::tickets::TicketStore;
+use crate::verify::AcceptAnyServer;
+
+/// Without `--groups`: what OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
+/// whose larger key share and extra CPU must be asked for.
+const GROUPS_DEFAULT: [Group; 3] = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
+
+/// What every client session of a load shares. Clones are cheap and share the ticket store.
+#[derive(Clone, Debug)]
+pub struct ClientContext {
+    full: Arc<ClientConfig>,
+    /// Only where a share of the connections resumes.
+    resuming: Option<Arc<ClientConfig>>,
+    description: String,
+}
+
+impl ClientContext {
+    /// Checks `options` and loads what they name. Reads the host's certificate store where it is
+    /// trusted, which takes milliseconds: make one context and clone it.
+    pub fn new(options: &TlsOptions) -> Result<Self, ConfigError> {
+        let groups = if options.groups.is_empty() { &GROUPS_DEFAULT } else { &options.groups[..] };
+        if options.version == Some(TlsVersion::V1_2)
+            && groups.iter().all(|group| *group == Group::X25519Mlkem768)
+        {
+            return Err(ConfigError::GroupNeedsTls13);
+        }
+        let full = client_config(options, groups)?;
+        let resuming = (options.resume_ratio > 0.0).then(|| {
+            let mut config = full.clone();
+            config.resumption = Resumption::store(Arc::new(TicketStore::default()));
+            Arc::new(config)
+        });
+        let description = describe(options, groups);
+        Ok(Self { full: Arc::new(full), resuming, description })
+    }
+
+    /// A new session towards `name`, with the ClientHello ready to be sent. `offer_ticket` asks
+    /// for resumption; it is ignored when the options allow none, and the handshake is a full one
+    /// while no ticket is at hand.
+    pub fn session(&self, name: &ServerName, offer_ticket: bool) -> Result<Session, ConfigError> {
+        let config = match &self.resuming {
+            Some(resuming) if offer_ticket => resuming,
+            _ => &self.full,
+        };
+        let server_name = pki_types::ServerName::try_from(name.0.clone())
+            .map_err(|_| ConfigError::BadServerName { name: name.0.clone() })?;
+        let connection = ClientConnection::new(Arc::clone(config), server_name)
+            .map_err(|error| ConfigError::refused(&error))?;
+        Ok(Session::new(connection.into()))
+    }
+
+    /// The settings that change what is measured, in one line for the report.
+    pub fn describe(&self) -> &str {
+        &self.description
+    }
+}
+
+fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig, ConfigError> {
+    let kx_groups = groups.iter().map(|group| kx_group_of(*group)).collect();
+    let provider = Arc::new(CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() });
+    let versions = match options.version {
+        None => rustls::ALL_VERSIONS,
+        Some(TlsVersion::V1_2) => &[&rustls::version::TLS12],
+        Some(TlsVersion::V1_3) => &[&rustls::version::TLS13],
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| ConfigError::refused(&error))?;
+    let builder = match &options.trust {
+        Trust::System => builder.with_root_certificates(system_roots()?),
+        Trust::Roots(roots_pem) => builder.with_root_certificates(roots_from_pem(roots_pem)?),
+        Trust::Insecure => {
+            let algorithms = provider.signature_verification_algorithms;
+            let verifier: Arc<dyn ServerCertVerifier> = Arc::new(AcceptAnyServer { algorithms });
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        }
+    };
+    let mut config = match &options.identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let key = certified_key(identity, &provider)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+        }
+    };
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn kx_group_of(group: Group) -> &'static dyn SupportedKxGroup {
+    match group {
+        Group::X25519 => kx_group::X25519,
+        Group::Secp256r1 => kx_group::SECP256R1,
+        Group::Secp384r1 => kx_group::SECP384R1,
+        Group::X25519Mlkem768 => kx_group::X25519MLKEM768,
+    }
+}
+
+fn describe(options: &TlsOptions, groups: &[Group]) -> String {
+    let version = match options.version {
+        None => "TLS 1.3 or 1.2",
+        Some(TlsVersion::V1_2) => "TLS 1.2 only",
+        Some(TlsVersion::V1_3) => "TLS 1.3 only",
+    };
+    let groups: Vec<_> = groups.iter().map(|group| group.name()).collect();
+    let trust = match options.trust {
+        Trust::System => "certificates checked",
+        Trust::Roots(_) => "certificates checked against --cacert",
+        Trust::Insecure => "certificates not checked",
+    };
+    let identity = if options.identity.is_some() { ", client certificate" } else { "" };
+    let resumption = if options.resume_ratio > 0.0 {
+        format!("resuming {:.0} %", options.resume_ratio * 100.0)
+    } else {
+        "full handshakes only".to_owned()
+    };
+    format!("{version}, groups {}, {trust}{identity}, {resumption}", groups.join(" "))
+}

@@ -1,0 +1,203 @@
+//! What can go wrong: with settings before a run, and with a peer during one.
+
+use rustls::AlertDescription;
+use thiserror::Error;
+
+use plimsoll_model::ErrorClass;
+
+/// Settings that no connection could be made with.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A PEM text without a certificate in it.
+    #[error("no certificate in the PEM of the {subject}; expected -----BEGIN CERTIFICATE-----")]
+    NoCertificate {
+        /// Which PEM: `certificate chain`, `trusted roots`.
+        subject: &'static str,
+    },
+    /// A PEM text without a private key in it.
+    #[error("no private key in the key's PEM; expected -----BEGIN PRIVATE KEY-----")]
+    NoKey,
+    /// A PEM text that is damaged.
+    #[error("the PEM of the {subject} is damaged: {reason}")]
+    BadPem {
+        /// Which PEM.
+        subject: &'static str,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A certificate that is not usable.
+    #[error("the {subject} cannot be used: {reason}")]
+    BadCertificate {
+        /// Which certificate.
+        subject: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A key that is not usable; encrypted keys end here too.
+    #[error(
+        "the private key cannot be used: {reason}; give an unencrypted RSA, ECDSA or Ed25519 key"
+    )]
+    BadKey {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Key and certificate are not a pair.
+    #[error(
+        "the private key does not match the certificate; give the key of the chain's first certificate"
+    )]
+    KeyMismatch,
+    /// The host has no certificate store, or an empty one.
+    #[error(
+        "this host has no trusted certificates ({reason}); install ca-certificates, or use --cacert or --insecure"
+    )]
+    NoSystemRoots {
+        /// What was tried.
+        reason: String,
+    },
+    /// Neither a DNS name nor an IP address.
+    #[error(
+        "{name:?} is neither a DNS name nor an IP address, so TLS cannot ask for it; set --sni"
+    )]
+    BadServerName {
+        /// The name that was given.
+        name: String,
+    },
+    /// Groups and version exclude each other.
+    #[error("x25519mlkem768 needs TLS 1.3; add another group or drop --tls 1.2")]
+    GroupNeedsTls13,
+    /// Anything else that rustls refuses.
+    #[error("TLS cannot be set up: {reason}")]
+    Refused {
+        /// What rustls said.
+        reason: String,
+    },
+}
+
+impl ConfigError {
+    pub(crate) fn refused(error: &rustls::Error) -> Self {
+        Self::Refused { reason: error.to_string() }
+    }
+}
+
+/// Why a session ended badly. The peer's doing, unless a certificate of ours is wrong.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TlsError {
+    /// The peer gave up and said why.
+    #[error("the peer ended TLS with the alert {alert}")]
+    Alert {
+        /// The alert's name as in RFC 8446, such as `handshake_failure`.
+        alert: String,
+        /// Whether the alert belongs to the handshake, even if it came after its end.
+        handshake: bool,
+    },
+    /// The peer's certificate was not accepted here.
+    #[error("the peer's certificate is not trusted: {reason}")]
+    Untrusted {
+        /// Why not.
+        reason: String,
+    },
+    /// The handshake failed here.
+    #[error("the TLS handshake failed: {reason}")]
+    Handshake {
+        /// What was wrong with the peer's messages.
+        reason: String,
+    },
+    /// A record after the handshake was wrong.
+    #[error("a TLS record was wrong: {reason}")]
+    Record {
+        /// What was wrong with it.
+        reason: String,
+    },
+}
+
+impl TlsError {
+    /// The counter and report row this belongs to.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Alert { handshake: true, .. } => ErrorClass::TlsAlert,
+            Self::Untrusted { .. } => ErrorClass::TlsUntrusted,
+            Self::Handshake { .. } => ErrorClass::TlsHandshake,
+            Self::Alert { handshake: false, .. } | Self::Record { .. } => ErrorClass::TlsRecord,
+        }
+    }
+
+    pub(crate) fn from_rustls(error: &rustls::Error, handshaking: bool) -> Self {
+        match error {
+            rustls::Error::AlertReceived(alert) => Self::Alert {
+                alert: alert_name(*alert),
+                handshake: handshaking || concerns_handshake(*alert),
+            },
+            rustls::Error::InvalidCertificate(reason) => {
+                Self::Untrusted { reason: reason.to_string() }
+            }
+            rustls::Error::NoCertificatesPresented => {
+                Self::Untrusted { reason: "it presented none".to_owned() }
+            }
+            other if handshaking => Self::Handshake { reason: other.to_string() },
+            other => Self::Record { reason: other.to_string() },
+        }
+    }
+}
+
+/// A TLS 1.3 client is done before the server has judged the client's certificate, so these may
+/// come after the handshake's end and still be about it.
+const fn concerns_handshake(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::HandshakeFailure
+            | A::NoCertificate
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+            | A::CertificateRequired
+    )
+}
+
+/// `HandshakeFailure` as the RFC writes it: `handshake_failure`.
+fn alert_name(alert: AlertDescription) -> String {
+    let Some(camel) = alert.as_str() else {
+        return format!("number {}", u8::from(alert));
+    };
+    let mut name = String::with_capacity(camel.len() + 3);
+    let mut after_lower = false;
+    for letter in camel.chars() {
+        if letter.is_ascii_uppercase() && after_lower {
+            name.push('_');
+        }
+        after_lower = letter.is_ascii_lowercase();
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_are_named_as_in_the_rfc() {
+        for (alert, name) in [
+            (AlertDescription::HandshakeFailure, "handshake_failure"),
+            (AlertDescription::UnknownCA, "unknown_ca"),
+            (AlertDescription::BadRecordMac, "bad_record_mac"),
+            (AlertDescription::Unknown(200), "number 200"),
+        ] {
+            assert_eq!(alert_name(alert), name);
+        }
+    }
+
+    #[test]
+    fn an_alert_about_a_certificate_belongs_to_the_handshake() {
+        let class = |alert, handshaking| {
+            TlsError::from_rustls(&rustls::Error::AlertReceived(alert), handshaking).class()
+        };
+        assert_eq!(class(AlertDescription::CertificateRequired, false), ErrorClass::TlsAlert);
+        assert_eq!(class(AlertDescription::BadRecordMac, false), ErrorClass::TlsRecord);
+        assert_eq!(class(AlertDescription::BadRecordMac, true), ErrorClass::TlsAlert);
+    }
+}

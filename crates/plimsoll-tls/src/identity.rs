@@ -1,0 +1,153 @@
+//! Certificates and keys: PEM to what rustls wants, and self-signed ones for tests and backends.
+
+use std::sync::Arc;
+
+use rcgen::CertificateParams;
+use rcgen::DnType;
+use rcgen::ExtendedKeyUsagePurpose;
+use rcgen::KeyPair;
+use rcgen::KeyUsagePurpose;
+use rustls::InconsistentKeys;
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem;
+use rustls::pki_types::pem::PemObject;
+use rustls::sign::CertifiedKey;
+
+use plimsoll_model::plan::Identity;
+
+use crate::ConfigError;
+
+const CHAIN: &str = "certificate chain";
+const ROOTS: &str = "trusted roots";
+
+/// A certificate for `names` (DNS names and IP addresses) that is its own root: give `chain_pem`
+/// to clients as their trusted roots. ECDSA on P-256, valid from 1975 to 4096, so that no clock
+/// matters.
+pub fn self_signed(names: &[String]) -> Result<Identity, ConfigError> {
+    let refused = |error: rcgen::Error| ConfigError::Refused { reason: error.to_string() };
+    let mut params = CertificateParams::new(names).map_err(refused)?;
+    let common_name = names.first().map_or("plimsoll", String::as_str);
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().map_err(refused)?;
+    let certificate = params.self_signed(&key).map_err(refused)?;
+    Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
+}
+
+/// Whether `identity` can be presented: both PEM texts are sound and the key is the certificate's.
+pub fn check_identity(identity: &Identity) -> Result<(), ConfigError> {
+    certified_key(identity, &aws_lc_rs::default_provider()).map(drop)
+}
+
+pub(crate) fn certified_key(
+    identity: &Identity,
+    provider: &CryptoProvider,
+) -> Result<Arc<CertifiedKey>, ConfigError> {
+    let chain = certificates(&identity.chain_pem, CHAIN)?;
+    let key =
+        PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).map_err(
+            |error| match error {
+                pem::Error::NoItemsFound => ConfigError::NoKey,
+                other => ConfigError::BadPem { subject: "private key", reason: other.to_string() },
+            },
+        )?;
+    let key = provider
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| ConfigError::BadKey { reason: error.to_string() })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        // A key that cannot tell its public half cannot be compared; all built-in kinds can.
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {
+            Ok(Arc::new(certified))
+        }
+        Err(rustls::Error::InconsistentKeys(_)) => Err(ConfigError::KeyMismatch),
+        Err(error) => {
+            Err(ConfigError::BadCertificate { subject: CHAIN, reason: error.to_string() })
+        }
+    }
+}
+
+/// The certificates in `roots_pem` as trust anchors.
+pub(crate) fn roots_from_pem(roots_pem: &str) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(roots_pem, ROOTS)? {
+        roots.add(certificate).map_err(|error| ConfigError::BadCertificate {
+            subject: ROOTS,
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The host's trust anchors. Single entries that cannot be read are skipped, as every other
+/// client on the host does.
+pub(crate) fn system_roots() -> Result<RootCertStore, ConfigError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (usable, _) = roots.add_parsable_certificates(found.certs);
+    if usable == 0 {
+        let reason =
+            found.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string);
+        return Err(ConfigError::NoSystemRoots { reason });
+    }
+    Ok(roots)
+}
+
+fn certificates(
+    pem: &str,
+    subject: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|error: pem::Error| ConfigError::BadPem { subject, reason: error.to_string() })?;
+    if chain.is_empty() {
+        return Err(ConfigError::NoCertificate { subject });
+    }
+    Ok(chain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        self_signed(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn a_fresh_identity_is_a_pair() {
+        assert_eq!(check_identity(&identity()), Ok(()));
+    }
+
+    #[test]
+    fn every_fault_has_its_own_message() {
+        let (good, other) = (identity(), identity());
+        let with = |chain: &str, key: &str| {
+            check_identity(&Identity { chain_pem: chain.to_owned(), key_pem: key.to_owned() })
+        };
+        let damaged = good.chain_pem.replacen("MII", "!!!", 1);
+        let not_der = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let no_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        for (chain, key, text) in [
+            ("", good.key_pem.as_str(), "no certificate in the PEM"),
+            (good.key_pem.as_str(), good.key_pem.as_str(), "no certificate in the PEM"),
+            (good.chain_pem.as_str(), "", "no private key"),
+            (good.chain_pem.as_str(), other.key_pem.as_str(), "does not match"),
+            (damaged.as_str(), good.key_pem.as_str(), "is damaged"),
+            (not_der, good.key_pem.as_str(), "certificate chain cannot be used"),
+            (good.chain_pem.as_str(), no_key, "private key cannot be used"),
+        ] {
+            let message = with(chain, key).unwrap_err().to_string();
+            assert!(message.contains(text), "{text:?} not in {message:?}");
+            assert!(!message.contains('\n'), "{message:?} is not one line");
+        }
+        assert!(roots_from_pem("").is_err());
+    }
+}

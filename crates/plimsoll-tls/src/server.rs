@@ -1,0 +1,69 @@
+//! The server side's settings, checked once and shared by all its sessions.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::ServerConnection;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::NoServerSessionStorage;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::SingleCertAndKey;
+
+use plimsoll_model::plan::Identity;
+
+use crate::ConfigError;
+use crate::Session;
+use crate::identity::certified_key;
+use crate::identity::roots_from_pem;
+
+/// What every server session shares: TLS 1.2 and 1.3, stateless tickets, `http/1.1` for clients
+/// that ask by ALPN. Clones are cheap and accept each other's tickets.
+#[derive(Clone, Debug)]
+pub struct ServerContext {
+    config: Arc<ServerConfig>,
+}
+
+impl ServerContext {
+    /// A server that presents `identity` to everyone.
+    pub fn new(identity: &Identity) -> Result<Self, ConfigError> {
+        Self::build(identity, WebPkiClientVerifier::no_client_auth())
+    }
+
+    /// A server that also insists on a client certificate issued under `roots_pem`.
+    pub fn with_client_roots(identity: &Identity, roots_pem: &str) -> Result<Self, ConfigError> {
+        let roots = Arc::new(roots_from_pem(roots_pem)?);
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|error| ConfigError::Refused { reason: error.to_string() })?;
+        Self::build(identity, verifier)
+    }
+
+    fn build(
+        identity: &Identity,
+        verifier: Arc<dyn ClientCertVerifier>,
+    ) -> Result<Self, ConfigError> {
+        let refused = |error: rustls::Error| ConfigError::refused(&error);
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let key = certified_key(identity, &provider)?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(rustls::ALL_VERSIONS)
+            .map_err(refused)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(refused)?;
+        // Tickets do the job; the default store of TLS 1.2 session ids is a lock that all workers
+        // would share.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// A session for a connection that was just accepted.
+    pub fn session(&self) -> Result<Session, ConfigError> {
+        let connection = ServerConnection::new(Arc::clone(&self.config))
+            .map_err(|error| ConfigError::refused(&error))?;
+        Ok(Session::new(connection.into()))
+    }
+}

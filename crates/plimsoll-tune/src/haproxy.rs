@@ -1,0 +1,215 @@
+//! HAProxy, 2.4 and later: the configuration of a TLS-terminating proxy, and how to ask and start
+//! an installed one. It needs no privileges: no chroot, no change of user, no daemon.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::plan::ProxyPlan;
+use crate::program;
+use crate::program::CheckError;
+
+/// Threads of one process that every supported version can bind to CPUs as one group.
+pub const THREADS_MAX: u32 = 64;
+
+/// Where HAProxy 3.0 and later cap a process unless told otherwise (`fd-hard-limit`).
+const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
+
+/// File descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
+/// start when its limit is lower and it cannot raise it.
+pub fn descriptors_needed(plan: &ProxyPlan) -> u64 {
+    // Two per proxied connection; 28 more were seen with 2 threads, from pollers and pipes.
+    let own = 64 + 8 * u64::from(plan.threads);
+    plan.connections_max.saturating_mul(2).saturating_add(own)
+}
+
+/// The whole configuration file. Threads beyond [`THREADS_MAX`] are not started.
+pub fn render(plan: &ProxyPlan) -> String {
+    let mut text = String::with_capacity(2_048);
+    render_global(plan, &mut text);
+    render_defaults(plan, &mut text);
+    render_proxies(plan, &mut text);
+    text
+}
+
+fn render_global(plan: &ProxyPlan, text: &mut String) {
+    let threads = plan.threads.clamp(1, THREADS_MAX);
+    line!(text, "# Written by plimsoll for one run.");
+    line!(text, "global");
+    line!(text, "    maxconn {}", plan.connections_max.max(1));
+    if descriptors_needed(plan) > DESCRIPTORS_DEFAULT_MAX {
+        line!(text, "    fd-hard-limit {}", descriptors_needed(plan));
+    }
+    line!(
+        text,
+        "    # Too few file descriptors end the start, instead of lowering maxconn unseen."
+    );
+    line!(text, "    strict-limits");
+    line!(text, "    nbthread {threads}");
+    for (index, cpu) in plan.cpu_per_thread(threads).iter().enumerate() {
+        line!(text, "    cpu-map 1/{} {cpu}", index + 1);
+    }
+    line!(text, "    stats socket {} mode 600 level admin", quoted(&plan.stats_socket));
+    line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2");
+    line!(text, "");
+}
+
+fn render_defaults(plan: &ProxyPlan, text: &mut String) {
+    line!(text, "defaults");
+    line!(text, "    mode http");
+    line!(text, "    option http-keep-alive");
+    line!(text, "    http-reuse always");
+    line!(
+        text,
+        "    # Longer than the linger: a timer that fires inside the measurement is not ours."
+    );
+    for phase in
+        ["connect", "client", "server", "queue", "http-request", "http-keep-alive", "client-fin"]
+    {
+        line!(text, "    timeout {phase} {}ms", plan.timeout_ms());
+    }
+    line!(text, "");
+}
+
+fn render_proxies(plan: &ProxyPlan, text: &mut String) {
+    line!(text, "frontend tls");
+    line!(
+        text,
+        "    bind {} ssl crt {} alpn http/1.1",
+        plan.listen,
+        quoted(&plan.certificate_pem_path)
+    );
+    line!(text, "    default_backend backends");
+    line!(text, "");
+    line!(text, "backend backends");
+    line!(text, "    balance roundrobin");
+    line!(text, "    # No health checks: they would be load that nobody scheduled.");
+    for (index, backend) in plan.backends.iter().enumerate() {
+        line!(text, "    server b{} {backend}", index + 1);
+    }
+}
+
+/// A path as one word of the configuration: bare where that is safe, else in strong quotes.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Lets HAProxy judge a configuration file; the error holds its first alert.
+pub fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
+    let arguments = ["-c", "-f", &config.to_string_lossy()].map(str::to_owned);
+    let output = program::run(haproxy, &arguments)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let alert = program::alert(&output.stderr, "[ALERT]");
+    // `(22787) : config : parsing [...]`: the process id means nothing to the reader.
+    let alert = alert.split_once(") : ").map_or(&*alert, |(_, text)| text);
+    let alert = alert.strip_prefix("config : ").unwrap_or(alert);
+    Err(CheckError::Rejected {
+        program: haproxy.to_owned(),
+        config: config.to_owned(),
+        alert: alert.to_owned(),
+    })
+}
+
+/// The HAProxy to use: `explicit` (a path, or a name to look up) if it can be executed, else the
+/// installed one, from PATH or the folders where daemons live.
+pub fn find(explicit: Option<&Path>) -> Option<PathBuf> {
+    program::find("haproxy", explicit)
+}
+
+/// The version as HAProxy writes it: `2.6.12-1+deb12u4`.
+pub fn version(haproxy: &Path) -> Result<String, CheckError> {
+    program::version(haproxy, "roxy version ")
+}
+
+/// Program and arguments that run HAProxy in the foreground, as one process.
+pub fn argv(haproxy: &Path, config: &Path) -> Vec<String> {
+    vec![
+        haproxy.to_string_lossy().into_owned(),
+        "-db".to_owned(),
+        "-f".to_owned(),
+        config.to_string_lossy().into_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::program::tests::installed;
+    use crate::program::tests::write_certificate;
+
+    #[test]
+    fn the_whole_configuration() {
+        assert_snapshot!(render(&ProxyPlan::sample(Path::new("/scratch"))));
+    }
+
+    #[test]
+    fn lines_that_depend_on_the_plan() {
+        let mut plan = ProxyPlan::sample(Path::new("/it's here"));
+        plan.connections_max = 2_000_000;
+        plan.cpus.clear();
+        plan.threads = 200;
+        plan.listen = "[::1]:443".parse().unwrap();
+        let text = render(&plan);
+        assert!(text.contains("    maxconn 2000000\n    fd-hard-limit 4001664\n"), "{text}");
+        assert!(text.contains("    nbthread 64\n"), "{text}");
+        assert!(!text.contains("cpu-map"), "{text}");
+        assert!(text.contains(r"bind [::1]:443 ssl crt '/it'\''s here/lab.pem' alpn"), "{text}");
+    }
+
+    #[test]
+    fn haproxy_accepts_what_we_render() {
+        let haproxy = installed("haproxy", "haproxy");
+        let scratch = tempfile::Builder::new().prefix("plimsoll lab's ").tempdir().unwrap();
+        let mut plan = ProxyPlan::sample(scratch.path());
+        write_certificate(&plan.certificate_pem_path);
+        let config = scratch.path().join("haproxy.cfg");
+        for (listen, cpus, threads) in [
+            ("127.0.0.1:8443", vec![0], 1),
+            ("[::1]:8443", vec![], 2),
+            ("0.0.0.0:8443", vec![0], 4),
+        ] {
+            plan.listen = listen.parse().unwrap();
+            (plan.cpus, plan.threads) = (cpus, threads);
+            fs::write(&config, render(&plan)).unwrap();
+            check(&haproxy, &config).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_rejection_names_the_line_and_the_reason() {
+        let haproxy = installed("haproxy", "haproxy");
+        let scratch = tempfile::tempdir().unwrap();
+        let config = scratch.path().join("haproxy.cfg");
+        // The certificate is missing.
+        fs::write(&config, render(&ProxyPlan::sample(scratch.path()))).unwrap();
+        let text = check(&haproxy, &config).unwrap_err().to_string();
+        assert!(text.contains("haproxy.cfg: parsing ["), "{text}");
+        assert!(text.contains("lab.pem"), "{text}");
+        // A file that is not there.
+        let text = check(&haproxy, &scratch.path().join("none.cfg")).unwrap_err().to_string();
+        assert!(text.contains("No such file"), "{text}");
+    }
+
+    #[test]
+    fn version_is_a_version() {
+        let version = version(&installed("haproxy", "haproxy")).unwrap();
+        assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
+        assert!(version.contains('.'), "{version}");
+    }
+
+    #[test]
+    fn it_stays_in_the_foreground() {
+        let argv = argv(Path::new("/usr/sbin/haproxy"), Path::new("/scratch/haproxy.cfg"));
+        assert_eq!(argv, ["/usr/sbin/haproxy", "-db", "-f", "/scratch/haproxy.cfg"]);
+    }
+}

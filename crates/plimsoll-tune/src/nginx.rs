@@ -1,0 +1,242 @@
+//! nginx, 1.18 and later: the configuration of a TLS-terminating proxy, and how to ask and start
+//! an installed one. It needs no privileges and writes only below the plan's scratch directory.
+//!
+//! Stop it with SIGTERM: its workers outlive a master that was killed with SIGKILL.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::plan::ProxyPlan;
+use crate::program;
+use crate::program::CheckError;
+
+/// File descriptors that each worker process with this plan needs, an upper bound. nginx starts
+/// with fewer and then refuses connections, so compare this with the limit beforehand.
+pub fn descriptors_needed(plan: &ProxyPlan) -> u64 {
+    // Beside connections: listeners, channels to the master and the logs.
+    connections_per_worker(plan).saturating_add(64)
+}
+
+/// Client connections of one worker, at most. The kernel spreads them by hash, not evenly.
+fn clients_per_worker(plan: &ProxyPlan) -> u64 {
+    let share = plan.connections_max.max(1).div_ceil(u64::from(plan.threads.max(1)));
+    // A quarter and 256 more: over five standard deviations of any binomial split.
+    share.saturating_add(share / 4 + 256).min(plan.connections_max.max(1))
+}
+
+/// `worker_connections` counts both sides, and what the worker listens on.
+fn connections_per_worker(plan: &ProxyPlan) -> u64 {
+    clients_per_worker(plan).saturating_mul(2).saturating_add(64)
+}
+
+/// The whole configuration file. Paths in it are relative to the prefix that [`argv`] sets.
+pub fn render(plan: &ProxyPlan) -> String {
+    let mut text = String::with_capacity(2_048);
+    render_process(plan, &mut text);
+    text.push_str("http {\n");
+    render_http(plan, &mut text);
+    render_upstream(plan, &mut text);
+    render_server(plan, &mut text);
+    text.push_str("}\n");
+    text
+}
+
+fn render_process(plan: &ProxyPlan, text: &mut String) {
+    let threads = plan.threads.max(1);
+    line!(text, "# Written by plimsoll for one run.");
+    line!(text, "pid nginx.pid;");
+    line!(text, "error_log stderr warn;");
+    line!(text, "worker_processes {threads};");
+    let masks: Vec<String> = plan.cpu_per_thread(threads).into_iter().map(affinity_mask).collect();
+    if !masks.is_empty() {
+        line!(text, "worker_cpu_affinity {};", masks.join(" "));
+    }
+    line!(text, "worker_rlimit_nofile {};", descriptors_needed(plan));
+    line!(text, "events {{");
+    line!(text, "    worker_connections {};", connections_per_worker(plan));
+    line!(text, "}}");
+}
+
+/// nginx's bit mask for one CPU: `100` is CPU 2.
+fn affinity_mask(cpu: u32) -> String {
+    format!("1{}", "0".repeat(cpu as usize))
+}
+
+fn render_http(plan: &ProxyPlan, text: &mut String) {
+    line!(text, "    access_log off;");
+    line!(text, "    server_tokens off;");
+    line!(text, "    tcp_nodelay on;");
+    line!(text, "    keepalive_requests 1000000000;");
+    line!(
+        text,
+        "    # Longer than the linger: a timer that fires inside the measurement is not ours."
+    );
+    for timer in [
+        "keepalive_timeout",
+        "client_header_timeout",
+        "client_body_timeout",
+        "send_timeout",
+        "proxy_connect_timeout",
+        "proxy_send_timeout",
+        "proxy_read_timeout",
+    ] {
+        line!(text, "    {timer} {}ms;", plan.timeout_ms());
+    }
+    line!(text, "    # Bodies pass through memory: a disk in the path would be measured too.");
+    line!(text, "    client_max_body_size 0;");
+    line!(text, "    proxy_request_buffering off;");
+    line!(text, "    proxy_max_temp_file_size 0;");
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        line!(text, "    {kind}_temp_path temp_{kind};");
+    }
+}
+
+fn render_upstream(plan: &ProxyPlan, text: &mut String) {
+    line!(text, "    upstream backends {{");
+    for backend in &plan.backends {
+        // A failed try must not take a backend out for 10 s, nginx's habit.
+        line!(text, "        server {backend} max_fails=0;");
+    }
+    line!(text, "        keepalive {};", clients_per_worker(plan));
+    line!(text, "        keepalive_requests 1000000000;");
+    line!(text, "        keepalive_timeout {}ms;", plan.timeout_ms());
+    line!(text, "    }}");
+}
+
+fn render_server(plan: &ProxyPlan, text: &mut String) {
+    let certificate = quoted(&plan.certificate_pem_path);
+    line!(text, "    server {{");
+    line!(text, "        listen {} ssl reuseport;", plan.listen);
+    line!(text, "        ssl_certificate {certificate};");
+    line!(text, "        ssl_certificate_key {certificate};");
+    line!(text, "        ssl_protocols TLSv1.2 TLSv1.3;");
+    line!(text, "        location / {{");
+    line!(text, "            proxy_pass http://backends;");
+    line!(text, "            proxy_http_version 1.1;");
+    line!(text, "            proxy_set_header Host $http_host;");
+    line!(text, "            proxy_set_header Connection \"\";");
+    line!(text, "        }}");
+    line!(text, "    }}");
+}
+
+/// A path as one word of the configuration.
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\""))
+}
+
+/// Lets nginx judge a configuration file; the error holds its first `[emerg]` line. It creates
+/// the temporary folders below `scratch`.
+pub fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), CheckError> {
+    let mut arguments = argv(nginx, config, scratch);
+    arguments.push("-t".to_owned());
+    let output = program::run(nginx, &arguments[1..])?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let alert = program::alert(&output.stderr, "[emerg]");
+    // `31015#31015: cannot load ...`: the ids of process and thread mean nothing to the reader.
+    let text = alert.split_once(": ").filter(|(ids, _)| ids.contains('#'));
+    Err(CheckError::Rejected {
+        program: nginx.to_owned(),
+        config: config.to_owned(),
+        alert: text.map_or(alert.as_str(), |(_, text)| text).to_owned(),
+    })
+}
+
+/// The nginx to use: `explicit` (a path, or a name to look up) if it can be executed, else the
+/// installed one, from PATH or the folders where daemons live.
+pub fn find(explicit: Option<&Path>) -> Option<PathBuf> {
+    program::find("nginx", explicit)
+}
+
+/// The version as nginx writes it: `1.22.1`.
+pub fn version(nginx: &Path) -> Result<String, CheckError> {
+    program::version(nginx, "nginx version: nginx/")
+}
+
+/// Program and arguments that run nginx in the foreground: a master and its workers.
+pub fn argv(nginx: &Path, config: &Path, scratch: &Path) -> Vec<String> {
+    vec![
+        nginx.to_string_lossy().into_owned(),
+        "-g".to_owned(),
+        "daemon off;".to_owned(),
+        "-p".to_owned(),
+        scratch.to_string_lossy().into_owned(),
+        "-c".to_owned(),
+        config.to_string_lossy().into_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::program::tests::installed;
+    use crate::program::tests::write_certificate;
+
+    #[test]
+    fn the_whole_configuration() {
+        assert_snapshot!(render(&ProxyPlan::sample(Path::new("/scratch"))));
+    }
+
+    #[test]
+    fn connections_fit_the_plan() {
+        let mut plan = ProxyPlan::sample(Path::new("/scratch"));
+        for (connections_max, threads, per_worker) in [
+            (1, 4, 2 + 64),                // one client, wherever it lands
+            (1_000, 1, 2_000 + 64),        // one worker holds all
+            (100_000, 2, 2 * 62_756 + 64), // half, a quarter of that, 256
+            (u64::MAX, 1, u64::MAX),       // saturates
+            (0, 0, 2 + 64),                // nonsense still gives a valid file
+        ] {
+            (plan.connections_max, plan.threads) = (connections_max, threads);
+            assert_eq!(connections_per_worker(&plan), per_worker, "{connections_max}/{threads}");
+        }
+    }
+
+    #[test]
+    fn nginx_accepts_what_we_render() {
+        let nginx = installed("nginx", "nginx-light");
+        let scratch = tempfile::Builder::new().prefix("plimsoll lab \"s ").tempdir().unwrap();
+        let mut plan = ProxyPlan::sample(scratch.path());
+        write_certificate(&plan.certificate_pem_path);
+        let config = scratch.path().join("nginx.conf");
+        for (listen, cpus, threads) in [("127.0.0.1:8443", vec![0], 1), ("[::1]:8443", vec![], 4)] {
+            plan.listen = listen.parse().unwrap();
+            (plan.cpus, plan.threads) = (cpus, threads);
+            fs::write(&config, render(&plan)).unwrap();
+            check(&nginx, &config, scratch.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_rejection_names_the_reason() {
+        let nginx = installed("nginx", "nginx-light");
+        let scratch = tempfile::tempdir().unwrap();
+        let config = scratch.path().join("nginx.conf");
+        // The certificate is missing.
+        fs::write(&config, render(&ProxyPlan::sample(scratch.path()))).unwrap();
+        let text = check(&nginx, &config, scratch.path()).unwrap_err().to_string();
+        assert!(text.contains("nginx.conf: cannot load certificate"), "{text}");
+        // A typing error is placed.
+        fs::write(&config, "events {}\nhttp { keepalive_timeoutt 1s; }\n").unwrap();
+        let text = check(&nginx, &config, scratch.path()).unwrap_err().to_string();
+        assert!(text.contains("unknown directive \"keepalive_timeoutt\""), "{text}");
+        assert!(text.ends_with("nginx.conf:2"), "{text}");
+    }
+
+    #[test]
+    fn version_is_a_version() {
+        let version = version(&installed("nginx", "nginx-light")).unwrap();
+        assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
+    }
+
+    #[test]
+    fn it_stays_in_the_foreground() {
+        let argv = argv(Path::new("nginx"), Path::new("/s/nginx.conf"), Path::new("/s"));
+        assert_eq!(argv, ["nginx", "-g", "daemon off;", "-p", "/s", "-c", "/s/nginx.conf"]);
+    }
+}

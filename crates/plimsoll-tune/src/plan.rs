@@ -1,0 +1,97 @@
+//! What a proxy under test has to do, whichever program does it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use plimsoll_model::Nanos;
+
+/// One proxy process group: TLS in front, plain HTTP/1.1 behind, round robin between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyPlan {
+    /// Where TLS clients connect. Several processes may share it: both programs bind with
+    /// `SO_REUSEPORT`.
+    pub listen: SocketAddr,
+    /// Plain HTTP servers behind the proxy; at least one, or every request fails.
+    pub backends: Vec<SocketAddr>,
+    /// One PEM file with the certificate chain, leaf first, and then its key; both programs read
+    /// the two from one file.
+    pub certificate_pem_path: PathBuf,
+    /// Client connections held at once; at least 1. The programs need about twice as many file
+    /// descriptors, see `descriptors_needed` in each module.
+    pub connections_max: u64,
+    /// Every timeout of the proxy. Longer than the load's linger, so that no timer of the SUT
+    /// fires inside what is measured.
+    pub timeout: Nanos,
+    /// Threads of HAProxy, worker processes of nginx; at least 1.
+    pub threads: u32,
+    /// CPUs that the threads are pinned to, round robin; empty pins nothing.
+    pub cpus: Vec<u32>,
+    /// Where HAProxy answers `show info` and `show stat`; at most 97 bytes, a limit of its own.
+    /// nginx does not use it.
+    pub stats_socket: PathBuf,
+    /// An existing directory that the proxy may write into: nginx's pid and temporary files.
+    pub scratch: PathBuf,
+}
+
+impl ProxyPlan {
+    /// Every timeout in whole milliseconds, rounded up, within what both programs' timers hold.
+    pub(crate) fn timeout_ms(&self) -> u64 {
+        // HAProxy counts ticks of 1 ms in 31 bits: 24.8 days.
+        self.timeout.0.div_ceil(1_000_000).clamp(1, i32::MAX as u64)
+    }
+
+    /// CPU of each of `threads` threads, in order; empty when nothing is pinned.
+    pub(crate) fn cpu_per_thread(&self, threads: u32) -> Vec<u32> {
+        self.cpus.iter().copied().cycle().take(threads as usize * self.cpus.len().min(1)).collect()
+    }
+
+    /// A plan for tests, whose files lie under `scratch`.
+    #[cfg(test)]
+    pub(crate) fn sample(scratch: &std::path::Path) -> Self {
+        Self {
+            // -c and -t accept an address that is in use, so a fixed port disturbs nobody.
+            listen: SocketAddr::from(([127, 0, 0, 1], 8443)),
+            backends: vec![
+                SocketAddr::from(([127, 0, 0, 1], 9001)),
+                SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 9002)),
+            ],
+            certificate_pem_path: scratch.join("lab.pem"),
+            connections_max: 1_000,
+            timeout: Nanos::from_secs(160),
+            threads: 2,
+            cpus: vec![1, 3],
+            stats_socket: scratch.join("stats.sock"),
+            scratch: scratch.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn timeouts_round_up_and_stay_in_range() {
+        let mut plan = ProxyPlan::sample(Path::new("/scratch"));
+        for (timeout, ms) in [
+            (Nanos::ZERO, 1),                  // 0 would mean "none"
+            (Nanos(1), 1),                     // never shorter than asked
+            (Nanos(160_000_000_001), 160_001), // rounded up
+            (Nanos::MAX, 2_147_483_647),       // as long as the timer can hold
+        ] {
+            plan.timeout = timeout;
+            assert_eq!(plan.timeout_ms(), ms, "{timeout:?}");
+        }
+    }
+
+    #[test]
+    fn threads_take_the_cpus_in_turn() {
+        let mut plan = ProxyPlan::sample(Path::new("/scratch"));
+        assert_eq!(plan.cpu_per_thread(3), [1, 3, 1]);
+        assert_eq!(plan.cpu_per_thread(1), [1]);
+        plan.cpus.clear();
+        assert!(plan.cpu_per_thread(3).is_empty());
+    }
+}

@@ -1,0 +1,145 @@
+//! `plimsoll agent`: the plug between the fleet, which carries messages, and the engine, which
+//! makes or serves load.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use plimsoll_backend::Backend;
+use plimsoll_engine::load::Load;
+use plimsoll_engine::load::LoadEvent;
+use plimsoll_engine::load::Stopper;
+use plimsoll_fleet::Executor;
+use plimsoll_fleet::FromAgent;
+use plimsoll_fleet::ToAgent;
+use plimsoll_fleet::agent;
+use plimsoll_fleet::message::AgentFault;
+use plimsoll_fleet::message::ServeCounters;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::ServePlan;
+use plimsoll_sys::thread;
+
+use crate::exit::Stop;
+
+/// How often a serving agent reports its counters.
+const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs until the coordinator is done or gone.
+pub(crate) fn run() -> Result<(), Stop> {
+    let engine = EngineExecutor { load: None, serving: None };
+    agent::run(engine, std::io::stdin(), std::io::stdout())
+        .map_err(|error| Stop::CannotRun(error.to_string()))
+}
+
+/// What this agent is doing.
+struct EngineExecutor {
+    load: Option<Stopper>,
+    serving: Option<Serving>,
+}
+
+/// A backend and the thread that reports on it.
+struct Serving {
+    stop: Arc<AtomicBool>,
+    wake: Sender<()>,
+}
+
+impl Executor for EngineExecutor {
+    fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>) {
+        let failed = match command {
+            ToAgent::Prepare(plan) => self.prepare(*plan, events.clone()).err(),
+            ToAgent::Start { epoch_monotonic } => {
+                if let Some(load) = &self.load {
+                    load.start(epoch_monotonic);
+                }
+                None
+            }
+            ToAgent::Stop { grace } => {
+                if let Some(load) = &self.load {
+                    load.stop(grace);
+                }
+                None
+            }
+            ToAgent::Serve(plan) => self.serve(*plan, events.clone()).err(),
+            // The fleet handles both itself.
+            ToAgent::Guard(_) | ToAgent::Exit => None,
+        };
+        if let Some((fault, message)) = failed {
+            let _ = events.send(FromAgent::Failed { fault, message });
+        }
+    }
+
+    fn stop_now(&mut self) {
+        if let Some(load) = &self.load {
+            load.stop_now();
+        }
+        if let Some(serving) = &self.serving {
+            serving.stop.store(true, Ordering::Release);
+            let _ = serving.wake.send(());
+        }
+    }
+}
+
+type Failure = (AgentFault, String);
+
+fn host_fault(error: impl std::fmt::Display) -> Failure {
+    (AgentFault::Host, error.to_string())
+}
+
+impl EngineExecutor {
+    fn prepare(&mut self, plan: LoadPlan, events: Sender<FromAgent>) -> Result<(), Failure> {
+        let mut load =
+            Load::prepare(plan).map_err(|error| (AgentFault::Usage, error.to_string()))?;
+        self.load = Some(load.stopper());
+        thread::spawn("events", None, move || {
+            while let Some(event) = load.next_event() {
+                // A send fails only when the agent is ending; the load is stopped then, too.
+                let _ = events.send(match event {
+                    LoadEvent::Ready { opened, failed, first_error } => {
+                        FromAgent::Ready { opened, failed, first_error }
+                    }
+                    LoadEvent::Interval(interval) => FromAgent::Interval(interval),
+                    LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },
+                    LoadEvent::Ended { window } => FromAgent::LoadEnded { window },
+                });
+            }
+        })
+        .map_err(host_fault)?;
+        Ok(())
+    }
+
+    fn serve(&mut self, plan: ServePlan, events: Sender<FromAgent>) -> Result<(), Failure> {
+        let backend = plimsoll_backend::start(&plan).map_err(host_fault)?;
+        let _ = events.send(FromAgent::Listening(backend.addresses().to_vec()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (wake, woken) = mpsc::channel();
+        self.serving = Some(Serving { stop: Arc::clone(&stop), wake });
+        thread::spawn("counters", None, move || {
+            while !stop.load(Ordering::Acquire)
+                && woken.recv_timeout(COUNTERS_PERIOD) == Err(RecvTimeoutError::Timeout)
+            {
+                let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
+            }
+            backend.stop();
+        })
+        .map_err(host_fault)?;
+        Ok(())
+    }
+}
+
+fn counters(backend: &Backend) -> ServeCounters {
+    let seen = backend.counters();
+    ServeCounters {
+        conns_open: seen.conns_open,
+        conns_total: seen.conns_accepted,
+        requests_total: seen.requests,
+        responses_total: seen.requests,
+        requests_refused_total: seen.requests_malformed + seen.requests_refused,
+        handshakes_failed_total: seen.tls_failed,
+        rx_bytes_total: seen.rx_bytes,
+        tx_bytes_total: seen.tx_bytes,
+    }
+}

@@ -1,0 +1,18 @@
+//! `plimsoll find rate URL`: the tipping point of a server that somebody else runs.
+
+use crate::commands::search;
+use crate::commands::search::SutWatch;
+use crate::exit::Stop;
+use crate::flags::FindFlags;
+use crate::plan;
+use crate::plan::Inputs;
+use crate::run;
+
+pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
+    let interrupts = run::install_interrupts()?;
+    let mut stdin = std::io::stdin();
+    let mut job = plan::find::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    let pids = job.watch_pids.clone();
+    let watch = SutWatch { pids: Box::new(move || pids.clone()), ended: Box::new(|| None) };
+    search::run("find", &mut job, watch, &[], &interrupts)
+}

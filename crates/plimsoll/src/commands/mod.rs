@@ -1,0 +1,10 @@
+//! One file per command: what is started, in which order, and how it ends.
+
+pub(crate) mod agent;
+pub(crate) mod find;
+pub(crate) mod lab;
+pub(crate) mod load;
+pub(crate) mod report;
+mod search;
+pub(crate) mod serve;
+mod sut;

@@ -1,0 +1,285 @@
+//! A search as a whole: trials as loads, their verdicts, and the report. Shared by `find` and `lab`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_capacity::Mode as SearchMode;
+use plimsoll_capacity::RateSearch;
+use plimsoll_capacity::SearchSettings;
+use plimsoll_capacity::Step;
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::TippingPoint;
+use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::Verdict;
+use plimsoll_probe::threads::ThreadTimes;
+use plimsoll_report::archive::SearchHead;
+use plimsoll_report::terminal::trial_at_lower_bound;
+use plimsoll_sys::clock;
+use plimsoll_sys::signal::Interrupts;
+
+use crate::exit::Stop;
+use crate::hosts::fleet_stop;
+use crate::hosts::start_load_agents;
+use crate::plan::find::FindJob;
+use crate::plan::find::Mode;
+use crate::run;
+use crate::run::Run;
+use crate::run::RunHead;
+
+/// How often a rest looks for an interrupt.
+const REST_STEP: Duration = Duration::from_millis(50);
+
+/// What is known of the SUT beside its answers.
+pub(crate) struct SutWatch {
+    /// Its processes on this host; none when it is elsewhere.
+    pub(crate) pids: Box<dyn Fn() -> Vec<u32>>,
+    /// How it ended, if it has.
+    pub(crate) ended: Box<dyn FnMut() -> Option<String>>,
+}
+
+/// What a search came to.
+struct Found {
+    tipping: TippingPoint,
+    trials: Vec<TrialRecord>,
+    search: Nanos,
+    confirm: Nanos,
+    sut_ended: bool,
+}
+
+/// Searches, reports, and says how the command ends. `notes` are told first.
+pub(crate) fn run(
+    command: &'static str,
+    job: &mut FindJob,
+    mut watch: SutWatch,
+    notes: &[String],
+    interrupts: &Interrupts,
+) -> Result<(), Stop> {
+    let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
+    let search_head = SearchHead {
+        axis: "rate".to_owned(),
+        slo: job.search.slo.to_string(),
+        mode: job.search.mode.name().to_owned(),
+    };
+    let head = RunHead { command, job: &job.load, search: Some(search_head), always_archive: true };
+    let mut run = Run::begin(head, interrupts.clone())?;
+    for note in notes {
+        run.handle_event(&Event::Note(note.clone()));
+    }
+    let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
+    let objective = format!("SLO {}{default}", job.search.slo);
+    run.handle_event(&Event::Note(objective));
+    let found = search(job, &mut agents, &mut watch, &mut run, interrupts)?;
+    drop(agents);
+    run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
+    let summary = summarise(command, job, &found, &run, interrupts.is_raised());
+    run.finish(&summary, &found.trials)?;
+    conclude(&found, interrupts)
+}
+
+fn search(
+    job: &FindJob,
+    agents: &mut LocalAgents,
+    watch: &mut SutWatch,
+    run: &mut Run,
+    interrupts: &Interrupts,
+) -> Result<Found, Stop> {
+    let mut search = RateSearch::new(settings(job), job.search.slo.clone());
+    let mut trials = Vec::new();
+    let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
+    let mut sut_ended = false;
+    let tipping = loop {
+        let request = match search.next_step() {
+            Step::Done(tipping) => break tipping,
+            Step::Trial(request) => request,
+        };
+        let began = run.elapsed();
+        rest(search.rest(), run, interrupts);
+        if let Some(how) = (watch.ended)() {
+            sut_ended = true;
+            break search.handle_stop(how);
+        }
+        if interrupts.is_raised() {
+            break search.handle_stop("interrupted".to_owned());
+        }
+        let abort = search.abort_bad_ops(&request);
+        let (outcome, sut_busiest_thread) =
+            run_trial(job, request, abort, agents, watch, run, interrupts)?;
+        if outcome.interrupted {
+            break search.handle_stop("interrupted".to_owned());
+        }
+        let record = search.handle_result(TrialMeasurement {
+            request,
+            window: outcome.window,
+            aborted: outcome.aborted,
+            tally: outcome.tally,
+            sut_busiest_thread,
+        });
+        run.handle_event(&Event::TrialEnded(Box::new(record.clone())));
+        trials.push(record);
+        let took = run.elapsed().since(began);
+        if request.phase == Phase::Confirm {
+            confirming = confirming + took;
+        } else {
+            searching = searching + took;
+        }
+    };
+    Ok(Found { tipping, trials, search: searching, confirm: confirming, sut_ended })
+}
+
+fn settings(job: &FindJob) -> SearchSettings {
+    let mode = match job.search.mode {
+        Mode::Quick => SearchMode::Quick,
+        Mode::Standard => SearchMode::Standard,
+        Mode::Strict => SearchMode::Strict,
+    };
+    let defaults = SearchSettings::new(mode);
+    SearchSettings {
+        lowest: job.search.min.unwrap_or(defaults.lowest),
+        cap: job.search.max,
+        ..defaults
+    }
+}
+
+/// Waits out what an overload left behind.
+fn rest(span: Nanos, run: &mut Run, interrupts: &Interrupts) {
+    let until = clock::monotonic_ns().saturating_add(span.0);
+    while clock::monotonic_ns() < until && !interrupts.is_raised() {
+        std::thread::sleep(REST_STEP);
+        run.handle_tick();
+    }
+}
+
+/// One trial: a load, and the SUT's CPU from its start to the end of sending.
+fn run_trial(
+    job: &FindJob,
+    request: TrialRequest,
+    abort_bad_ops: u64,
+    agents: &mut LocalAgents,
+    watch: &SutWatch,
+    run: &mut Run,
+    interrupts: &Interrupts,
+) -> Result<(LoadOutcome, Option<f64>), Stop> {
+    let mut plan = job.load.plan.clone();
+    plan.pacing = Pacing::Open {
+        profile: Profile::constant(request.rate, request.duration),
+        arrivals: job.search.arrivals,
+    };
+    plan.abort_bad_ops = (abort_bad_ops < u64::MAX).then_some(abort_bad_ops);
+    // Every trial draws its own arrivals, and a search can still be repeated exactly.
+    plan.seed = plan.seed.wrapping_add(u64::from(request.number));
+    let interrupted = || interrupts.is_raised();
+    let control = LoadControl { trial: Some(request), ..LoadControl::new(&interrupted) };
+    let proc_root = Path::new("/proc");
+    let pids = (watch.pids)();
+    let read = || (clock::monotonic_ns(), ThreadTimes::read(proc_root, &pids));
+    let (mut first, mut last) = (None, None);
+    let outcome = agents
+        .run_load(&plan, &control, &mut |event| {
+            match &event {
+                Event::LoadStarted { .. } => first = Some(read()),
+                Event::Draining { .. } => last = Some(read()),
+                _ => {}
+            }
+            run.handle_event(&event);
+        })
+        .map_err(|error| fleet_stop(&error))?;
+    let busiest = first.zip(last).and_then(|((from, before), (to, after))| {
+        after.busiest_since(&before, Nanos(to.saturating_sub(from)))
+    });
+    Ok((outcome, busiest))
+}
+
+fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted: bool) -> Summary {
+    let tipping = &found.tipping;
+    let at_lower = tipping.lower.and_then(|lower| trial_at_lower_bound(&found.trials, lower));
+    let (tally, window) = match at_lower {
+        Some(record) => (record.measurement.tally.clone(), record.measurement.window),
+        None => all_trials(&found.trials),
+    };
+    let head = SummaryHead {
+        command: command.to_owned(),
+        target: job.load.target_name.clone(),
+        started_at: run.started_at.clone(),
+        window,
+        partial: interrupted,
+        settings: run::settings(&job.load, &job.load.plan),
+        verdict: verdict(found),
+        reasons: reasons(found),
+        find: Some(FindSummary {
+            axis: "rate".to_owned(),
+            slo: job.search.slo.to_string(),
+            mode: job.search.mode.name().to_owned(),
+            outcome: tipping.outcome.clone(),
+            lower: tipping.lower.map(|rate| rate.get()),
+            upper: tipping.upper.map(|rate| rate.get()),
+            width: tipping.width(),
+            trials: tipping.trials,
+            invalid_trials: tipping.invalid_trials,
+            search_s: found.search.as_secs_f64(),
+            confirm_s: found.confirm.as_secs_f64(),
+            conditional_throughput: tipping.conditional_throughput.map(|rate| rate.get()),
+            notes: tipping.notes.clone(),
+        }),
+        archive: run.archive_dir(),
+    };
+    Summary::new(head, &tally)
+}
+
+fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
+    let mut tally = Tally::default();
+    let mut window = Nanos::ZERO;
+    for record in trials {
+        tally.merge_following(&record.measurement.tally);
+        window = window + record.measurement.window;
+    }
+    (tally, window)
+}
+
+/// The verdict on the search: GOOD once a load was found that meets the SLO.
+fn verdict(found: &Found) -> Verdict {
+    match found.tipping.outcome {
+        Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
+        Outcome::FailsAtMinimum => Verdict::Bad,
+        Outcome::GeneratorLimited { .. } => Verdict::Invalid,
+        Outcome::Unfinished { .. } if found.sut_ended => Verdict::Bad,
+        Outcome::Unfinished { .. } if found.tipping.lower.is_some() => Verdict::Good,
+        Outcome::Unfinished { .. } => Verdict::Invalid,
+    }
+}
+
+/// What the trial that decided was judged by.
+fn reasons(found: &Found) -> Vec<Check> {
+    let deciding = match found.tipping.lower {
+        Some(lower) if verdict(found) == Verdict::Good => {
+            trial_at_lower_bound(&found.trials, lower)
+        }
+        _ => found.trials.last(),
+    };
+    deciding.map(|record| record.judgement.reasons.clone()).unwrap_or_default()
+}
+
+fn conclude(found: &Found, interrupts: &Interrupts) -> Result<(), Stop> {
+    if interrupts.is_raised() {
+        return Err(run::interrupted_stop(interrupts));
+    }
+    match verdict(found) {
+        Verdict::Good => Ok(()),
+        Verdict::Bad => Err(Stop::SloMissed),
+        Verdict::Invalid => Err(Stop::Invalid),
+    }
+}

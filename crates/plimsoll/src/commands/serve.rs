@@ -1,0 +1,106 @@
+//! `plimsoll serve`: the backend, until it is told to stop.
+
+use std::io::IsTerminal;
+use std::io::Write;
+use std::time::Duration;
+
+use plimsoll_fleet::AgentSpec;
+use plimsoll_fleet::ServerGroup;
+use plimsoll_fleet::message::ServeCounters;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::units::grouped;
+use plimsoll_sys::limits;
+
+use crate::exit::Stop;
+use crate::flags::ServeFlags;
+use crate::flags::values::Processes;
+use crate::hosts::fleet_stop;
+use crate::plan;
+use crate::plan::Inputs;
+use crate::run;
+
+/// How often the processes are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Looks between two lines of the live display.
+const LOOKS_PER_LINE: u32 = 10;
+/// Connections that `--processes auto` makes room for, where one process may open few files.
+const CONNECTIONS_AUTO: u64 = 65_536;
+/// More processes than this help nobody who did not ask for them.
+const PROCESSES_AUTO_MAX: u64 = 8;
+
+pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
+    let interrupts = run::install_interrupts()?;
+    let mut stdin = std::io::stdin();
+    let mut job = plan::serve::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    let needs_identity = job.plan.listeners.iter().any(|listener| listener.tls);
+    let mut self_signed = "";
+    if needs_identity && job.plan.identity.is_none() {
+        let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let identity = plimsoll_tls::self_signed(&names)
+            .map_err(|error| Stop::CannotRun(error.to_string()))?;
+        job.plan.identity = Some(identity);
+        self_signed = " (self-signed certificate for localhost; clients need --insecure)";
+    }
+    let descriptors = limits::raise_descriptor_limit();
+    let count = match job.processes {
+        Processes::Exactly(count) => count,
+        Processes::Auto => {
+            let needed = CONNECTIONS_AUTO.div_ceil(descriptors.max(1)).min(PROCESSES_AUTO_MAX);
+            let count = u32::try_from(needed).unwrap_or(1).max(1);
+            job.plan.threads = job.plan.threads.div_ceil(count);
+            count
+        }
+    };
+    let mut servers = ServerGroup::start(&AgentSpec::new(count), &job.plan)
+        .map_err(|error| fleet_stop(&error))?;
+    announce(servers.listeners(), count, self_signed);
+    let live = job.ui && std::io::stderr().is_terminal();
+    let mut looks = 0;
+    let mut before = ServeCounters::default();
+    while !interrupts.is_raised() {
+        let status = servers.poll_status(LOOK_EVERY);
+        if let Some(how) = status.lost.first() {
+            return Err(Stop::CannotRun(format!("a serving process was lost: {how}")));
+        }
+        looks += 1;
+        if live && looks % LOOKS_PER_LINE == 0 {
+            draw(&status.counters, &before);
+            before = status.counters;
+        }
+    }
+    let counters = servers.poll_status(Duration::ZERO).counters;
+    servers.stop();
+    let newline = if live { "\n" } else { "" };
+    let _ = writeln!(
+        std::io::stderr(),
+        "{newline}served {} requests on {} connections",
+        grouped(counters.requests_total),
+        grouped(counters.conns_total)
+    );
+    // Being told to stop is how a server ends well.
+    Ok(())
+}
+
+/// One line per listener on standard output, so that a script can wait for it and read the port.
+fn announce(listeners: &[Listener], processes: u32, self_signed: &str) {
+    let mut out = std::io::stdout();
+    for listener in listeners {
+        let (scheme, remark) = if listener.tls { ("https", self_signed) } else { ("http", "") };
+        let _ = writeln!(out, "listening on {scheme}://{}/{remark}", listener.address);
+    }
+    let _ = out.flush();
+    let plural = if processes == 1 { "" } else { "es" };
+    let _ = writeln!(std::io::stderr(), "{processes} process{plural}; stop with Ctrl-C");
+}
+
+fn draw(now: &ServeCounters, before: &ServeCounters) {
+    let mut err = std::io::stderr();
+    let _ = write!(
+        err,
+        "\r\x1b[K{} connections  {} requests/s  {} requests in all",
+        grouped(now.conns_open),
+        grouped(now.requests_total.saturating_sub(before.requests_total)),
+        grouped(now.requests_total)
+    );
+    let _ = err.flush();
+}

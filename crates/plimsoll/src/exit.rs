@@ -1,0 +1,98 @@
+//! Exit codes, and the one way in which a command ends other than by success.
+//!
+//! Says what is printed and with which code; prints nothing itself.
+
+use std::fmt;
+
+/// Done, and the SLO (if one was given) is met.
+pub(crate) const DONE: u8 = 0;
+/// Could not run: the world refused (a name, a file descriptor, a child process).
+pub(crate) const CANNOT_RUN: u8 = 1;
+/// Bad usage: a flag, target file or combination of them. Nothing was started.
+pub(crate) const USAGE: u8 = 2;
+/// INVALID: the generator, not the SUT, was the limit.
+pub(crate) const INVALID: u8 = 98;
+/// The SLO was missed.
+pub(crate) const SLO_MISSED: u8 = 99;
+/// Interrupted by SIGINT; a partial report was written.
+pub(crate) const INTERRUPTED: u8 = 130;
+/// Ended by SIGTERM; a partial report was written.
+pub(crate) const TERMINATED: u8 = 143;
+
+/// Why a command ends, when not with code [`DONE`] after its report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Text that was asked for (`--help`, `--version`): stdout, exit 0.
+    Asked(String),
+    /// What was typed cannot be done: *what is wrong; what to do*.
+    Usage(String),
+    /// What was typed is right and the world does not allow it: *what is wrong; what to do*.
+    CannotRun(String),
+    /// The report is written: the SLO was missed.
+    SloMissed,
+    /// The report is written: the generator was the limit.
+    Invalid,
+    /// A partial report is written: SIGINT.
+    Interrupted,
+    /// A partial report is written: SIGTERM.
+    Terminated,
+}
+
+impl Stop {
+    /// A usage error out of its two halves.
+    pub(crate) fn usage(what: impl fmt::Display, fix: impl fmt::Display) -> Self {
+        Self::Usage(format!("{what}; {fix}"))
+    }
+
+    /// The process's exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Asked(_) => DONE,
+            Self::Usage(_) => USAGE,
+            Self::CannotRun(_) => CANNOT_RUN,
+            Self::SloMissed => SLO_MISSED,
+            Self::Invalid => INVALID,
+            Self::Interrupted => INTERRUPTED,
+            Self::Terminated => TERMINATED,
+        }
+    }
+
+    /// The line for stderr, where there is something to say that no report has said.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        match self {
+            Self::Usage(text) | Self::CannotRun(text) => {
+                // What a user or the system wrote may hold line breaks; the promise is one line.
+                let words = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+                Some(format!("plimsoll: {}", words.collect::<Vec<_>>().join(" ")))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_contract() {
+        for (stop, code) in [
+            (Stop::Asked("help".into()), 0),
+            (Stop::CannotRun("no such name".into()), 1),
+            (Stop::Usage("no such flag".into()), 2),
+            (Stop::Invalid, 98),
+            (Stop::SloMissed, 99),
+            (Stop::Interrupted, 130),
+            (Stop::Terminated, 143),
+        ] {
+            assert_eq!(stop.code(), code, "{stop:?}");
+        }
+    }
+
+    #[test]
+    fn a_complaint_is_one_line() {
+        let stop = Stop::usage("no file \"a\nb\"", "name one");
+        assert_eq!(stop.complaint().as_deref(), Some("plimsoll: no file \"a b\"; name one"));
+        assert_eq!(Stop::Invalid.complaint(), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! `plimsoll load`: one load. What was typed, not what it means.
+
+use clap::Args;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::units::parse_duration;
+use plimsoll_model::units::parse_rate;
+
+use super::shared::ConnectionFlags;
+use super::shared::HandshakeFlags;
+use super::shared::OutputFlags;
+use super::shared::RequestFlags;
+use super::shared::TrustFlags;
+use super::values::ArrivalsFlag;
+use super::values::RampTo;
+use super::values::positive_count;
+use super::values::positive_duration;
+use super::values::seed;
+use super::values::stage;
+
+const EXAMPLES: &str = "\
+Durations: 250ms 10s 5m 1h. Rates: 500 500/s 30/m 2k/s. Counts: 100 20k 2M.
+
+Examples:
+  plimsoll load http://127.0.0.1:8080 --rate 1k --duration 30s
+  plimsoll load https://localhost:8443/ -k --rate 5k --slo 'p99<50ms,errors<0.1%'
+  plimsoll load http://127.0.0.1:8080 --stages 30s:1k,1m:1k,30s:0
+  plimsoll load http://127.0.0.1:8080 --rate 0 --connections 64 --requests 100k
+  echo 'GET http://127.0.0.1:8080/' | plimsoll load --targets - --json -
+
+Exit codes: 0 done and SLO met, 1 could not run, 2 bad usage, 98 invalid (the generator was the
+limit), 99 SLO missed, 130 interrupted";
+
+/// `plimsoll load`.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct LoadFlags {
+    /// What to request, such as https://127.0.0.1:8443/path; or use --targets
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) pace: PaceFlags,
+
+    #[command(flatten)]
+    pub(crate) request: RequestFlags,
+
+    #[command(flatten)]
+    pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) trust: TrustFlags,
+
+    #[command(flatten)]
+    pub(crate) handshake: HandshakeFlags,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// How much is sent, when, and what is demanded.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct PaceFlags {
+    /// Requests started per second, whatever the earlier ones did [default: 50]; 0 is a closed
+    /// loop: each connection sends its next request when the last one is answered
+    #[arg(short = 'r', long, value_name = "RATE", value_parser = parse_rate)]
+    pub(crate) rate: Option<Rate>,
+
+    /// Ramp linearly to each rate in turn, from 0 or from --rate; 0s:RATE jumps
+    #[arg(long, value_name = "DURATION:RATE,...", value_delimiter = ',', value_parser = stage)]
+    pub(crate) stages: Vec<RampTo>,
+
+    /// Spread of the starts: poisson (independent users) or uniform (equal gaps)
+    /// [default: poisson]
+    #[arg(long, value_name = "SPREAD", hide_possible_values = true)]
+    pub(crate) arrivals: Option<ArrivalsFlag>,
+
+    /// How long to start requests [default: 10s]
+    #[arg(short = 'd', long, value_name = "DURATION", value_parser = positive_duration)]
+    pub(crate) duration: Option<Nanos>,
+
+    /// How many requests to start; with --duration, whichever comes first
+    #[arg(short = 'n', long, value_name = "N", value_parser = positive_count)]
+    pub(crate) requests: Option<u64>,
+
+    /// An answer after this is late, and still waited for [default: --slo's strictest latency]
+    #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
+    pub(crate) deadline: Option<Nanos>,
+
+    /// How long to wait past the deadline before giving up
+    #[arg(long, value_name = "DURATION", default_value = "150s", value_parser = parse_duration)]
+    pub(crate) linger: Nanos,
+
+    /// Goals that must all be met, such as 'p99<50ms,errors<0.1%'; a miss exits with 99
+    #[arg(long, value_name = "GOALS")]
+    pub(crate) slo: Option<Slo>,
+
+    /// Seed of all that is random: the same seed gives the same starts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
+    pub(crate) seed: u64,
+}

@@ -1,0 +1,113 @@
+//! `plimsoll serve` and `plimsoll report`. What was typed, not what it means.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use plimsoll_model::Nanos;
+
+use super::values::ListenAt;
+use super::values::OutputFile;
+use super::values::Processes;
+use super::values::listen_at;
+use super::values::output_file;
+use super::values::positive_duration;
+use super::values::processes;
+use super::values::seed;
+use super::values::threads;
+
+const SERVE_EXAMPLES: &str = "\
+Answers `pong`. Request headers: `sleep: MS` answers after a random time of up to MS ms,
+`sleep-fixed: MS` after exactly MS, `times: N` writes N further chunks, each after its own sleep,
+`size: BYTES` sets the body's size.
+
+Examples:
+  plimsoll serve
+  plimsoll serve --http 8080 --https 8443
+  plimsoll serve --http 0.0.0.0:8000-8099 --processes 2 --statsd 127.0.0.1:8125
+  plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  plimsoll report my-run
+  plimsoll report my-run --json -";
+
+/// `plimsoll serve`.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(after_help = SERVE_EXAMPLES, next_help_heading = "Listen")]
+pub(crate) struct ServeFlags {
+    /// Serve plain HTTP/1.1 here; a bare port listens on 127.0.0.1 only, port 0 lets the kernel
+    /// choose; repeatable [default: 127.0.0.1:8080 when no --https is given]
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
+    pub(crate) http: Vec<ListenAt>,
+
+    /// Serve HTTP/1.1 over TLS here; repeatable
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
+    pub(crate) https: Vec<ListenAt>,
+
+    /// Certificate chain for --https, PEM [default: a self-signed one is made]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// Private key of --cert, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Processes that share the ports; auto takes as many as descriptor limits require
+    #[arg(
+        long,
+        value_name = "N|auto",
+        default_value = "auto",
+        value_parser = processes,
+        help_heading = "Workers"
+    )]
+    pub(crate) processes: Processes,
+
+    /// Worker threads in each process [default: one per usable CPU, at most 16]
+    #[arg(short = 't', long, value_name = "N", value_parser = threads, help_heading = "Workers")]
+    pub(crate) threads: Option<u32>,
+
+    /// Longest wait for a whole request head, or for more of a body
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = positive_duration,
+        help_heading = "Behaviour"
+    )]
+    pub(crate) request_timeout: Nanos,
+
+    /// Longest wait for the next request on a connection
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "5m",
+        value_parser = positive_duration,
+        help_heading = "Behaviour"
+    )]
+    pub(crate) idle_timeout: Nanos,
+
+    /// Seed of the random sleeps
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed, help_heading = "Behaviour")]
+    pub(crate) seed: u64,
+
+    /// Send StatsD counters here, over UDP
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Output")]
+    pub(crate) statsd: Option<String>,
+
+    /// No progress display
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_ui: bool,
+}
+
+/// `plimsoll report`.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub(crate) struct ReportFlags {
+    /// Archive directory of a run
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Write one JSON object (plimsoll.summary/1); - writes it to standard output
+    #[arg(long, value_name = "FILE|-", value_parser = output_file)]
+    pub(crate) json: Option<OutputFile>,
+}

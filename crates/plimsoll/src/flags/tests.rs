@@ -1,0 +1,177 @@
+//! Golden help texts, and what is said about words that no flag takes.
+
+use super::parse_words;
+use super::*;
+
+fn golden(name: &str, words: &[&str]) {
+    let Err(Stop::Asked(text)) = parse_words(words) else { panic!("{words:?} shows no text") };
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+#[test]
+fn help_of_all() {
+    golden("help", &["--help"]);
+}
+
+#[test]
+fn help_of_load() {
+    golden("help_load", &["load", "--help"]);
+}
+
+#[test]
+fn help_of_find() {
+    golden("help_find", &["find", "--help"]);
+}
+
+#[test]
+fn help_of_lab() {
+    golden("help_lab", &["lab", "--help"]);
+}
+
+#[test]
+fn help_of_serve() {
+    golden("help_serve", &["serve", "--help"]);
+}
+
+#[test]
+fn help_of_report() {
+    golden("help_report", &["report", "--help"]);
+}
+
+#[test]
+fn short_and_long_help_are_the_same_and_fit() {
+    for command in ["lab", "find", "load", "serve", "report"] {
+        let long = parse_words(&[command, "--help"]).unwrap_err();
+        assert_eq!(Some(&long), parse_words(&[command, "-h"]).as_ref().err());
+        assert_eq!(long.code(), 0);
+        let Stop::Asked(text) = long else { panic!("{command} shows no help") };
+        for line in text.lines() {
+            assert!(line.chars().count() <= HELP_COLUMNS_MAX, "{command}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_parser_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn complaints_are_one_line_with_a_fix() {
+    const URL: &str = "http://127.0.0.1";
+    for (words, line) in [
+        (vec![], "no command given; try plimsoll lab, or plimsoll --help"),
+        (vec!["laod"], "unknown command \"laod\"; did you mean load?"),
+        (vec!["zzz"], "unknown command \"zzz\"; see plimsoll --help"),
+        // A verb of the design that this version lacks.
+        (
+            vec!["tune", "plan"],
+            "plimsoll tune is not available yet; this version has lab, find, load, serve and report",
+        ),
+        // The verb was forgotten.
+        (vec![URL], "\"http://127.0.0.1\" is not a command; write plimsoll load http://127.0.0.1"),
+        (vec!["load", URL, "--rat", "5"], "unknown flag --rat; did you mean --rate?"),
+        (vec!["load", URL, "-Z"], "unknown flag -Z; see plimsoll load --help"),
+        (vec!["load", URL, "b"], "unexpected argument \"b\"; see plimsoll load --help"),
+        (vec!["load", URL, "--rate"], "--rate needs a value; write --rate <RATE>"),
+        (
+            vec!["load", URL, "--rate", "fast"],
+            "--rate \"fast\" is not accepted; write a rate such as 500, 500/s, 30/m or 2k/s",
+        ),
+        // A leading minus is a value here, not a flag.
+        (
+            vec!["load", URL, "--rate", "-5"],
+            "--rate \"-5\" is not accepted; write a rate such as 500, 500/s, 30/m or 2k/s",
+        ),
+        (
+            vec!["load", URL, "--rate", "11M"],
+            "--rate \"11M\" is not accepted; write a rate of at most 10M/s",
+        ),
+        (
+            vec!["load", URL, "--rate", "5", "--rate", "6"],
+            "--rate was given more than once; give it once",
+        ),
+        (
+            vec!["load", URL, "--body", "a", "--data", "b"],
+            "--body and --data cannot be used together; drop one of them",
+        ),
+        (
+            vec!["load", URL, "-k", "--cacert", "a"],
+            "--insecure and --cacert cannot be used together; drop one of them",
+        ),
+        (
+            vec!["load", URL, "--tls", "1.1"],
+            "--tls \"1.1\" is not accepted; write a TLS version: 1.2 or 1.3",
+        ),
+        (
+            vec!["load", URL, "--groups", "x25519,ffdhe"],
+            "--groups \"ffdhe\" is not accepted; write a group: x25519, secp256r1, secp384r1 or \
+             x25519mlkem768",
+        ),
+        (
+            vec!["load", URL, "--arrivals", "bursts"],
+            "--arrivals \"bursts\" is not accepted; write one of poisson, uniform",
+        ),
+        (
+            vec!["load", URL, "--arrivals"],
+            "--arrivals needs a value; write one of poisson, uniform",
+        ),
+        (
+            vec!["load", URL, "--resume", "1.5"],
+            "--resume \"1.5\" is not accepted; write a share from 0 to 1 such as 0.5 or 50%",
+        ),
+        (
+            vec!["load", URL, "--connections", "0"],
+            "--connections \"0\" is not accepted; write a number of connections from 1 to 10M, such \
+             as 100 or 20k",
+        ),
+        (
+            vec!["load", URL, "--requests-per-connection", "0"],
+            "--requests-per-connection \"0\" is not accepted; write a whole number of at least 1, \
+             such as 100, 20k or 2M",
+        ),
+        (
+            vec!["load", URL, "-H", "Authorization secret"],
+            "--header \"Authorization\" is not accepted; write a header such as 'Accept: text/html'",
+        ),
+        (
+            vec!["load", URL, "--slo", "p99>5ms"],
+            "--slo \"p99>5ms\" is not accepted; write a goal such as p99<50ms, p99.9<200ms or \
+             errors<0.1%",
+        ),
+        (
+            vec!["load", URL, "--seed", "x"],
+            "--seed \"x\" is not accepted; write a whole number such as 1",
+        ),
+        (
+            vec!["load", URL, "--no-ui=yes"],
+            "unexpected value 'yes' for '--no-ui' found; no more were expected; see plimsoll load \
+             --help",
+        ),
+        (
+            vec!["report"],
+            "report needs the directory of a run; for example: plimsoll report my-run",
+        ),
+        (
+            vec!["serve", "--http", "::1:80"],
+            "--http \"::1:80\" is not accepted; write an address such as 127.0.0.1:8080, \
+             [::1]:8080, 0.0.0.0:8000-8009 or a bare port such as 8080 (on 127.0.0.1)",
+        ),
+        (vec!["agent", "x"], "unexpected argument \"x\"; see plimsoll agent --help"),
+    ] {
+        assert_eq!(parse_words(&words), Err(Stop::Usage(line.to_owned())), "{words:?}");
+    }
+}
+
+#[test]
+fn the_hidden_command_is_there_and_not_shown() {
+    assert_eq!(parse_words(&["agent"]), Ok(Command::Agent));
+    let Err(Stop::Asked(help)) = parse_words(&["--help"]) else { panic!("no help") };
+    assert!(!help.contains("agent"), "{help}");
+    let version = Stop::Asked(concat!("plimsoll ", env!("CARGO_PKG_VERSION"), "\n").to_owned());
+    assert_eq!(parse_words(&["--version"]), Err(version));
+}

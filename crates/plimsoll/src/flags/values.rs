@@ -1,0 +1,435 @@
+//! The spellings of single values on the command line. Text in, typed value or [`ParseError`] out;
+//! reads no file and resolves no name.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::target::parse_header;
+use plimsoll_model::units::ParseError;
+use plimsoll_model::units::parse_count;
+use plimsoll_model::units::parse_duration;
+use plimsoll_model::units::parse_rate;
+
+/// Most processes and most threads that can be asked for.
+const WORKERS_MAX: u64 = 1024;
+
+/// How many agent processes share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Processes {
+    /// As many as the limits of one process require.
+    Auto,
+    /// This many; at least 1.
+    Exactly(u32),
+}
+
+/// Where an input comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InputFile {
+    /// `-`.
+    Stdin,
+    /// A file by its path.
+    File(PathBuf),
+}
+
+/// Where an output goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OutputFile {
+    /// `-`.
+    Stdout,
+    /// A file by its path.
+    File(PathBuf),
+}
+
+/// One `DURATION:RATE` of `--stages`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RampTo {
+    /// Length of the stage; 0 is a jump.
+    pub(crate) duration: Nanos,
+    /// Rate at its end.
+    pub(crate) rate: Rate,
+}
+
+/// An address or a range of addresses to send from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cidr {
+    /// Any address of the range.
+    pub(crate) address: IpAddr,
+    /// Leading bits that all addresses share; at most 32 or 128.
+    pub(crate) prefix: u8,
+}
+
+/// `ADDR:PORT[-PORT]` of `serve`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenAt {
+    /// Address or name, without brackets.
+    pub(crate) host: String,
+    /// First port; 0 lets the kernel choose.
+    pub(crate) first: u16,
+    /// Last port, first <= last.
+    pub(crate) last: u16,
+}
+
+/// Something on the SUT's side to observe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// A process on this host.
+    Pid(u32),
+    /// A kind that is not built yet, as typed.
+    Later(String),
+}
+
+/// `--arrivals`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArrivalsFlag {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Uniform,
+}
+
+/// `--format` of a targets file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetFormat {
+    /// vegeta's `METHOD URL` blocks.
+    Http,
+    /// vegeta's one JSON object per line.
+    Json,
+}
+
+/// `--mode` of a search, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeFlag {
+    /// An interval within 5 %.
+    Quick,
+    /// Within 2 %, with confirmation.
+    Standard,
+    /// Within 1 %.
+    Strict,
+    /// RFC 9411's cases.
+    Rfc9411,
+}
+
+/// `--sut` of the laboratory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SutFlag {
+    /// plimsoll's own TLS server.
+    Embedded,
+    /// A real HAProxy.
+    Haproxy,
+    /// A real nginx.
+    Nginx,
+}
+
+/// `--isolate` of the laboratory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IsolateFlag {
+    /// Network namespaces.
+    Netns,
+    /// Everything on loopback.
+    None,
+    /// What this host allows.
+    Auto,
+}
+
+fn refuse(text: &str, expected: &'static str) -> ParseError {
+    ParseError { text: text.to_owned(), expected }
+}
+
+/// A count of at least 1.
+pub(crate) fn positive_count(text: &str) -> Result<u64, ParseError> {
+    const EXPECTED: &str = "a whole number of at least 1, such as 100, 20k or 2M";
+    match parse_count(text) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(refuse(text, EXPECTED)),
+    }
+}
+
+/// Connections of a pool: 1 to 10M, since each needs a descriptor somewhere.
+pub(crate) fn connections(text: &str) -> Result<u64, ParseError> {
+    match parse_count(text) {
+        Ok(count @ 1..=10_000_000) => Ok(count),
+        _ => Err(refuse(text, "a number of connections from 1 to 10M, such as 100 or 20k")),
+    }
+}
+
+/// A span longer than nothing.
+pub(crate) fn positive_duration(text: &str) -> Result<Nanos, ParseError> {
+    match parse_duration(text) {
+        Ok(Nanos::ZERO) => Err(refuse(text, "a duration above 0 such as 250ms, 10s or 5m")),
+        other => other,
+    }
+}
+
+/// A rate above 0.
+pub(crate) fn positive_rate(text: &str) -> Result<Rate, ParseError> {
+    match parse_rate(text) {
+        Ok(Rate::ZERO) => Err(refuse(text, "a rate above 0 such as 500, 500/s or 2k/s")),
+        other => other,
+    }
+}
+
+/// A seed: any whole number that fits 64 bits.
+pub(crate) fn seed(text: &str) -> Result<u64, ParseError> {
+    text.parse().map_err(|_| refuse(text, "a whole number such as 1"))
+}
+
+/// Worker threads: 1 to 1024.
+pub(crate) fn threads(text: &str) -> Result<u32, ParseError> {
+    workers(text).ok_or_else(|| refuse(text, "a number of threads from 1 to 1024"))
+}
+
+/// Backends of the laboratory: 1 to 256.
+pub(crate) fn backends(text: &str) -> Result<u32, ParseError> {
+    workers(text)
+        .filter(|count| *count <= 256)
+        .ok_or_else(|| refuse(text, "a number of backends from 1 to 256"))
+}
+
+/// `N` or `auto`.
+pub(crate) fn processes(text: &str) -> Result<Processes, ParseError> {
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(Processes::Auto);
+    }
+    workers(text)
+        .map(Processes::Exactly)
+        .ok_or_else(|| refuse(text, "auto or a number of processes from 1 to 1024"))
+}
+
+fn workers(text: &str) -> Option<u32> {
+    let count = parse_count(text).ok().filter(|count| (1..=WORKERS_MAX).contains(count))?;
+    u32::try_from(count).ok()
+}
+
+/// A share: `0.5` or `50%`.
+pub(crate) fn ratio(text: &str) -> Result<f64, ParseError> {
+    let parsed = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse::<f64>(),
+    };
+    match parsed {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err(refuse(text, "a share from 0 to 1 such as 0.5 or 50%")),
+    }
+}
+
+/// `Name: value`. A refusal shows the first word only, because the value may be a secret.
+pub(crate) fn header(text: &str) -> Result<(String, String), ParseError> {
+    let first_word = || text.split([':', ' ']).next().unwrap_or_default();
+    parse_header(text).ok_or_else(|| refuse(first_word(), "a header such as 'Accept: text/html'"))
+}
+
+/// A stage such as `30s:2k`.
+pub(crate) fn stage(text: &str) -> Result<RampTo, ParseError> {
+    const EXPECTED: &str = "a stage DURATION:RATE such as 30s:500 or 1m:2k/s";
+    let (duration, rate) = text.split_once(':').ok_or_else(|| refuse(text, EXPECTED))?;
+    match (parse_duration(duration), parse_rate(rate)) {
+        (Ok(duration), Ok(rate)) => Ok(RampTo { duration, rate }),
+        _ => Err(refuse(text, EXPECTED)),
+    }
+}
+
+/// A path, or `-` for stdin.
+pub(crate) fn input_file(text: &str) -> Result<InputFile, ParseError> {
+    match text {
+        "" => Err(refuse(text, "a file name, or - for standard input")),
+        "-" => Ok(InputFile::Stdin),
+        path => Ok(InputFile::File(path.into())),
+    }
+}
+
+/// A path, or `-` for stdout.
+pub(crate) fn output_file(text: &str) -> Result<OutputFile, ParseError> {
+    match text {
+        "" => Err(refuse(text, "a file name, or - for standard output")),
+        "-" => Ok(OutputFile::Stdout),
+        path => Ok(OutputFile::File(path.into())),
+    }
+}
+
+/// An address or CIDR.
+pub(crate) fn cidr(text: &str) -> Result<Cidr, ParseError> {
+    const EXPECTED: &str = "an address or a range such as 10.0.0.5, 127.0.0.0/8 or fd00::/64";
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.trim().parse().map_err(|_| refuse(text, EXPECTED))?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match prefix {
+        None => bits,
+        Some(digits) => digits.trim().parse::<u8>().map_err(|_| refuse(text, EXPECTED))?,
+    };
+    if prefix > bits {
+        return Err(refuse(text, EXPECTED));
+    }
+    Ok(Cidr { address, prefix })
+}
+
+impl Cidr {
+    /// The usable addresses of the range in order, at most `limit`. The first and last of an IPv4
+    /// range (network and broadcast) and the first of an IPv6 range (any router) are left out.
+    pub(crate) fn addresses(&self, limit: usize) -> Vec<IpAddr> {
+        match self.address {
+            IpAddr::V4(address) => {
+                let host_bits = 32 - u32::from(self.prefix);
+                let count = 1u64 << host_bits;
+                let network = u64::from(u32::from(address)) & !(count - 1);
+                let edge = u64::from(host_bits >= 2);
+                (network + edge..network + count - edge)
+                    .take(limit)
+                    .filter_map(|bits| u32::try_from(bits).ok())
+                    .map(|bits| IpAddr::V4(Ipv4Addr::from(bits)))
+                    .collect()
+            }
+            IpAddr::V6(address) => {
+                let host_bits = 128 - u32::from(self.prefix);
+                // All ones for a prefix of 0, where the shift would be out of range.
+                let host_mask = 1u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
+                let network = u128::from(address) & !host_mask;
+                (network + u128::from(host_bits >= 2)..=network | host_mask)
+                    .take(limit)
+                    .map(|bits| IpAddr::V6(Ipv6Addr::from(bits)))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// `ADDR:PORT[-PORT]`; a bare port, or one with only a colon, means 127.0.0.1.
+pub(crate) fn listen_at(text: &str) -> Result<ListenAt, ParseError> {
+    const EXPECTED: &str = "an address such as 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8000-8009 or a \
+                            bare port such as 8080 (on 127.0.0.1)";
+    let error = || refuse(text, EXPECTED);
+    let (host, ports) = text.rsplit_once(':').unwrap_or(("", text));
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').ok_or_else(error)?,
+        // Without brackets, where the address ends and the port begins is a guess.
+        None if host.contains(':') => return Err(error()),
+        None if host.is_empty() => "127.0.0.1",
+        None => host,
+    };
+    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/') {
+        return Err(error());
+    }
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    let port = |digits: &str| digits.parse::<u16>().map_err(|_| error());
+    let (first, last) = (port(first)?, port(last)?);
+    if first > last || (first == 0 && last != 0) {
+        return Err(error());
+    }
+    Ok(ListenAt { host: host.to_owned(), first, last })
+}
+
+/// `pid:N`, or one of the kinds that are not built yet.
+pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
+    const EXPECTED: &str = "something to watch: pid:N, haproxy:SOCKET, nginx:URL or host:NAME";
+    match text.split_once(':') {
+        Some(("pid", digits)) => match digits.parse::<u32>() {
+            Ok(pid) if pid > 0 => Ok(Watch::Pid(pid)),
+            _ => Err(refuse(text, EXPECTED)),
+        },
+        Some(("haproxy" | "nginx" | "host", rest)) if !rest.is_empty() => {
+            Ok(Watch::Later(text.to_owned()))
+        }
+        _ => Err(refuse(text, EXPECTED)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(text: &str, limit: usize) -> Vec<String> {
+        cidr(text).unwrap().addresses(limit).iter().map(IpAddr::to_string).collect()
+    }
+
+    #[test]
+    fn ranges_of_addresses() {
+        for (text, limit, expected) in [
+            ("10.0.0.5", 9, vec!["10.0.0.5"]),
+            // Host bits in what was typed do not matter.
+            ("10.0.0.9/30", 9, vec!["10.0.0.9", "10.0.0.10"]),
+            // Two addresses: a point-to-point link has no network or broadcast address.
+            ("10.0.0.4/31", 9, vec!["10.0.0.4", "10.0.0.5"]),
+            ("127.0.0.0/8", 2, vec!["127.0.0.1", "127.0.0.2"]),
+            ("0.0.0.0/0", 1, vec!["0.0.0.1"]),
+            ("fd00::/64", 2, vec!["fd00::1", "fd00::2"]),
+            ("::/0", 1, vec!["::1"]),
+            ("::1", 9, vec!["::1"]),
+        ] {
+            assert_eq!(spelled(text, limit), expected, "{text}");
+        }
+        assert_eq!(spelled("127.0.0.0/8", 70_000).len(), 70_000);
+        assert_eq!(spelled("255.255.255.0/24", 999).last().unwrap(), "255.255.255.254");
+        for text in ["", "10.0.0", "10.0.0.0/33", "::1/129", "host", "10.0.0.0/", "10.0.0.0/-1"] {
+            assert!(cidr(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_to_listen_at() {
+        for (text, host, first, last) in [
+            ("127.0.0.1:8080", "127.0.0.1", 8080, 8080),
+            ("0.0.0.0:8000-8009", "0.0.0.0", 8000, 8009),
+            ("[::1]:80", "::1", 80, 80),
+            (":8080", "127.0.0.1", 8080, 8080),
+            ("8080", "127.0.0.1", 8080, 8080),
+            ("8080-8081", "127.0.0.1", 8080, 8081),
+            ("localhost:0", "localhost", 0, 0),
+        ] {
+            let expected = ListenAt { host: host.into(), first, last };
+            assert_eq!(listen_at(text), Ok(expected), "{text}");
+        }
+        for text in
+            ["", ":", "a", "::1:80", "[::1:80", "[]:80", "1:99999", "1:9-8", "1:0-5", "http://a:80"]
+        {
+            assert!(listen_at(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_and_stages() {
+        assert_eq!(ratio("0.25"), Ok(0.25));
+        assert_eq!(ratio("50%"), Ok(0.5));
+        for text in ["1.1", "-0.1", "101%", "NaN", "x", ""] {
+            assert!(ratio(text).is_err(), "{text}");
+        }
+        let expected =
+            RampTo { duration: Nanos::from_secs(30), rate: Rate::per_second(2e3).unwrap() };
+        assert_eq!(stage("30s:2k"), Ok(expected));
+        for text in ["30s", "30:500", "30s:", ":5", "30s:-5"] {
+            assert!(stage(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_have_bounds() {
+        assert_eq!(processes("auto"), Ok(Processes::Auto));
+        assert_eq!(processes("2"), Ok(Processes::Exactly(2)));
+        for text in ["0", "1025", "x", "-1", ""] {
+            assert!(processes(text).is_err(), "{text}");
+            assert!(threads(text).is_err(), "{text}");
+        }
+        assert_eq!(connections("20k"), Ok(20_000));
+        for text in ["0", "11M", "1.5"] {
+            assert!(connections(text).is_err(), "{text}");
+        }
+        assert!(positive_count("0").is_err());
+        assert!(positive_duration("0").is_err());
+        assert!(positive_rate("0").is_err());
+    }
+
+    #[test]
+    fn things_to_watch() {
+        assert_eq!(watch("pid:12"), Ok(Watch::Pid(12)));
+        assert_eq!(watch("host:web1"), Ok(Watch::Later("host:web1".into())));
+        for text in ["pid:0", "pid:x", "12", "host:", "cat:1"] {
+            assert!(watch(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `plimsoll find` into a job: a load whose rate each trial replaces, and how to search.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::slo::Goal;
+use plimsoll_model::slo::Slo;
+
+use super::Inputs;
+use super::load::LoadJob;
+use super::load::Parts;
+use super::load::assemble;
+use super::pacing::arrivals;
+use crate::exit::Stop;
+use crate::flags::FindFlags;
+use crate::flags::search::LoadOnlyFlags;
+use crate::flags::search::SearchFlags;
+use crate::flags::values::ModeFlag;
+use crate::flags::values::Watch;
+
+/// How exact a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// An interval within 5 %.
+    Quick,
+    /// Within 2 %.
+    Standard,
+    /// Within 1 %.
+    Strict,
+}
+
+impl Mode {
+    /// The name in flags and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// What a search demands and where it looks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SearchJob {
+    /// What a GOOD trial meets.
+    pub(crate) slo: Slo,
+    /// Whether the user named it; otherwise it is printed.
+    pub(crate) slo_given: bool,
+    /// How exact.
+    pub(crate) mode: Mode,
+    /// Lowest rate to try.
+    pub(crate) min: Option<Rate>,
+    /// Highest rate to try; above `min`.
+    pub(crate) max: Option<Rate>,
+    /// How starts are spread in each trial.
+    pub(crate) arrivals: Arrivals,
+}
+
+/// One search, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FindJob {
+    /// The load of a trial; each trial replaces `plan.pacing`, which holds one second at 1/s.
+    pub(crate) load: LoadJob,
+    /// How to search.
+    pub(crate) search: SearchJob,
+    /// Processes of this host to observe as the SUT.
+    pub(crate) watch_pids: Vec<u32>,
+}
+
+/// Checks and resolves the flags of `find`.
+pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJob, Stop> {
+    check_axis(flags)?;
+    let search = search(&flags.search, flags.mode, &flags.foreign, "find")?;
+    let watch_pids = watched(&flags.watch)?;
+    let parts = Parts {
+        usage: "plimsoll find rate",
+        url: flags.url.as_deref(),
+        request: &flags.request,
+        connection: &flags.connection,
+        trust: &flags.trust,
+        handshake: &flags.handshake,
+        output: &flags.output,
+        pacing: placeholder(&search)?,
+        ops_total: None,
+        deadline: search.slo.deadline(),
+        slo: Some(search.slo.clone()),
+        linger: flags.search.linger,
+        seed: flags.search.seed,
+    };
+    Ok(FindJob { load: assemble(parts, inputs)?, search, watch_pids })
+}
+
+/// The pacing that stands in a job until a trial sets its own.
+pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing, Stop> {
+    let rate = Rate::per_second(1.0)
+        .ok_or_else(|| Stop::CannotRun("no rate to start from; report this as a bug".to_owned()))?;
+    let profile = Profile::constant(rate, Nanos::from_secs(1));
+    Ok(Pacing::Open { profile, arrivals: search.arrivals })
+}
+
+/// Checks what `find` and `lab` demand of a search.
+pub(super) fn search(
+    flags: &SearchFlags,
+    mode: ModeFlag,
+    foreign: &LoadOnlyFlags,
+    command: &str,
+) -> Result<SearchJob, Stop> {
+    refuse_load_only(foreign, command)?;
+    if let (Some(min), Some(max)) = (flags.min, flags.max)
+        && min >= max
+    {
+        return Err(Stop::usage(
+            format_args!("--min {} is not below --max {}", min.get(), max.get()),
+            "widen the range",
+        ));
+    }
+    Ok(SearchJob {
+        slo: objective(flags)?,
+        slo_given: flags.slo.is_some() || flags.deadline.is_some(),
+        mode: self::mode(mode)?,
+        min: flags.min,
+        max: flags.max,
+        arrivals: flags.arrivals.map_or(Arrivals::Uniform, arrivals),
+    })
+}
+
+/// The axis, before anything else: without it, the words after it mean something else.
+fn check_axis(flags: &FindFlags) -> Result<(), Stop> {
+    const EXAMPLE: &str = "for example: plimsoll find rate http://127.0.0.1:8080/";
+    match flags.axis.as_deref() {
+        None => Err(Stop::usage("no axis and no URL given", EXAMPLE)),
+        Some(axis) if axis.contains("://") => Err(Stop::usage(
+            "the axis is missing before the URL",
+            format_args!("write plimsoll find rate {axis}"),
+        )),
+        Some(axis) => known_axis(axis),
+    }
+}
+
+/// Only `rate` is built.
+pub(super) fn known_axis(axis: &str) -> Result<(), Stop> {
+    match axis {
+        "rate" => Ok(()),
+        "handshakes" | "connections" => {
+            Err(Stop::usage(format_args!("the axis {axis} is not available yet"), "use rate"))
+        }
+        other => Err(Stop::usage(format_args!("unknown axis {other:?}"), "use rate")),
+    }
+}
+
+fn mode(flag: ModeFlag) -> Result<Mode, Stop> {
+    match flag {
+        ModeFlag::Quick => Ok(Mode::Quick),
+        ModeFlag::Standard => Ok(Mode::Standard),
+        ModeFlag::Strict => Ok(Mode::Strict),
+        ModeFlag::Rfc9411 => {
+            Err(Stop::usage("--mode rfc9411 is not available yet", "use quick, standard or strict"))
+        }
+    }
+}
+
+/// The objective. In a search, late is what the SLO says is late: a second limit would make trials
+/// BAD that meet every goal, so `--deadline` is only another way to write the goal.
+fn objective(flags: &SearchFlags) -> Result<Slo, Stop> {
+    match (&flags.slo, flags.deadline) {
+        (Some(slo), None) => Ok(slo.clone()),
+        (None, None) => Ok(Slo::default()),
+        (Some(slo), Some(deadline)) if slo.deadline() == Some(deadline) => Ok(slo.clone()),
+        (Some(slo), Some(deadline)) => Err(Stop::usage(
+            format_args!("--deadline {deadline} and --slo {slo} disagree on what is late"),
+            "give only --slo",
+        )),
+        (None, Some(deadline)) => {
+            let with_limit = |goal| match goal {
+                Goal::Latency { quantile, .. } => Goal::Latency { quantile, limit: deadline },
+                errors @ Goal::Errors { .. } => errors,
+            };
+            Ok(Slo { goals: Slo::default().goals.into_iter().map(with_limit).collect() })
+        }
+    }
+}
+
+fn refuse_load_only(flags: &LoadOnlyFlags, command: &str) -> Result<(), Stop> {
+    let typed = [
+        ("--rate", flags.rate.is_some()),
+        ("--stages", flags.stages.is_some()),
+        ("--duration", flags.duration.is_some()),
+        ("--requests", flags.requests.is_some()),
+    ];
+    match typed.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Stop::usage(
+            format_args!("{command} sets rate and length of every trial itself, not {flag}"),
+            "use --min, --max and --mode, or plimsoll load",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn watched(watch: &[Watch]) -> Result<Vec<u32>, Stop> {
+    watch
+        .iter()
+        .map(|what| match what {
+            Watch::Pid(pid) => Ok(*pid),
+            Watch::Later(typed) => Err(Stop::usage(
+                format_args!("--watch {typed} is not available yet"),
+                "use pid:N, or drop it",
+            )),
+        })
+        .collect()
+}

@@ -1,0 +1,231 @@
+//! What a plan takes from outside: files, standard input, names and the number of CPUs.
+
+use std::fs::File;
+use std::io::Error as IoError;
+use std::io::ErrorKind;
+use std::io::Read;
+use std::io::Result as IoResult;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::net::TcpStream;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_sys::affinity::usable_cpus;
+
+use crate::exit::Stop;
+use crate::flags::values::InputFile;
+
+/// Largest file or standard input that is read. A plan travels to every agent as a whole.
+const INPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// Threads per process when none are asked for: beyond this, one process's memory traffic is the
+/// limit sooner than its CPUs.
+const THREADS_DEFAULT_MAX: usize = 16;
+
+/// How long an address may take to accept when a name has both IPv4 and IPv6 addresses.
+const FAMILY_CHECK: Duration = Duration::from_secs(1);
+
+/// The outside world, as far as a plan needs it.
+pub(crate) struct Inputs<'a> {
+    /// Standard input.
+    pub(crate) stdin: &'a mut dyn Read,
+    /// The flag that has read standard input, which can be done once.
+    pub(crate) stdin_reader: Option<&'static str>,
+    /// All addresses of a name.
+    pub(crate) resolve: fn(&str, u16) -> IoResult<Vec<SocketAddr>>,
+    /// Whether something accepts connections at an address.
+    pub(crate) accepts: fn(SocketAddr) -> bool,
+    /// CPUs this process may use; at least 1.
+    pub(crate) cpus: usize,
+}
+
+impl<'a> Inputs<'a> {
+    /// This host's.
+    pub(crate) fn of_host(stdin: &'a mut dyn Read) -> Self {
+        Self {
+            stdin,
+            stdin_reader: None,
+            resolve: |host, port| (host, port).to_socket_addrs().map(Iterator::collect),
+            accepts: |address| TcpStream::connect_timeout(&address, FAMILY_CHECK).is_ok(),
+            cpus: usable_cpus().len(),
+        }
+    }
+
+    /// Threads for a process when the user does not say, if `processes` share this host.
+    pub(crate) fn threads_default(&self, processes: u32) -> u32 {
+        let threads = self.cpus.min(THREADS_DEFAULT_MAX).div_ceil(processes.max(1) as usize);
+        u32::try_from(threads.max(1)).unwrap_or(1)
+    }
+
+    /// The bytes of a file or of standard input.
+    pub(crate) fn read(&mut self, flag: &'static str, from: &InputFile) -> Result<Vec<u8>, Stop> {
+        match from {
+            InputFile::File(path) => read_file(flag, path),
+            InputFile::Stdin => {
+                if let Some(first) = self.stdin_reader.replace(flag) {
+                    return Err(both_stdin(first, flag));
+                }
+                bounded(&mut *self.stdin).map_err(|error| {
+                    Stop::usage(
+                        format_args!("{flag} cannot read standard input: {error}"),
+                        "name a file",
+                    )
+                })
+            }
+        }
+    }
+
+    /// The addresses of `host` that a load goes to.
+    ///
+    /// A name such as `localhost` often has an IPv6 and an IPv4 address while the server listens
+    /// on one of them. Half of all connections would then be refused, so where both families
+    /// exist, only those that accept are kept; if none does, all are, and the run will tell.
+    pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Stop> {
+        let mut found = self.lookup(host, port)?;
+        let first = |v4: bool| found.iter().find(|address| address.is_ipv4() == v4).copied();
+        if let (Some(v4), Some(v6)) = (first(true), first(false)) {
+            let (keep_v4, keep_v6) = ((self.accepts)(v4), (self.accepts)(v6));
+            if keep_v4 != keep_v6 {
+                found.retain(|address| address.is_ipv4() == keep_v4);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The one address of `host` to listen on or to send to: IPv4 where there is one.
+    pub(crate) fn address_of(&self, host: &str) -> Result<IpAddr, Stop> {
+        let found = self.lookup(host, 0)?;
+        let best = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
+        best.map(SocketAddr::ip).ok_or_else(|| no_address(host))
+    }
+
+    /// At least one address, without repetition.
+    fn lookup(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Stop> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        let resolved = (self.resolve)(host, port).map_err(|error| {
+            Stop::CannotRun(format!("cannot resolve {host:?}: {error}; check the name"))
+        })?;
+        let mut found = Vec::new();
+        for address in resolved {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+        if found.is_empty() { Err(no_address(host)) } else { Ok(found) }
+    }
+}
+
+fn no_address(host: &str) -> Stop {
+    Stop::CannotRun(format!("{host:?} has no address; check the name"))
+}
+
+/// The text of a PEM file.
+pub(crate) fn read_pem(
+    flag: &'static str,
+    path: &Path,
+    label: &'static str,
+) -> Result<String, Stop> {
+    let bytes = read_file(flag, path)?;
+    // The label only tells a PEM file from something else; the TLS library reads it in earnest.
+    match String::from_utf8(bytes) {
+        Ok(text) if text.contains(label) => Ok(text),
+        _ => Err(Stop::usage(
+            format_args!("{flag} {path:?} holds no PEM block with \"{label}\""),
+            "name a PEM file",
+        )),
+    }
+}
+
+/// The error of two flags that both want standard input.
+pub(crate) fn both_stdin(first: &str, second: &str) -> Stop {
+    Stop::usage(
+        format_args!("{first} - and {second} - both read standard input"),
+        "give one of them a file",
+    )
+}
+
+/// The bytes of a file that is not larger than inputs may be.
+pub(crate) fn read_bounded(path: &Path) -> IoResult<Vec<u8>> {
+    bounded(File::open(path)?)
+}
+
+fn read_file(flag: &'static str, path: &Path) -> Result<Vec<u8>, Stop> {
+    read_bounded(path).map_err(|error| {
+        Stop::usage(format_args!("{flag} cannot read {path:?}: {error}"), "name a readable file")
+    })
+}
+
+fn bounded(from: impl Read) -> IoResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
+        return Err(IoError::new(ErrorKind::FileTooLarge, "larger than 64 MiB"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn inputs(stdin: &mut &[u8], check: impl FnOnce(Inputs<'_>)) {
+        check(Inputs {
+            stdin,
+            stdin_reader: None,
+            resolve: |host, port| match host {
+                "both" => Ok(vec![
+                    SocketAddr::new("::1".parse().unwrap(), port),
+                    SocketAddr::new("127.0.0.1".parse().unwrap(), port),
+                    SocketAddr::new("127.0.0.1".parse().unwrap(), port),
+                ]),
+                "empty" => Ok(Vec::new()),
+                _ => Err(io::Error::other("no such name")),
+            },
+            accepts: |address| address.is_ipv4() && address.port() == 80,
+            cpus: 40,
+        });
+    }
+
+    #[test]
+    fn the_family_that_accepts_is_kept() {
+        inputs(&mut &[][..], |inputs| {
+            let at = |port| inputs.addresses("both", port).unwrap();
+            assert_eq!(at(80), ["127.0.0.1:80".parse().unwrap()]);
+            // Neither family accepts: the run shall count the refusals of both.
+            assert_eq!(at(81), ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
+            assert_eq!(inputs.addresses("::1", 9), Ok(vec!["[::1]:9".parse().unwrap()]));
+            assert_eq!(inputs.addresses("nowhere", 80).unwrap_err().code(), 1);
+            assert_eq!(inputs.addresses("empty", 80).unwrap_err().code(), 1);
+        });
+    }
+
+    #[test]
+    fn standard_input_is_read_once() {
+        inputs(&mut &b"abc"[..], |mut inputs| {
+            assert_eq!(inputs.read("--targets", &InputFile::Stdin), Ok(b"abc".to_vec()));
+            let again = inputs.read("--body", &InputFile::Stdin).unwrap_err();
+            assert_eq!(again, both_stdin("--targets", "--body"));
+        });
+    }
+
+    #[test]
+    fn inputs_are_bounded() {
+        let endless = &mut io::repeat(b'x');
+        let error = bounded(endless).unwrap_err();
+        assert_eq!(error.to_string(), "larger than 64 MiB");
+    }
+
+    #[test]
+    fn threads_follow_the_cpus() {
+        inputs(&mut &[][..], |inputs| {
+            // 40 CPUs: at most 16 threads in one process, shared out when there are more.
+            assert_eq!([1, 2, 3, 64].map(|n| inputs.threads_default(n)), [16, 8, 6, 1]);
+        });
+    }
+}

@@ -1,0 +1,157 @@
+//! `plimsoll lab` into a job: what to start, and the search to run once it is up.
+
+use std::path::PathBuf;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Trust;
+
+use super::Inputs;
+use super::find::FindJob;
+use super::find::SearchJob;
+use super::find::known_axis;
+use super::find::placeholder;
+use super::find::search;
+use super::load::CONNECTIONS_DEFAULT;
+use super::load::Parts;
+use super::load::assemble;
+use crate::exit::Stop;
+use crate::flags::LabFlags;
+use crate::flags::search::HostFlags;
+use crate::flags::shared::RequestFlags;
+use crate::flags::shared::TrustFlags;
+use crate::flags::values::IsolateFlag;
+use crate::flags::values::SutFlag;
+
+/// What is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sut {
+    /// HAProxy when one is installed, else our own server.
+    Auto,
+    /// Our own TLS server.
+    Embedded,
+    /// A real HAProxy.
+    Haproxy,
+    /// A real nginx.
+    Nginx,
+}
+
+/// One laboratory, checked; what it starts is not yet known by address.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LabJob {
+    /// What is tested.
+    pub(crate) sut: Sut,
+    /// HAProxy's program, where named; it exists.
+    pub(crate) haproxy: Option<PathBuf>,
+    /// nginx's program, where named; it exists.
+    pub(crate) nginx: Option<PathBuf>,
+    /// Backends behind the SUT; 1 to 256.
+    pub(crate) backends: u32,
+    /// Whether the generated config stays.
+    pub(crate) keep: bool,
+    /// How to search.
+    pub(crate) search: SearchJob,
+    flags: LabFlags,
+}
+
+/// Checks the flags of `lab`. A trial search against a stand-in address is built as well, so that
+/// whatever is wrong with the load is said before anything is started.
+pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob, Stop> {
+    match flags.experiment.as_deref() {
+        None => {}
+        Some("hold") => {
+            return Err(Stop::usage("plimsoll lab hold is not available yet", "use plimsoll lab"));
+        }
+        Some(other) => {
+            return Err(Stop::usage(
+                format_args!("unexpected argument {other:?}"),
+                "the laboratory makes its own server; to test another, use plimsoll find rate URL",
+            ));
+        }
+    }
+    known_axis(&flags.find)?;
+    if flags.hosts.isolate == IsolateFlag::Netns {
+        return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
+    }
+    let job = LabJob {
+        sut: sut(&flags.hosts)?,
+        haproxy: flags.hosts.haproxy.clone(),
+        nginx: flags.hosts.nginx.clone(),
+        backends: flags.hosts.backends,
+        keep: flags.hosts.keep,
+        search: search(&flags.search, flags.mode, &flags.foreign, "lab")?,
+        flags: flags.clone(),
+    };
+    job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
+    Ok(job)
+}
+
+impl LabJob {
+    /// Connections that the clients hold at most.
+    pub(crate) fn connections(&self) -> u64 {
+        self.flags.connection.connections.unwrap_or(CONNECTIONS_DEFAULT)
+    }
+
+    /// How long a client waits past the deadline.
+    pub(crate) fn linger(&self) -> Nanos {
+        self.flags.search.linger
+    }
+
+    /// The search, once the SUT answers at `url` with a certificate that `trust` accepts.
+    pub(crate) fn find(
+        &self,
+        url: &str,
+        trust: Trust,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<FindJob, Stop> {
+        let flags = &self.flags;
+        let request = RequestFlags { headers: flags.headers.clone(), ..RequestFlags::default() };
+        let parts = Parts {
+            usage: "plimsoll lab",
+            url: Some(url),
+            request: &request,
+            connection: &flags.connection,
+            trust: &TrustFlags::default(),
+            handshake: &flags.handshake,
+            output: &flags.output,
+            pacing: placeholder(&self.search)?,
+            ops_total: None,
+            deadline: self.search.slo.deadline(),
+            slo: Some(self.search.slo.clone()),
+            linger: flags.search.linger,
+            seed: flags.search.seed,
+        };
+        let mut load = assemble(parts, inputs)?;
+        load.plan.tls.trust = trust;
+        Ok(FindJob { load, search: self.search.clone(), watch_pids: Vec::new() })
+    }
+}
+
+fn sut(flags: &HostFlags) -> Result<Sut, Stop> {
+    let named = [
+        ("--haproxy", &flags.haproxy, SutFlag::Haproxy),
+        ("--nginx", &flags.nginx, SutFlag::Nginx),
+    ];
+    let mut implied = None;
+    for (flag, path, kind) in named {
+        let Some(path) = path else { continue };
+        if !path.is_file() {
+            return Err(Stop::usage(
+                format_args!("{flag} {path:?} is no file"),
+                "name the program",
+            ));
+        }
+        if flags.sut.or(implied).is_some_and(|other| other != kind) {
+            return Err(Stop::usage(
+                format_args!("{flag} names a program that is not what --sut tests"),
+                format_args!("drop {flag}, or change --sut"),
+            ));
+        }
+        implied = Some(kind);
+    }
+    Ok(match flags.sut.or(implied) {
+        None => Sut::Auto,
+        Some(SutFlag::Embedded) => Sut::Embedded,
+        Some(SutFlag::Haproxy) => Sut::Haproxy,
+        Some(SutFlag::Nginx) => Sut::Nginx,
+    })
+}

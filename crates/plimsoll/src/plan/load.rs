@@ -1,0 +1,225 @@
+//! `plimsoll load` into a job: the plan for the agents, and what the coordinator does with it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::slo::Slo;
+
+use super::Inputs;
+use super::outputs;
+use super::pacing::pacing;
+use super::sources;
+use super::targets;
+use super::tls;
+use crate::exit::Stop;
+use crate::flags::LoadFlags;
+use crate::flags::shared::ConnectionFlags;
+use crate::flags::shared::HandshakeFlags;
+use crate::flags::shared::OutputFlags;
+use crate::flags::shared::RequestFlags;
+use crate::flags::shared::TrustFlags;
+use crate::flags::values::OutputFile;
+use crate::flags::values::Processes;
+
+/// `--connections` when none are asked for.
+pub(super) const CONNECTIONS_DEFAULT: u64 = 100;
+
+/// One load, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LoadJob {
+    /// The whole load.
+    pub(crate) plan: LoadPlan,
+    /// What decides between exit codes 0 and 99.
+    pub(crate) slo: Option<Slo>,
+    /// Agents to spread it over; never more than connections.
+    pub(crate) processes: Processes,
+    /// Where the archive goes.
+    pub(crate) out: Option<PathBuf>,
+    /// Where the summary goes.
+    pub(crate) json: Option<OutputFile>,
+    /// Whether progress is shown.
+    pub(crate) ui: bool,
+    /// What was typed that `plan` no longer tells: `rate` and `sources` in words.
+    pub(crate) settings: BTreeMap<String, String>,
+    /// What reports call the target.
+    pub(crate) target_name: String,
+}
+
+/// What `load`, `find` and `lab` have in common.
+pub(super) struct Parts<'a> {
+    /// How the command is called, for hints: `plimsoll load`.
+    pub(super) usage: &'a str,
+    pub(super) url: Option<&'a str>,
+    pub(super) request: &'a RequestFlags,
+    pub(super) connection: &'a ConnectionFlags,
+    pub(super) trust: &'a TrustFlags,
+    pub(super) handshake: &'a HandshakeFlags,
+    pub(super) output: &'a OutputFlags,
+    pub(super) pacing: Pacing,
+    /// Operations after which the load ends, where that is known: bounds the default pool.
+    pub(super) ops_total: Option<u64>,
+    pub(super) slo: Option<Slo>,
+    pub(super) deadline: Option<Nanos>,
+    pub(super) linger: Nanos,
+    pub(super) seed: u64,
+}
+
+/// Checks and resolves the flags of `load`.
+pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJob, Stop> {
+    let (pacing, rate) = pacing(&flags.pace)?;
+    let ops_total = match &pacing {
+        Pacing::Open { profile, .. } => Some(profile.ops_total),
+        Pacing::Closed { ops_total, .. } => *ops_total,
+    };
+    let slo = flags.pace.slo.clone();
+    let parts = Parts {
+        usage: "plimsoll load",
+        url: flags.url.as_deref(),
+        request: &flags.request,
+        connection: &flags.connection,
+        trust: &flags.trust,
+        handshake: &flags.handshake,
+        output: &flags.output,
+        pacing,
+        ops_total,
+        deadline: flags.pace.deadline.or_else(|| slo.as_ref().and_then(Slo::deadline)),
+        slo,
+        linger: flags.pace.linger,
+        seed: flags.pace.seed,
+    };
+    let mut job = assemble(parts, inputs)?;
+    job.settings.insert("rate".to_owned(), rate);
+    Ok(job)
+}
+
+/// Puts a job together. Cheap checks come first, then files, then names.
+pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<LoadJob, Stop> {
+    let Parts { request, connection, trust, handshake, output, .. } = parts;
+    check_waits(parts.deadline, parts.linger)?;
+    check_request_source(&parts)?;
+    let pool = Pool::new(connection, parts.ops_total, inputs)?;
+    outputs::check(output)?;
+    let tls = tls::options(trust, handshake)?;
+    let targets = targets::targets(parts.url, request, parts.usage, inputs)?;
+    let mut servers = targets::servers(&targets, trust.sni.as_deref(), inputs)?;
+    let sources = sources::addresses(&connection.source);
+    sources::keep_reachable(&mut servers.destinations, &sources)?;
+    Ok(LoadJob {
+        target_name: targets::name(&targets),
+        settings: source_settings(connection, sources.len()),
+        plan: LoadPlan {
+            targets,
+            target_destination: servers.target_destination,
+            destinations: servers.destinations,
+            pacing: parts.pacing,
+            connections: pool.connections,
+            keepalive: pool.keepalive,
+            requests_per_connection: connection.requests_per_connection,
+            // A pool that is opened during the run would show up as latency of its first second.
+            prewarm: pool.keepalive,
+            deadline: parts.deadline,
+            linger: parts.linger,
+            connect_timeout: connection.connect_timeout,
+            tls,
+            sources,
+            threads: pool.threads,
+            cpus: Vec::new(),
+            seed: parts.seed,
+            shard: Shard::WHOLE,
+            abort_bad_ops: None,
+        },
+        slo: parts.slo,
+        processes: pool.processes,
+        out: output.out.clone(),
+        json: output.json.clone(),
+        ui: !output.no_ui,
+    })
+}
+
+/// The connection pool and who works on it.
+struct Pool {
+    connections: u64,
+    keepalive: bool,
+    processes: Processes,
+    threads: u32,
+}
+
+impl Pool {
+    fn new(
+        flags: &ConnectionFlags,
+        ops_total: Option<u64>,
+        inputs: &Inputs<'_>,
+    ) -> Result<Self, Stop> {
+        let keepalive = !flags.no_keepalive;
+        if !keepalive && flags.requests_per_connection.is_some_and(|requests| requests > 1) {
+            return Err(Stop::usage(
+                "--no-keepalive closes after one request, --requests-per-connection later",
+                "drop one of them",
+            ));
+        }
+        // What was asked for is opened; the default is not worth opening for fewer requests.
+        let connections = flags
+            .connections
+            .unwrap_or_else(|| CONNECTIONS_DEFAULT.min(ops_total.unwrap_or(u64::MAX)).max(1));
+        let needs_more = |flag: &str, workers: u32| {
+            Err(Stop::usage(
+                format_args!("{flag} {workers} share {connections} connections"),
+                format_args!("give --connections {workers} or more, or a smaller {flag}"),
+            ))
+        };
+        let shared_by = match flags.processes {
+            Processes::Exactly(count) if u64::from(count) > connections => {
+                return needs_more("--processes", count);
+            }
+            Processes::Exactly(count) => count,
+            Processes::Auto => 1,
+        };
+        let threads = match flags.threads {
+            Some(count) if u64::from(count) > connections => {
+                return needs_more("--threads", count);
+            }
+            Some(count) => count,
+            None => {
+                let share = u32::try_from(connections).unwrap_or(u32::MAX) / shared_by;
+                inputs.threads_default(shared_by).min(share.max(1))
+            }
+        };
+        Ok(Self { connections, keepalive, processes: flags.processes, threads })
+    }
+}
+
+fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<(), Stop> {
+    if deadline.is_none() && linger == Nanos::ZERO {
+        return Err(Stop::usage(
+            "--linger 0 without a deadline waits for no answer at all",
+            "give --deadline 1s, or a longer --linger",
+        ));
+    }
+    Ok(())
+}
+
+/// `--method` and `--targets` contradict each other before any file is read.
+fn check_request_source(parts: &Parts<'_>) -> Result<(), Stop> {
+    if parts.request.targets.is_some() && parts.request.method.is_some() {
+        return Err(Stop::usage(
+            "--targets names the method of each request, and --method another",
+            "drop --method",
+        ));
+    }
+    Ok(())
+}
+
+fn source_settings(flags: &ConnectionFlags, count: usize) -> BTreeMap<String, String> {
+    if flags.source.is_empty() {
+        return BTreeMap::new();
+    }
+    let ranges: Vec<_> =
+        flags.source.iter().map(|range| format!("{}/{}", range.address, range.prefix)).collect();
+    let addresses = plimsoll_model::units::grouped(count as u64);
+    let words = format!("{addresses} of {}", ranges.join(" "));
+    BTreeMap::from([("sources".to_owned(), words)])
+}

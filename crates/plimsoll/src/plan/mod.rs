@@ -1,0 +1,19 @@
+//! What the flags mean: checked conversion into plans that agents can carry out.
+//!
+//! Everything that can be wrong before a run is found here, so that nothing has been started when
+//! it is. Files, standard input and names come in through [`Inputs`].
+
+pub(crate) mod find;
+pub(crate) mod inputs;
+pub(crate) mod lab;
+pub(crate) mod load;
+mod outputs;
+mod pacing;
+pub(crate) mod serve;
+mod sources;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+pub(crate) use inputs::Inputs;

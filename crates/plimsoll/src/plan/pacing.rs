@@ -1,0 +1,117 @@
+//! When operations come due: `--rate`, `--stages`, `--arrivals`, `--duration`, `--requests`.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Stage;
+use plimsoll_model::plan::Pacing;
+
+use crate::exit::Stop;
+use crate::flags::PaceFlags;
+use crate::flags::values::ArrivalsFlag;
+use crate::flags::values::RampTo;
+
+/// `--rate` of a load when none is given, per second: vegeta's.
+const RATE_DEFAULT: f64 = 50.0;
+const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
+
+/// The pacing, and the rate or stages in words.
+pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
+    let closed = flags.rate == Some(Rate::ZERO);
+    if !flags.stages.is_empty() {
+        if closed {
+            return Err(Stop::usage(
+                "--rate 0 (closed loop) and --stages (open loop) exclude each other",
+                "drop one of them",
+            ));
+        }
+        return staged(flags);
+    }
+    if closed {
+        return closed_loop(flags);
+    }
+    let rate = flags
+        .rate
+        .or_else(|| Rate::per_second(RATE_DEFAULT))
+        .ok_or_else(|| Stop::usage("--rate is not a number", "write --rate 500"))?;
+    let profile = match (flags.requests, flags.duration) {
+        (Some(requests), None) => Profile::constant_ops(rate, requests),
+        (requests, duration) => {
+            let profile = Profile::constant(rate, duration.unwrap_or(DURATION_DEFAULT));
+            profile.limited_to(requests.unwrap_or(u64::MAX))
+        }
+    };
+    if profile.ops_total == 0 {
+        return Err(Stop::usage(
+            format_args!(
+                "--rate {} over {} starts no request at all",
+                spelled(rate),
+                profile.duration()
+            ),
+            "raise --rate or --duration, or give --requests",
+        ));
+    }
+    Ok((open(profile, flags.arrivals), spelled(rate)))
+}
+
+/// How the model calls what was typed.
+pub(super) fn arrivals(flag: ArrivalsFlag) -> Arrivals {
+    match flag {
+        ArrivalsFlag::Poisson => Arrivals::Poisson,
+        ArrivalsFlag::Uniform => Arrivals::Uniform,
+    }
+}
+
+fn open(profile: Profile, flag: Option<ArrivalsFlag>) -> Pacing {
+    Pacing::Open { profile, arrivals: arrivals(flag.unwrap_or(ArrivalsFlag::Poisson)) }
+}
+
+fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
+    if flags.arrivals.is_some() {
+        return Err(Stop::usage(
+            "--arrivals spreads scheduled starts, and --rate 0 has no schedule",
+            "drop one of them",
+        ));
+    }
+    let duration = match (flags.duration, flags.requests) {
+        (None, Some(_)) => None,
+        (duration, _) => Some(duration.unwrap_or(DURATION_DEFAULT)),
+    };
+    let pacing = Pacing::Closed { duration, ops_total: flags.requests };
+    Ok((pacing, "as fast as answers come".to_owned()))
+}
+
+fn staged(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
+    if flags.duration.is_some() {
+        return Err(Stop::usage(
+            "--stages already says how long the load lasts",
+            "drop --duration, or add a stage",
+        ));
+    }
+    let mut from = flags.rate.unwrap_or(Rate::ZERO);
+    let mut words = vec![spelled(from)];
+    let mut stages = Vec::new();
+    for RampTo { duration, rate } in &flags.stages {
+        // A stage without length is a jump: it only changes where the next one begins.
+        if *duration > Nanos::ZERO {
+            stages.push(Stage { duration: *duration, from, to: *rate });
+        }
+        from = *rate;
+        words.push(format!("{} in {duration}", spelled(*rate)));
+    }
+    let profile = Profile::from_stages(stages).limited_to(flags.requests.unwrap_or(u64::MAX));
+    if profile.ops_total == 0 {
+        return Err(Stop::usage(
+            "--stages starts no request at all",
+            "raise a rate or a duration, such as --stages 30s:500",
+        ));
+    }
+    Ok((open(profile, flags.arrivals), words.join(", ")))
+}
+
+/// The rate as `--rate` takes it, to a tenth of a thousandth.
+fn spelled(rate: Rate) -> String {
+    let text = format!("{:.4}", rate.get());
+    format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
+}

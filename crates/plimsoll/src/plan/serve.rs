@@ -1,0 +1,117 @@
+//! `plimsoll serve` into a job.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::ServePlan;
+
+use super::Inputs;
+use super::tls::identity;
+use crate::exit::Stop;
+use crate::flags::ServeFlags;
+use crate::flags::values::ListenAt;
+use crate::flags::values::Processes;
+
+/// Where `serve` listens when it is not told.
+const LISTENER_DEFAULT: Listener =
+    Listener { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080), tls: false };
+
+/// Most listening sockets; each takes a descriptor in every process.
+const LISTENERS_MAX: usize = 4096;
+
+/// StatsD's registered port.
+const STATSD_PORT: u16 = 8125;
+
+/// One backend, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ServeJob {
+    /// What each process serves; without `identity`, TLS listeners need one made for them.
+    pub(crate) plan: ServePlan,
+    /// Processes that share the listeners.
+    pub(crate) processes: Processes,
+    /// Whether progress is shown.
+    pub(crate) ui: bool,
+}
+
+/// Checks and resolves the flags of `serve`.
+pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob, Stop> {
+    if flags.https.is_empty() && flags.cert.is_some() {
+        return Err(Stop::usage("--cert is for --https, and there is none", "add --https 8443"));
+    }
+    let mut listeners = Vec::new();
+    for (ranges, tls) in [(&flags.http, false), (&flags.https, true)] {
+        for range in ranges {
+            listen(range, tls, inputs, &mut listeners)?;
+        }
+    }
+    if listeners.is_empty() {
+        listeners.push(LISTENER_DEFAULT);
+    }
+    let processes = match flags.processes {
+        Processes::Exactly(count) => count,
+        Processes::Auto => 1,
+    };
+    Ok(ServeJob {
+        plan: ServePlan {
+            listeners,
+            identity: identity(flags.cert.as_ref(), flags.key.as_ref())?,
+            threads: flags.threads.unwrap_or_else(|| inputs.threads_default(processes)),
+            cpus: Vec::new(),
+            statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
+            seed: flags.seed,
+            request_timeout: flags.request_timeout,
+            idle_timeout: flags.idle_timeout,
+        },
+        processes: flags.processes,
+        ui: !flags.no_ui,
+    })
+}
+
+fn listen(
+    range: &ListenAt,
+    tls: bool,
+    inputs: &Inputs<'_>,
+    listeners: &mut Vec<Listener>,
+) -> Result<(), Stop> {
+    let ports = range.first..=range.last;
+    if listeners.len() + ports.len() > LISTENERS_MAX {
+        return Err(Stop::usage(
+            format_args!("more than {LISTENERS_MAX} ports to listen on"),
+            "narrow the ranges",
+        ));
+    }
+    // A name may have several addresses; one of them is listened on, IPv4 where there is one.
+    let found = inputs.address_of(&range.host)?;
+    for port in ports {
+        let address = SocketAddr::new(found, port);
+        let taken = |other: &Listener| port != 0 && other.address == address;
+        if listeners.iter().any(taken) {
+            return Err(Stop::usage(format_args!("{address} is given twice"), "drop one of them"));
+        }
+        listeners.push(Listener { address, tls });
+    }
+    Ok(())
+}
+
+fn statsd(text: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
+    let refuse = || {
+        Stop::usage(
+            format_args!("--statsd {text:?} is not HOST:PORT"),
+            "write it like --statsd 127.0.0.1:8125",
+        )
+    };
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(address);
+    }
+    let (host, port) = match text.split_once(':') {
+        None => (text, STATSD_PORT),
+        Some((host, port)) => (host, port.parse::<u16>().map_err(|_| refuse())?),
+    };
+    if host.is_empty() || port == 0 || host.contains('/') {
+        return Err(refuse());
+    }
+    let host = inputs.address_of(host)?;
+    Ok(SocketAddr::new(host, port))
+}

@@ -1,0 +1,225 @@
+//! What is sent and to whom: URL or targets, method, headers and body into targets; their servers
+//! into destinations.
+
+use std::collections::HashMap;
+
+use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::ServerName;
+use plimsoll_model::target::Target;
+use plimsoll_model::target::TargetUrl;
+use plimsoll_model::target::UrlError;
+use plimsoll_model::target::is_method;
+use plimsoll_model::target::vegeta;
+
+use super::Inputs;
+use super::inputs::both_stdin;
+use super::inputs::read_bounded;
+use crate::exit::Stop;
+use crate::flags::shared::RequestFlags;
+use crate::flags::values::InputFile;
+use crate::flags::values::TargetFormat;
+
+/// Sent unless the user sets one, so that a server's log shows where the load came from.
+const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+
+/// The servers of all targets, without repetition.
+pub(super) struct Servers {
+    /// One per scheme, host and port.
+    pub(super) destinations: Vec<Destination>,
+    /// For each target its server, as an index into `destinations`.
+    pub(super) target_destination: Vec<u32>,
+}
+
+/// Every request of the load, in turn. `usage` is how the command is called, for the hint.
+pub(super) fn targets(
+    url: Option<&str>,
+    flags: &RequestFlags,
+    usage: &str,
+    inputs: &mut Inputs<'_>,
+) -> Result<Vec<Target>, Stop> {
+    if flags.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
+        return Err(both_stdin("--targets", "--body"));
+    }
+    let mut targets = match (url, &flags.targets) {
+        (Some(_), Some(_)) => {
+            return Err(Stop::usage("a URL and --targets exclude each other", "drop one of them"));
+        }
+        (None, None) => {
+            return Err(Stop::usage(
+                "no URL given",
+                format_args!("for example: {usage} http://127.0.0.1:8080/"),
+            ));
+        }
+        (Some(text), None) => vec![single(text, flags, inputs)?],
+        (None, Some(from)) => listed(from, flags, inputs)?,
+    };
+    for (index, target) in targets.iter_mut().enumerate() {
+        add_headers(target, &flags.headers);
+        check_framing(target).map_err(|why| match targets_name(flags) {
+            None => Stop::usage(why, "drop the header"),
+            Some(name) => {
+                Stop::usage(format_args!("{name}, target {}: {why}", index + 1), "drop the header")
+            }
+        })?;
+    }
+    Ok(targets)
+}
+
+fn targets_name(flags: &RequestFlags) -> Option<String> {
+    flags.targets.as_ref().map(|from| match from {
+        InputFile::Stdin => "standard input".to_owned(),
+        InputFile::File(path) => path.display().to_string(),
+    })
+}
+
+fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Target, Stop> {
+    if flags.format.is_some() {
+        return Err(Stop::usage(
+            "--format says how --targets is written, and there is no --targets",
+            "drop it",
+        ));
+    }
+    let url = url(text)?;
+    let body = body(flags, inputs)?;
+    let method = match &flags.method {
+        Some(method) if is_method(method) => method.clone(),
+        Some(method) => {
+            return Err(Stop::usage(
+                format_args!("--method {method:?} is not an HTTP method"),
+                "write one such as GET or POST",
+            ));
+        }
+        None if body.is_some() => "POST".to_owned(),
+        None => "GET".to_owned(),
+    };
+    Ok(Target { method, url, headers: Vec::new(), body: body.unwrap_or_default() })
+}
+
+fn url(text: &str) -> Result<TargetUrl, Stop> {
+    text.parse().map_err(|error| match error {
+        UrlError::Scheme(text) if !text.contains("://") && !text.is_empty() => Stop::usage(
+            format_args!("URL {text:?} has no scheme"),
+            format_args!("write http://{text} or https://{text}"),
+        ),
+        UrlError::Scheme(text) => Stop::usage(
+            format_args!("URL {text:?} is not HTTP"),
+            "write one that starts with http:// or https://",
+        ),
+        UrlError::Malformed { url, why } => Stop::usage(
+            format_args!("URL {url:?} is malformed: {why}"),
+            "write it like https://host:8443/path",
+        ),
+    })
+}
+
+/// The body that flags give to every request; `None` when none of them was used.
+fn body(flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Option<Vec<u8>>, Stop> {
+    match (&flags.body, &flags.data) {
+        (Some(from), _) => inputs.read("--body", from).map(Some),
+        (None, Some(text)) => Ok(Some(text.clone().into_bytes())),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The targets of a file or of standard input; flags give a body to those that have none.
+fn listed(
+    from: &InputFile,
+    flags: &RequestFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<Vec<Target>, Stop> {
+    let text = inputs.read("--targets", from)?;
+    let format = match flags.format {
+        None => vegeta::detect(&text),
+        Some(TargetFormat::Http) => vegeta::Format::Http,
+        Some(TargetFormat::Json) => vegeta::Format::Json,
+    };
+    let name = targets_name(flags).unwrap_or_default();
+    let mut targets =
+        vegeta::parse(format, &name, &text, &[], &mut |path| read_bounded(path.as_ref()))
+            .map_err(|error| Stop::Usage(error.to_string()))?;
+    if let Some(body) = body(flags, inputs)? {
+        for target in targets.iter_mut().filter(|target| target.body.is_empty()) {
+            target.body.clone_from(&body);
+        }
+    }
+    Ok(targets)
+}
+
+/// The user's headers, where the target has none of that name; then our name, where nobody gave
+/// one.
+fn add_headers(target: &mut Target, headers: &[(String, String)]) {
+    let own: Vec<_> = target.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let missing = headers.iter().filter(|(name, _)| !own.contains(&name.to_ascii_lowercase()));
+    target.headers.extend(missing.cloned());
+    if !target.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
+        target.headers.push(("User-Agent".to_owned(), USER_AGENT.to_owned()));
+    }
+}
+
+/// The client frames the body itself; a second or wrong length would desynchronise the connection.
+/// A right one is dropped, since tools that write target files like to add it.
+fn check_framing(target: &mut Target) -> Result<(), String> {
+    let length = target.body.len().to_string();
+    target
+        .headers
+        .retain(|(name, value)| !(name.eq_ignore_ascii_case("content-length") && *value == length));
+    let framing = ["content-length", "transfer-encoding"];
+    let wrong = target
+        .headers
+        .iter()
+        .find(|(name, _)| framing.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
+    match wrong {
+        Some((name, _)) => Err(format!("header {name} contradicts how the body is sent")),
+        None => Ok(()),
+    }
+}
+
+/// Resolves the servers of `targets`; `sni` replaces every name that TLS uses.
+pub(super) fn servers(
+    targets: &[Target],
+    sni: Option<&str>,
+    inputs: &Inputs<'_>,
+) -> Result<Servers, Stop> {
+    let mut known: HashMap<(bool, &str, u16), u32> = HashMap::new();
+    let mut destinations = Vec::new();
+    let mut target_destination = Vec::with_capacity(targets.len());
+    for Target { url, .. } in targets {
+        let key = (url.tls, url.host.as_str(), url.port);
+        let index = match known.get(&key) {
+            Some(index) => *index,
+            None => {
+                let index = u32::try_from(destinations.len())
+                    .map_err(|_| Stop::usage("too many servers", "give fewer targets"))?;
+                destinations.push(destination(url, sni, inputs)?);
+                known.insert(key, index);
+                index
+            }
+        };
+        target_destination.push(index);
+    }
+    Ok(Servers { destinations, target_destination })
+}
+
+fn destination(
+    url: &TargetUrl,
+    sni: Option<&str>,
+    inputs: &Inputs<'_>,
+) -> Result<Destination, Stop> {
+    let TargetUrl { host, port, .. } = url;
+    let name =
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    Ok(Destination {
+        name,
+        addresses: inputs.addresses(host, *port)?,
+        tls: url.tls.then(|| ServerName(sni.unwrap_or(host).to_owned())),
+    })
+}
+
+/// How reports name what was tested.
+pub(super) fn name(targets: &[Target]) -> String {
+    match targets {
+        [] => String::new(),
+        [only] => only.url.to_string(),
+        [first, rest @ ..] => format!("{} and {} more", first.url, rest.len()),
+    }
+}

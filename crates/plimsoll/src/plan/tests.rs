@@ -1,0 +1,565 @@
+//! Tables of command lines: what is refused, with its line and exit code, and what is understood.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Stage;
+use plimsoll_model::plan::Group;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::slo::Slo;
+
+use super::Inputs;
+use super::find::FindJob;
+use super::find::Mode;
+use super::lab::LabJob;
+use super::lab::Sut;
+use super::load::LoadJob;
+use super::serve::ServeJob;
+use super::*;
+use crate::exit::Stop;
+use crate::flags::Command;
+use crate::flags::parse_words;
+use crate::flags::values::OutputFile;
+use crate::flags::values::Processes;
+
+const URL: &str = "http://127.0.0.1:9/";
+
+/// A host with 4 CPUs on which one name has two addresses and every other name none.
+fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
+    build(&mut Inputs {
+        stdin,
+        stdin_reader: None,
+        resolve: |host, port| match host {
+            "pair" => Ok(vec![
+                SocketAddr::new("10.0.0.1".parse().unwrap(), port),
+                SocketAddr::new("fd00::1".parse().unwrap(), port),
+            ]),
+            _ => Err(io::Error::other("no such name")),
+        },
+        accepts: |_| false,
+        cpus: 4,
+    });
+}
+
+/// Any job, so that one table can hold them all.
+#[derive(Debug)]
+enum Job {
+    Load(LoadJob),
+    Find(FindJob),
+    Lab(LabJob),
+    Serve(ServeJob),
+}
+
+fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Job, Stop> {
+    let mut built = None;
+    inputs(&mut stdin, |inputs| {
+        built = Some(parse_words(words).and_then(|command| match command {
+            Command::Load(flags) => load::build(&flags, inputs).map(Job::Load),
+            Command::Find(flags) => find::build(&flags, inputs).map(Job::Find),
+            Command::Lab(flags) => lab::build(&flags, inputs).map(Job::Lab),
+            Command::Serve(flags) => serve::build(&flags, inputs).map(Job::Serve),
+            other => panic!("{other:?} has no plan"),
+        }));
+    });
+    built.unwrap()
+}
+
+fn load_job(flags: &[&str]) -> LoadJob {
+    match build(&[&["load"], flags].concat(), b"") {
+        Ok(Job::Load(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    }
+}
+
+fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {
+    match build(words, stdin) {
+        Err(stop) => (stop.complaint().unwrap(), stop.code()),
+        Ok(job) => panic!("{words:?} was accepted: {job:?}"),
+    }
+}
+
+fn rate(per_s: f64) -> Rate {
+    Rate::per_second(per_s).unwrap()
+}
+
+fn pem(folder: &Path, name: &str, label: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, format!("-----BEGIN {label}-----\n")).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn bad_loads() {
+    for (flags, line) in [
+        (vec![], "no URL given; for example: plimsoll load http://127.0.0.1:8080/"),
+        (vec!["a:80"], "URL \"a:80\" has no scheme; write http://a:80 or https://a:80"),
+        (
+            vec!["ftp://a"],
+            "URL \"ftp://a\" is not HTTP; write one that starts with http:// or https://",
+        ),
+        (
+            vec!["http://a:0"],
+            "URL \"http://a:0\" is malformed: the port must be 1 to 65535; write it like \
+             https://host:8443/path",
+        ),
+        (vec![URL, "--targets", "-"], "a URL and --targets exclude each other; drop one of them"),
+        (
+            vec!["--targets", "-", "--method", "PUT"],
+            "--targets names the method of each request, and --method another; drop --method",
+        ),
+        (
+            vec!["--targets", "-", "--body", "-"],
+            "--targets - and --body - both read standard input; give one of them a file",
+        ),
+        (
+            vec![URL, "--format", "json"],
+            "--format says how --targets is written, and there is no --targets; drop it",
+        ),
+        (
+            vec![URL, "--method", "G E T"],
+            "--method \"G E T\" is not an HTTP method; write one such as GET or POST",
+        ),
+        (
+            vec![URL, "--rate", "0", "--stages", "5s:9"],
+            "--rate 0 (closed loop) and --stages (open loop) exclude each other; drop one of them",
+        ),
+        (
+            vec![URL, "--duration", "5s", "--stages", "5s:9"],
+            "--stages already says how long the load lasts; drop --duration, or add a stage",
+        ),
+        (
+            vec![URL, "--rate", "0", "--arrivals", "uniform"],
+            "--arrivals spreads scheduled starts, and --rate 0 has no schedule; drop one of them",
+        ),
+        // 10 s at one a minute round to no request.
+        (
+            vec![URL, "--rate", "1/m"],
+            "--rate 0.0167/s over 10.0 s starts no request at all; raise --rate or --duration, or \
+             give --requests",
+        ),
+        (
+            vec![URL, "--stages", "0s:500"],
+            "--stages starts no request at all; raise a rate or a duration, such as --stages 30s:500",
+        ),
+        (
+            vec![URL, "--linger", "0"],
+            "--linger 0 without a deadline waits for no answer at all; give --deadline 1s, or a \
+             longer --linger",
+        ),
+        (
+            vec![URL, "--no-keepalive", "--requests-per-connection", "2"],
+            "--no-keepalive closes after one request, --requests-per-connection later; drop one of \
+             them",
+        ),
+        (
+            vec![URL, "--connections", "2", "--processes", "3"],
+            "--processes 3 share 2 connections; give --connections 3 or more, or a smaller \
+             --processes",
+        ),
+        (
+            vec![URL, "--connections", "2", "--threads", "3"],
+            "--threads 3 share 2 connections; give --connections 3 or more, or a smaller --threads",
+        ),
+        (vec![URL, "--cert", "c"], "--cert needs its private key; add --key FILE"),
+        (vec![URL, "--key", "k"], "--key needs its certificate; add --cert FILE"),
+        (vec![URL, "--sni", ""], "--sni \"\" is not a host name; write --sni www.example.com"),
+        (
+            vec![URL, "--tls", "1.2", "--groups", "x25519mlkem768"],
+            "--groups x25519mlkem768 needs TLS 1.3, and --tls 1.2 excludes it; drop --tls, or add a \
+             group such as x25519",
+        ),
+        (
+            vec![URL, "--source", "fd00::/64"],
+            "--source has no IPv4 address to reach 127.0.0.1:9; add one",
+        ),
+        (
+            vec![URL, "--data", "ab", "-H", "content-length: 3"],
+            "header content-length contradicts how the body is sent; drop the header",
+        ),
+        (
+            vec![URL, "-H", "Transfer-Encoding: chunked"],
+            "header Transfer-Encoding contradicts how the body is sent; drop the header",
+        ),
+        (
+            vec![URL, "--json", "no-such-folder/a.json"],
+            "--json \"no-such-folder/a.json\" lies in no directory that exists; create it first",
+        ),
+        (vec![URL, "--out", ""], "--out needs a value; write --out <DIR>"),
+        (
+            vec![URL, "--body", "no-such-file"],
+            "--body cannot read \"no-such-file\": No such file or directory (os error 2); name a \
+             readable file",
+        ),
+        (
+            vec![URL, "--cacert", "no-such-file"],
+            "--cacert cannot read \"no-such-file\": No such file or directory (os error 2); name a \
+             readable file",
+        ),
+    ] {
+        let (said, code) = refused(&[&["load"], &flags[..]].concat(), b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{flags:?}");
+    }
+}
+
+#[test]
+fn an_unresolvable_name_is_the_worlds_fault() {
+    let (said, code) = refused(&["load", "http://nowhere:80"], b"");
+    assert_eq!(said, "plimsoll: cannot resolve \"nowhere\": no such name; check the name");
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn bad_searches_laboratories_and_servers() {
+    for (words, line) in [
+        (
+            vec!["find"],
+            "no axis and no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
+        ),
+        (
+            vec!["find", URL],
+            "the axis is missing before the URL; write plimsoll find rate http://127.0.0.1:9/",
+        ),
+        (
+            vec!["find", "rate"],
+            "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
+        ),
+        (vec!["find", "handshakes", URL], "the axis handshakes is not available yet; use rate"),
+        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate"),
+        (
+            vec!["find", "rate", URL, "--mode", "rfc9411"],
+            "--mode rfc9411 is not available yet; use quick, standard or strict",
+        ),
+        (
+            vec!["find", "rate", URL, "--min", "20", "--max", "10"],
+            "--min 20 is not below --max 10; widen the range",
+        ),
+        (
+            vec!["find", "rate", URL, "--rate", "5"],
+            "find sets rate and length of every trial itself, not --rate; use --min, --max and \
+             --mode, or plimsoll load",
+        ),
+        (
+            vec!["find", "rate", URL, "--watch", "host:a"],
+            "--watch host:a is not available yet; use pid:N, or drop it",
+        ),
+        (
+            vec!["find", "rate", URL, "--slo", "p99<50ms", "--deadline", "20ms"],
+            "--deadline 20.0 ms and --slo p99<50ms disagree on what is late; give only --slo",
+        ),
+        (vec!["lab", "hold"], "plimsoll lab hold is not available yet; use plimsoll lab"),
+        (
+            vec!["lab", URL],
+            "unexpected argument \"http://127.0.0.1:9/\"; the laboratory makes its own server; to \
+             test another, use plimsoll find rate URL",
+        ),
+        (
+            vec!["lab", "--find", "connections"],
+            "the axis connections is not available yet; use rate",
+        ),
+        (
+            vec!["lab", "--isolate", "netns"],
+            "--isolate netns is not available yet; use --isolate none",
+        ),
+        (
+            vec!["lab", "--haproxy", "no-such-file"],
+            "--haproxy \"no-such-file\" is no file; name the program",
+        ),
+        (
+            vec!["lab", "--connections", "2", "--threads", "3"],
+            "--threads 3 share 2 connections; give --connections 3 or more, or a smaller --threads",
+        ),
+        (
+            vec!["serve", "--http", "80", "--https", "80"],
+            "127.0.0.1:80 is given twice; drop one of them",
+        ),
+        (vec!["serve", "--http", "1-5000"], "more than 4096 ports to listen on; narrow the ranges"),
+        (
+            vec!["serve", "--cert", "a", "--key", "b"],
+            "--cert is for --https, and there is none; add --https 8443",
+        ),
+        (
+            vec!["serve", "--https", "1", "--cert", "a"],
+            "--cert needs its private key; add --key FILE",
+        ),
+        (
+            vec!["serve", "--statsd", "host:x"],
+            "--statsd \"host:x\" is not HOST:PORT; write it like --statsd 127.0.0.1:8125",
+        ),
+    ] {
+        let (said, code) = refused(&words, b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
+    }
+}
+
+#[test]
+fn the_default_load() {
+    let job = load_job(&[URL]);
+    let plan = &job.plan;
+    let profile = Profile::constant(rate(50.0), Nanos::from_secs(10));
+    assert_eq!(plan.pacing, Pacing::Open { profile, arrivals: Arrivals::Poisson });
+    assert_eq!((plan.connections, plan.threads, plan.seed), (100, 4, 1));
+    assert_eq!((plan.keepalive, plan.prewarm), (true, true));
+    assert_eq!((plan.deadline, plan.linger), (None, Nanos::from_secs(150)));
+    assert_eq!(plan.connect_timeout, Nanos::from_secs(30));
+    assert_eq!(plan.targets.len(), 1);
+    assert_eq!(plan.targets[0].method, "GET");
+    let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION")).to_owned();
+    assert_eq!(plan.targets[0].headers, [("User-Agent".to_owned(), agent)]);
+    assert_eq!(plan.destinations[0].name, "127.0.0.1:9");
+    assert_eq!(plan.destinations[0].tls, None);
+    assert_eq!((job.processes, job.ui, &job.json), (Processes::Auto, true, &None));
+    assert_eq!(job.target_name, URL);
+    assert_eq!(job.settings.get("rate").map(String::as_str), Some("50/s"));
+}
+
+#[test]
+fn pacing_as_typed() {
+    let constant = |per_s, s| Profile::constant(rate(per_s), Nanos::from_secs(s));
+    let stage =
+        |s, from, to| Stage { duration: Nanos::from_secs(s), from: rate(from), to: rate(to) };
+    for (flags, profile) in [
+        (vec!["--rate", "2k/s", "--duration", "5s"], constant(2e3, 5)),
+        // Only a count: the rate decides how long it takes.
+        (vec!["--rate", "10", "--requests", "5"], Profile::constant_ops(rate(10.0), 5)),
+        // Both: whichever comes first.
+        (vec!["-r", "10", "-n", "5", "-d", "9s"], constant(10.0, 9).limited_to(5)),
+        (vec!["-r", "10", "-n", "500", "-d", "9s"], constant(10.0, 9)),
+        (
+            vec!["--stages", "2s:10,3s:0"],
+            Profile::from_stages(vec![stage(2, 0.0, 10.0), stage(3, 10.0, 0.0)]),
+        ),
+        // A start rate, a jump, a cut.
+        (
+            vec!["--stages", "2s:10,0s:50", "--stages", "1s:50", "-r", "4", "-n", "9"],
+            Profile::from_stages(vec![stage(2, 4.0, 10.0), stage(1, 50.0, 50.0)]).limited_to(9),
+        ),
+    ] {
+        let job = load_job(&[&[URL, "--arrivals", "uniform"], &flags[..]].concat());
+        let expected = Pacing::Open { profile, arrivals: Arrivals::Uniform };
+        assert_eq!(job.plan.pacing, expected, "{flags:?}");
+    }
+    for (flags, duration, ops_total) in [
+        (vec![], Some(10), None),
+        (vec!["-n", "9"], None, Some(9)),
+        (vec!["-n", "9", "-d", "2s"], Some(2), Some(9)),
+    ] {
+        let job = load_job(&[&[URL, "--rate", "0"], &flags[..]].concat());
+        let duration = duration.map(Nanos::from_secs);
+        assert_eq!(job.plan.pacing, Pacing::Closed { duration, ops_total }, "{flags:?}");
+    }
+}
+
+#[test]
+fn the_default_pool_is_no_larger_than_the_load() {
+    assert_eq!(load_job(&[URL, "-n", "3"]).plan.connections, 3);
+    assert_eq!(load_job(&[URL, "-n", "3"]).plan.threads, 3);
+    // What was asked for is opened all the same.
+    assert_eq!(load_job(&[URL, "-n", "3", "-c", "20k"]).plan.connections, 20_000);
+    let job = load_job(&[URL, "-c", "8", "--processes", "2"]);
+    assert_eq!((job.processes, job.plan.threads), (Processes::Exactly(2), 2));
+    assert!(!load_job(&[URL, "--no-keepalive"]).plan.prewarm);
+}
+
+#[test]
+fn deadlines_come_from_the_objective() {
+    let deadline = |flags: &[&str]| load_job(&[&[URL], flags].concat()).plan.deadline;
+    assert_eq!(deadline(&["--slo", "p99<50ms,p50<5ms"]), Some(Nanos::from_millis(5)));
+    assert_eq!(deadline(&["--slo", "errors<1%"]), None);
+    assert_eq!(deadline(&["--slo", "p99<50ms", "--deadline", "1s"]), Some(Nanos::from_secs(1)));
+}
+
+#[test]
+fn servers_and_names() {
+    let job = load_job(&["https://pair:8443/x"]);
+    let [only] = &job.plan.destinations[..] else { panic!("{:?}", job.plan.destinations) };
+    assert_eq!(only.name, "pair:8443");
+    assert_eq!(only.addresses.len(), 2);
+    assert_eq!(only.tls, Some(ServerName("pair".into())));
+    assert_eq!(job.plan.tls.trust, Trust::System);
+    let named = load_job(&["https://[::1]/", "--sni", "www.example.com", "-k"]);
+    assert_eq!(named.plan.destinations[0].name, "[::1]:443");
+    assert_eq!(named.plan.destinations[0].tls, Some(ServerName("www.example.com".into())));
+    assert_eq!(named.plan.tls.trust, Trust::Insecure);
+    // IPv4 sources leave only the IPv4 address.
+    let from = load_job(&["http://pair/", "--source", "127.0.0.0/8,10.0.0.9"]);
+    assert_eq!(from.plan.destinations[0].addresses, ["10.0.0.1:80".parse().unwrap()]);
+    assert_eq!(from.plan.sources.len(), 32_769);
+    let words = from.settings.get("sources").map(String::as_str);
+    assert_eq!(words, Some("32,769 of 127.0.0.0/8 10.0.0.9/32"));
+}
+
+#[test]
+fn bodies_and_headers() {
+    let posted =
+        load_job(&[URL, "--data", "a=1", "-H", "user-agent: me", "-H", "Content-Length: 3"]);
+    let target = &posted.plan.targets[0];
+    assert_eq!((target.method.as_str(), &target.body[..]), ("POST", &b"a=1"[..]));
+    assert_eq!(target.headers, [("user-agent".to_owned(), "me".to_owned())]);
+    let Ok(Job::Load(piped)) = build(&["load", URL, "-X", "PUT", "--body", "-"], b"x") else {
+        panic!("a body from standard input is refused")
+    };
+    assert_eq!(piped.plan.targets[0].method, "PUT");
+    assert_eq!(piped.plan.targets[0].body, b"x");
+}
+
+#[test]
+fn targets_from_a_file_or_standard_input() {
+    let list = b"GET http://127.0.0.1:9/a\nAccept: x\n\nPUT https://127.0.0.1:9/b\n\n\
+                 GET http://127.0.0.1:9/c\n";
+    let flags = ["load", "--targets", "-", "-H", "accept: y", "--data", "d"];
+    let Ok(Job::Load(job)) = build(&flags, list) else { panic!("targets are refused") };
+    let paths: Vec<_> = job.plan.targets.iter().map(|target| &target.url.path[..]).collect();
+    assert_eq!(paths, ["/a", "/b", "/c"]);
+    // One server speaks plain HTTP and another, at the same address, TLS.
+    assert_eq!(job.plan.target_destination, [0, 1, 0]);
+    assert_eq!(job.plan.destinations.len(), 2);
+    // A target's own header wins; the flags' body is for those without one.
+    let accept = |index: usize| &job.plan.targets[index].headers[0].1[..];
+    assert_eq!((accept(0), accept(1)), ("x", "y"));
+    assert!(job.plan.targets.iter().all(|target| target.body == b"d"));
+    assert_eq!(job.target_name, "http://127.0.0.1:9/a and 2 more");
+
+    let json = br#"{"method":"GET","url":"http://127.0.0.1:9/"}"#;
+    assert!(build(&["load", "--targets", "-"], json).is_ok());
+    let (said, code) = refused(&["load", "--targets", "-", "--format", "http"], json);
+    assert!(said.starts_with("plimsoll: standard input:1: "), "{said}");
+    assert_eq!(code, 2);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("targets");
+    fs::write(&path, "GET http://127.0.0.1:9/\n\nnonsense\n").unwrap();
+    let path = path.to_str().unwrap();
+    let (said, code) = refused(&["load", "--targets", path], b"");
+    assert!(said.starts_with(&format!("plimsoll: {path}:3: ")), "{said}");
+    assert_eq!(code, 2);
+    let framed = b"GET http://127.0.0.1:9/\n\nGET http://127.0.0.1:9/\nContent-Length: 7\n";
+    let (said, _) = refused(&["load", "--targets", "-"], framed);
+    assert_eq!(
+        said,
+        "plimsoll: standard input, target 2: header Content-Length contradicts how the body is \
+         sent; drop the header"
+    );
+}
+
+#[test]
+fn tls_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = pem(folder.path(), "ca.pem", "CERTIFICATE");
+    let cert = pem(folder.path(), "cert.pem", "CERTIFICATE");
+    let key = pem(folder.path(), "key.pem", "PRIVATE KEY");
+    let words = "--tls 1.3 --groups x25519mlkem768,p256,x25519mlkem768 --resume 0.5";
+    let mut flags = vec!["https://127.0.0.1/", "--cacert", &roots, "--cert", &cert, "--key", &key];
+    flags.extend(words.split(' '));
+    let tls = load_job(&flags).plan.tls;
+    assert_eq!(tls.trust, Trust::Roots(fs::read_to_string(&roots).unwrap()));
+    assert_eq!(tls.identity.unwrap().key_pem, fs::read_to_string(&key).unwrap());
+    assert_eq!(tls.version, Some(TlsVersion::V1_3));
+    assert_eq!(tls.groups, [Group::X25519Mlkem768, Group::Secp256r1]);
+    assert_eq!(tls.resume_ratio, 0.5);
+    let swapped = ["load", "https://127.0.0.1/", "--cert", &key, "--key", &cert];
+    let (said, code) = refused(&swapped, b"");
+    assert!(said.starts_with("plimsoll: --cert ") && said.contains("BEGIN CERTIFICATE"), "{said}");
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn searches() {
+    let find = |flags: &[&str]| match build(&[&["find", "rate", URL], flags].concat(), b"") {
+        Ok(Job::Find(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    let job = find(&[]);
+    assert_eq!((job.search.mode, job.search.mode.name()), (Mode::Standard, "standard"));
+    assert_eq!((&job.search.slo, job.search.slo_given), (&Slo::default(), false));
+    assert_eq!(job.search.arrivals, Arrivals::Uniform);
+    assert_eq!(job.load.plan.deadline, Some(Nanos::from_millis(50)));
+    assert_eq!(job.load.plan.linger, Nanos::from_secs(5));
+    assert_eq!(job.load.plan.connections, 100);
+    let job = find(&["--deadline", "20ms", "--min", "10", "--max", "2k", "--watch", "pid:7"]);
+    assert_eq!(job.search.slo.to_string(), "p99<20ms,errors<0.1%");
+    assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
+    assert_eq!(job.watch_pids, [7]);
+    assert!(job.search.slo_given);
+}
+
+#[test]
+fn laboratories() {
+    let lab = |flags: &[&str]| match build(&[&["lab"], flags].concat(), b"") {
+        Ok(Job::Lab(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    let job = lab(&[]);
+    assert_eq!((job.sut, job.backends, job.keep), (Sut::Auto, 4, false));
+    assert_eq!(job.search.mode, Mode::Quick);
+    let job = lab(&["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"]);
+    assert_eq!(job.sut, Sut::Embedded);
+    let trust = Trust::Roots("ca".into());
+    inputs(&mut &b""[..], |inputs| {
+        let found = job.find("https://127.0.0.1:4433/", trust.clone(), inputs).unwrap();
+        let plan = &found.load.plan;
+        assert_eq!((plan.connections, &plan.tls.trust), (7, &trust));
+        assert_eq!(plan.deadline, Some(Nanos::from_millis(9)));
+        assert_eq!(plan.targets[0].headers[0], ("sleep".to_owned(), "20".to_owned()));
+        assert_eq!(plan.destinations[0].name, "127.0.0.1:4433");
+    });
+    // A program that is named is what is tested; it must not contradict --sut.
+    let folder = tempfile::tempdir().unwrap();
+    let program = pem(folder.path(), "nginx", "PROGRAM");
+    assert_eq!(lab(&["--nginx", &program]).sut, Sut::Nginx);
+    let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
+fn servers_to_run() {
+    let serve = |flags: &[&str]| match build(&[&["serve"], flags].concat(), b"") {
+        Ok(Job::Serve(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    let listeners = |flags: &[&str]| -> Vec<(String, bool)> {
+        let plan = serve(flags).plan;
+        plan.listeners.iter().map(|at| (at.address.to_string(), at.tls)).collect()
+    };
+    let plain = |address: &str| (address.to_owned(), false);
+    let tls = |address: &str| (address.to_owned(), true);
+    assert_eq!(listeners(&[]), [plain("127.0.0.1:8080")]);
+    assert_eq!(listeners(&["--https", "8443"]), [tls("127.0.0.1:8443")]);
+    assert_eq!(
+        listeners(&["--http", "0.0.0.0:80-81", "--http", "[::1]:0", "--https", "pair:1"]),
+        [plain("0.0.0.0:80"), plain("0.0.0.0:81"), plain("[::1]:0"), tls("10.0.0.1:1")]
+    );
+    // The kernel chooses each of these ports, so they are not the same listener.
+    assert_eq!(listeners(&["--http", ":0", "--http", ":0"]).len(), 2);
+    let job = serve(&["--processes", "2", "--statsd", "pair", "--idle-timeout", "1m"]);
+    assert_eq!((job.processes, job.plan.threads), (Processes::Exactly(2), 2));
+    assert_eq!(job.plan.statsd, Some("10.0.0.1:8125".parse().unwrap()));
+    assert_eq!(job.plan.idle_timeout, Nanos::from_secs(60));
+    assert_eq!(job.plan.request_timeout, Nanos::from_secs(10));
+    assert_eq!(job.plan.identity, None);
+}
+
+#[test]
+fn outputs() {
+    let job = load_job(&[URL, "--json", "-", "--no-ui", "--out", "no-such-folder/run"]);
+    assert_eq!((job.json, job.ui), (Some(OutputFile::Stdout), false));
+    assert_eq!(job.out.as_deref(), Some(Path::new("no-such-folder/run")));
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    let file = pem(folder.path(), "file", "FILE");
+    for (flag, path, why) in [
+        ("--json", here, "is a directory; name a file, or - for standard output"),
+        ("--out", &file, "is not a directory; name a directory; it is made when it does not exist"),
+    ] {
+        let (said, code) = refused(&["load", URL, flag, path], b"");
+        assert!(said.ends_with(why) && code == 2, "{said}");
+    }
+}

@@ -1,0 +1,78 @@
+//! TLS flags into options: files are read, contradictions refused.
+
+use std::path::PathBuf;
+
+use plimsoll_model::plan::Group;
+use plimsoll_model::plan::Identity;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::plan::Trust;
+
+use super::inputs::read_pem;
+use crate::exit::Stop;
+use crate::flags::shared::HandshakeFlags;
+use crate::flags::shared::TrustFlags;
+
+/// Longest host name there is.
+const NAME_LEN_MAX: usize = 253;
+
+/// Options for a client.
+pub(super) fn options(trust: &TrustFlags, shake: &HandshakeFlags) -> Result<TlsOptions, Stop> {
+    let only_hybrid =
+        !shake.groups.is_empty() && shake.groups.iter().all(|g| *g == Group::X25519Mlkem768);
+    if only_hybrid && shake.tls == Some(TlsVersion::V1_2) {
+        return Err(Stop::usage(
+            "--groups x25519mlkem768 needs TLS 1.3, and --tls 1.2 excludes it",
+            "drop --tls, or add a group such as x25519",
+        ));
+    }
+    check_sni(trust.sni.as_deref())?;
+    let mut groups = Vec::new();
+    for group in &shake.groups {
+        if !groups.contains(group) {
+            groups.push(*group);
+        }
+    }
+    Ok(TlsOptions {
+        identity: identity(trust.cert.as_ref(), trust.key.as_ref())?,
+        trust: match (&trust.cacert, trust.insecure) {
+            (_, true) => Trust::Insecure,
+            (Some(path), false) => Trust::Roots(read_pem("--cacert", path, "BEGIN CERTIFICATE")?),
+            (None, false) => Trust::System,
+        },
+        version: shake.tls,
+        groups,
+        resume_ratio: shake.resume,
+    })
+}
+
+/// The pair that `--cert` and `--key` name.
+pub(super) fn identity(
+    cert: Option<&PathBuf>,
+    key: Option<&PathBuf>,
+) -> Result<Option<Identity>, Stop> {
+    match (cert, key) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some(Identity {
+            chain_pem: read_pem("--cert", cert, "BEGIN CERTIFICATE")?,
+            key_pem: read_pem("--key", key, "PRIVATE KEY")?,
+        })),
+        (Some(_), None) => Err(Stop::usage("--cert needs its private key", "add --key FILE")),
+        (None, Some(_)) => Err(Stop::usage("--key needs its certificate", "add --cert FILE")),
+    }
+}
+
+fn check_sni(sni: Option<&str>) -> Result<(), Stop> {
+    let plain = |name: &str| {
+        !name.is_empty()
+            && name.len() <= NAME_LEN_MAX
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+    };
+    match sni {
+        Some(name) if !plain(name) => Err(Stop::usage(
+            format_args!("--sni {name:?} is not a host name"),
+            "write --sni www.example.com",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,182 @@
+//! The steps of `cargo xtask ci`, in order, each named by what fails and with its time. A step
+//! that fails does not keep the later ones from running: one run shows all that is wrong.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+
+use crate::floors;
+use crate::fuzz;
+use crate::licences;
+use crate::metadata;
+use crate::metadata::Depth;
+use crate::packages;
+use crate::tidy;
+
+/// How much to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything CI runs.
+    Full,
+    /// What a developer can wait for before each commit.
+    Fast,
+}
+
+/// One step: its name, whether `--fast` runs it, and what it does.
+struct Step {
+    name: &'static str,
+    is_fast: bool,
+    run: fn() -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "packages", is_fast: false, run: packages::run },
+    Step { name: "fmt", is_fast: true, run: fmt },
+    Step { name: "floors", is_fast: true, run: floors::run },
+    Step { name: "tidy", is_fast: true, run: tidy::run },
+    Step { name: "licences", is_fast: true, run: licences::run },
+    Step { name: "clippy", is_fast: true, run: clippy },
+    Step { name: "doc", is_fast: false, run: doc },
+    Step { name: "fuzz-build", is_fast: false, run: fuzz_build },
+    Step { name: "test-pure", is_fast: true, run: test_pure },
+    // Last, so that the closing lines of `cargo test` stand at the end of the log.
+    Step { name: "test", is_fast: false, run: test },
+];
+
+/// What became of one step.
+struct Outcome {
+    name: &'static str,
+    passed: bool,
+    took: Duration,
+}
+
+/// Runs the steps and says at the end which failed.
+pub(crate) fn run(extent: Extent) -> Result<()> {
+    let mut outcomes = Vec::new();
+    for step in STEPS.iter().filter(|step| is_wanted(step, extent)) {
+        println!("\n==> {}", step.name);
+        let started = Instant::now();
+        let result = (step.run)();
+        if let Err(error) = &result {
+            println!("{} FAILED: {error:#}", step.name);
+        }
+        outcomes.push(Outcome { name: step.name, passed: result.is_ok(), took: started.elapsed() });
+    }
+    println!("\n{}", overview(&outcomes));
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.passed).collect();
+    if !failed.is_empty() {
+        let names: Vec<_> = failed.iter().map(|outcome| outcome.name).collect();
+        bail!("failed: {}", names.join(", "));
+    }
+    Ok(())
+}
+
+/// The full run tests everything at once, so it needs no separate run of the pure crates.
+fn is_wanted(step: &Step, extent: Extent) -> bool {
+    match extent {
+        Extent::Full => step.name != "test-pure",
+        Extent::Fast => step.is_fast,
+    }
+}
+
+fn overview(outcomes: &[Outcome]) -> String {
+    let lines = outcomes.iter().map(|outcome| {
+        let result = if outcome.passed { "ok" } else { "FAILED" };
+        format!("{:<12}{result:<8}{:>7.1} s\n", outcome.name, outcome.took.as_secs_f64())
+    });
+    lines.collect()
+}
+
+fn fmt() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"], &[])
+}
+
+fn clippy() -> Result<()> {
+    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    cargo(&arguments, &[])
+}
+
+fn doc() -> Result<()> {
+    let arguments = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
+    cargo(&arguments, &[("RUSTDOCFLAGS", OsStr::new("-D warnings"))])
+}
+
+/// The crates that build and test in seconds.
+fn test_pure() -> Result<()> {
+    let pure = ["plimsoll-model", "plimsoll-proto", "plimsoll-capacity", "xtask"];
+    let mut arguments = vec!["test", "--locked"];
+    arguments.extend(pure.iter().flat_map(|name| ["--package", name]));
+    cargo(&arguments, &[])
+}
+
+/// All tests; those against real peers drive the release binary.
+fn test() -> Result<()> {
+    cargo(&["build", "--locked", "--release", "--package", "plimsoll"], &[])?;
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
+    let binary = target.join("release/plimsoll");
+    // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
+    let environment = [("PLIMSOLL_BIN", binary.as_os_str()), ("INSTA_UPDATE", OsStr::new("no"))];
+    cargo(&["test", "--locked", "--workspace", "--no-fail-fast"], &environment)
+}
+
+/// The fuzz targets compile, so that a change of an interface cannot leave them behind.
+fn fuzz_build() -> Result<()> {
+    if !Path::new(fuzz::MANIFEST).exists() {
+        println!("there are no fuzz targets");
+        return Ok(());
+    }
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder.join("fuzz");
+    let environment = [("CARGO_TARGET_DIR", target.as_os_str())];
+    cargo(&["check", "--manifest-path", fuzz::MANIFEST, "--bins"], &environment)
+}
+
+/// Runs cargo, whose output goes where ours goes.
+fn cargo(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
+    let shown = format!("cargo {}", arguments.join(" "));
+    println!("{shown}");
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .status()
+        .with_context(|| format!("cannot run {shown}"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(extent: Extent) -> Vec<&'static str> {
+        STEPS.iter().filter(|step| is_wanted(step, extent)).map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn fast_leaves_out_what_is_slow() {
+        let fast = ["fmt", "floors", "tidy", "licences", "clippy", "test-pure"];
+        assert_eq!(names(Extent::Fast), fast);
+        let full = names(Extent::Full);
+        assert_eq!(full.first(), Some(&"packages"));
+        assert_eq!(full.last(), Some(&"test"));
+        assert!(!full.contains(&"test-pure"));
+    }
+
+    #[test]
+    fn the_overview_names_what_failed() {
+        let outcomes = [
+            Outcome { name: "fmt", passed: true, took: Duration::from_millis(1_250) },
+            Outcome { name: "fuzz-build", passed: false, took: Duration::from_secs(61) },
+        ];
+        let expected = "fmt         ok          1.2 s\nfuzz-build  FAILED     61.0 s\n";
+        assert_eq!(overview(&outcomes), expected);
+    }
+}

@@ -1,0 +1,116 @@
+//! The programs that the end-to-end tests drive: found, or installed with apt-get.
+
+use std::env;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::Stdio;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+
+/// A program and Debian's package for it.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("ab", "apache2-utils"),
+    ("curl", "curl"),
+    ("haproxy", "haproxy"),
+    ("nginx", "nginx-light"),
+    ("openssl", "openssl"),
+    ("wrk", "wrk"),
+];
+
+/// Installs what is missing, or says how to.
+pub(crate) fn run() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let advice = format!(
+        "missing: {}; run: apt-get update && apt-get install --no-install-recommends {0}",
+        missing.join(" ")
+    );
+    if find("apt-get").is_none() {
+        bail!("{advice} (or this system's own command; apt-get is not here)");
+    }
+    let Some(prefix) = privilege() else {
+        bail!("{advice} (as root; sudo would ask for a password)");
+    };
+    println!("installing {}", missing.join(" "));
+    let mut arguments = vec!["install", "-y", "--no-install-recommends"];
+    arguments.extend(&missing);
+    // The lists may be fresh already; fetching them is what takes long.
+    if apt_get(prefix, &arguments).is_err() {
+        apt_get(prefix, &["update"]).context(advice.clone())?;
+        apt_get(prefix, &arguments).context(advice)?;
+    }
+    let still = self::missing();
+    if !still.is_empty() {
+        bail!("apt-get succeeded, yet these are not found: {}", still.join(" "));
+    }
+    Ok(())
+}
+
+/// Packages of the programs that are not found.
+fn missing() -> Vec<&'static str> {
+    let absent = PROGRAMS.iter().filter(|(program, _)| find(program).is_none());
+    absent.map(|(_, package)| *package).collect()
+}
+
+/// The program's path, from PATH or the folders where daemons live.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let daemons = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let mut folders = env::split_paths(&path).chain(daemons);
+    folders.find_map(|folder| Some(folder.join(program)).filter(|path| path.is_file()))
+}
+
+/// What to put before a command that needs root; `None` if nothing works without a password.
+fn privilege() -> Option<&'static [&'static str]> {
+    let is_root = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| is_root(&status));
+    if is_root {
+        return Some(&[]);
+    }
+    let sudo = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).output();
+    sudo.is_ok_and(|output| output.status.success()).then_some(&["sudo", "-n"])
+}
+
+/// Whether the text of /proc/self/status names user 0 as the effective one.
+fn is_root(status: &str) -> bool {
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    uids.and_then(|uids| uids.split_ascii_whitespace().nth(1)) == Some("0")
+}
+
+fn apt_get(prefix: &[&str], arguments: &[&str]) -> Result<()> {
+    let mut words = prefix.to_vec();
+    words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    words.extend(arguments);
+    let status = Command::new(Path::new(words[0]))
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot run {}", words[0]))?;
+    if !status.success() {
+        bail!("{} failed: {status}", words.join(" "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_the_effective_user() {
+        assert!(is_root("Name:\tx\nUid:\t1000\t0\t0\t0\n"));
+        assert!(!is_root("Uid:\t0\t1000\t0\t0\n"));
+        assert!(!is_root(""));
+    }
+
+    #[test]
+    fn programs_are_found_by_name() {
+        assert!(find("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(find("a-program-that-nobody-has"), None);
+    }
+}
