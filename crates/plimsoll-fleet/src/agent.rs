@@ -207,9 +207,12 @@ mod tests {
     impl Executor for Echo {
         fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>) {
             let message = format!("{command:?}");
-            events.send(FromAgent::Failed { fault: AgentFault::Usage, message }).unwrap();
-            while self.hangs {
-                thread::park();
+            // The way out may be closed already.
+            let _ = events.send(FromAgent::Failed { fault: AgentFault::Usage, message });
+            if self.hangs {
+                loop {
+                    thread::park();
+                }
             }
         }
 

@@ -292,8 +292,8 @@ mod tests {
             cpus: vec![cpu],
             nice: 3,
         };
-        let child = spawn(sleeper(), &ties).unwrap();
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let pid = spawn(sleeper(), &ties).unwrap().id();
+        let status = fs::read_to_string(format!("/proc/{}/status", pid)).unwrap();
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.trim_start_matches(':').trim().to_owned()
@@ -302,22 +302,22 @@ mod tests {
         let ignored = u64::from_str_radix(&field("SigIgn"), 16).unwrap();
         let stop_signals = 1 << (libc::SIGINT - 1) | 1 << (libc::SIGTERM - 1);
         assert_eq!(ignored & stop_signals, stop_signals);
-        assert_eq!(session_members(child.id()).unwrap(), [child.id()]);
-        assert!(descendants().unwrap().contains(&child.id()));
-        assert!(is_alive(child.id()) && !has_ended(child.id()));
-        kill_group(child.id(), Signal::KILL).unwrap();
-        assert_eq!(wait(child.id()).unwrap().signal(), Some(libc::SIGKILL));
-        assert!(!is_alive(child.id()));
+        assert_eq!(session_members(pid).unwrap(), [pid]);
+        assert!(descendants().unwrap().contains(&pid));
+        assert!(is_alive(pid) && !has_ended(pid));
+        kill_group(pid, Signal::KILL).unwrap();
+        assert_eq!(wait(pid).unwrap().signal(), Some(libc::SIGKILL));
+        assert!(!is_alive(pid));
     }
 
     #[test]
     fn a_child_outlives_the_thread_that_ordered_it() {
         let ties = Ties { dies_with_parent: true, ..Ties::default() };
-        let ordered = thread::spawn(move || spawn(sleeper(), &ties).unwrap());
-        let child = ordered.join().unwrap();
-        kill(child.id(), Signal::TERM).unwrap();
+        let ordered = thread::spawn(move || spawn(sleeper(), &ties).unwrap().id());
+        let pid = ordered.join().unwrap();
+        kill(pid, Signal::TERM).unwrap();
         // SIGKILL here would be the thread's death.
-        assert_eq!(wait(child.id()).unwrap().signal(), Some(libc::SIGTERM));
+        assert_eq!(wait(pid).unwrap().signal(), Some(libc::SIGTERM));
     }
 
     #[test]

@@ -473,9 +473,9 @@ fn whatever_peers_do_the_server_is_there_for_the_next_one() {
         }
         let cut = draw(bytes.len() + 1);
         // The peer may be too quick or the server; either may have given up already.
-        let _ = socket.send(bytes[..cut].as_bytes());
+        let _ = socket.send(&bytes.as_bytes()[..cut]);
         if draw(2) == 0 {
-            let _ = socket.send(bytes[cut..].as_bytes());
+            let _ = socket.send(&bytes.as_bytes()[cut..]);
         }
         match draw(3) {
             0 => drop(socket.reset_on_close()),

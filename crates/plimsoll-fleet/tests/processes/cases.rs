@@ -142,7 +142,7 @@ pub(crate) fn what_is_no_agent_is_an_error() {
     assert_eq!(silent, "agent 1 ended unasked: exit code 3; it said: out of luck");
     let talker = start("echo", &["Permission denied"]).to_string();
     assert!(talker.contains("does not speak plimsoll's frames"), "{talker}");
-    // 47 bytes: {"hello":{"version":"0.0.0","pid":1,"descriptors_max":9}} with its length.
+    // A frame made by hand, as another version would send it.
     let hello = r#"{"hello":{"version":"0.0.0","pid":1,"descriptors_max":9}}"#;
     let print = format!(r"printf '\{:03o}\000\000\000%s' '{hello}'; cat", hello.len());
     let other = start("sh", &["-c", &print]);

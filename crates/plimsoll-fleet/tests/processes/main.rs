@@ -3,6 +3,7 @@
 //! This program is all of them: started with the name of a role it plays the role, otherwise it
 //! runs the cases, as the standard harness would (an argument selects cases by name).
 #![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "what is not as it should be fails the case")]
 
 use std::io;
 use std::panic;
