@@ -48,9 +48,7 @@ struct Op {
 
 impl Op {
     fn is_bad(&self, deadline: Nanos) -> bool {
-        self.sent.is_none()
-            || self.fate != Fate::Answered
-            || self.end - self.intended > deadline.0
+        self.sent.is_none() || self.fate != Fate::Answered || self.end - self.intended > deadline.0
     }
 }
 
@@ -119,7 +117,11 @@ impl World {
                 continue;
             };
             let (end, fate) = serving.handle_request(sent.at, &mut self.rng);
-            let waited = if end > give_up { (give_up, Fate::Failed(ErrorClass::Timeout)) } else { (end, fate) };
+            let waited = if end > give_up {
+                (give_up, Fate::Failed(ErrorClass::Timeout))
+            } else {
+                (end, fate)
+            };
             // Sent after all patience is gone: the generator's own lag.
             let (end, fate) = (waited.0.max(sent.at), waited.1);
             sending.handle_end(end);
@@ -211,14 +213,11 @@ mod tests {
     #[test]
     fn one_exponential_worker_has_the_textbook_quantiles() {
         // M/M/1 at 50 %: time in the server is exponential with rate mu - lambda.
-        let sut = Sut {
-            service: Service::Exponential,
-            base: Nanos::ZERO,
-            ..Sut::with_capacity(2_000.0)
-        };
+        let sut =
+            Sut { service: Service::Exponential, base: Nanos::ZERO, ..Sut::with_capacity(2_000.0) };
         let tally = run(&mut World::new(sut, 7), 1_000.0);
         let p90 = tally.spans.corrected.quantile(0.9).expect("values").as_millis_f64();
-        assert!((p90 / 2.302_6 - 1.0).abs() < 0.08, "{p90} ms");
+        assert!((p90 / std::f64::consts::LN_10 - 1.0).abs() < 0.08, "{p90} ms");
         // Little's law: rate 1000/s times 1 ms.
         let mean = tally.outstanding.iter().sum::<u32>() as f64 / tally.outstanding.len() as f64;
         assert!((mean - 1.0).abs() < 0.4, "{mean}");
@@ -239,7 +238,7 @@ mod tests {
             run(&mut World::new(sut, 3), 1_000.0)
         };
         let queued = run(Overload::Queue);
-        assert!(queued.late > 3_000 && queued.unsent + queued.errors_total() > 3_000);
+        assert!(queued.late > 1_500 && queued.unsent + queued.errors_total() > 10_000);
         let rejected = run(Overload::Reject(10));
         assert_eq!((rejected.late, rejected.unsent), (0, 0));
         let errors = rejected.errors.get(ErrorClass::Status5xx) as f64;
@@ -278,6 +277,9 @@ mod tests {
         let measurement = world.run(request(1_000.0), Some(100));
         assert!(measurement.aborted && measurement.window < Nanos::from_secs(1));
         assert!(measurement.tally.scheduled > measurement.tally.ok);
-        assert_eq!(measurement.tally.outstanding.len(), (measurement.window.0 / 100_000_000) as usize);
+        assert_eq!(
+            measurement.tally.outstanding.len(),
+            (measurement.window.0 / 100_000_000) as usize
+        );
     }
 }

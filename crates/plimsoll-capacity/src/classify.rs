@@ -123,11 +123,7 @@ mod tests {
     }
 
     fn trial(seconds: u64, loss_ratio: f64, limit: f64) -> TrialOutcome {
-        TrialOutcome {
-            duration: Nanos::from_secs(seconds),
-            good: loss_ratio <= limit,
-            loss_ratio,
-        }
+        TrialOutcome { duration: Nanos::from_secs(seconds), good: loss_ratio <= limit, loss_ratio }
     }
 
     #[test]

@@ -109,9 +109,8 @@ fn send_lag(subject: &Subject<'_>) -> Check {
     let lag = &subject.tally.spans.send_lag;
     let quantile = |q| lag.quantile(q).unwrap_or_default();
     let (p99, p999) = (quantile(0.99), quantile(0.999));
-    let share_of_deadline = |share: f64| {
-        subject.deadline.map(|deadline| Nanos((deadline.0 as f64 * share) as u64))
-    };
+    let share_of_deadline =
+        |share: f64| subject.deadline.map(|deadline| Nanos((deadline.0 as f64 * share) as u64));
     let p99_max = share_of_deadline(0.05).map_or(LAG_P99_NO_DEADLINE, |l| l.max(LAG_P99_MIN));
     let p99_warn = share_of_deadline(0.02).map_or(LAG_P99_MIN, |l| l.max(Nanos(p99_max.0 / 2)));
     let p999_max = share_of_deadline(0.10)

@@ -41,7 +41,8 @@ impl Grid {
     /// The grid's load `cells` away from `rate` (negative is below), wherever `rate` lies.
     pub(crate) fn step(&self, rate: f64, cells: i64) -> f64 {
         let position = self.position(rate);
-        let from = if cells < 0 { (position - EPSILON).ceil() } else { (position + EPSILON).floor() };
+        let from =
+            if cells < 0 { (position - EPSILON).ceil() } else { (position + EPSILON).floor() };
         self.at(from + cells as f64)
     }
 

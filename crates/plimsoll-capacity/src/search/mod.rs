@@ -299,8 +299,9 @@ impl RateSearch {
         if let State::Expand { rate } = self.state {
             // The step may have jumped over a tipping point that lies below this ceiling.
             self.ceiling = Some((rate, why));
+            let lowest = self.settings.lowest.get();
             let low = self.ledger.entries().rev().find(|entry| entry.leans_good());
-            let low = low.map_or(self.settings.lowest.get(), |entry| entry.load);
+            let low = low.map_or(lowest, |entry| entry.load);
             self.expand_from(low, None);
         } else {
             self.finish(Outcome::GeneratorLimited { why });
@@ -351,8 +352,9 @@ impl RateSearch {
             self.expand_from(rate, busiest);
         } else if self.ledger.trials(rate).len() >= BAD_MAX {
             self.first_bad = rate;
+            let lowest = self.settings.lowest.get();
             let low = self.ledger.entries().rev().find(|e| e.load < rate).map(|e| e.load);
-            let low = low.unwrap_or(self.settings.lowest.get());
+            let low = low.unwrap_or(lowest);
             self.state = State::Narrow(Bracket::new(low, rate));
         } else {
             self.state = State::Expand { rate };
@@ -364,8 +366,7 @@ impl RateSearch {
             self.finish(Outcome::NotReached { cap: self.cap_text() });
             return;
         }
-        let growth =
-            if busiest.is_some_and(|busy| busy < BUSY_FAR) { GROWTH_FAR } else { GROWTH };
+        let growth = if busiest.is_some_and(|busy| busy < BUSY_FAR) { GROWTH_FAR } else { GROWTH };
         let mut next = (rate * growth).min(self.cap());
         if let Some((ceiling, why)) = self.ceiling.clone()
             && next >= ceiling

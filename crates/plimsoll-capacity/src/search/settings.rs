@@ -64,7 +64,7 @@ const QUICK: Limits = Limits {
     confirmations: 1,
     unconfirmed_max: 2,
     rest: Nanos::from_millis(1_500),
-    budget: Nanos::from_secs(200),
+    budget: Nanos::from_secs(190),
     trials_max: 60,
     // 500 operations for a p99.
     tail_ops: 5.0,

@@ -43,7 +43,11 @@ fn run(settings: SearchSettings, mut world: impl FnMut(&TrialRequest) -> Verdict
     loop {
         match search.next_step() {
             Step::Trial(request) => {
-                assert_eq!(search.next_step(), Step::Trial(request), "asking twice changes nothing");
+                assert_eq!(
+                    search.next_step(),
+                    Step::Trial(request),
+                    "asking twice changes nothing"
+                );
                 spent = spent + search.rest() + request.duration;
                 let verdict = world(&request);
                 let record = search.handle_result(answer(request, verdict));
@@ -132,9 +136,13 @@ fn irregular_ends_say_what_was_reached() {
     assert_eq!(capped.outcome, Outcome::NotReached { cap: "--max (500/s)".to_owned() });
     assert_eq!((capped.lower, capped.upper), (Some(rate(500.0)), None));
 
-    let limited = run(quick(), |request| {
-        if request.rate.get() > 1_000.0 { Verdict::Invalid } else { Verdict::Good }
-    });
+    let limited =
+        run(
+            quick(),
+            |request| {
+                if request.rate.get() > 1_000.0 { Verdict::Invalid } else { Verdict::Good }
+            },
+        );
     let Outcome::GeneratorLimited { why } = &limited.tipping.outcome else {
         panic!("{:?}", limited.tipping)
     };
@@ -155,13 +163,12 @@ fn irregular_ends_say_what_was_reached() {
 
 #[test]
 fn a_tipping_point_just_below_the_generators_ceiling_is_found() {
-    let Run { tipping, .. } = run(SearchSettings::new(Mode::Quick), |request| {
-        match request.rate.get() {
+    let Run { tipping, .. } =
+        run(SearchSettings::new(Mode::Quick), |request| match request.rate.get() {
             ..=1_000.0 => Verdict::Good,
             ..=1_300.0 => Verdict::Bad,
             _ => Verdict::Invalid,
-        }
-    });
+        });
     assert_eq!(tipping.outcome, Outcome::Regular);
     assert!(tipping.lower <= Some(rate(1_000.0)) && Some(rate(1_000.0)) < tipping.upper);
 }

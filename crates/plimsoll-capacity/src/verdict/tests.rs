@@ -140,11 +140,9 @@ fn lag_spoils_only_what_it_can_explain() {
 
 #[test]
 fn a_busy_generator_spoils_bad_trials_and_only_them() {
-    for (late, busiest, expected) in [
-        (0, 0.97, Verdict::Good),
-        (500, 0.97, Verdict::Invalid),
-        (500, 0.80, Verdict::Bad),
-    ] {
+    for (late, busiest, expected) in
+        [(0, 0.97, Verdict::Good), (500, 0.97, Verdict::Invalid), (500, 0.80, Verdict::Bad)]
+    {
         let mut measurement = with_late(late);
         measurement.tally.generator.busiest_thread = busiest;
         assert_eq!(verdict(&measurement), expected, "{late} late, busiest {busiest}");

@@ -170,8 +170,7 @@ impl Worker {
     fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
         // The buffer is lent out while the bytes in it are handled; an empty box costs nothing.
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        loop {
-            let Some(socket) = &self.slab.hot[index as usize].socket else { break };
+        while let Some(socket) = &self.slab.hot[index as usize].socket {
             match socket.recv(&mut buffer) {
                 Ok(0) => {
                     self.handle_end_of_stream(index, now);

@@ -106,7 +106,28 @@ pub struct Target {
     /// Names and values in order, without `Host` unless the user set it.
     pub headers: Vec<(String, String)>,
     /// The body; empty sends none.
+    #[serde(with = "base64_text")]
     pub body: Vec<u8>,
+}
+
+/// Bytes as one base64 text: a list of numbers would be four times their size.
+mod base64_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::Deserialize;
+    use serde::Deserializer;
+    use serde::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
 }
 
 /// Splits `Name: value`; `None` when the name is not an HTTP token or the value holds a control

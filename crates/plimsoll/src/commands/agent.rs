@@ -21,6 +21,7 @@ use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::message::ServeCounters;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_sys::process;
 use plimsoll_sys::thread;
 
 use crate::exit::Stop;
@@ -30,6 +31,8 @@ const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Runs until the coordinator is done or gone.
 pub(crate) fn run() -> Result<(), Stop> {
+    // /proc/self/exe would show as `exe` in top.
+    process::show_as(c"plimsoll-agent");
     let engine = EngineExecutor { load: None, serving: None };
     agent::run(engine, std::io::stdin(), std::io::stdout())
         .map_err(|error| Stop::CannotRun(error.to_string()))
