@@ -54,6 +54,11 @@ const FLOORS: &[Floor] = &[
         promise: "sinks only: nothing flows back",
     },
     Floor {
+        name: "plimsoll-probe",
+        may_import: &["plimsoll-model"],
+        promise: "read only; a missing value stays missing",
+    },
+    Floor {
         name: "plimsoll-backend",
         // sys: it opens its own listeners and pins its own threads.
         may_import: &[
@@ -87,6 +92,7 @@ const FLOORS: &[Floor] = &[
             "plimsoll-engine",
             "plimsoll-report",
             "plimsoll-backend",
+            "plimsoll-probe",
             "plimsoll-tune",
             "plimsoll-fleet",
         ],

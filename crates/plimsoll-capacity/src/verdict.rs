@@ -42,16 +42,10 @@ impl Unloaded {
     }
 }
 
-/// The server's median share in an operation: from the actual send to the end of the answer, and
-/// connecting and TLS when most operations need a connection of their own.
+/// The server's median share in an operation: from the actual send, which without keep-alive is
+/// the SYN, to the end of the answer.
 pub fn server_time(tally: &Tally) -> Option<Nanos> {
-    let spans = &tally.spans;
-    let median = |hist: &plimsoll_model::Histogram| hist.quantile(0.5).unwrap_or_default();
-    let answer = spans.uncorrected.quantile(0.5)?;
-    if tally.connections.opened * 2 > tally.ok {
-        return Some(answer + median(&spans.connect) + median(&spans.tls));
-    }
-    Some(answer)
+    tally.spans.uncorrected.quantile(0.5)
 }
 
 /// Judges one trial of a search.

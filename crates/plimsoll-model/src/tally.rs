@@ -122,13 +122,14 @@ pub struct ByteCounts {
 pub struct Spans {
     /// Intended start to the end of the answer; ok operations.
     pub corrected: Histogram,
-    /// Actual send to the end of the answer; ok operations.
+    /// Actual send to the end of the answer; ok operations. Without keep-alive an operation is
+    /// sent with its connection's SYN.
     pub uncorrected: Histogram,
     /// SYN to established; opened connections.
     pub connect: Histogram,
     /// Established to handshake complete; opened TLS connections.
     pub tls: Histogram,
-    /// Actual send to the first byte of the answer.
+    /// The request's first byte sent to the answer's first byte received.
     pub ttfb: Histogram,
     /// What this process added between the instant an operation could be sent (it was due and a
     /// connection was free, or could be opened) and the instant it was: our own fault.
