@@ -1,1 +1,19 @@
-//! To be written.
+//! What the end-to-end tests share: the built plimsoll, real servers and clients, and the waits
+//! between them. It judges nothing; tests do.
+//!
+//! Whatever is started here is killed when its handle is dropped, also by a test that panics.
+//! Nothing waits for a time to pass: [`wait::until`] waits for something to become true.
+#![forbid(unsafe_code)]
+
+pub mod certificate;
+pub mod haproxy;
+pub mod nginx;
+pub mod openssl;
+pub mod plimsoll;
+pub mod port;
+pub mod process;
+pub mod program;
+pub mod recorder;
+pub mod serve;
+pub mod summary;
+pub mod wait;

@@ -76,6 +76,7 @@ fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
         connections: 8,
         keepalive: true,
         requests_per_connection: None,
+        staggered: false,
         prewarm: true,
         deadline: None,
         linger: Nanos::from_secs(5),

@@ -191,6 +191,9 @@ pub struct LoadPlan {
     pub keepalive: bool,
     /// Close a connection after so many operations.
     pub requests_per_connection: Option<u64>,
+    /// Give the connections of the prewarmed pool ages spread evenly over that number, so that
+    /// they are not all replaced at the same moment.
+    pub staggered: bool,
     /// Open the pool before the schedule's first instant.
     pub prewarm: bool,
     /// An answer after this is late.

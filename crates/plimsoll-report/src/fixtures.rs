@@ -119,6 +119,7 @@ pub(crate) fn plan() -> LoadPlan {
         connections: 100,
         keepalive: true,
         requests_per_connection: None,
+        staggered: false,
         prewarm: true,
         deadline: Some(Nanos::from_millis(50)),
         linger: Nanos::from_secs(150),

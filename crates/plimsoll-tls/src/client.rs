@@ -24,8 +24,10 @@ use crate::Session;
 use crate::identity::certified_key;
 use crate::identity::roots_from_pem;
 use crate::identity::system_roots;
+use crate::identity::trusted_certificates;
 use crate::tickets::TicketStore;
 use crate::verify::AcceptAnyServer;
+use crate::verify::TrustedServer;
 
 /// Without `--groups`: what OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
 /// whose larger key share and extra CPU must be asked for.
@@ -94,7 +96,13 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
         .map_err(|error| ConfigError::refused(&error))?;
     let builder = match &options.trust {
         Trust::System => builder.with_root_certificates(system_roots()?),
-        Trust::Roots(roots_pem) => builder.with_root_certificates(roots_from_pem(roots_pem)?),
+        Trust::Roots(roots_pem) => {
+            let trusted = trusted_certificates(roots_pem)?;
+            let verifier =
+                TrustedServer::new(roots_from_pem(roots_pem)?, trusted, Arc::clone(&provider))
+                    .map_err(|error| ConfigError::Refused { reason: error.to_string() })?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
         Trust::Insecure => {
             let algorithms = provider.signature_verification_algorithms;
             let verifier: Arc<dyn ServerCertVerifier> = Arc::new(AcceptAnyServer { algorithms });

@@ -7,6 +7,8 @@ use rcgen::DnType;
 use rcgen::ExtendedKeyUsagePurpose;
 use rcgen::KeyPair;
 use rcgen::KeyUsagePurpose;
+use rcgen::PKCS_RSA_SHA256;
+use rcgen::RsaKeySize;
 use rustls::InconsistentKeys;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -24,10 +26,18 @@ use crate::ConfigError;
 const CHAIN: &str = "certificate chain";
 const ROOTS: &str = "trusted roots";
 
+/// The key of a self-signed certificate: decides what a full handshake costs the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Signing takes tens of microseconds.
+    EcdsaP256,
+    /// Signing takes some hundred microseconds, checking far less.
+    Rsa2048,
+}
+
 /// A certificate for `names` (DNS names and IP addresses) that is its own root: give `chain_pem`
-/// to clients as their trusted roots. ECDSA on P-256, valid from 1975 to 4096, so that no clock
-/// matters.
-pub fn self_signed(names: &[String]) -> Result<Identity, ConfigError> {
+/// to clients as their trusted roots. Valid from 1975 to 4096, so that no clock matters.
+pub fn self_signed(names: &[String], kind: KeyKind) -> Result<Identity, ConfigError> {
     let refused = |error: rcgen::Error| ConfigError::Refused { reason: error.to_string() };
     let mut params = CertificateParams::new(names).map_err(refused)?;
     let common_name = names.first().map_or("plimsoll", String::as_str);
@@ -35,7 +45,11 @@ pub fn self_signed(names: &[String]) -> Result<Identity, ConfigError> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let key = KeyPair::generate().map_err(refused)?;
+    let key = match kind {
+        KeyKind::EcdsaP256 => KeyPair::generate(),
+        KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+    }
+    .map_err(refused)?;
     let certificate = params.self_signed(&key).map_err(refused)?;
     Ok(Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
@@ -77,13 +91,20 @@ pub(crate) fn certified_key(
 /// The certificates in `roots_pem` as trust anchors.
 pub(crate) fn roots_from_pem(roots_pem: &str) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(roots_pem, ROOTS)? {
+    for certificate in trusted_certificates(roots_pem)? {
         roots.add(certificate).map_err(|error| ConfigError::BadCertificate {
             subject: ROOTS,
             reason: error.to_string(),
         })?;
     }
     Ok(roots)
+}
+
+/// The certificates in `roots_pem` as they are.
+pub(crate) fn trusted_certificates(
+    roots_pem: &str,
+) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    certificates(roots_pem, ROOTS)
 }
 
 /// The host's trust anchors. Single entries that cannot be read are skipped, as every other
@@ -118,12 +139,14 @@ mod tests {
     use super::*;
 
     fn identity() -> Identity {
-        self_signed(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap()
+        self_signed(&["localhost".to_owned(), "127.0.0.1".to_owned()], KeyKind::EcdsaP256).unwrap()
     }
 
     #[test]
     fn a_fresh_identity_is_a_pair() {
         assert_eq!(check_identity(&identity()), Ok(()));
+        let rsa = self_signed(&["localhost".to_owned()], KeyKind::Rsa2048).unwrap();
+        assert_eq!(check_identity(&rsa), Ok(()));
     }
 
     #[test]

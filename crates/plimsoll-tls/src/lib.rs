@@ -17,6 +17,7 @@ mod verify;
 pub use client::ClientContext;
 pub use error::ConfigError;
 pub use error::TlsError;
+pub use identity::KeyKind;
 pub use identity::check_identity;
 pub use identity::self_signed;
 pub use server::ServerContext;

@@ -3,6 +3,10 @@
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
+use rcgen::BasicConstraints;
+use rcgen::CertificateParams;
+use rcgen::IsCa;
+use rcgen::KeyPair;
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::Group;
@@ -16,7 +20,9 @@ use crate::*;
 
 fn identity() -> &'static Identity {
     static IDENTITY: OnceLock<Identity> = OnceLock::new();
-    IDENTITY.get_or_init(|| self_signed(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap())
+    IDENTITY.get_or_init(|| {
+        self_signed(&["localhost".to_owned(), "127.0.0.1".to_owned()], KeyKind::EcdsaP256).unwrap()
+    })
 }
 
 fn trusting() -> TlsOptions {
@@ -165,7 +171,7 @@ fn resumption_happens_only_when_asked_for() {
 
 #[test]
 fn a_stranger_is_untrusted_and_told_so() {
-    let other = self_signed(&["localhost".to_owned()]).unwrap();
+    let other = self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256).unwrap();
     let stranger = TlsOptions { trust: Trust::Roots(other.chain_pem), ..TlsOptions::default() };
     let (client, server) = Pair::new(&stranger).run();
     let error = client.unwrap_err();
@@ -189,6 +195,38 @@ fn the_name_is_checked() {
     }
     let error = client.session(&name("not a name"), false).unwrap_err();
     assert!(error.to_string().contains("\"not a name\""), "{error}");
+}
+
+/// What `openssl req -x509` makes: self-signed for localhost, and marked as an authority.
+fn self_signed_authority() -> Identity {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let chain_pem = params.self_signed(&key).unwrap().pem();
+    Identity { chain_pem, key_pem: key.serialize_pem() }
+}
+
+#[test]
+fn a_trusted_authority_may_be_the_server_itself() {
+    let authority = self_signed_authority();
+    let server = ServerContext::new(&authority).unwrap();
+    let other = self_signed_authority();
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        for (trusted, asked, good) in [
+            (&authority, "localhost", true),
+            (&authority, "example.org", false),
+            // Same subject, other key.
+            (&other, "localhost", false),
+        ] {
+            let trust = Trust::Roots(trusted.chain_pem.clone());
+            let options = TlsOptions { trust, version: Some(version), ..TlsOptions::default() };
+            let client = ClientContext::new(&options).unwrap();
+            let session = client.session(&name(asked), false).unwrap();
+            let (outcome, _) = Pair::of(session, server.session().unwrap()).run();
+            let class = outcome.as_ref().map_err(TlsError::class).err();
+            assert_eq!(class, (!good).then_some(ErrorClass::TlsUntrusted), "{outcome:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,14 +1,25 @@
-//! The verifier behind `--insecure`.
+//! The verifiers that rustls lacks: the one behind `--insecure`, and the one that also trusts a
+//! certificate by itself.
 
+use std::sync::Arc;
+
+use rustls::CertificateError;
 use rustls::DigitallySignedStruct;
+use rustls::Error;
+use rustls::RootCertStore;
 use rustls::SignatureScheme;
+use rustls::client::VerifierBuilderError;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::client::danger::ServerCertVerified;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::client::verify_server_name;
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::ServerName;
 use rustls::pki_types::UnixTime;
+use rustls::server::ParsedCertificate;
 
 /// Accepts any certificate and does not check the handshake's signature by it.
 ///
@@ -29,7 +40,7 @@ impl ServerCertVerifier for AcceptAnyServer {
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+    ) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }
 
@@ -38,7 +49,7 @@ impl ServerCertVerifier for AcceptAnyServer {
         _message: &[u8],
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -47,11 +58,84 @@ impl ServerCertVerifier for AcceptAnyServer {
         _message: &[u8],
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
+    }
+}
+
+/// Accepts what chains to the trusted certificates, and a trusted certificate itself.
+///
+/// `openssl req -x509` marks the certificates that it makes as authorities. rustls accepts no
+/// authority as a server's own certificate, other clients do when they are told to trust exactly
+/// this one (`curl --cacert`), and so do we.
+#[derive(Debug)]
+pub(crate) struct TrustedServer {
+    chained: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl TrustedServer {
+    pub(crate) fn new(
+        roots: RootCertStore,
+        trusted: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, VerifierBuilderError> {
+        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        Ok(Self { chained: builder.build()?, trusted })
+    }
+}
+
+impl ServerCertVerifier for TrustedServer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let chained = self.chained.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match chained {
+            // "An authority as a server": said after the dates were checked, before the name is.
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.trusted.iter().any(|trusted| trusted == end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chained.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chained.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chained.supported_verify_schemes()
     }
 }

@@ -13,7 +13,6 @@ use anyhow::bail;
 use serde_json::Value;
 
 use crate::bench::CLIENT_CPU;
-use crate::bench::Settings;
 use crate::packages;
 
 /// A program that makes load.
@@ -41,6 +40,13 @@ impl Tool {
             Self::Oha => "cargo install oha",
         }
     }
+}
+
+/// How much is asked of every client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) connections: u32,
+    pub(crate) seconds: u32,
 }
 
 /// What is asked of a client.
@@ -77,15 +83,15 @@ impl Tools {
     }
 
     /// `tool` as fast as it can over a fixed number of connections.
-    pub(crate) fn job(&self, tool: Tool, url: &str, settings: &Settings, load: &Load) -> Job {
+    pub(crate) fn job(&self, tool: Tool, url: &str, extent: Extent, load: &Load) -> Job {
         let arguments = match tool {
-            Tool::Plimsoll => return self.plimsoll_job(url, settings, "0", load),
-            Tool::Wrk => format!("-t1 -c{} -d{}s", settings.connections, settings.seconds),
+            Tool::Plimsoll => return self.plimsoll_job(url, extent, "0", load),
+            Tool::Wrk => format!("-t1 -c{} -d{}s", extent.connections, extent.seconds),
             Tool::Oha => {
                 let reuse = if load.is_kept_alive { "" } else { " --disable-keepalive" };
                 format!(
                     "--no-tui --output-format json --insecure -c {} -z {}s{reuse}",
-                    settings.connections, settings.seconds
+                    extent.connections, extent.seconds
                 )
             }
         };
@@ -95,13 +101,13 @@ impl Tools {
     }
 
     /// plimsoll on a schedule, over plain keep-alive connections.
-    pub(crate) fn plimsoll_pace(&self, url: &str, settings: &Settings, rate_per_s: u32) -> Job {
+    pub(crate) fn plimsoll_pace(&self, url: &str, extent: Extent, rate_per_s: u32) -> Job {
         let load = Load { is_tls: false, is_kept_alive: true };
-        self.plimsoll_job(url, settings, &rate_per_s.to_string(), &load)
+        self.plimsoll_job(url, extent, &rate_per_s.to_string(), &load)
     }
 
-    fn plimsoll_job(&self, url: &str, settings: &Settings, rate: &str, load: &Load) -> Job {
-        let (connections, seconds) = (settings.connections, settings.seconds);
+    fn plimsoll_job(&self, url: &str, extent: Extent, rate: &str, load: &Load) -> Job {
+        let Extent { connections, seconds } = extent;
         let flags = format!(
             "load {url} --rate {rate} --connections {connections} --duration {seconds}s \
              --threads 1 --processes 1 --no-ui --json summary.json"

@@ -13,7 +13,11 @@ pub(crate) fn describe(tools: &Tools) -> Vec<(String, String)> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown").to_owned();
     let mut rows = vec![
+        ("measured on".to_owned(), first_line(Command::new("date").args(["-u", "+%F"]))),
+        ("load average before, 1 min".to_owned(), load),
         ("CPU".to_owned(), format!("{cpus} x {}", value(&cpuinfo, "model name"))),
         ("memory".to_owned(), memory(&value(&meminfo, "MemTotal"))),
         ("kernel".to_owned(), format!("Linux {}", release.trim())),
@@ -24,7 +28,7 @@ pub(crate) fn describe(tools: &Tools) -> Vec<(String, String)> {
         let missing = || format!("missing; {}", tool.advice());
         rows.push((tool.name().to_owned(), version.unwrap_or_else(missing)));
     }
-    for (name, flag) in [("nginx", "-v"), ("openssl", "version")] {
+    for (name, flag) in [("haproxy", "-v"), ("nginx", "-v"), ("openssl", "version")] {
         let version = packages::find(name).map(|path| first_line(Command::new(path).arg(flag)));
         rows.push((name.to_owned(), version.unwrap_or_else(|| "missing".to_owned())));
     }

@@ -1,24 +1,22 @@
-//! The server that all clients of a benchmark talk to: one process on a CPU of its own, plain and
+//! The server that all clients of `cost` talk to: one process on a CPU of its own, plain and
 //! TLS 1.3 side by side, stopped when dropped.
 
 use std::fs;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::net::TcpListener;
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::str::FromStr;
-use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::bail;
 
 use crate::bench::SERVER_CPU;
+use crate::bench::process;
+use crate::bench::process::Guarded;
 use crate::packages;
 
 /// Which server.
@@ -51,7 +49,8 @@ impl FromStr for ServerKind {
 
 /// A running server.
 pub(crate) struct Server {
-    child: Child,
+    /// One process, or one that takes all its children with it.
+    _process: Guarded,
     plain: SocketAddr,
     tls: SocketAddr,
 }
@@ -59,63 +58,48 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and waits until it takes connections.
     pub(crate) fn start(kind: ServerKind, plimsoll: &Path, scratch: &Path) -> Result<Self> {
-        let (plain, tls) = free_addresses()?;
-        let mut command = Command::new("taskset");
-        command.args(["-c", &SERVER_CPU.to_string()]);
-        match kind {
+        let [plain, tls] = free_addresses()?;
+        let mut command = match kind {
             ServerKind::Nginx => {
                 let nginx =
                     packages::find("nginx").context("nginx: apt-get install nginx-light")?;
                 prepare_nginx(scratch, plain, tls)?;
-                let config = scratch.join("nginx.conf");
-                command.arg(nginx).arg("-p").arg(scratch).arg("-c").arg(config);
+                let mut command = process::pinned(SERVER_CPU, &nginx);
+                command.arg("-p").arg(scratch).arg("-c").arg(scratch.join("nginx.conf"));
+                command
             }
             ServerKind::Plimsoll => {
-                command.arg(plimsoll).args(["serve", "--threads", "1", "--no-ui"]);
+                let mut command = process::pinned(SERVER_CPU, plimsoll);
+                command.args(["serve", "--threads", "1", "--no-ui"]);
                 command.args(["--http", &plain.to_string(), "--https", &tls.to_string()]);
+                command
             }
+        };
+        let mut process = Guarded::start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
+        for address in [plain, tls] {
+            process.wait_until_ready(address)?;
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let mut server = Self { child: child.context("cannot run taskset")?, plain, tls };
-        server.wait_until_ready()?;
-        Ok(server)
+        Ok(Self { _process: process, plain, tls })
     }
 
     /// Where to send requests.
     pub(crate) fn url(&self, is_tls: bool) -> String {
         if is_tls { format!("https://{}/", self.tls) } else { format!("http://{}/", self.plain) }
     }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        for address in [self.plain, self.tls] {
-            while TcpStream::connect(address).is_err() {
-                if let Some(status) = self.child.try_wait()? {
-                    bail!("the server ended before it took connections: {status}");
-                }
-                if Instant::now() > deadline {
-                    bail!("the server takes no connections on {address} after 10 s");
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-        Ok(())
-    }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both servers here are one process, so nothing outlives this; errors mean it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Addresses that were free a moment ago.
+pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut addresses = [any; N];
+    // All are held until the last is known, or the kernel could give one twice.
+    let mut held = Vec::with_capacity(N);
+    for address in &mut addresses {
+        let listener = TcpListener::bind(any)?;
+        *address = listener.local_addr()?;
+        held.push(listener);
     }
-}
-
-/// Two addresses that were free a moment ago.
-fn free_addresses() -> Result<(SocketAddr, SocketAddr)> {
-    let any = (Ipv4Addr::LOCALHOST, 0);
-    let (first, second) = (TcpListener::bind(any)?, TcpListener::bind(any)?);
-    Ok((first.local_addr()?, second.local_addr()?))
+    Ok(addresses)
 }
 
 /// Writes a certificate and a configuration that answers from memory.
@@ -154,6 +138,7 @@ fn nginx_config(plain: SocketAddr, tls: SocketAddr) -> String {
 mod tests {
     use std::io::Read;
     use std::io::Write;
+    use std::net::TcpStream;
 
     use super::*;
 

@@ -101,6 +101,11 @@ impl Slab {
         (self.hot.len() - 1) as u32
     }
 
+    /// Slots made so far, free ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.hot.len()
+    }
+
     /// Closes the socket and frees the slot.
     pub(crate) fn release(&mut self, index: u32) {
         let hot = &mut self.hot[index as usize];

@@ -356,7 +356,9 @@ impl Worker {
         {
             self.handle_free(index, now);
         } else {
+            let destination = self.slab.hot[index as usize].destination;
             self.close_and_refill(index, now);
+            self.keep_pool_full(destination, now);
         }
     }
 

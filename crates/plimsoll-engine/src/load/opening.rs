@@ -46,8 +46,10 @@ impl Worker {
             self.slab.release(index);
             return self.fail_unopened(destination, op, errno, now);
         }
+        let ops_total = self.age_of_next_prewarmed();
         let hot = &mut self.slab.hot[index as usize];
         *hot = ConnHot {
+            ops_total,
             socket: Some(socket),
             destination,
             since: now,
@@ -66,6 +68,19 @@ impl Worker {
         if progress == Connecting::Done {
             self.handle_connected(index, now);
         }
+    }
+
+    /// Operations that a connection opened now counts as having had. Connections that are opened
+    /// together and replaced after as many operations each would be replaced together, a burst of
+    /// handshakes that no users make.
+    fn age_of_next_prewarmed(&self) -> u32 {
+        let Some(life) = self.plan.requests_per_connection else { return 0 };
+        if !self.plan.staggered || !self.is_prewarming() {
+            return 0;
+        }
+        let pool: u64 = self.pools.iter().map(|pool| u64::from(pool.cap)).sum();
+        let nth = self.slab.len() as u64 % pool.max(1);
+        u32::try_from(nth * life / pool.max(1)).unwrap_or(0)
     }
 
     fn fail_unopened(&mut self, destination: u32, op: Option<Op>, errno: Errno, now: Nanos) {

@@ -379,6 +379,20 @@ impl Worker {
         }
     }
 
+    /// Replaces a connection of a warm pool that ended with an answer. Left to demand, the pool
+    /// would drain to nothing and then be opened at once, again and again. Connections that end
+    /// otherwise are replaced on demand only: a server that drops them all must not be hammered.
+    pub(super) fn keep_pool_full(&mut self, destination: u32, now: Nanos) {
+        let open_loop = self.schedule.is_some() && self.phase == Phase::Running;
+        if open_loop
+            && self.plan.keepalive
+            && self.plan.prewarm
+            && self.pools[destination as usize].has_room()
+        {
+            self.open(destination, None, now);
+        }
+    }
+
     pub(super) fn take_waiting(&mut self, destination: u32) -> Option<Op> {
         let op = self.pools[destination as usize].waiting.pop_front()?;
         self.waiting -= 1;
@@ -491,6 +505,10 @@ impl Worker {
         if op.is_some() || self.take_waiting(destination).is_some() {
             self.meter.count_error(class);
         }
+    }
+
+    pub(super) fn is_prewarming(&self) -> bool {
+        self.phase == Phase::Prewarming
     }
 
     pub(super) fn count_prewarmed(&mut self) {

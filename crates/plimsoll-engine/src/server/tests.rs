@@ -20,6 +20,7 @@ use plimsoll_sys::clock;
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::ClientContext;
 use plimsoll_tls::HandshakeKind;
+use plimsoll_tls::KeyKind;
 use plimsoll_tls::Session;
 
 use super::*;
@@ -533,7 +534,8 @@ impl TlsClient {
 
 #[test]
 fn tls_carries_the_same() {
-    let identity = plimsoll_tls::self_signed(&["localhost".to_owned()]).unwrap();
+    let identity =
+        plimsoll_tls::self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256).unwrap();
     let trust = Trust::Roots(identity.chain_pem.clone());
     let mut plan = ServePlan { identity: Some(identity), ..plan() };
     plan.listeners[0].tls = true;
@@ -567,7 +569,8 @@ fn tls_carries_the_same() {
 
 #[test]
 fn a_handshake_that_does_not_end_is_given_up() {
-    let identity = plimsoll_tls::self_signed(&["localhost".to_owned()]).unwrap();
+    let identity =
+        plimsoll_tls::self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256).unwrap();
     let request_timeout = Nanos::from_millis(20);
     let mut plan = ServePlan { identity: Some(identity), request_timeout, ..plan() };
     plan.listeners[0].tls = true;

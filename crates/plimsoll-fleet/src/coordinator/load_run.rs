@@ -485,6 +485,7 @@ pub(super) mod tests {
             connections: 8,
             keepalive: true,
             requests_per_connection: None,
+            staggered: false,
             prewarm: false,
             deadline: None,
             linger: Nanos::from_secs(3),

@@ -19,6 +19,11 @@ use crate::message::ToAgent;
 /// How long servers may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(10);
 
+/// How long the last counters of processes that have ended may be on their way.
+const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two looks at whether all of them have come.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// What a group of servers did so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStatus {
@@ -125,8 +130,16 @@ impl ServerGroup {
         ServerStatus { counters, lost: self.lost.clone() }
     }
 
-    /// Ends them and waits until they are gone.
-    pub fn stop(self) {
-        drop(self);
+    /// Ends them, waits until they are gone, and says what all of them did to the last.
+    pub fn stop(mut self) -> ServeCounters {
+        self.crew.dismiss();
+        // They are gone; what they said last may still be on its way through our own threads.
+        let deadline = Instant::now() + LAST_WORDS_WAIT;
+        while (0..self.crew.len()).any(|index| !self.crew.is_lost(index))
+            && Instant::now() < deadline
+        {
+            self.poll_status(LOOK_AGAIN);
+        }
+        self.poll_status(Duration::ZERO).counters
     }
 }

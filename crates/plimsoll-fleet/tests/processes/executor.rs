@@ -41,6 +41,8 @@ pub(crate) struct Script {
     plan: Option<Box<LoadPlan>>,
     stop: Arc<AtomicBool>,
     servers: Vec<ListenSocket>,
+    /// Where a server's last counters go.
+    last_words: Option<Sender<FromAgent>>,
 }
 
 impl Executor for Script {
@@ -75,7 +77,14 @@ impl Executor for Script {
 
     fn stop_now(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
+        if let Some(events) = self.last_words.take() {
+            send(&events, serve_counters(2));
+        }
     }
+}
+
+fn serve_counters(conns_total: u64) -> FromAgent {
+    FromAgent::ServeCounters(ServeCounters { conns_total, ..ServeCounters::default() })
 }
 
 impl Script {
@@ -87,8 +96,8 @@ impl Script {
             self.servers.push(server);
         }
         send(events, FromAgent::Listening(listeners));
-        let counters = ServeCounters { conns_total: 1, ..ServeCounters::default() };
-        send(events, FromAgent::ServeCounters(counters));
+        send(events, serve_counters(1));
+        self.last_words = Some(events.clone());
     }
 }
 

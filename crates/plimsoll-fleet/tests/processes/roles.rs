@@ -43,6 +43,7 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
         connections: 10,
         keepalive: true,
         requests_per_connection: None,
+        staggered: false,
         prewarm: true,
         deadline: None,
         linger: Nanos::ZERO,

@@ -126,6 +126,8 @@ impl EngineExecutor {
             {
                 let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
             }
+            // What came since the last period.
+            let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
             backend.stop();
         })
         .map_err(host_fault)?;

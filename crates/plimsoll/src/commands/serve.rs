@@ -36,7 +36,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     let mut self_signed = "";
     if needs_identity && job.plan.identity.is_none() {
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-        let identity = plimsoll_tls::self_signed(&names)
+        let identity = plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256)
             .map_err(|error| Stop::CannotRun(error.to_string()))?;
         job.plan.identity = Some(identity);
         self_signed = " (self-signed certificate for localhost; clients need --insecure)";
@@ -68,8 +68,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
             before = status.counters;
         }
     }
-    let counters = servers.poll_status(Duration::ZERO).counters;
-    servers.stop();
+    let counters = servers.stop();
     let newline = if live { "\n" } else { "" };
     let _ = writeln!(
         std::io::stderr(),

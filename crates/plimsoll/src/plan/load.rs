@@ -119,6 +119,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             connections: pool.connections,
             keepalive: pool.keepalive,
             requests_per_connection: connection.requests_per_connection,
+            staggered: false,
             // A pool that is opened during the run would show up as latency of its first second.
             prewarm: pool.keepalive,
             deadline: parts.deadline,

@@ -1,0 +1,92 @@
+//! A real HAProxy that answers by itself and counts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::process::Stdio;
+
+use tempfile::TempDir;
+
+use crate::port;
+use crate::process::Guarded;
+use crate::program;
+use crate::wait;
+
+/// A running HAProxy with one frontend, called `sut`.
+#[derive(Debug)]
+pub struct Haproxy {
+    /// Where it listens.
+    pub address: SocketAddr,
+    guarded: Guarded,
+    folder: TempDir,
+}
+
+impl Haproxy {
+    /// Starts one; `bind` follows the address in its `bind` line, `rules` stand in the frontend
+    /// and `sections` behind it.
+    pub fn start(bind: &str, rules: &str, sections: &str) -> Self {
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let address = port::free();
+        let socket = folder.path().join("stats.sock");
+        let config = format!(
+            "global\n    maxconn 4000\n    stats socket {} level admin\n\
+             defaults\n    mode http\n    timeout connect 5s\n    timeout client 60s\n    \
+             timeout server 60s\n\
+             frontend sut\n    bind {address} {bind}\n{rules}\n{sections}\n",
+            socket.display()
+        );
+        let path = folder.path().join("haproxy.cfg");
+        fs::write(&path, config).expect("an own folder is writable");
+        let output = fs::File::create(folder.path().join("output")).expect("as above");
+        let mut command = Command::new(program::installed("haproxy"));
+        command.arg("-db").arg("-f").arg(&path).stdin(Stdio::null());
+        command.stdout(output.try_clone().expect("a file has many handles")).stderr(output);
+        let mut guarded = Guarded::start(&mut command);
+        wait::until("HAProxy to listen", || {
+            let output = fs::read_to_string(folder.path().join("output")).unwrap_or_default();
+            assert!(guarded.ended().is_none(), "haproxy: {output}");
+            // By its socket, so that its counters begin with the test's own connections.
+            UnixStream::connect(&socket).is_ok().then_some(())
+        });
+        Self { address, guarded, folder }
+    }
+
+    /// The URL of its root.
+    pub fn url(&self, scheme: &str) -> String {
+        format!("{scheme}://{}/", self.address)
+    }
+
+    /// What the statistics say of the frontend, by the names of the CSV's columns.
+    pub fn stat(&self) -> BTreeMap<String, String> {
+        let mut socket = UnixStream::connect(self.folder.path().join("stats.sock"))
+            .expect("HAProxy's socket is there");
+        socket.write_all(b"show stat sut 1 -1\n").expect("HAProxy reads commands");
+        let mut text = String::new();
+        socket.read_to_string(&mut text).expect("HAProxy answers");
+        let mut lines = text.lines();
+        let names = lines.next().unwrap_or_default().trim_start_matches("# ").split(',');
+        let values = lines.next().unwrap_or_default().split(',');
+        names.map(str::to_owned).zip(values.map(str::to_owned)).collect()
+    }
+
+    /// One count of the statistics, such as `req_tot`.
+    pub fn count(&self, column: &str) -> u64 {
+        let stat = self.stat();
+        let value = stat.get(column).and_then(|value| value.parse().ok());
+        value.unwrap_or_else(|| panic!("no count {column} in {stat:?}"))
+    }
+
+    /// Waits until a count has reached `at_least`.
+    pub fn wait_for(&self, column: &str, at_least: u64) {
+        wait::until(column, || (self.count(column) >= at_least).then_some(()));
+    }
+
+    /// Ends it and all its connections at once.
+    pub fn kill(&mut self) {
+        self.guarded.kill();
+    }
+}

@@ -1,0 +1,61 @@
+//! `openssl s_server`: a TLS server of another make that answers one connection after the other.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+
+use crate::certificate::Certificate;
+use crate::port;
+use crate::process::Guarded;
+use crate::program;
+use crate::wait;
+
+/// A running s_server.
+#[derive(Debug)]
+pub struct SServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    _guarded: Guarded,
+    _folder: tempfile::TempDir,
+}
+
+impl SServer {
+    /// Starts one with these arguments, in a folder with a `file.txt` and a whole `answer.http`.
+    pub fn start(certificate: &Certificate, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let put = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("an own folder is writable");
+        };
+        put("file.txt", "pong\n");
+        put("answer.http", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\npong\n");
+        let address = port::free();
+        let mut command = Command::new(program::installed("openssl"));
+        command.args(["s_server", "-accept", &address.to_string(), "-cert"]);
+        command.arg(certificate.chain()).arg("-key").arg(certificate.key()).args(arguments);
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut guarded = Guarded::start(&mut command);
+        // A connection that only knocks would be served first; it says itself when it is ready.
+        let stdout = guarded.child().stdout.take().expect("the pipe was asked for");
+        let (ready, is_ready) = mpsc::channel();
+        thread::spawn(move || {
+            // It writes more with every connection, and must not be stopped by a full pipe.
+            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                if line == b"ACCEPT" {
+                    let _ = ready.send(());
+                }
+            }
+        });
+        is_ready.recv_timeout(wait::PATIENCE).expect("openssl s_server says ACCEPT");
+        Self { address, _guarded: guarded, _folder: folder }
+    }
+
+    /// The URL of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.address)
+    }
+}

@@ -1,0 +1,247 @@
+//! The plimsoll under test, run as a user runs it.
+//!
+//! Each run has a folder of its own for relative paths and for temporary files, and a mark in its
+//! environment by which all that it started can be found, whatever became of the parent.
+
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::process;
+use crate::process::Guarded;
+use crate::process::Seen;
+use crate::program;
+use crate::summary::Summary;
+use crate::wait;
+
+/// The variable that marks what a run started.
+const MARK: &str = "PLIMSOLL_E2E_RUN";
+/// No run of a test takes so long.
+const RUN_PATIENCE: Duration = Duration::from_secs(240);
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// A run in preparation.
+#[derive(Debug)]
+pub struct Plimsoll {
+    command: Command,
+    folder: TempDir,
+    mark: String,
+    input: Vec<u8>,
+}
+
+impl Plimsoll {
+    /// plimsoll with these arguments.
+    pub fn new<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new(program::plimsoll());
+        for argument in arguments {
+            command.arg(argument.as_ref());
+        }
+        Self::of(command)
+    }
+
+    /// plimsoll with these arguments, started by a shell that first does `before`.
+    pub fn after(before: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program::installed("bash"));
+        command.arg("-c").arg(format!("{before} && exec \"$0\" \"$@\""));
+        command.arg(program::plimsoll()).args(arguments);
+        Self::of(command)
+    }
+
+    /// `plimsoll load` with its JSON on standard output, and a goal that only failing servers miss.
+    ///
+    /// With this goal the exit code says whether operations failed (0 or 99), on a busy machine,
+    /// too: without any goal, a generator that got no CPU for 10 ms makes a load INVALID (98).
+    pub fn load<'a>(url: &'a str, arguments: &[&'a str]) -> Self {
+        Self::new(["load", url, "--json", "-", "--slo", "errors<1%"].iter().chain(arguments))
+    }
+
+    fn of(mut command: Command) -> Self {
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}-{number}", std::process::id());
+        std::fs::create_dir(folder.path().join("tmp")).expect("an own folder is writable");
+        command.current_dir(folder.path()).env("TMPDIR", folder.path().join("tmp"));
+        command.env(MARK, &mark).env_remove("NO_COLOR");
+        Self { command, folder, mark, input: Vec::new() }
+    }
+
+    /// The folder in which it runs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Puts a file into that folder.
+    #[must_use]
+    pub fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        std::fs::write(self.folder().join(name), content).expect("an own folder is writable");
+        self
+    }
+
+    /// What it reads from standard input.
+    #[must_use]
+    pub fn with_input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        // A file, so that nobody has to feed a pipe.
+        let input = self.folder().join("stdin");
+        std::fs::write(&input, &self.input).expect("an own folder is writable");
+        let stdin = std::fs::File::open(&input).expect("it has just been written");
+        self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut guarded = Guarded::start(&mut self.command);
+        let stdout = follow(guarded.child().stdout.take());
+        let stderr = follow(guarded.child().stderr.take());
+        Running { guarded, stdout, stderr, folder: self.folder, mark: self.mark }
+    }
+
+    /// Runs it to its end.
+    pub fn run(self) -> Finished {
+        self.start().finish()
+    }
+}
+
+/// Reads a pipe to its end in a thread of its own.
+fn follow(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    let mut pipe = pipe.expect("the pipe was asked for");
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error still counts.
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// A run under way. Dropping it kills it and all that it started.
+#[derive(Debug)]
+pub struct Running {
+    guarded: Guarded,
+    stdout: Receiver<Vec<u8>>,
+    stderr: Receiver<Vec<u8>>,
+    folder: TempDir,
+    mark: String,
+}
+
+impl Running {
+    /// The coordinator's number.
+    pub fn pid(&self) -> u32 {
+        self.guarded.pid()
+    }
+
+    /// The folder in which it runs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// All that runs below the coordinator now.
+    pub fn family(&self) -> Vec<Seen> {
+        process::descendants(self.pid())
+    }
+
+    /// Those of the family with this name.
+    pub fn named(&self, name: &str) -> Vec<Seen> {
+        self.family().into_iter().filter(|seen| seen.name == name).collect()
+    }
+
+    /// Sends a signal, such as `INT`, to the coordinator alone.
+    pub fn signal(&self, signal: &str) {
+        self.guarded.signal(signal);
+    }
+
+    /// Whether the coordinator has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.guarded.ended().is_some()
+    }
+
+    /// Waits for its end, and for the end of all that it started.
+    pub fn finish(mut self) -> Finished {
+        let status = wait::within(RUN_PATIENCE, &mut || self.guarded.ended())
+            .unwrap_or_else(|| panic!("plimsoll did not end in {RUN_PATIENCE:?}"));
+        let text = |pipe: &Receiver<Vec<u8>>, name: &str| {
+            let bytes = pipe.recv_timeout(wait::PATIENCE).unwrap_or_else(|_| {
+                panic!("somebody still holds {name}: {:?}", marked(&self.mark))
+            });
+            String::from_utf8(bytes).expect("plimsoll writes UTF-8")
+        };
+        let (stdout, stderr) = (text(&self.stdout, "stdout"), text(&self.stderr, "stderr"));
+        self.assert_nothing_left();
+        Finished { code: status.code(), stdout, stderr, folder: self.keep_folder() }
+    }
+
+    /// Waits until nothing that it started runs, and no scratch directory is left.
+    pub fn assert_nothing_left(&self) {
+        let gone = wait::within(wait::PATIENCE, &mut || marked(&self.mark).is_empty().then_some(()));
+        assert!(gone.is_some(), "left running: {:?}", marked(&self.mark));
+    }
+
+    /// Waits until the temporary directory is empty.
+    pub fn assert_no_scratch(&self) {
+        let scratch = self.folder().join("tmp");
+        let gone =
+            wait::within(wait::PATIENCE, &mut || process::entries(&scratch).is_empty().then_some(()));
+        assert!(gone.is_some(), "left behind: {:?}", process::entries(&scratch));
+    }
+
+    fn keep_folder(mut self) -> TempDir {
+        let empty = tempfile::tempdir().expect("the temporary directory is writable");
+        std::mem::replace(&mut self.folder, empty)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.guarded.kill();
+        for seen in marked(&self.mark) {
+            seen.kill();
+        }
+    }
+}
+
+fn marked(mark: &str) -> Vec<Seen> {
+    process::with_environment(MARK, mark)
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Finished {
+    /// The exit code; `None` after a signal.
+    pub code: Option<i32>,
+    /// All of standard output.
+    pub stdout: String,
+    /// All of standard error.
+    pub stderr: String,
+    folder: TempDir,
+}
+
+impl Finished {
+    /// The folder in which it ran.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Checks the exit code and gives the object on standard output, whose sum is checked, too.
+    pub fn summary(&self, code: i32) -> Summary {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stderr, self.stdout);
+        Summary::parse(&self.stdout)
+    }
+
+    /// Checks that nothing is left in the temporary directory.
+    pub fn assert_no_scratch(&self) {
+        assert_eq!(process::entries(&self.folder.path().join("tmp")), [PathBuf::new(); 0]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Waiting for something to become true, with an end to patience.
+
+use std::net::SocketAddr;
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Ends every wait of a test. Far beyond what a busy machine needs, so reaching it is a failure.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks; how long a wait takes decides nothing.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Looks again and again until `look` finds something; panics with `what` when it never does.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, &mut look).unwrap_or_else(|| panic!("waited in vain for {what}"))
+}
+
+/// Looks again and again until `look` finds something or `patience` is over.
+pub fn within<T>(patience: Duration, look: &mut dyn FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if Instant::now() > deadline {
+            return None;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether something accepts connections at `address`.
+pub fn accepts(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+}

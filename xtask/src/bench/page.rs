@@ -1,0 +1,172 @@
+//! The page that a benchmark writes: one section per part, each complete in itself, so that parts
+//! can be measured on different days. What was not there is named as missing, never left out.
+
+use std::fmt::Write;
+
+use crate::bench::claim;
+use crate::bench::claim::Claim;
+use crate::bench::claim::Outcome;
+use crate::bench::settings::Part;
+
+const HEAD: &str =
+    "# Benchmarks\n\nWritten by `cargo xtask bench`; run it again instead of editing this.\n";
+
+/// One part's section.
+pub(crate) struct Section {
+    part: Part,
+    machine: Vec<(String, String)>,
+    /// How it was measured.
+    pub(crate) method: String,
+    /// The promises and how they fared.
+    pub(crate) claims: Vec<Claim>,
+    /// The figures behind them, as tables.
+    pub(crate) figures: String,
+    failures: Vec<String>,
+    commands: Vec<String>,
+}
+
+impl Section {
+    pub(crate) const fn new(part: Part, machine: Vec<(String, String)>) -> Self {
+        Self {
+            part,
+            machine,
+            method: String::new(),
+            claims: Vec::new(),
+            figures: String::new(),
+            failures: Vec::new(),
+            commands: Vec::new(),
+        }
+    }
+
+    /// Says what could not be measured, here and on the terminal.
+    pub(crate) fn fail(&mut self, what: String) {
+        eprintln!("{}: {what}", self.part.name());
+        self.failures.push(what);
+    }
+
+    /// Keeps a command; the first of its kind counts.
+    pub(crate) fn note_command(&mut self, command: String) {
+        if !self.commands.contains(&command) {
+            self.commands.push(command);
+        }
+    }
+
+    /// The worst of its claims; never better than not measured when something went wrong.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let is_whole = self.failures.is_empty() && !self.claims.is_empty();
+        let least = if is_whole { Outcome::Reached } else { Outcome::NotMeasured };
+        self.claims.iter().map(|claim| claim.outcome).fold(least, Outcome::max)
+    }
+
+    /// Writes `to` for `from` wherever a program's own words were kept.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        for text in self.failures.iter_mut().chain(&mut self.commands) {
+            *text = text.replace(from, to);
+        }
+    }
+
+    fn verdict(&self) -> String {
+        let missed = self.claims.iter().filter(|claim| claim.outcome != Outcome::Reached).count();
+        let (outcome, all) = (self.outcome().name(), self.claims.len());
+        match missed {
+            0 => format!("**Verdict: {outcome}** ({all} of {all})."),
+            _ => format!("**Verdict: {outcome}** ({} of {all} reached).", all - missed),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("\n## {}\n\n{}\n", self.part.title(), self.verdict());
+        for paragraph in [&self.method, &claim::table(&self.claims), &self.figures] {
+            if !paragraph.is_empty() {
+                let _ = write!(text, "\n{}\n", paragraph.trim_end());
+            }
+        }
+        if !self.failures.is_empty() {
+            text.push_str("\n### What could not be measured\n\n");
+            for failure in &self.failures {
+                let _ = writeln!(text, "- {}", failure.trim().replace('\n', "\n  "));
+            }
+        }
+        if !self.commands.is_empty() {
+            let _ = write!(text, "\n### Commands\n\n```\n{}\n```\n", self.commands.join("\n"));
+        }
+        text.push_str("\n### Machine and versions\n\n| what | |\n|---|---|\n");
+        for (name, value) in &self.machine {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
+        text
+    }
+}
+
+/// The page `old` with this section in its place; sections of other parts stay as they are.
+pub(crate) fn with_section(old: &str, section: &Section) -> String {
+    let mut page = HEAD.to_owned();
+    for part in Part::ALL {
+        let (begin, end) = marks(part);
+        let text = if part == section.part {
+            Some(section.text())
+        } else {
+            between(old, &begin, &end).map(str::to_owned)
+        };
+        if let Some(text) = text {
+            let _ = write!(page, "\n{begin}{text}{end}");
+        }
+    }
+    page
+}
+
+fn marks(part: Part) -> (String, String) {
+    let name = part.name();
+    (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->\n"))
+}
+
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(begin)?;
+    rest.split_once(end).map(|(inner, _)| inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(part: Part, aim: &str) -> Section {
+        let mut section = Section::new(part, vec![("CPU".to_owned(), "2".to_owned())]);
+        section.claims.push(Claim::new("speed", aim, "7", true));
+        section
+    }
+
+    #[test]
+    fn sections_replace_their_own_and_stay_in_order() {
+        let lab = with_section("", &section(Part::Lab, "old"));
+        let both = with_section(&lab, &section(Part::Cost, "first"));
+        assert!(both.starts_with(HEAD));
+        assert!(both.find("## Cost and pace").unwrap() < both.find("## The lab").unwrap());
+        let renewed = with_section(&both, &section(Part::Lab, "new"));
+        assert_eq!(renewed, both.replace("| old |", "| new |"));
+        // A page of another make gives nothing.
+        assert_eq!(with_section("# Benchmarks\n\nold text\n", &section(Part::Lab, "old")), lab);
+    }
+
+    #[test]
+    fn a_section_is_as_good_as_its_worst_claim() {
+        let mut section = section(Part::Lab, "1");
+        assert_eq!(section.outcome(), Outcome::Reached);
+        section.claims.push(Claim::not_measured("width", "2", "no figure"));
+        assert_eq!(section.outcome(), Outcome::NotMeasured);
+        section.claims.push(Claim::new("time", "3", "4", false));
+        assert_eq!(section.outcome(), Outcome::NotReached);
+        assert!(section.text().contains("**Verdict: not reached** (1 of 3 reached)."));
+    }
+
+    #[test]
+    fn what_went_wrong_is_said_and_spoils_the_verdict() {
+        let mut section = section(Part::Truth, "1");
+        section.fail("/some/where/x: gone\nat once".to_owned());
+        section.rename("/some/where", "target/bench");
+        assert_eq!(section.outcome(), Outcome::NotMeasured);
+        let text = section.text();
+        let expected = "### What could not be measured\n\n- target/bench/x: gone\n  at once\n";
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(Section::new(Part::Lab, Vec::new()).outcome(), Outcome::NotMeasured);
+    }
+}

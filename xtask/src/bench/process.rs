@@ -1,0 +1,136 @@
+//! Programs that a benchmark starts, each on its CPU, and none left behind.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+
+/// Longest wait for a server to take connections.
+const READY_WAIT: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// `program` on one CPU. taskset becomes the program, so the child's id is the program's.
+pub(crate) fn pinned(cpu: u32, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string()]).arg(program);
+    command
+}
+
+/// A child that is killed with its handle.
+pub(crate) struct Guarded {
+    pub(crate) child: Child,
+}
+
+impl Guarded {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let child = command.spawn();
+        let name = || format!("cannot run {}", command.get_program().to_string_lossy());
+        Ok(Self { child: child.with_context(name)? })
+    }
+
+    /// Waits until it takes connections at `address`.
+    pub(crate) fn wait_until_ready(&mut self, address: SocketAddr) -> Result<()> {
+        let deadline = Instant::now() + READY_WAIT;
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended before it took connections: {status}");
+            }
+            if Instant::now() > deadline {
+                bail!("the server takes no connections on {address} after {READY_WAIT:?}");
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    /// Its end, or `None` when it has not come by `deadline`.
+    pub(crate) fn wait_until(&mut self, deadline: Instant) -> Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() > deadline {
+                return Ok(None);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Sends a signal, such as `STOP`, to it alone.
+    pub(crate) fn signal(&self, signal: &str) -> Result<()> {
+        send(signal, &[self.child.id()])
+    }
+
+    /// Sends a signal to it and to all that it started.
+    pub(crate) fn signal_all(&self, signal: &str) -> Result<()> {
+        let mut pids = vec![self.child.id()];
+        let mut next = 0;
+        while let Some(pid) = pids.get(next) {
+            pids.extend(children(*pid));
+            next += 1;
+        }
+        send(signal, &pids)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // Errors mean that it has ended. What plimsoll starts ends with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The processes that the threads of `pid` started.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+    let lists: Vec<String> = lists.filter_map(Result::ok).collect();
+    lists.iter().flat_map(|list| list.split_ascii_whitespace()).flat_map(str::parse).collect()
+}
+
+/// bash's own `kill`: the program of that name is not installed everywhere.
+fn send(signal: &str, pids: &[u32]) -> Result<()> {
+    let status = Command::new("bash")
+        .args(["-c", "kill -s \"$0\" \"$@\"", signal])
+        .args(pids.iter().map(u32::to_string))
+        .stdin(Stdio::null())
+        .status()
+        .context("cannot run bash")?;
+    if !status.success() {
+        bail!("cannot send SIG{signal} to {pids:?}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_of_children_are_signalled_too() {
+        // The outer shell reports how the inner one ended.
+        let script = "bash -c 'echo; read -r line'; [ $? = 143 ] && exit 7; exit 1";
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("trap : TERM; {script}")]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut outer = Guarded::start(&mut command).unwrap();
+        let mut byte = [0];
+        let stdout = outer.child.stdout.as_mut().unwrap();
+        std::io::Read::read_exact(stdout, &mut byte).unwrap();
+        outer.signal_all("TERM").unwrap();
+        assert_eq!(outer.child.wait().unwrap().code(), Some(7));
+        assert!(outer.signal("TERM").is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! A server whose service times are known exactly, made of std alone and so of another make than
+//! the server that plimsoll brings: our own must not be the only judge of our client.
+//!
+//! It runs as a process of its own (`xtask bench reference SERVICE SEED`), so that it can be pinned
+//! and frozen. When its input ends, it writes how long each request really took, in nanoseconds,
+//! one per line and in order of completion: read to write on its own clock. What the kernel adds
+//! on the way is not in it.
+//!
+//! It reads no bodies and knows no method: it answers each request head.
+
+mod service;
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+
+use crate::bench::SERVER_CPU;
+use crate::bench::announced::Announced;
+use crate::bench::process;
+use service::Draws;
+pub(crate) use service::Service;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\npong";
+const HEAD_END: &[u8] = b"\r\n\r\n";
+/// A longer head ends its connection.
+const HEAD_BYTES_MAX: usize = 16_384;
+/// One thread each; ten times what any benchmark opens.
+const CONNECTIONS_MAX: u64 = 1_000;
+/// Later requests are served, and not logged: an hour at 1,000/s.
+const LOG_MAX: usize = 3_600_000;
+/// Sleeps end up to 50 us late by Linux's default timer slack; the rest is spun.
+const SPIN: Duration = Duration::from_micros(100);
+
+/// A reference server on the CPU for servers.
+pub(crate) struct Reference(pub(crate) Announced);
+
+impl Reference {
+    pub(crate) fn start(service: Service, seed: u64) -> Result<Self> {
+        let xtask = std::env::current_exe().context("this program has no path")?;
+        let mut command = process::pinned(SERVER_CPU, &xtask);
+        command.args(["bench", "reference", &service.to_string(), &seed.to_string()]);
+        Ok(Self(Announced::start(&mut command)?))
+    }
+
+    /// How it is started by hand.
+    pub(crate) fn shown(service: Service, seed: u64) -> String {
+        format!("taskset -c {SERVER_CPU} cargo xtask bench reference {service} {seed}")
+    }
+
+    /// Stops it; how long each request really took, seconds.
+    pub(crate) fn log(self) -> Result<Vec<f64>> {
+        let text = self.0.last_words()?;
+        let spans = text.lines().map(|line| line.parse::<u64>().map(|ns| ns as f64 * 1e-9));
+        spans.collect::<Result<_, _>>().context("the reference server's log")
+    }
+}
+
+/// Serves until the input ends.
+pub(crate) fn serve(arguments: &[&str]) -> Result<()> {
+    let [service, seed] = arguments else {
+        bail!("usage: cargo xtask bench reference fixed-ms=N|uniform-ms=N|queue-per-s=N SEED");
+    };
+    let seed = seed.parse().with_context(|| format!("seed {seed}: give a whole number"))?;
+    let shared = Arc::new(Shared::new(service.parse()?, seed));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    println!("listening on http://{}/", listener.local_addr()?);
+    let accepting = Arc::clone(&shared);
+    thread::spawn(move || accepting.accept_all(&listener));
+    io::copy(&mut io::stdin(), &mut io::sink())?;
+    let log = shared.log.lock().map(|log| log.clone()).unwrap_or_default();
+    let lines: String = log.iter().map(|span| format!("{}\n", span.as_nanos())).collect();
+    Ok(io::stdout().write_all(lines.as_bytes())?)
+}
+
+struct Shared {
+    service: Service,
+    seed: u64,
+    epoch: Instant,
+    /// When the queue is through with what it has, since the epoch.
+    free_at: Mutex<Duration>,
+    log: Mutex<Vec<Duration>>,
+    open: AtomicU64,
+}
+
+impl Shared {
+    fn new(service: Service, seed: u64) -> Self {
+        Self {
+            service,
+            seed,
+            epoch: Instant::now(),
+            free_at: Mutex::new(Duration::ZERO),
+            log: Mutex::default(),
+            open: AtomicU64::new(0),
+        }
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &TcpListener) {
+        for (number, stream) in (0..).zip(listener.incoming()) {
+            let Ok(stream) = stream else { continue };
+            if self.open.fetch_add(1, Ordering::Relaxed) < CONNECTIONS_MAX {
+                let shared = Arc::clone(self);
+                // The other end's errors are its own to report.
+                thread::spawn(move || {
+                    let _ = shared.answer_all(stream, number);
+                    shared.open.fetch_sub(1, Ordering::Relaxed);
+                });
+            } else {
+                self.open.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Answers one connection's requests in turn, until it ends.
+    fn answer_all(&self, mut stream: TcpStream, number: u64) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut draws = Draws::new(self.seed, number);
+        let mut unread = Vec::new();
+        let mut buffer = [0; 4_096];
+        loop {
+            let bytes = stream.read(&mut buffer)?;
+            let received = self.epoch.elapsed();
+            if bytes == 0 || unread.len() > HEAD_BYTES_MAX {
+                return Ok(());
+            }
+            unread.extend_from_slice(&buffer[..bytes]);
+            while let Some(end) = head_end(&unread) {
+                unread.drain(..end);
+                let due = self.due(received, &mut draws);
+                self.wait_until(due);
+                self.note(self.epoch.elapsed().saturating_sub(received));
+                stream.write_all(ANSWER)?;
+            }
+        }
+    }
+
+    /// When a request that was received then is to be answered, both since the epoch.
+    fn due(&self, received: Duration, draws: &mut Draws) -> Duration {
+        match self.service {
+            Service::Fixed(span) => received + span,
+            Service::Uniform(longest) => received + longest.mul_f64(draws.next_share()),
+            Service::Queue { per_s } => {
+                let Ok(mut free_at) = self.free_at.lock() else { return received };
+                *free_at = service::queue_end(*free_at, received, per_s);
+                *free_at
+            }
+        }
+    }
+
+    fn wait_until(&self, due: Duration) {
+        let left = due.saturating_sub(self.epoch.elapsed());
+        thread::sleep(left.saturating_sub(SPIN));
+        while self.epoch.elapsed() < due {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn note(&self, span: Duration) {
+        let log = self.log.lock();
+        if let Ok(mut log) = log
+            && log.len() < LOG_MAX
+        {
+            log.push(span);
+        }
+    }
+}
+
+/// How many bytes the first head takes, once it is whole.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    let at = bytes.windows(HEAD_END.len()).position(|window| window == HEAD_END)?;
+    Some(at + HEAD_END.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_end_with_an_empty_line() {
+        assert_eq!(head_end(b"GET / HTTP/1.1\r\nhost: x\r\n"), None);
+        assert_eq!(head_end(b"GET /\r\n\r\nGET"), Some(9));
+    }
+
+    #[test]
+    fn each_request_is_answered_and_logged() {
+        let service = Service::Fixed(Duration::from_micros(700));
+        let shared = Arc::new(Shared::new(service, 1));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accepting.accept_all(&listener));
+        let mut stream = TcpStream::connect(address).unwrap();
+        // Two in one piece, and one in two.
+        let pieces = ["GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HT", "TP/1.1\r\n\r\n"];
+        for piece in pieces {
+            stream.write_all(piece.as_bytes()).unwrap();
+        }
+        let mut answers = [0; 3 * ANSWER.len()];
+        stream.read_exact(&mut answers).unwrap();
+        assert_eq!(answers, [ANSWER; 3].concat()[..]);
+        let log = shared.log.lock().unwrap();
+        assert_eq!(log.len(), 3);
+        assert!(log.iter().all(|span| *span >= Duration::from_micros(700)), "{log:?}");
+    }
+}
