@@ -180,22 +180,20 @@ impl Load {
 
     /// Names the instant of the first intended start, on CLOCK_MONOTONIC.
     pub fn start(&self, epoch: Nanos) {
-        self.control.epoch_ns.store(epoch.0.max(1), Ordering::Release);
+        self.stopper().start(epoch);
     }
 
     /// Starts no more operations; what is in flight is waited for at most `grace`.
     pub fn stop(&self, grace: Nanos) {
-        let ends = clock::monotonic_ns().saturating_add(grace.0);
-        self.control.grace_ends_ns.store(ends, Ordering::Release);
-        self.control.stop.fetch_max(Stop::Soon as u8, Ordering::AcqRel);
+        self.stopper().stop(grace);
     }
 
     /// Gives up everything.
     pub fn stop_now(&self) {
-        self.control.stop.store(Stop::Now as u8, Ordering::Release);
+        self.stopper().stop_now();
     }
 
-    /// A handle that can stop the load from another thread.
+    /// A handle that starts and stops the load from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.control))
     }
