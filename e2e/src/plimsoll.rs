@@ -26,8 +26,8 @@ use crate::wait;
 
 /// The variable that marks what a run started.
 const MARK: &str = "PLIMSOLL_E2E_RUN";
-/// No run of a test takes so long.
-const RUN_PATIENCE: Duration = Duration::from_secs(240);
+/// No run of a test takes so long, a search apart.
+const RUN_PATIENCE: Duration = Duration::from_secs(60);
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
@@ -163,15 +163,25 @@ impl Running {
         self.guarded.signal(signal);
     }
 
+    /// Sends a signal to the coordinator's process group, as a terminal does for Ctrl-C.
+    pub fn signal_group(&self, signal: &str) {
+        process::send_signal(signal, &format!("-{}", self.pid()));
+    }
+
     /// Whether the coordinator has ended.
     pub fn has_ended(&mut self) -> bool {
         self.guarded.ended().is_some()
     }
 
     /// Waits for its end, and for the end of all that it started.
-    pub fn finish(mut self) -> Finished {
-        let status = wait::within(RUN_PATIENCE, &mut || self.guarded.ended())
-            .unwrap_or_else(|| panic!("plimsoll did not end in {RUN_PATIENCE:?}"));
+    pub fn finish(self) -> Finished {
+        self.finish_within(RUN_PATIENCE)
+    }
+
+    /// The same with more or less patience.
+    pub fn finish_within(mut self, patience: Duration) -> Finished {
+        let status = wait::within(patience, &mut || self.guarded.ended())
+            .unwrap_or_else(|| panic!("plimsoll did not end in {patience:?}"));
         let text = |pipe: &Receiver<Vec<u8>>, name: &str| {
             let bytes = pipe.recv_timeout(wait::PATIENCE).unwrap_or_else(|_| {
                 panic!("somebody still holds {name}: {:?}", marked(&self.mark))

@@ -1,10 +1,12 @@
 //! Ports for servers that cannot be asked which one the kernel gave them.
+//!
+//! Whether a port is taken is read from the kernel's tables and not tried by listening: another
+//! thread may fork just then, and its child would listen on until it executes its program.
 
 use std::fs;
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
-use std::net::TcpListener;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +23,7 @@ pub fn free() -> SocketAddr {
     free_on(Ipv4Addr::LOCALHOST.into())
 }
 
-/// A port of `ip` on which nobody listens.
+/// A port of `ip` that no socket has.
 ///
 /// It lies below the ports from which the kernel connects: between our look and the server's bind,
 /// no connection of a test that runs beside this one can take it.
@@ -32,12 +34,22 @@ pub fn free_on(ip: IpAddr) -> SocketAddr {
     for _ in 0..span {
         let step = TRIED.fetch_add(1, Ordering::Relaxed);
         let offset = (u32::from(first) * 31 + u32::from(step)) % u32::from(span);
-        let address = SocketAddr::new(ip, LOWEST + offset as u16);
-        if TcpListener::bind(address).is_ok() {
-            return address;
+        let port = LOWEST + offset as u16;
+        if !is_taken(port) {
+            return SocketAddr::new(ip, port);
         }
     }
     panic!("no free port from {LOWEST} up on {ip}")
+}
+
+/// Whether any socket of this host has this port at its own end.
+fn is_taken(port: u16) -> bool {
+    let ending = format!(":{port:04X}");
+    ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(|table| {
+        let table = fs::read_to_string(table).unwrap_or_default();
+        let own_end = |line: &str| line.split_ascii_whitespace().nth(1).map(str::to_owned);
+        table.lines().skip(1).filter_map(own_end).any(|own| own.ends_with(&ending))
+    })
 }
 
 /// The lowest port from which the kernel connects.

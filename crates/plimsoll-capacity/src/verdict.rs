@@ -71,7 +71,8 @@ pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Ju
 
 /// Judges a plain load: `open` is false for a closed loop, whose pace is the server's.
 ///
-/// Without an SLO a valid load is GOOD. A growing backlog is only a warning, because a load with
+/// Without an SLO a valid load is GOOD, unless nothing was answered at all: that measures nothing,
+/// and must not pass for a success. A growing backlog is only a warning, because a load with
 /// stages may grow on purpose.
 pub fn judge_load(tally: &Tally, window: Nanos, slo: Option<&Slo>, open: bool) -> Judgement {
     let losses = Losses::of(tally, false);
@@ -82,6 +83,8 @@ pub fn judge_load(tally: &Tally, window: Nanos, slo: Option<&Slo>, open: bool) -
         let rate = Rate::per_second(tally.scheduled as f64 / window.as_secs_f64());
         goals.extend(stable(tally, window, rate.unwrap_or_default(), &context, Level::Warn));
     }
+    let missed = failed(&goals);
+    goals.extend(answers(tally));
     let deadline = slo.and_then(Slo::deadline);
     let subject = validity::Subject {
         tally,
@@ -91,10 +94,22 @@ pub fn judge_load(tally: &Tally, window: Nanos, slo: Option<&Slo>, open: bool) -
         aborted: false,
         open,
         planned_ops: None,
-        missed: failed(&goals),
+        missed,
         context: &context,
     };
     conclude(goals, validity::checks(&subject), losses.ratio(deadline))
+}
+
+/// Fails when not one operation was answered, well or badly. An interrupt proves nothing.
+fn answers(tally: &Tally) -> Option<Check> {
+    let answered = tally.ok > 0 || tally.status.iter().next().is_some();
+    let cut_short = tally.errors.get(ErrorClass::Interrupted) > 0;
+    (tally.scheduled > 0 && !answered && !cut_short).then(|| Check {
+        check: "answers".to_owned(),
+        value: format!("none to {} operations", tally.scheduled),
+        limit: "at least one".to_owned(),
+        level: Level::Fail,
+    })
 }
 
 fn failed(checks: &[Check]) -> bool {

@@ -55,6 +55,18 @@ impl Stage {
         let denominator = from + root;
         if denominator > 0.0 { (2.0 * ops / denominator).min(span_s) } else { 0.0 }
     }
+
+    /// The part of the stage in which its first `ops` operations are due; 0 <= ops <= self.ops().
+    fn first(&self, ops: f64) -> Self {
+        let time_s = self.time_at(ops);
+        let (from, to) = (self.from.get(), self.to.get());
+        let reached = from + (to - from) * time_s / self.duration.as_secs_f64();
+        Self {
+            duration: Nanos::from_secs_f64(time_s),
+            from: self.from,
+            to: Rate::per_second(reached).unwrap_or(self.to),
+        }
+    }
 }
 
 /// The whole rate profile of a load, before it is shared out.
@@ -84,10 +96,22 @@ impl Profile {
         Self { stages, ops_total: ops.round() as u64 }
     }
 
-    /// At most `ops` operations: the profile is cut, not squeezed.
+    /// At most `ops` operations: the profile is cut, not squeezed, and ends when the last is due.
     #[must_use]
     pub fn limited_to(mut self, ops: u64) -> Self {
-        self.ops_total = self.ops_total.min(ops);
+        if ops >= self.ops_total {
+            return self;
+        }
+        self.ops_total = ops;
+        let mut left = ops as f64;
+        for (index, stage) in self.stages.iter_mut().enumerate() {
+            if left <= stage.ops() {
+                *stage = stage.first(left);
+                self.stages.truncate(index + 1);
+                break;
+            }
+            left -= stage.ops();
+        }
         self
     }
 
@@ -272,6 +296,29 @@ mod tests {
         assert_eq!(got.len(), 10);
         for (n, at) in got.iter().enumerate() {
             assert!((at.as_secs_f64() - (n as f64 / 2.5).sqrt()).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_cut_profile_ends_with_its_last_operation() {
+        // 0 to 10 ops/s in 2 s, then 10/s for an hour: 10 + 36,000 operations.
+        let ramp = Stage { duration: Nanos::from_secs(2), from: rate(0.0), to: rate(10.0) };
+        let flat = Stage { duration: Nanos::from_secs(3600), from: rate(10.0), to: rate(10.0) };
+        for (ops, stages, end_ms) in [
+            (100_000, 2, 3_602_000), // more than there are: nothing is cut
+            (25, 2, 3_500),          // 10 in the ramp, 15 in 1.5 s
+            (10, 1, 2_000),          // exactly the ramp
+            (5, 1, 1_414),           // t with 2.5 t^2 = 5
+        ] {
+            let whole = Profile::from_stages(vec![ramp, flat]);
+            let pace = starts(whole.clone(), Arrivals::Uniform, 1, 1);
+            let cut = whole.limited_to(ops);
+            assert_eq!((cut.stages.len(), cut.duration().0 / 1_000_000), (stages, end_ms));
+            let kept = starts(cut, Arrivals::Uniform, 1, 1);
+            assert_eq!(kept.len() as u64, ops.min(36_010));
+            for (at, before) in kept.iter().zip(&pace) {
+                assert!(at.0.abs_diff(before.0) < 1_000, "{at} was due at {before}");
+            }
         }
     }
 

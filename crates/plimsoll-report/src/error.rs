@@ -19,8 +19,19 @@ pub enum ReportError {
         /// The directory.
         dir: PathBuf,
     },
-    /// A file or directory could not be written.
-    #[error("cannot write {}: {source}; the archive ends here", path.display())]
+    /// The archive could not be begun.
+    #[error(
+        "cannot make the archive {}: {source}; name a place that can be written with --out",
+        dir.display()
+    )]
+    Create {
+        /// Its directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of an archive could not be written.
+    #[error("cannot write {}: {source}", path.display())]
     Write {
         /// What was written.
         path: PathBuf,
@@ -69,7 +80,7 @@ pub enum ReportError {
     #[error("not a summary: {0}")]
     Json(#[from] serde_json::Error),
     /// The writer for a report failed.
-    #[error("cannot write the report: {0}")]
+    #[error("the report cannot be written: {0}")]
     Output(#[from] io::Error),
 }
 

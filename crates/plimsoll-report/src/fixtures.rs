@@ -224,6 +224,45 @@ pub(crate) fn load_closed() -> Summary {
     Summary::new(head, &tally(512_340, 1_900, 10))
 }
 
+/// Nobody listens at the target.
+pub(crate) fn load_refused() -> Summary {
+    let mut tally = Tally { scheduled: 500, ..Tally::default() };
+    tally.errors.add(ErrorClass::ConnectRefused, 500);
+    tally.connection_errors.add(ErrorClass::ConnectRefused, 600);
+    tally.connections.failed = 600;
+    tally.generator.busiest_thread = 0.004;
+    tally.generator.processes = 1;
+    tally.generator.threads = 2;
+    let reasons = vec![check("answers", "none to 500 operations", "at least one", Level::Fail)];
+    let mut head = head(10.0, Verdict::Bad, reasons);
+    head.archive = None;
+    Summary::new(head, &tally)
+}
+
+/// Every answer is an error, and nobody asked for better.
+pub(crate) fn load_all_5xx() -> Summary {
+    let mut tally = tally(500, 1_900, 10);
+    tally.ok = 0;
+    tally.spans.corrected.clear();
+    tally.spans.uncorrected.clear();
+    tally.status = plimsoll_model::tally::StatusCounts::default();
+    tally.status.add(503, 500);
+    tally.errors.add(ErrorClass::Status5xx, 500);
+    let mut head = head(10.0, Verdict::Good, Vec::new());
+    head.archive = None;
+    Summary::new(head, &tally)
+}
+
+/// Stopped while connections were being opened.
+pub(crate) fn load_stopped_early() -> Summary {
+    let value = "no, interrupted before the first operation";
+    let reasons = vec![check("run-complete", value, "yes", Level::Fail)];
+    let mut head = head(0.0, Verdict::Invalid, reasons);
+    head.partial = true;
+    head.archive = None;
+    Summary::new(head, &Tally::default())
+}
+
 pub(crate) fn load_partial() -> Summary {
     let mut tally = tally(20_971, 1_900, 4);
     tally.scheduled += 9;
@@ -396,6 +435,21 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
         notes: Vec::new(),
     };
     (find_with(tip, &trials, Verdict::Bad), trials)
+}
+
+/// Nobody listens at the target.
+pub(crate) fn find_refused() -> (Summary, Vec<TrialRecord>) {
+    let (mut summary, mut trials) = find_fails_at_minimum();
+    let tally = &mut trials[0].measurement.tally;
+    *tally = Tally { scheduled: 200, ..Tally::default() };
+    tally.errors.add(ErrorClass::ConnectRefused, 200);
+    tally.connection_errors.add(ErrorClass::ConnectRefused, 300);
+    tally.connections.failed = 300;
+    trials[0].judgement.loss_ratio = 1.0;
+    if let Some(find) = &mut summary.find {
+        find.confirm_s = 0.0;
+    }
+    (summary, trials)
 }
 
 pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {

@@ -20,6 +20,7 @@ pub use archive::redraw;
 pub use error::ReportError;
 pub use progress::Progress;
 pub use progress::ProgressMode;
+pub use terminal::RUN_COMPLETE;
 pub use terminal::Style;
 
 #[cfg(test)]

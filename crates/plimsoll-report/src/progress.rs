@@ -25,6 +25,8 @@ use crate::terminal::render_trial_line;
 
 /// Draws per second at most; more cannot be read.
 const DRAWS_PER_S: u8 = 10;
+/// Opening connections for longer than this looks like a hang.
+const WAIT_TOLD_AFTER: Nanos = Nanos::from_secs(5);
 /// Seconds of a load between two plain lines.
 const LINE_EVERY_S: u32 = 10;
 
@@ -86,10 +88,16 @@ impl Progress {
         }
     }
 
-    /// Lets the live line's time go on between events; call as often as is convenient.
-    pub fn handle_tick(&mut self, elapsed: Nanos) {
-        if self.mode == ProgressMode::Bar {
-            self.draw(elapsed);
+    /// Lets time go on between events; call as often as is convenient. `out` as with events.
+    pub fn handle_tick(&mut self, elapsed: Nanos, out: &mut dyn Write) {
+        match self.mode {
+            ProgressMode::Bar => self.draw(elapsed),
+            ProgressMode::Lines => {
+                if let Some(text) = self.state.handle_wait(elapsed) {
+                    let _ = writeln!(out, "{text}");
+                }
+            }
+            ProgressMode::Silent => {}
         }
     }
 
@@ -123,6 +131,8 @@ struct State {
     planned: Option<Nanos>,
     started_at: Option<Nanos>,
     draining: Option<u64>,
+    /// Whether a long wait for the first load was told.
+    wait_told: bool,
     last: Option<Stretch>,
     since_line: Stretch,
     good_max: Option<Rate>,
@@ -154,6 +164,9 @@ impl Stretch {
 impl std::fmt::Display for Stretch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let per_s = self.ended as f64 / f64::from(self.seconds.max(1));
+        if self.ended == 0 {
+            return write!(f, "no answers, {} connections", grouped(self.connections));
+        }
         let p99 = self.corrected.quantile(0.99).map(Nanos::as_millis_f64);
         write!(
             f,
@@ -189,6 +202,8 @@ impl State {
             }
             Event::TrialEnded(record) => {
                 self.handle_trial(record);
+                self.started_at = None;
+                self.last = None;
                 vec![Line { text: render_trial_line(record), kept: true }]
             }
             Event::SearchEnded(_) => Vec::new(),
@@ -196,9 +211,21 @@ impl State {
         }
     }
 
+    /// The line for a wait that may look like a hang.
+    fn handle_wait(&mut self, elapsed: Nanos) -> Option<&'static str> {
+        let waits = self.started_at.is_none() && self.trial.is_none() && !self.wait_told;
+        if !waits || elapsed < WAIT_TOLD_AFTER {
+            return None;
+        }
+        self.wait_told = true;
+        Some("still opening connections; --connect-timeout ends the wait for each")
+    }
+
     fn handle_interval(&mut self, interval: &Interval) -> Option<Line> {
         let mut last = Stretch::default();
         last.add(interval);
+        // The second in which sending ended has earlier answers in it: this is an upper bound.
+        self.draining = self.draining.map(|left| left.saturating_sub(last.ended));
         self.last = Some(last);
         self.since_line.add(interval);
         if self.trial.is_some() || self.since_line.seconds < LINE_EVERY_S {
@@ -223,7 +250,13 @@ impl State {
     }
 
     fn live_line(&self, elapsed: Nanos) -> String {
-        let Some(started_at) = self.started_at else { return "starting".to_owned() };
+        let Some(started_at) = self.started_at else {
+            let what = if self.trial.is_some() { "between trials" } else { "opening connections" };
+            return std::iter::once(what.to_owned())
+                .chain(self.bounds())
+                .collect::<Vec<_>>()
+                .join(" | ");
+        };
         let mut parts = Vec::new();
         if let Some(trial) = &self.trial {
             parts.push(format!("trial {} at {}", trial.number, trial.rate));
@@ -261,7 +294,7 @@ impl State {
 
 fn draining(in_flight: u64) -> String {
     let plural = if in_flight == 1 { "" } else { "s" };
-    format!("all sent, waiting for {} answer{plural}", grouped(in_flight))
+    format!("sending is over, waiting for {} answer{plural}", grouped(in_flight))
 }
 
 #[cfg(test)]
@@ -298,7 +331,7 @@ mod tests {
         insta::assert_snapshot!(lines_of(ProgressMode::Lines, &events), @r"
         10 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
         20 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
-        all sent, waiting for 1 answer
+        sending is over, waiting for 1 answer
         ");
     }
 
@@ -322,7 +355,7 @@ mod tests {
     #[test]
     fn the_live_line_says_where_the_search_stands() {
         let mut state = State::default();
-        assert_eq!(state.live_line(Nanos::ZERO), "starting");
+        assert_eq!(state.live_line(Nanos::ZERO), "opening connections");
         for trial in fixtures::trials() {
             state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO);
         }
@@ -339,6 +372,41 @@ mod tests {
         state.handle_event(&Event::Draining { in_flight: 1_200 }, Nanos::from_secs(65));
         let line = state.live_line(Nanos::from_secs(65));
         assert!(line.contains("waiting for 1,200 answers"), "{line}");
+    }
+
+    #[test]
+    fn a_long_wait_for_connections_is_told_once() {
+        let mut progress = Progress::new(ProgressMode::Lines);
+        let mut out = Vec::new();
+        for s in [1, 5, 6] {
+            progress.handle_tick(Nanos::from_secs(s), &mut out);
+        }
+        for event in load_events(3) {
+            progress.handle_event(&event, Nanos::from_secs(7), &mut out);
+            progress.handle_tick(Nanos::from_secs(20), &mut out);
+        }
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "still opening connections; --connect-timeout ends the wait for each\n");
+    }
+
+    #[test]
+    fn what_is_waited_for_counts_down() {
+        let mut state = State::default();
+        let at = Nanos::from_secs(9);
+        for event in load_events(1) {
+            state.handle_event(&event, at);
+        }
+        state.handle_event(&Event::Draining { in_flight: 1_500 }, at);
+        let some = Interval { second: 1, tally: fixtures::tally(1_000, 1_000, 1) };
+        let none = Interval { second: 2, tally: plimsoll_model::tally::Tally::default() };
+        for (interval, expected) in [
+            (some, "sending is over, waiting for 500 answers | 1,000/s, 100 % ok, p99 "),
+            (none, "sending is over, waiting for 500 answers | no answers, 0 connections"),
+        ] {
+            state.handle_event(&Event::Interval(Box::new(interval)), at);
+            let line = state.live_line(at);
+            assert!(line.starts_with(expected), "{line}");
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub const ARRIVALS: &str = "arrivals";
 pub const CLOSED: &str = "closed loop";
 /// The key of the latency limit of one operation.
 pub const DEADLINE: &str = "deadline";
+/// The key that says whether connections are kept: `no` for a new one per request.
+pub const KEEP_ALIVE: &str = "keep-alive";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
 
@@ -31,7 +33,7 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set("stages", profile.stages.len().to_string());
     }
     set(CONNECTIONS, grouped(plan.connections));
-    set("keep-alive", keepalive(plan));
+    set(KEEP_ALIVE, keepalive(plan));
     set(DEADLINE, plan.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));
     set("linger", plan.linger.to_string());
     set("connect-timeout", plan.connect_timeout.to_string());

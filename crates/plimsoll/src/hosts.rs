@@ -9,6 +9,7 @@ use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::agents_needed;
 use plimsoll_fleet::message::AgentFault;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::limits;
@@ -32,9 +33,9 @@ pub(crate) fn start_load_agents(
         Processes::Exactly(count) if count < needed => {
             return Err(Stop::usage(
                 format_args!(
-                    "{} connections do not fit into --processes {count}: each may open {descriptors} \
-                     files",
-                    plan.connections
+                    "{} connections do not fit into --processes {count}: each may open {} files",
+                    grouped(plan.connections),
+                    grouped(descriptors)
                 ),
                 format_args!("use --processes {needed}, or raise the limit with ulimit -n"),
             ));

@@ -14,6 +14,7 @@ mod flags;
 mod hosts;
 mod plan;
 mod run;
+mod screen;
 
 use exit::Stop;
 use flags::Command;

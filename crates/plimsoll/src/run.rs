@@ -1,6 +1,7 @@
 //! One invocation: hands every event to every sink, and writes the report at the end.
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::ArchiveWriter;
 use plimsoll_report::Progress;
 use plimsoll_report::ProgressMode;
-use plimsoll_report::Style;
+use plimsoll_report::ReportError;
 use plimsoll_report::archive::Manifest;
 use plimsoll_report::archive::ManifestHead;
 use plimsoll_report::archive::SearchHead;
@@ -26,6 +27,7 @@ use crate::exit::Stop;
 use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;
 use crate::plan::load::LoadJob;
+use crate::screen::Stream;
 
 /// Where archives go that nobody named a place for.
 const ARCHIVES: &str = "plimsoll-runs";
@@ -44,19 +46,19 @@ pub(crate) struct RunHead<'a> {
 
 /// The sinks of one invocation.
 pub(crate) struct Run {
-    /// Whether the user wants to stop.
-    pub(crate) interrupts: Interrupts,
     /// RFC 3339.
     pub(crate) started_at: String,
     began: Nanos,
     progress: Progress,
     archive: Option<(ArchiveWriter, PathBuf)>,
+    /// Why the archive is not whole.
+    archive_error: Option<ReportError>,
     json: Option<OutputFile>,
 }
 
 impl Run {
     /// Opens the sinks; the archive's directory is made now, so that a bad place is known first.
-    pub(crate) fn begin(head: RunHead<'_>, interrupts: Interrupts) -> Result<Self, Stop> {
+    pub(crate) fn begin(head: RunHead<'_>) -> Result<Self, Stop> {
         let unix_s = clock::unix_seconds();
         let started_at = time_text::rfc3339(unix_s);
         let job = head.job;
@@ -85,17 +87,17 @@ impl Run {
                 Some((writer, dir))
             }
         };
-        let mode = match (job.ui, std::io::stderr().is_terminal()) {
+        let mode = match (job.ui, Stream::Err.draws()) {
             (false, _) => ProgressMode::Silent,
             (true, true) => ProgressMode::Bar,
             (true, false) => ProgressMode::Lines,
         };
         Ok(Self {
-            interrupts,
             started_at,
             began: now(),
             progress: Progress::new(mode),
             archive,
+            archive_error: None,
             json: job.json.clone(),
         })
     }
@@ -107,46 +109,53 @@ impl Run {
 
     /// Hands an event to every sink.
     pub(crate) fn handle_event(&mut self, event: &Event) {
-        let elapsed = self.elapsed();
-        self.progress.handle_event(event, elapsed, &mut std::io::stderr());
+        self.show_event(event);
         if let Some((archive, _)) = &mut self.archive
             && let Err(error) = archive.handle_event(event)
         {
-            let _ = writeln!(std::io::stderr(), "plimsoll: {error}; the run goes on without it");
+            self.show_event(&Event::Note(format!("{error}; the run goes on without it")));
+            self.archive_error = Some(error);
         }
+    }
+
+    fn show_event(&mut self, event: &Event) {
+        let elapsed = self.elapsed();
+        self.progress.handle_event(event, elapsed, &mut io::stderr());
     }
 
     /// Lets live displays move on.
     pub(crate) fn handle_tick(&mut self) {
         let elapsed = self.elapsed();
-        self.progress.handle_tick(elapsed);
+        self.progress.handle_tick(elapsed, &mut io::stderr());
     }
 
-    /// The archive's directory.
+    /// The archive's directory, while it holds everything.
     pub(crate) fn archive_dir(&self) -> Option<String> {
-        self.archive.as_ref().map(|(_, dir)| dir.display().to_string())
+        let whole = self.archive_error.is_none();
+        self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
     }
 
     /// Writes summary, JSON and the report. With `--json -` the report goes to standard error.
     pub(crate) fn finish(mut self, summary: &Summary, trials: &[TrialRecord]) -> Result<(), Stop> {
         self.progress.finish();
-        let archived = match self.archive.take() {
-            Some((archive, _)) => archive.finish(summary),
-            None => Ok(()),
-        };
-        let json_to_stdout = self.json == Some(OutputFile::Stdout);
-        let text = report_text(summary, trials, json_to_stdout)?;
-        let shown = if json_to_stdout {
-            std::io::stderr().write_all(&text)
-        } else {
-            std::io::stdout().write_all(&text)
-        };
-        // A reader that has gone away must not keep the JSON from being written.
-        drop(shown);
-        if let Some(place) = &self.json {
-            write_json(place, summary)?;
+        let mut summary = summary.clone();
+        if let Some((archive, _)) = self.archive.take()
+            && let Err(error) = archive.finish(&summary)
+        {
+            summary.archive = None;
+            self.archive_error = Some(error);
         }
-        archived.map_err(|error| Stop::CannotRun(error.to_string()))
+        let stream = report_stream(self.json.as_ref());
+        let mut text = Vec::new();
+        terminal::render(&summary, trials, stream.style(), &mut text)
+            .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
+        // One sink that cannot be written keeps none of the others from it.
+        let shown = show(stream, &text);
+        let json = self.json.as_ref().map_or(Ok(()), |place| write_json(place, &summary));
+        let archived = self.archive_error.map_or(Ok(()), |error| {
+            Err(Stop::CannotRun(format!("{error}; the archive is not whole")))
+        });
+        shown.and(json).and(archived)
     }
 }
 
@@ -154,36 +163,56 @@ fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
 }
 
-fn report_text(
-    summary: &Summary,
-    trials: &[TrialRecord],
-    to_stderr: bool,
-) -> Result<Vec<u8>, Stop> {
-    let mut text = Vec::new();
-    terminal::render(summary, trials, style(to_stderr), &mut text)
-        .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
-    Ok(text)
+/// Where the report goes: not where the JSON goes.
+pub(crate) fn report_stream(json: Option<&OutputFile>) -> Stream {
+    if json == Some(&OutputFile::Stdout) { Stream::Err } else { Stream::Out }
 }
 
-/// Colours only on a terminal, and never against NO_COLOR.
-pub(crate) fn style(stderr: bool) -> Style {
-    let terminal =
-        if stderr { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
-    Style { color: terminal && std::env::var_os("NO_COLOR").is_none(), ..Style::default() }
+/// Writes a report.
+pub(crate) fn show(stream: Stream, text: &[u8]) -> Result<(), Stop> {
+    let (written, name) = match stream {
+        Stream::Out => (write_whole(&mut io::stdout(), text), "standard output"),
+        Stream::Err => (write_whole(&mut io::stderr(), text), "standard error"),
+    };
+    heard(written)
+        .map_err(|error| Stop::CannotRun(format!("cannot write the report to {name}: {error}")))
+}
+
+fn write_whole(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+    out.write_all(text)?;
+    out.flush()
+}
+
+/// A reader that has gone away has seen enough; anything else is lost output.
+fn heard(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
 }
 
 /// Writes the summary object to where `--json` says.
 pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<(), Stop> {
-    let written = match place {
-        OutputFile::Stdout => json::write_summary(summary, &mut std::io::stdout()),
+    let (written, name) = match place {
+        OutputFile::Stdout => {
+            (json::write_summary(summary, &mut io::stdout()), "to standard output".to_owned())
+        }
         OutputFile::File(path) => {
-            let mut file = std::fs::File::create(path).map_err(|error| {
-                Stop::CannotRun(format!("cannot write --json {}: {error}", path.display()))
-            })?;
-            json::write_summary(summary, &mut file)
+            let written = File::create(path)
+                .map_err(ReportError::from)
+                .and_then(|mut file| json::write_summary(summary, &mut file));
+            (written, path.display().to_string())
         }
     };
-    written.map_err(|error| Stop::CannotRun(format!("cannot write the JSON: {error}")))
+    let why = match written {
+        Ok(()) => return Ok(()),
+        Err(ReportError::Output(error)) => match heard(Err(error)) {
+            Ok(()) => return Ok(()),
+            Err(error) => error.to_string(),
+        },
+        Err(other) => other.to_string(),
+    };
+    Err(Stop::CannotRun(format!("cannot write --json {name}: {why}")))
 }
 
 /// The settings that shape the measurement: what the plan says, and what was typed that it no

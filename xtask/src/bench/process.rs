@@ -106,16 +106,19 @@ fn send(signal: &str, pids: &[u32]) -> Result<()> {
         .args(["-c", "kill -s \"$0\" \"$@\"", signal])
         .args(pids.iter().map(u32::to_string))
         .stdin(Stdio::null())
+        .stderr(Stdio::null())
         .status()
         .context("cannot run bash")?;
     if !status.success() {
-        bail!("cannot send SIG{signal} to {pids:?}");
+        bail!("cannot send SIG{signal} to {pids:?}; has it ended?");
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -124,11 +127,11 @@ mod tests {
         let script = "bash -c 'echo; read -r line'; [ $? = 143 ] && exit 7; exit 1";
         let mut command = Command::new("bash");
         command.args(["-c", &format!("trap : TERM; {script}")]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut outer = Guarded::start(&mut command).unwrap();
         let mut byte = [0];
         let stdout = outer.child.stdout.as_mut().unwrap();
-        std::io::Read::read_exact(stdout, &mut byte).unwrap();
+        stdout.read_exact(&mut byte).unwrap();
         outer.signal_all("TERM").unwrap();
         assert_eq!(outer.child.wait().unwrap().code(), Some(7));
         assert!(outer.signal("TERM").is_err());

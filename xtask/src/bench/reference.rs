@@ -161,8 +161,11 @@ impl Shared {
     }
 
     fn wait_until(&self, due: Duration) {
+        // A queue keeps its capacity by its due times; spinning would only cost it CPU.
+        let spin =
+            if matches!(self.service, Service::Queue { .. }) { Duration::ZERO } else { SPIN };
         let left = due.saturating_sub(self.epoch.elapsed());
-        thread::sleep(left.saturating_sub(SPIN));
+        thread::sleep(left.saturating_sub(spin));
         while self.epoch.elapsed() < due {
             std::hint::spin_loop();
         }

@@ -88,12 +88,15 @@ fn method(rounds: u32, seconds: u32) -> String {
     let rate = shot::RATE_PER_S;
     let connections = shot::CONNECTIONS;
     let freeze = f64::from(seconds) / 10.0;
+    let draws = rate * seconds;
+    // Of the median of a uniform law: half its range over the root of the draws.
+    let stray_ms = 25.0 / f64::from(draws).sqrt();
     format!(
         "Medians over {rounds} rounds of {seconds} s, with the range in brackets: {rate} Poisson \
          arrivals/s over {connections}\nkeep-alive connections, client on CPU {CLIENT_CPU}, server \
          on CPU {SERVER_CPU}, another seed in each round.\n\n\
-         The exact quantiles of `plimsoll serve` are those of the law it was asked for; 20,000 \
-         draws stray\nfrom it by themselves (p50 of uniform 0-50 ms: standard error 0.18 ms). The \
+         The exact quantiles of `plimsoll serve` are those of the law it was asked for; {draws} \
+         draws stray\nfrom it by themselves (p50 of uniform 0-50 ms: standard error {stray_ms:.2} ms). The \
          reference server is of\nanother make, one thread per connection on the standard library \
          alone; it logs how long each request\nreally took, and its exact quantiles are those of \
          its log.\n\n\

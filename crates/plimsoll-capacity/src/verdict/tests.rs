@@ -234,3 +234,26 @@ fn plain_loads() {
     assert_eq!(closed.verdict, Verdict::Good);
     assert!(closed.reasons.iter().all(|c| c.check != "send-lag" && c.check != "rate-fidelity"));
 }
+
+#[test]
+fn a_load_that_nothing_answered_is_no_success() {
+    let seconds = Nanos::from_secs(5);
+    let mut refused = Tally { scheduled: 50, ..Tally::default() };
+    refused.errors.add(ErrorClass::ConnectRefused, 50);
+    refused.connections.failed = 50;
+    // Operations that no connection was ever there for lag without any meaning.
+    refused.spans.send_lag.record_n(Nanos::from_millis(30), 50);
+    let load = judge_load(&refused, seconds, None, true);
+    assert_eq!(load.verdict, Verdict::Bad, "{:?}", load.reasons);
+    assert_eq!(load.reasons.first().map(|check| check.check.as_str()), Some("answers"));
+    // A bad answer is an answer; what was cut short proves nothing.
+    let mut answered = refused.clone();
+    answered.status.add(503, 1);
+    assert_eq!(judge_load(&answered, seconds, None, true).verdict, Verdict::Good);
+    let mut stopped = Tally { scheduled: 1, ..Tally::default() };
+    stopped.errors.add(ErrorClass::Interrupted, 1);
+    assert_eq!(judge_load(&stopped, seconds, None, true).verdict, Verdict::Good);
+    let mut ours = Tally { scheduled: 50, ..Tally::default() };
+    ours.errors.add(ErrorClass::LocalPorts, 50);
+    assert_eq!(judge_load(&ours, seconds, None, true).verdict, Verdict::Invalid);
+}

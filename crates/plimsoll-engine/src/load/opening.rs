@@ -34,7 +34,9 @@ impl Worker {
         let addresses = &self.plan.destinations[destination as usize].addresses;
         let remote = addresses[(self.connects % addresses.len().max(1) as u64) as usize];
         let source = self.source(remote);
-        self.connects += 1;
+        // All workers together take the addresses in turn, as if they opened alternately.
+        let workers = u64::from(self.plan.shard.of) * u64::from(self.plan.threads.max(1));
+        self.connects += workers;
         let connected = Socket::connect(remote, source);
         let (socket, progress) = match connected {
             Ok(connected) => connected,

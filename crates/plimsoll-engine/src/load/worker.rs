@@ -103,8 +103,8 @@ pub(super) struct Worker {
     prewarm_opened: u64,
     prewarm_failed: u64,
     first_error: Option<String>,
-    /// New connections so far: the position in source addresses, destination addresses and the
-    /// resumption ratio.
+    /// The next connection's number among those of all workers: its place in the source and the
+    /// destination addresses.
     pub(super) connects: u64,
     pub(super) resume_credit: f64,
 }
@@ -168,7 +168,6 @@ impl Worker {
             prewarm_opened: 0,
             prewarm_failed: 0,
             first_error: None,
-            // Neighbouring shards begin at different addresses.
             connects: u64::from(shard.index),
             resume_credit: 0.0,
             plan,

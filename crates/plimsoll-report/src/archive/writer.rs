@@ -45,6 +45,15 @@ impl ArchiveWriter {
     /// Makes `dir` and its parents and writes the manifest; a directory that holds anything is
     /// refused.
     pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
+        Self::begin(dir, manifest).map_err(|error| match error {
+            ReportError::Write { source, .. } | ReportError::Read { source, .. } => {
+                ReportError::Create { dir: dir.to_owned(), source }
+            }
+            other => other,
+        })
+    }
+
+    fn begin(dir: &Path, manifest: &Manifest) -> Result<Self, ReportError> {
         fs::create_dir_all(dir).map_err(ReportError::write(dir))?;
         let mut entries = fs::read_dir(dir).map_err(ReportError::read(dir))?;
         if entries.next().is_some() {

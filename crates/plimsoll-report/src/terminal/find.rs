@@ -47,7 +47,7 @@ pub fn render_find(
                 "The search was cut short; all figures are what was seen until then.",
             )?;
         }
-        let (tone, lead, text) = headline(find);
+        let (tone, lead, text) = headline(find, trials);
         page.hanging(tone, lead, &text)?;
         page.blank()?;
         facts(&mut page, summary, find)?;
@@ -90,7 +90,7 @@ fn same_load(a: Rate, b: Rate) -> bool {
 
 const LEAD: &str = "Tipping point:";
 
-fn headline(find: &FindSummary) -> (Tone, &'static str, String) {
+fn headline(find: &FindSummary, trials: &[TrialRecord]) -> (Tone, &'static str, String) {
     let lower = find.lower.map(per_s);
     let between = match (&lower, find.upper.map(per_s)) {
         (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
@@ -111,6 +111,12 @@ fn headline(find: &FindSummary) -> (Tone, &'static str, String) {
                 "{at_least}. The server met the SLO at every load up to the cap: {}.",
                 clean(cap)
             ),
+        ),
+        Outcome::FailsAtMinimum if trials.iter().all(is_unanswered) => (
+            Tone::Bad,
+            "No tipping point:",
+            "not one operation was answered, even at the lowest load; see the errors below."
+                .to_owned(),
         ),
         Outcome::FailsAtMinimum => (
             Tone::Bad,
@@ -138,6 +144,11 @@ fn headline(find: &FindSummary) -> (Tone, &'static str, String) {
     }
 }
 
+/// Whether no answer came, good or bad.
+fn is_unanswered(trial: &TrialRecord) -> bool {
+    trial.measurement.tally.status.iter().next().is_none()
+}
+
 fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     page.entry("Target", &clean(&summary.target))?;
     let lost = clean(&find.slo);
@@ -146,16 +157,17 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         0 => String::new(),
         n => format!(" and {n} INVALID"),
     };
-    page.entry_items(
-        "Search",
-        &[
-            format!("axis {}", clean(&find.axis)),
-            format!("mode {}", clean(&find.mode)),
-            format!("{} judged{invalid}", counted(find.trials.into(), "trial")),
-            format!("searched {}", span(find.search_s)),
-            format!("confirmed {}", span(find.confirm_s)),
-        ],
-    )?;
+    let mut items = vec![
+        format!("axis {}", clean(&find.axis)),
+        format!("mode {}", clean(&find.mode)),
+        format!("{} judged{invalid}", counted(find.trials.into(), "trial")),
+    ];
+    for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
+        if seconds > 0.0 {
+            items.push(format!("{what} {}", span(seconds)));
+        }
+    }
+    page.entry_items("Search", &items)?;
     if let Some(rate) = find.conditional_throughput {
         page.entry(
             "Throughput",

@@ -2,6 +2,7 @@
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Fault;
+use plimsoll_model::trial::Level;
 
 /// Whose fault a class is, in words.
 pub(crate) const fn fault(class: ErrorClass) -> &'static str {
@@ -89,25 +90,40 @@ pub(crate) fn is_goal(check: &str) -> bool {
     check.contains('<')
 }
 
-/// The check of a run that was killed, so that nobody judged it.
-pub(crate) const RUN_COMPLETE: &str = "run-complete";
+/// The check of a run that ended before it could be judged: killed, or stopped too early.
+pub const RUN_COMPLETE: &str = "run-complete";
+
+/// The check that anything was answered at all.
+pub(crate) const ANSWERS: &str = "answers";
+
+/// The check that no agent died.
+const AGENTS: &str = "agents";
 
 /// Whether a failed check speaks against the generator, not against the server.
 pub(crate) fn is_generator(check: &str) -> bool {
-    !is_goal(check) && !["stable", "aborted", RUN_COMPLETE].contains(&check)
+    !is_goal(check) && !["stable", "aborted", ANSWERS, RUN_COMPLETE].contains(&check)
 }
 
 /// What a check that did not pass means and what to do; goals speak for themselves.
-pub(crate) fn for_check(check: &str) -> Option<&'static str> {
+pub(crate) fn for_check(check: &str, level: Level) -> Option<&'static str> {
     Some(match check {
+        ANSWERS => "there is nothing to measure: see the errors above",
+        AGENTS => {
+            "a plimsoll process died or hung, and its share of the load with it: out of memory or \
+             killed? see `dmesg`"
+        }
         "rate-fidelity" => "plimsoll did not start as many operations as planned",
         "send-lag" => "operations left later than they could: plimsoll or this machine was busy",
         "generator-cpu" => "a plimsoll thread was busy for most of the time",
         "accounting" => "the figures do not add up: a fault of plimsoll, please report it",
         "local-errors" => "this machine ran out of something: see the errors above",
-        "pool" => {
+        "pool" if level == Level::Fail => {
             "operations waited for a free connection although the server was fast: raise \
              --connections"
+        }
+        "pool" => {
+            "operations waited for a free connection: the server was too slow for the pool, or \
+             --connections is too small"
         }
         "own-timers" => "plimsoll stopped waiting; raise --linger to see how long answers take",
         "stable" => "more came in than was finished: the backlog grew for as long as it lasted",

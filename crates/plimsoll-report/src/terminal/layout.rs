@@ -255,7 +255,13 @@ pub(crate) fn ratio_percent(ratio: f64) -> String {
 
 /// A share between 0 and 1 in whole percent, without the sign: for CPU, which is no more exact.
 pub(crate) fn cpu_percent(ratio: f64) -> String {
-    if ratio.is_finite() { format!("{:.0}", ratio * 100.0) } else { "?".to_owned() }
+    if !ratio.is_finite() {
+        "?".to_owned()
+    } else if ratio > 0.0 && ratio < 0.01 {
+        "<1".to_owned()
+    } else {
+        format!("{:.0}", ratio * 100.0)
+    }
 }
 
 /// A rate from a raw number; not finite or negative shows as nothing per second.

@@ -7,6 +7,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::Check;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
 
 use super::Style;
 use super::hints;
@@ -48,15 +49,27 @@ fn head_word(summary: &Summary) -> (&'static str, Tone) {
     }
     match summary.verdict {
         // Without a goal nothing was judged, and "good" would praise a load full of errors.
+        Verdict::Good if !has_goals(summary) && nothing_ok(summary) => ("DONE", Tone::Warn),
         Verdict::Good if !has_goals(summary) => ("DONE", Tone::Strong),
+        Verdict::Bad if !has_goals(summary) => ("FAILED", Tone::Bad),
         Verdict::Good => ("GOOD", Tone::Good),
         Verdict::Bad => ("BAD", Tone::Bad),
         Verdict::Invalid => ("INVALID", Tone::Warn),
     }
 }
 
+fn nothing_ok(summary: &Summary) -> bool {
+    summary.scheduled > 0 && summary.ok == 0
+}
+
 /// What happened, in words.
 fn sentence(summary: &Summary) -> String {
+    if summary.partial && summary.scheduled == 0 {
+        return format!(
+            "Cut short before any operation of the load to {} was counted.",
+            clean(&summary.target)
+        );
+    }
     let mut text = String::new();
     if summary.partial {
         text.push_str(&format!(
@@ -64,8 +77,12 @@ fn sentence(summary: &Summary) -> String {
             span(summary.seconds)
         ));
     }
-    text.push_str(&pace(summary));
-    text.push_str(&answers(summary));
+    if nothing_ok(summary) {
+        text.push_str(&failure(summary));
+    } else {
+        text.push_str(&pace(summary));
+        text.push_str(&answers(summary));
+    }
     text.push_str(&judgement(summary));
     text
 }
@@ -86,12 +103,28 @@ fn pace(summary: &Summary) -> String {
     format!("{achieved} of {offered} offered for {took} to {target}")
 }
 
+/// Why not one of the operations was ok; a rate would read as if they had been.
+fn failure(summary: &Summary) -> String {
+    let mut why = sections::most_first(&summary.error_classes);
+    if summary.unsent > 0 {
+        why.push(("unsent", summary.unsent));
+    }
+    let why: Vec<_> = why
+        .into_iter()
+        .map(|(name, count)| format!("{} {}", grouped(count), clean(name)))
+        .collect();
+    format!(
+        "Not one of {} operations in {} to {} was ok: {}.",
+        grouped(summary.scheduled),
+        span(summary.seconds),
+        clean(&summary.target),
+        why.join(", ")
+    )
+}
+
 fn answers(summary: &Summary) -> String {
     if summary.scheduled == 0 {
         return "; nothing came due.".to_owned();
-    }
-    if summary.ok == 0 {
-        return "; not one answer was ok.".to_owned();
     }
     let ok = whole(&format!("{} % ok", percent(summary.ok, summary.scheduled)));
     let p99 = ms_text(summary.latency_ms.corrected.p99);
@@ -120,6 +153,9 @@ fn judgement(summary: &Summary) -> String {
              It counts neither for nor against the server."
         );
     }
+    if !has_goals(summary) && summary.verdict == Verdict::Bad {
+        return " There was nothing to measure.".to_owned();
+    }
     if !has_goals(summary) {
         return " No SLO was set (--slo), so nothing was judged.".to_owned();
     }
@@ -128,6 +164,7 @@ fn judgement(summary: &Summary) -> String {
         .reasons
         .iter()
         .filter(|check| check.level == Level::Fail && !hints::is_generator(&check.check))
+        .filter(|check| check.check != hints::ANSWERS)
         .map(seen)
         .collect();
     let met: Vec<_> =

@@ -18,6 +18,7 @@ mod sections;
 pub use find::render_find;
 pub use find::render_trial_line;
 pub use find::trial_at_lower_bound;
+pub use hints::RUN_COMPLETE;
 pub use load::render_load;
 
 /// How a page looks.

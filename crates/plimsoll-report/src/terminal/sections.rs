@@ -27,8 +27,29 @@ pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
     summary.settings.get(keys::ARRIVALS).is_some_and(|arrivals| arrivals == keys::CLOSED)
 }
 
-/// Corrected and uncorrected latency one above the other, then the parts of a request's way.
+/// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
+/// those that were measured.
 pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io::Result<()> {
+    let both = &summary.latency_ms;
+    let closed = is_closed_loop(summary);
+    let intended = if closed { "since the last one ended" } else { "from the intended start" };
+    // A pool is opened many at a time, and each of them waits for the others.
+    let pooled = summary.settings.get(keys::KEEP_ALIVE).is_some_and(|kept| kept != "no");
+    let opened = if pooled { "opened many at once" } else { "per new connection" };
+    let rows: Vec<_> = [
+        ("corrected", full(&both.corrected), intended),
+        ("uncorrected", full(&both.uncorrected), "from the actual send"),
+        ("first byte", short(&summary.ttfb_ms), "from the actual send"),
+        ("connect", short(&summary.connect_ms), opened),
+        ("handshake", short(&summary.tls_ms), opened),
+    ]
+    .into_iter()
+    .filter(|(_, values, _)| values[4].flatten().is_some())
+    .collect();
+    if rows.is_empty() {
+        page.heading(title)?;
+        return page.quiet(2, "Nothing was measured: no connection was opened.");
+    }
     let columns = ["p50", "p90", "p99", "p99.9", "max"].map(|name| format!("{name:>8}")).concat();
     if title.chars().count() > LATENCY_LABEL_WIDTH {
         page.heading(title)?;
@@ -37,17 +58,10 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     } else {
         page.heading(&format!("{title:LATENCY_LABEL_WIDTH$}{columns}"))?;
     }
-    let both = &summary.latency_ms;
-    let closed = is_closed_loop(summary);
-    let intended = if closed { "since the last one ended" } else { "from the intended start" };
-    latency_row(page, "corrected", full(&both.corrected), intended)?;
-    latency_row(page, "uncorrected", full(&both.uncorrected), "from the actual send")?;
-    latency_row(page, "first byte", short(&summary.ttfb_ms), "from the actual send")?;
-    latency_row(page, "connect", short(&summary.connect_ms), "per new connection")?;
-    if summary.tls_ms.max.is_some() {
-        latency_row(page, "handshake", short(&summary.tls_ms), "per new connection")?;
+    for (label, values, from) in rows {
+        latency_row(page, label, values, from)?;
     }
-    if closed {
+    if closed && both.corrected.max.is_some() {
         page.quiet(
             2,
             "In a closed loop a server that stalls also stops the load, so its stalls weigh too \
@@ -108,11 +122,11 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             ),
         )?;
     }
-    if summary.unsent > 0 {
+    if summary.unsent > 0 && summary.connections.opened > 0 {
         page.quiet(
             13,
-            "unsent: came due and never found a free connection; the server was too slow for \
-             the pool, or --connections is too small",
+            "unsent: came due and found no free connection before the end; the server was too \
+             slow for the pool, or --connections is too small",
         )?;
     }
     let answers: Vec<_> = summary
@@ -154,7 +168,8 @@ pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     page.blank()
 }
 
-fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+/// The classes that occurred, the most frequent first.
+pub(crate) fn most_first(classes: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let mut rows: Vec<_> = classes.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     rows.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     rows
@@ -208,7 +223,7 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
     let g = &summary.generator;
     let sent = summary.scheduled.saturating_sub(summary.unsent);
     let mut items = Vec::new();
-    if sent > 0 {
+    if sent > 0 && lag.max.is_some() {
         let us = (g.cpu_user_s + g.cpu_system_s) * 1e6 / sent as f64;
         items.push(format!("{us:.1} us CPU per request"));
     }
@@ -236,7 +251,10 @@ pub(crate) fn settings(page: &mut Page<'_>, summary: &Summary) -> io::Result<()>
 
 /// The checks that did not pass, each with what it saw.
 pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
-    let notable: Vec<_> = reasons.iter().filter(|check| check.level != Level::Pass).collect();
+    // What our timers ended stands among the errors already, with what to do.
+    let told = |check: &Check| check.level == Level::Warn && check.check == "own-timers";
+    let notable: Vec<_> =
+        reasons.iter().filter(|check| check.level != Level::Pass && !told(check)).collect();
     if notable.is_empty() {
         return Ok(());
     }
@@ -255,7 +273,7 @@ pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
             clean(&check.limit)
         );
         page.hanging(Tone::from(check.level), &format!("  {word}"), &text)?;
-        if let Some(hint) = hints::for_check(&check.check) {
+        if let Some(hint) = hints::for_check(&check.check, check.level) {
             page.quiet(8, hint)?;
         }
     }
@@ -271,7 +289,8 @@ pub(crate) fn archive(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
     match &summary.archive {
         Some(dir) => {
             page.blank()?;
-            page.entry("Archive", &format!("{} (draw again: plimsoll report DIR)", clean(dir)))
+            page.entry("Archive", &clean(dir))?;
+            page.quiet(13, &format!("draw again: plimsoll report {}", clean(dir)))
         }
         None => Ok(()),
     }

@@ -30,6 +30,9 @@ fn load_pages() {
         ("load_invalid", fixtures::load_invalid()),
         ("load_closed", fixtures::load_closed()),
         ("load_partial", fixtures::load_partial()),
+        ("load_refused", fixtures::load_refused()),
+        ("load_all_5xx", fixtures::load_all_5xx()),
+        ("load_stopped_early", fixtures::load_stopped_early()),
     ] {
         golden(name, &page(&summary, &[], false));
     }
@@ -43,6 +46,7 @@ fn find_pages() {
         ("find_generator_limited", fixtures::find_generator_limited()),
         ("find_fails_at_minimum", fixtures::find_fails_at_minimum()),
         ("find_unfinished", fixtures::find_unfinished()),
+        ("find_refused", fixtures::find_refused()),
     ] {
         golden(name, &page(&summary, &trials, false));
     }

@@ -9,9 +9,10 @@ use crate::plan::Inputs;
 use crate::run;
 
 pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
-    let interrupts = run::install_interrupts()?;
     let mut stdin = std::io::stdin();
     let mut job = plan::find::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
     let pids = job.watch_pids.clone();
     let watch = SutWatch { pids: Box::new(move || pids.clone()), ended: Box::new(|| None) };
     search::run("find", &mut job, watch, &[], &interrupts)

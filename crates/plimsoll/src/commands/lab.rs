@@ -29,11 +29,12 @@ const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
 const SERVER_TIMEOUT: Nanos = Nanos::from_secs(600);
 
 pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
-    let interrupts = run::install_interrupts()?;
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::lab::build(flags, &mut inputs)?;
     let program = sut::program(&job)?;
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
     let names = ["localhost", "127.0.0.1"].map(str::to_owned);
     let identity = plimsoll_tls::self_signed(&names, key_kind(&program))

@@ -1,11 +1,20 @@
 //! `plimsoll load`: one load, one report.
 
+use std::cell::RefCell;
+
 use plimsoll_capacity::judge_load;
+use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Judgement;
+use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Verdict;
+use plimsoll_report::RUN_COMPLETE;
+use plimsoll_sys::signal::Interrupts;
 
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
@@ -13,25 +22,24 @@ use crate::hosts::fleet_stop;
 use crate::hosts::start_load_agents;
 use crate::plan;
 use crate::plan::Inputs;
+use crate::plan::load::LoadJob;
 use crate::run;
 use crate::run::Run;
 use crate::run::RunHead;
 
 pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
-    let interrupts = run::install_interrupts()?;
     let mut stdin = std::io::stdin();
     let mut job = plan::load::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
     let mut agents = start_load_agents(&mut job.plan, job.processes)?;
     let head = RunHead { command: "load", job: &job, search: None, always_archive: false };
-    let mut run = Run::begin(head, interrupts.clone())?;
-    let interrupted = || interrupts.is_raised();
-    let control = LoadControl::new(&interrupted);
-    let outcome = agents
-        .run_load(&job.plan, &control, &mut |event| run.handle_event(&event))
-        .map_err(|error| fleet_stop(&error))?;
+    let run = RefCell::new(Run::begin(head)?);
+    let outcome = make(&job, &mut agents, &run, &interrupts)?;
+    let agents_count = agents.count();
     drop(agents);
-    let open = matches!(job.plan.pacing, Pacing::Open { .. });
-    let judgement = judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open);
+    let run = run.into_inner();
+    let judgement = judge(&job, &outcome, agents_count);
     let head = SummaryHead {
         command: "load".to_owned(),
         target: job.target_name.clone(),
@@ -44,13 +52,64 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
         find: None,
         archive: run.archive_dir(),
     };
-    run.finish(&Summary::new(head, &outcome.tally), &[])?;
+    let summary = Summary::new(head, &outcome.tally);
+    run.finish(&summary, &[])?;
     if outcome.interrupted {
         return Err(run::interrupted_stop(&interrupts));
     }
     match judgement.verdict {
         Verdict::Good => Ok(()),
+        // No SLO was missed, because none was given: there was nothing to measure.
+        Verdict::Bad if job.slo.is_none() => Err(Stop::CannotRun(no_answer(&summary))),
         Verdict::Bad => Err(Stop::SloMissed),
         Verdict::Invalid => Err(Stop::Invalid),
     }
+}
+
+fn make(
+    job: &LoadJob,
+    agents: &mut LocalAgents,
+    run: &RefCell<Run>,
+    interrupts: &Interrupts,
+) -> Result<LoadOutcome, Stop> {
+    // Asked several times a second, also while connections are opened and nothing happens.
+    let interrupted = || {
+        run.borrow_mut().handle_tick();
+        interrupts.is_raised()
+    };
+    let control = LoadControl::new(&interrupted);
+    agents
+        .run_load(&job.plan, &control, &mut |event| run.borrow_mut().handle_event(&event))
+        .map_err(|error| fleet_stop(&error))
+}
+
+/// The verdict on the figures, unless what became of the agents leaves none.
+fn judge(job: &LoadJob, outcome: &LoadOutcome, agents: usize) -> Judgement {
+    let open = matches!(job.plan.pacing, Pacing::Open { .. });
+    let mut judgement = judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open);
+    let fail = |check: &str, value: String, limit: &str| Check {
+        check: check.to_owned(),
+        value,
+        limit: limit.to_owned(),
+        level: Level::Fail,
+    };
+    if outcome.interrupted && outcome.tally.scheduled == 0 {
+        judgement.verdict = Verdict::Invalid;
+        let value = "no, interrupted before the first operation".to_owned();
+        judgement.reasons = vec![fail(RUN_COMPLETE, value, "yes")];
+    } else if outcome.lost_agents > 0 {
+        judgement.verdict = Verdict::Invalid;
+        let value = format!("{} of {agents} lost", outcome.lost_agents);
+        judgement.reasons.insert(0, fail("agents", value, "none is lost"));
+    }
+    judgement
+}
+
+fn no_answer(summary: &Summary) -> String {
+    let classes: Vec<_> =
+        summary.error_classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
+    format!(
+        "no operation was answered ({}); see the report for what to do",
+        if classes.is_empty() { "all unsent".to_owned() } else { classes.join(", ") }
+    )
 }

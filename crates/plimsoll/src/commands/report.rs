@@ -1,36 +1,30 @@
 //! `plimsoll report RUN…`: draws archived runs again.
 
-use std::io::Write;
-
 use plimsoll_report::Archive;
 use plimsoll_report::redraw;
 
 use crate::exit::Stop;
 use crate::flags::ReportFlags;
-use crate::flags::values::OutputFile;
 use crate::run;
 
 pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
     if flags.json.is_some() && flags.runs.len() > 1 {
         return Err(Stop::usage("--json writes one run", "name one archive"));
     }
-    let json_to_stdout = flags.json == Some(OutputFile::Stdout);
+    let stream = run::report_stream(flags.json.as_ref());
     for (index, dir) in flags.runs.iter().enumerate() {
         let archive = Archive::open(dir).map_err(|error| Stop::Usage(error.to_string()))?;
         let mut text = Vec::new();
         if index > 0 {
             text.push(b'\n');
         }
-        let redrawn = redraw(&archive, run::style(json_to_stdout), &mut text)
+        let redrawn = redraw(&archive, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(error.to_string()))?;
-        let _ = if json_to_stdout {
-            std::io::stderr().write_all(&text)
-        } else {
-            std::io::stdout().write_all(&text)
-        };
+        let shown = run::show(stream, &text);
         if let Some(place) = &flags.json {
             run::write_json(place, &redrawn.summary)?;
         }
+        shown?;
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(
         mode: job.search.mode.name().to_owned(),
     };
     let head = RunHead { command, job: &job.load, search: Some(search_head), always_archive: true };
-    let mut run = Run::begin(head, interrupts.clone())?;
+    let mut run = Run::begin(head)?;
     for note in notes {
         run.handle_event(&Event::Note(note.clone()));
     }

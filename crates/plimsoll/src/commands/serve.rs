@@ -1,7 +1,7 @@
 //! `plimsoll serve`: the backend, until it is told to stop.
 
-use std::io::IsTerminal;
 use std::io::Write;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use plimsoll_fleet::AgentSpec;
@@ -18,6 +18,7 @@ use crate::hosts::fleet_stop;
 use crate::plan;
 use crate::plan::Inputs;
 use crate::run;
+use crate::screen::Stream;
 
 /// How often the processes are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -29,9 +30,10 @@ const CONNECTIONS_AUTO: u64 = 65_536;
 const PROCESSES_AUTO_MAX: u64 = 8;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
-    let interrupts = run::install_interrupts()?;
     let mut stdin = std::io::stdin();
     let mut job = plan::serve::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    check_ports(&job.plan.listeners)?;
+    let interrupts = run::install_interrupts()?;
     let needs_identity = job.plan.listeners.iter().any(|listener| listener.tls);
     let mut self_signed = "";
     if needs_identity && job.plan.identity.is_none() {
@@ -54,7 +56,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     let mut servers = ServerGroup::start(&AgentSpec::new(count), &job.plan)
         .map_err(|error| fleet_stop(&error))?;
     announce(servers.listeners(), count, self_signed);
-    let live = job.ui && std::io::stderr().is_terminal();
+    let live = job.ui && Stream::Err.draws();
     let mut looks = 0;
     let mut before = ServeCounters::default();
     while !interrupts.is_raised() {
@@ -80,6 +82,22 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Refuses a port that something else listens on. The serving processes share theirs by
+/// SO_REUSEPORT, so another `plimsoll serve` would silently get a part of the connections.
+fn check_ports(listeners: &[Listener]) -> Result<(), Stop> {
+    for Listener { address, .. } in listeners {
+        let taken = TcpListener::bind(address)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
+        if taken {
+            return Err(Stop::CannotRun(format!(
+                "cannot listen on {address}: the port is in use; stop what listens there, or name \
+                 another port"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// One line per listener on standard output, so that a script can wait for it and read the port.
 fn announce(listeners: &[Listener], processes: u32, self_signed: &str) {
     let mut out = std::io::stdout();
@@ -102,4 +120,20 @@ fn draw(now: &ServeCounters, before: &ServeCounters) {
         grouped(now.requests_total)
     );
     let _ = err.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_refused() {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = holder.local_addr().unwrap();
+        let listener = |address| Listener { address, tls: false };
+        let refused = check_ports(&[listener(address)]).unwrap_err();
+        assert_eq!(refused.code(), 1);
+        assert!(refused.complaint().unwrap().contains(&address.to_string()));
+        assert_eq!(check_ports(&[listener("127.0.0.1:0".parse().unwrap())]), Ok(()));
+    }
 }

@@ -11,6 +11,29 @@ use plimsoll_model::units::ParseError;
 /// Commands that the design names and this version does not have.
 const LATER: &[&str] = &["hold", "watch", "doctor", "tune"];
 
+/// Flags of other load generators, and what does their job here.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (
+        &["--timeout"],
+        "--deadline marks late answers, --linger ends the wait, --connect-timeout that for a \
+         connection",
+    ),
+    (&["--qps", "-q"], "write --rate"),
+    (&["-z"], "write --duration"),
+    (
+        &["--concurrency", "--vus", "-u", "--workers", "--max-workers", "--max-connections", "-w"],
+        "write --connections",
+    ),
+    (&["--disable-keepalive"], "write --no-keepalive"),
+    (&["--keepalive", "--keep-alive"], "connections are kept alive unless --no-keepalive is given"),
+    (&["--latency", "--latency-correction"], "drop it: the report always shows corrected latency"),
+    (&["--root-certs", "--cert-file", "--ca"], "write --cacert"),
+    (&["--output", "-o"], "write --json FILE, or --out DIR for an archive"),
+    (&["--request", "-m"], "write --method"),
+    (&["-T", "--content-type"], "write --header 'Content-Type: …'"),
+    (&["--http2", "--h2c", "--http3"], "this version speaks HTTP/1.1 only"),
+];
+
 /// The line for `error`; `command` is the first argument as typed.
 pub(super) fn one_line(error: &clap::Error, command: Option<&OsString>) -> String {
     let command = command.and_then(|text| text.to_str()).filter(|text| !text.starts_with('-'));
@@ -79,6 +102,10 @@ fn unknown_argument(error: &clap::Error, command: Option<&str>) -> String {
     let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
     if !typed.starts_with('-') {
         return format!("unexpected argument {typed:?}; {}", see_help(command));
+    }
+    let foreign = FOREIGN.iter().find(|(flags, _)| flags.contains(&typed.as_str()));
+    if let (Some((_, fix)), Some("load" | "find" | "lab")) = (foreign, command) {
+        return format!("unknown flag {typed}; {fix}");
     }
     let fix = text(error, ContextKind::SuggestedArg)
         .map_or_else(|| see_help(command), |near| format!("did you mean {}?", flag_only(&near)));

@@ -3,7 +3,6 @@
 //! What the flags mean, and whether they fit together, is said in `plan`.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 
 use clap::CommandFactory;
 use clap::FromArgMatches;
@@ -19,6 +18,7 @@ pub(crate) use serve::ReportFlags;
 pub(crate) use serve::ServeFlags;
 
 use crate::exit::Stop;
+use crate::screen::Stream;
 
 mod complaint;
 mod load;
@@ -65,8 +65,7 @@ pub(crate) enum Command {
 
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
-    let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    parse_from(std::env::args_os(), Cli::command(), colours)
+    parse_from(std::env::args_os(), Cli::command(), Stream::Out.colours())
 }
 
 /// Reads the words after the program's name, as a test types them.

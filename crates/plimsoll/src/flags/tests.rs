@@ -75,6 +75,9 @@ fn complaints_are_one_line_with_a_fix() {
         // The verb was forgotten.
         (vec![URL], "\"http://127.0.0.1\" is not a command; write plimsoll load http://127.0.0.1"),
         (vec!["load", URL, "--rat", "5"], "unknown flag --rat; did you mean --rate?"),
+        (vec!["load", URL, "--qps", "5"], "unknown flag --qps; write --rate"),
+        (vec!["find", "rate", URL, "-z", "5s"], "unknown flag -z; write --duration"),
+        (vec!["serve", "--workers", "2"], "unknown flag --workers; see plimsoll serve --help"),
         (vec!["load", URL, "-Z"], "unknown flag -Z; see plimsoll load --help"),
         (vec!["load", URL, "b"], "unexpected argument \"b\"; see plimsoll load --help"),
         (vec!["load", URL, "--rate"], "--rate needs a value; write --rate <RATE>"),

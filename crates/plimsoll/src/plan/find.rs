@@ -74,7 +74,7 @@ pub(crate) struct FindJob {
 pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJob, Stop> {
     check_axis(flags)?;
     let search = search(&flags.search, flags.mode, &flags.foreign, "find")?;
-    let watch_pids = watched(&flags.watch)?;
+    let watch_pids = watched(&flags.watch, inputs)?;
     let parts = Parts {
         usage: "plimsoll find rate",
         url: flags.url.as_deref(),
@@ -199,11 +199,15 @@ fn refuse_load_only(flags: &LoadOnlyFlags, command: &str) -> Result<(), Stop> {
     }
 }
 
-fn watched(watch: &[Watch]) -> Result<Vec<u32>, Stop> {
+fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Vec<u32>, Stop> {
     watch
         .iter()
         .map(|what| match what {
-            Watch::Pid(pid) => Ok(*pid),
+            Watch::Pid(pid) if (inputs.is_alive)(*pid) => Ok(*pid),
+            Watch::Pid(pid) => Err(Stop::CannotRun(format!(
+                "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
+                 --watch"
+            ))),
             Watch::Later(typed) => Err(Stop::usage(
                 format_args!("--watch {typed} is not available yet"),
                 "use pid:N, or drop it",

@@ -9,10 +9,12 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::net::ToSocketAddrs;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_sys::affinity::usable_cpus;
+use plimsoll_sys::process;
 
 use crate::exit::Stop;
 use crate::flags::values::InputFile;
@@ -37,6 +39,10 @@ pub(crate) struct Inputs<'a> {
     pub(crate) resolve: fn(&str, u16) -> IoResult<Vec<SocketAddr>>,
     /// Whether something accepts connections at an address.
     pub(crate) accepts: fn(SocketAddr) -> bool,
+    /// Whether this host has an address, so that connections can come from it.
+    pub(crate) owns: fn(IpAddr) -> bool,
+    /// Whether a process of this host is there.
+    pub(crate) is_alive: fn(u32) -> bool,
     /// CPUs this process may use; at least 1.
     pub(crate) cpus: usize,
 }
@@ -49,6 +55,8 @@ impl<'a> Inputs<'a> {
             stdin_reader: None,
             resolve: |host, port| (host, port).to_socket_addrs().map(Iterator::collect),
             accepts: |address| TcpStream::connect_timeout(&address, FAMILY_CHECK).is_ok(),
+            owns: |address| UdpSocket::bind((address, 0)).is_ok(),
+            is_alive: process::is_alive,
             cpus: usable_cpus().len(),
         }
     }
@@ -188,6 +196,8 @@ mod tests {
                 _ => Err(io::Error::other("no such name")),
             },
             accepts: |address| address.is_ipv4() && address.port() == 80,
+            owns: |_| true,
+            is_alive: |_| true,
             cpus: 40,
         });
     }

@@ -107,6 +107,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let targets = targets::targets(parts.url, request, parts.usage, inputs)?;
     let mut servers = targets::servers(&targets, trust.sni.as_deref(), inputs)?;
     let sources = sources::addresses(&connection.source);
+    sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;
     Ok(LoadJob {
         target_name: targets::name(&targets),

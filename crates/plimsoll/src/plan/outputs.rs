@@ -1,5 +1,8 @@
 //! Where results go, checked before a long run rather than after it.
 
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::Path;
 
 use crate::exit::Stop;
@@ -23,11 +26,49 @@ pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
             ));
         }
     }
+    if let Some(OutputFile::File(path)) = &flags.json {
+        check_writable(path)?;
+    }
     match &flags.out {
         Some(path) if path.exists() && !path.is_dir() => Err(Stop::usage(
             format_args!("--out {path:?} is not a directory"),
             "name a directory; it is made when it does not exist",
         )),
+        Some(path) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) => {
+            Err(Stop::usage(
+                format_args!("--out {path:?} is not empty, and an archive never overwrites"),
+                "name another directory",
+            ))
+        }
         _ => Ok(()),
+    }
+}
+
+/// Asks the system by opening; what is there stays as it is.
+fn check_writable(path: &Path) -> Result<(), Stop> {
+    let opened = match fs::metadata(path) {
+        // Opening a pipe would wait for its reader.
+        Ok(found) if !found.is_file() => return Ok(()),
+        Ok(_) => OpenOptions::new().write(true).open(path).map(drop),
+        Err(_) => File::create_new(path).and_then(|_| fs::remove_file(path)),
+    };
+    opened.map_err(|error| Stop::CannotRun(format!("cannot write --json {path:?}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_leaves_no_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        fs::write(&old, "kept").unwrap();
+        assert_eq!(check_writable(&old), Ok(()));
+        assert_eq!(check_writable(&new), Ok(()));
+        assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
+        assert!(!new.exists());
+        let missing = check_writable(&folder.path().join("no/such")).unwrap_err();
+        assert_eq!(missing.code(), 1);
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use plimsoll_model::plan::Destination;
 
+use super::Inputs;
 use crate::exit::Stop;
 use crate::flags::values::Cidr;
 
@@ -18,6 +19,19 @@ pub(super) fn addresses(ranges: &[Cidr]) -> Vec<IpAddr> {
     let mut seen = HashSet::new();
     let all = ranges.iter().flat_map(|range| range.addresses(limit));
     all.filter(|address| seen.insert(*address)).take(SOURCES_MAX).collect()
+}
+
+/// Refuses addresses that no connection could come from.
+pub(super) fn check_owned(sources: &[IpAddr], inputs: &Inputs<'_>) -> Result<(), Stop> {
+    // All of 127.0.0.0/8 belongs to every host.
+    let foreign = |address: &&IpAddr| !address.is_loopback() && !(inputs.owns)(**address);
+    match sources.iter().find(foreign) {
+        None => Ok(()),
+        Some(address) => Err(Stop::CannotRun(format!(
+            "--source {address} is no address of this host; drop it, or add it with: ip address \
+             add {address} dev lo"
+        ))),
+    }
 }
 
 /// Leaves in each destination only the addresses that some source can reach.

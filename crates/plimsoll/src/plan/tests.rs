@@ -46,6 +46,8 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
             _ => Err(io::Error::other("no such name")),
         },
         accepts: |_| false,
+        owns: |address| address != std::net::IpAddr::from([10, 9, 9, 9]),
+        is_alive: |pid| pid < 4_000_000,
         cpus: 4,
     });
 }
@@ -215,6 +217,25 @@ fn an_unresolvable_name_is_the_worlds_fault() {
     let (said, code) = refused(&["load", "http://nowhere:80"], b"");
     assert_eq!(said, "plimsoll: cannot resolve \"nowhere\": no such name; check the name");
     assert_eq!(code, 1);
+}
+
+#[test]
+fn what_this_host_lacks_is_the_worlds_fault_too() {
+    for (words, line) in [
+        (
+            ["load", URL, "--source", "10.0.0.1,10.9.9.9"],
+            "--source 10.9.9.9 is no address of this host; drop it, or add it with: ip address add \
+             10.9.9.9 dev lo",
+        ),
+        (
+            ["find", "rate", URL, "--watch=pid:4000001"],
+            "--watch pid:4000001: this host has no such process; find it with pidof, or drop \
+             --watch",
+        ),
+    ] {
+        let (said, code) = refused(&words, b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 1), "{words:?}");
+    }
 }
 
 #[test]
@@ -558,6 +579,7 @@ fn outputs() {
     for (flag, path, why) in [
         ("--json", here, "is a directory; name a file, or - for standard output"),
         ("--out", &file, "is not a directory; name a directory; it is made when it does not exist"),
+        ("--out", here, "is not empty, and an archive never overwrites; name another directory"),
     ] {
         let (said, code) = refused(&["load", URL, flag, path], b"");
         assert!(said.ends_with(why) && code == 2, "{said}");

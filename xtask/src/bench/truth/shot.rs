@@ -4,6 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use anyhow::bail;
+use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::bench::CLIENT_CPU;
@@ -82,6 +84,19 @@ impl Disturbance {
             Self::Freeze(_) => "frozen",
             Self::Interrupt => "interrupted",
             Self::Kill => "server killed",
+        }
+    }
+
+    /// Whether it can be seen in the summary. A freeze is left to who judges its latencies.
+    fn check(self, summary: &Value) -> Result<()> {
+        match self {
+            Self::Interrupt if summary["partial"] != true => {
+                bail!("the interrupted run does not call itself partial")
+            }
+            Self::Kill if summary["errors"].as_u64().unwrap_or(0) == 0 => {
+                bail!("the server was killed, and the summary has no errors")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -199,10 +214,13 @@ impl Range<'_> {
             Disturbance::Interrupt => running.process.signal("INT")?,
             Disturbance::Kill => {
                 drop(server);
-                return Ok(Shot { finished: running.finish()?, log: None });
+                let finished = running.finish()?;
+                disturbance.check(&finished.summary)?;
+                return Ok(Shot { finished, log: None });
             }
         }
         let finished = running.finish()?;
+        disturbance.check(&finished.summary)?;
         let log = server.log()?.filter(|_| disturbance != Disturbance::Interrupt);
         Ok(Shot { finished, log })
     }
@@ -210,7 +228,19 @@ impl Range<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_disturbance_must_have_happened() {
+        let (whole, partial) = (json!({"partial": false}), json!({"partial": true}));
+        assert!(Disturbance::Interrupt.check(&whole).is_err());
+        assert!(Disturbance::Interrupt.check(&partial).is_ok());
+        assert!(Disturbance::Kill.check(&json!({"errors": 0})).is_err());
+        assert!(Disturbance::Kill.check(&json!({"errors": 7})).is_ok());
+        assert!(Disturbance::None.check(&whole).is_ok());
+    }
 
     #[test]
     fn only_our_own_server_is_asked_for_its_sleep() {

@@ -1,0 +1,157 @@
+//! Bad input: one line that says what is wrong, the contract's exit code, nothing left running.
+
+use e2e::certificate::Certificate;
+use e2e::nginx::Nginx;
+use e2e::plimsoll::Finished;
+use e2e::plimsoll::Plimsoll;
+use e2e::port;
+
+/// Nothing listens there, and nothing must be sent there.
+const URL: &str = "http://127.0.0.1:9/";
+
+/// Checks that a run was refused with `code` and one line that holds each of `words`.
+fn assert_refused(finished: &Finished, shown: &str, code: i32, words: &[&str]) {
+    let stderr = &finished.stderr;
+    assert_eq!(finished.code, Some(code), "{shown}: {stderr}");
+    assert_eq!(finished.stdout, "", "{shown}");
+    assert!(stderr.starts_with("plimsoll: "), "{shown}: {stderr}");
+    assert!(stderr.ends_with('\n') && stderr.lines().count() == 1, "{shown}: {stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{shown}: {word:?} is not in {stderr}");
+    }
+    finished.assert_no_scratch();
+}
+
+fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+    assert_refused(&Plimsoll::new(arguments).run(), &arguments.join(" "), code, words);
+}
+
+#[test]
+fn flags_that_make_no_sense() {
+    for (arguments, words) in [
+        (&["load"][..], &["no URL", "http://"][..]),
+        (&[], &["no command", "plimsoll lab"]),
+        (&["sink", URL], &["unknown command", "sink"]),
+        (&["load", URL, "--rats", "5"], &["--rats", "--rate"]),
+        (&["load", "127.0.0.1:80"], &["127.0.0.1:80", "http://"]),
+        (&["load", "ftp://127.0.0.1/"], &["ftp://127.0.0.1/", "http"]),
+        (&["load", "http://"], &["http://"]),
+        (&["load", "http://127.0.0.1:99999/"], &["99999"]),
+        (&["load", "http://[::1/"], &["[::1"]),
+        (&["load", URL, "--rate", "fast"], &["--rate", "fast"]),
+        (&["load", URL, "--rate", "-1"], &["--rate", "-1"]),
+        (&["load", URL, "--rate", "1e99"], &["--rate", "1e99"]),
+        (&["load", URL, "--rate", "1/h", "-d", "1s"], &["--rate", "no request"]),
+        (&["load", URL, "--stages", "5s"], &["--stages", "5s"]),
+        (&["load", URL, "--stages", "5s:0"], &["--stages"]),
+        (&["load", URL, "-d", "0s"], &["--duration"]),
+        (&["load", URL, "-n", "0"], &["--requests"]),
+        (&["load", URL, "-c", "0"], &["--connections"]),
+        (&["load", URL, "--slo", "p99"], &["--slo", "p99"]),
+        (&["load", URL, "--slo", "p101<5ms"], &["--slo", "p101"]),
+        (&["load", URL, "--source", "127.0.0.0/33"], &["--source", "/33"]),
+        (&["load", URL, "-H", "no colon"], &["--header"]),
+        (&["load", URL, "-X", "G T"], &["--method", "G T"]),
+        (&["load", URL, "--tls", "1.1"], &["--tls", "1.2"]),
+        (&["load", URL, "--rate", "0", "--stages", "1s:5"], &["--rate 0", "--stages"]),
+        (&["load", URL, "--no-keepalive", "--requests-per-connection", "5"], &["--no-keepalive"]),
+        (&["load", URL, "--json", "/nonexistent/x.json"], &["--json", "/nonexistent/x.json"]),
+        (&["find"], &["rate"]),
+        (&["find", "speed", URL], &["speed", "rate"]),
+        (&["find", "rate", URL, "--mode", "slow"], &["--mode", "slow", "quick"]),
+        (&["find", "rate", URL, "--min", "10", "--max", "5"], &["--min", "--max"]),
+        (&["lab", "--sut", "apache"], &["--sut", "apache", "haproxy"]),
+        (&["lab", "--backends", "0"], &["--backends"]),
+        (&["lab", "--haproxy", "/nonexistent/haproxy"], &["--haproxy", "/nonexistent/haproxy"]),
+        (&["lab", "--slo", "p99<"], &["--slo"]),
+        (&["serve", "--http", "nowhere"], &["--http", "nowhere"]),
+        (&["serve", "--cert", "cert.pem"], &["--key"]),
+        (&["report"], &["report", "directory"]),
+        (&["report", "/nonexistent/run"], &["/nonexistent/run"]),
+    ] {
+        refused(arguments, 2, words);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used() {
+    let certificate = Certificate::new();
+    let (chain, key) = (certificate.chain_argument(), certificate.key_argument());
+    let other = Certificate::new().key_argument();
+    let tls = ["load", "https://127.0.0.1:9/"];
+    for (more, words) in [
+        (&["--cert", &chain][..], &["--cert", "--key"][..]),
+        (&["--key", &key], &["--key", "--cert"]),
+        (&["--cert", &chain, "--key", "/nonexistent/key"], &["--key", "/nonexistent/key"]),
+        (&["--cert", &key, "--key", &key], &["--cert"]),
+        (&["--cert", &chain, "--key", &chain], &["--key"]),
+        (&["--cacert", &key], &["--cacert"]),
+        (&["--cacert", "/nonexistent/ca"], &["--cacert", "/nonexistent/ca"]),
+        (&["--body", "/nonexistent/body"], &["--body", "/nonexistent/body"]),
+    ] {
+        refused(&[&tls[..], more].concat(), 2, words);
+    }
+    // The key's file is gone by now.
+    let kept = Certificate::new();
+    let unlike = kept.key_argument();
+    refused(&[&tls[..], &["--cert", &chain, "--key", &unlike]].concat(), 2, &["key", "match"]);
+    refused(&[&tls[..], &["--cert", &chain, "--key", &other]].concat(), 2, &["--key"]);
+    let serve = ["serve", "--https", "127.0.0.1:0", "--cert", &chain, "--key", &unlike];
+    refused(&serve, 2, &["key", "match"]);
+}
+
+#[test]
+fn targets_that_are_malformed_are_named_by_line() {
+    for (name, content, words) in [
+        ("t.http", &b"GET http://127.0.0.1:9/\nX: 1\n\nFETCH-ME\n"[..], &["t.http:4", "FETCH-ME"][..]),
+        ("t.http", b"GET http://127.0.0.1:9/\nno header\n", &["t.http:2"]),
+        ("t.http", b"GET 127.0.0.1:9/\n", &["t.http:1", "127.0.0.1:9/"]),
+        ("t.http", b"POST http://127.0.0.1:9/\n@nothing\n", &["t.http:2", "nothing"]),
+        ("t.http", b"# nothing\n", &["t.http", "no targets"]),
+        ("t.http", b"", &["t.http", "no targets"]),
+        ("t.http", b"GET http://127.0.0.1:9/\xff\n", &["t.http:1", "UTF-8"]),
+        ("t.json", b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\"}\n{\"method\":\n", &["t.json:2"]),
+        ("t.json", b"{\"method\":\"GET\",\"uri\":\"http://127.0.0.1:9/\"}\n", &["t.json:1", "uri"]),
+        ("t.json", b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\",\"body\":\"*\"}", &["t.json:1", "base64"]),
+    ] {
+        let flags = ["load", "--targets", name];
+        let finished = Plimsoll::new(flags).with_file(name, content).run();
+        assert_refused(&finished, &String::from_utf8_lossy(content), 2, words);
+    }
+    refused(&["load", "--targets", "/nonexistent/targets"], 2, &["/nonexistent/targets"]);
+    refused(&["load", "--targets", "/"], 2, &["--targets"]);
+    let empty = Plimsoll::new(["load", "--targets", "-"]).with_input("").run();
+    assert_refused(&empty, "empty standard input", 2, &["standard input", "no targets"]);
+}
+
+#[test]
+fn a_world_that_refuses_is_exit_code_1() {
+    refused(&["load", "http://no-such-host.invalid/"], 1, &["no-such-host.invalid"]);
+    refused(&["find", "rate", "http://no-such-host.invalid/"], 1, &["no-such-host.invalid"]);
+    let nginx = Nginx::start(false, "");
+    let taken = nginx.address.to_string();
+    refused(&["serve", "--http", &taken], 1, &[&taken]);
+    refused(&["serve", "--http", "192.0.2.1:1"], 1, &["192.0.2.1"]);
+    // Programs that are not what they are said to be.
+    refused(&["lab", "--haproxy", "/bin/false"], 1, &["/bin/false"]);
+    refused(&["lab", "--nginx", "/bin/false"], 1, &["/bin/false"]);
+}
+
+#[test]
+fn archives_that_cannot_be_read_are_named() {
+    let not_json = Plimsoll::new(["report", "."]).with_file("manifest.json", "{]").run();
+    assert_refused(&not_json, "a broken manifest", 2, &["manifest.json"]);
+    let foreign = Plimsoll::new(["report", "."])
+        .with_file("manifest.json", "{\"schema\":\"plimsoll.archive/999\"}")
+        .run();
+    assert_refused(&foreign, "a manifest of the future", 2, &["manifest.json"]);
+    refused(&["report", "/"], 2, &["/"]);
+}
+
+#[test]
+fn nobody_at_the_other_end_is_a_result_and_no_refusal() {
+    let url = format!("http://{}/", port::free());
+    let load = Plimsoll::load(&url, &["-n", "10", "--rate", "100"]).run();
+    load.summary(99).assert_all_failed(10, "connect-refused");
+    assert!(load.stderr.contains("connect-refused"), "{}", load.stderr);
+}

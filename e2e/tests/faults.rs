@@ -1,0 +1,171 @@
+//! Loads that are interrupted, lose their server or lose a process of their own: the sum balances,
+//! the exit code says whose fault it was, and nothing is left running.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use e2e::haproxy::Haproxy;
+use e2e::nginx::Nginx;
+use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::Running;
+use e2e::process::Seen;
+use e2e::recorder::Recorder;
+use e2e::serve::Serve;
+use e2e::summary::Summary;
+use e2e::wait;
+
+const AGENT: &str = "plimsoll-agent";
+
+/// What a running load starts: its agents, once there are `count` of them.
+fn agents(running: &Running, count: usize) -> Vec<Seen> {
+    wait::until("the agents", || {
+        Some(running.named(AGENT)).filter(|agents| agents.len() == count)
+    })
+}
+
+#[test]
+fn an_interrupted_load_reports_what_it_has_seen() {
+    let recorder = Recorder::start();
+    let url = recorder.url();
+    // To the coordinator alone, as a supervisor sends it, and to all, as a terminal does.
+    for (signal, to_all, code) in [("INT", false, 130), ("INT", true, 130), ("TERM", false, 143)] {
+        let flags = ["load", &url, "--rate", "200", "-d", "10m", "--json", "out.json"];
+        let running = Plimsoll::new([&flags[..], &["--processes", "2"]].concat()).start();
+        agents(&running, 2);
+        recorder.wait_for(recorder.requests().len() + 50);
+        match to_all {
+            true => running.signal_group(signal),
+            false => running.signal(signal),
+        }
+        let finished = running.finish();
+        assert_eq!(finished.code, Some(code), "{}", finished.stderr);
+        assert!(finished.stdout.contains("scheduled"), "no report: {}", finished.stdout);
+        let json = std::fs::read_to_string(finished.folder().join("out.json")).expect("written");
+        let summary = Summary::parse(&json);
+        assert_eq!(summary.at("partial"), true);
+        assert!(summary.count("ok") >= 40, "{summary:?}");
+        // Nobody lost an agent: all of them stopped in order.
+        let classes = summary.counts("error_classes");
+        assert!(classes.keys().all(|class| class == "interrupted"), "{classes:?}");
+    }
+}
+
+#[test]
+fn a_second_interrupt_does_not_spoil_the_first() {
+    // Answers come never, so the first one must wait for its grace.
+    let serve = Serve::plain();
+    let flags = ["load", serve.url(), "-H", "sleep-fixed: 86400000", "--rate", "200", "-d", "10m"];
+    let running = Plimsoll::new([&flags[..], &["--json", "out.json"]].concat()).start();
+    agents(&running, 1);
+    running.signal("INT");
+    running.signal("INT");
+    let finished = running.finish();
+    assert_eq!(finished.code, Some(130), "{}", finished.stderr);
+    let json = std::fs::read_to_string(finished.folder().join("out.json")).expect("written");
+    assert_eq!(Summary::parse(&json).at("partial"), true);
+}
+
+#[test]
+fn a_server_that_dies_is_a_finding_and_the_load_goes_on() {
+    let pong = "    http-request return status 200 content-type text/plain string pong";
+    let mut haproxy = Haproxy::start("", pong, "");
+    let url = haproxy.url("http");
+    let flags = ["--rate", "300", "-d", "2s", "-c", "20"];
+    let running = Plimsoll::load(&url, &flags).start();
+    haproxy.wait_for("req_tot", 100);
+    haproxy.kill();
+    let summary = running.finish().summary(99);
+    assert_eq!(summary.count("scheduled"), 600);
+    assert_eq!(summary.at("partial"), false);
+    assert!(summary.count("ok") >= 100, "{summary:?}");
+    let classes = summary.counts("error_classes");
+    let plausible = ["connect-refused", "connect-reset", "reset-by-peer", "closed-by-peer"];
+    assert!(classes.keys().all(|class| plausible.contains(&class.as_str())), "{classes:?}");
+    assert!(classes.contains_key("connect-refused"), "{classes:?}");
+}
+
+/// Waits until an archive holds a whole second of load.
+fn wait_for_a_second(archive: &Path) {
+    let intervals = archive.join("intervals.jsonl");
+    wait::until("a second of load", || {
+        std::fs::read_to_string(&intervals).ok()?.contains('\n').then_some(())
+    });
+}
+
+#[test]
+fn an_agent_that_is_killed_costs_its_operations_and_the_verdict() {
+    let serve = Serve::plain();
+    // Each second ends with about 60 operations in flight.
+    let flags = ["--rate", "200", "-d", "3s", "-H", "sleep-fixed: 300", "--out", "run"];
+    let flags = [&flags[..], &["--processes", "2"]].concat();
+    let running = Plimsoll::load(serve.url(), &flags).start();
+    let agents = agents(&running, 2);
+    wait_for_a_second(&running.folder().join("run"));
+    agents[1].kill();
+    let summary = running.finish().summary(98);
+    assert_eq!(summary.text("verdict"), "invalid");
+    assert_eq!(summary.at("partial"), true);
+    let lost = summary.counts("error_classes").remove("agent-lost");
+    // Its half of what was in flight, about 30.
+    assert!((10..=60).contains(&lost.unwrap_or(0)), "{summary:?}");
+}
+
+#[test]
+fn an_agent_that_is_killed_between_two_operations_costs_the_verdict_too() {
+    let nginx = Nginx::start(false, "");
+    // Answers come at once, so there is hardly ever an operation in flight.
+    let flags = ["--rate", "50", "-d", "3s", "--out", "run", "--processes", "2"];
+    let running = Plimsoll::load(&nginx.url("http"), &flags).start();
+    let agents = agents(&running, 2);
+    wait_for_a_second(&running.folder().join("run"));
+    agents[0].kill();
+    let summary = running.finish().summary(98);
+    assert_eq!((summary.text("verdict"), summary.at("partial")), ("invalid", &true.into()));
+}
+
+#[test]
+fn a_coordinator_that_is_killed_takes_its_agents_along() {
+    let recorder = Recorder::start();
+    let url = recorder.url();
+    let flags = ["load", &url, "--rate", "100", "-d", "10m", "--processes", "3"];
+    let running = Plimsoll::new(flags).start();
+    let agents = agents(&running, 3);
+    recorder.wait_for(20);
+    running.signal("KILL");
+    // Also waits until nothing with its mark is left.
+    let finished = running.finish();
+    assert_eq!(finished.code, None);
+    assert!(agents.iter().all(|agent| !agent.is_alive()), "{agents:?}");
+}
+
+#[test]
+fn a_coordinator_that_is_killed_while_it_serves_takes_its_agents_along() {
+    let serve = Plimsoll::new(["serve", "--http", "127.0.0.1:0", "--processes", "2"]).start();
+    let agents = agents(&serve, 2);
+    serve.signal("KILL");
+    serve.finish();
+    assert!(agents.iter().all(|agent| !agent.is_alive()), "{agents:?}");
+}
+
+#[test]
+fn more_connections_than_a_process_may_open_are_spread_over_several() {
+    let nginx = Nginx::start(false, "");
+    let url = nginx.url("http");
+    let flags = ["load", &url, "--json", "-", "--slo", "errors<1%", "--connections", "500"];
+    let flags = [&flags[..], &["--rate", "1000", "--requests", "2000"]].concat();
+    let running = Plimsoll::after("ulimit -n 200", &flags).start();
+    let summary = running.finish().summary(0);
+    summary.assert_all_ok(2000);
+    let processes = summary.count("generator.processes");
+    assert!((3..=10).contains(&processes), "{processes} processes");
+    assert_eq!(summary.count("connections.held_max"), 500);
+    assert_eq!(summary.count("connections.opened"), 500);
+    assert_eq!(summary.counts("connection_error_classes"), BTreeMap::new());
+    nginx.log_of(2000);
+    // Asked for less than it takes: said before anything is started.
+    let too_few = Plimsoll::after("ulimit -n 200", &[&flags[..], &["--processes", "2"]].concat());
+    let refused = too_few.run();
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("--processes"), "{}", refused.stderr);
+    nginx.log_of(2000);
+}
