@@ -77,6 +77,10 @@ impl Progress {
                 for line in lines.iter().filter(|line| line.kept) {
                     self.bar.println(&line.text);
                 }
+                // What changed for good is shown at once, however lately the line was drawn.
+                if !matches!(event, Event::Interval(_)) {
+                    self.drawn_at = None;
+                }
                 self.draw(elapsed);
             }
             ProgressMode::Lines | ProgressMode::Silent => {
@@ -284,6 +288,10 @@ impl State {
 
     fn bounds(&self) -> Option<String> {
         match (self.good_max, self.bad_min) {
+            // Trials may contradict each other; the search weighs them, this line does not.
+            (Some(good), Some(bad)) if bad <= good => {
+                Some(format!("both good and bad from {bad} to {good}"))
+            }
             (Some(good), Some(bad)) => Some(format!("good at {good}, bad at {bad}")),
             (Some(good), None) => Some(format!("good at {good}")),
             (None, Some(bad)) => Some(format!("bad at {bad}")),
@@ -387,6 +395,21 @@ mod tests {
         }
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "still opening connections; --connect-timeout ends the wait for each\n");
+    }
+
+    #[test]
+    fn bounds_that_cross_are_not_shown_as_bounds() {
+        let bounds = |good, bad| {
+            let mut state = State::default();
+            for (per_s, verdict) in [(good, Verdict::Good), (bad, Verdict::Bad)] {
+                let trial =
+                    fixtures::trial(1, plimsoll_model::trial::Phase::Narrow, per_s, 1, verdict);
+                state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO);
+            }
+            state.bounds().unwrap()
+        };
+        assert_eq!(bounds(100, 200), "good at 100/s, bad at 200/s");
+        assert_eq!(bounds(200, 100), "both good and bad from 100/s to 200/s");
     }
 
     #[test]

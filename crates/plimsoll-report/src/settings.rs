@@ -86,7 +86,7 @@ fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
     set("tls-resume", format!("{} %", trimmed(tls.resume_ratio * 100.0)));
     let certificates = match tls.trust {
         Trust::System => "checked",
-        Trust::Roots(_) => "checked against --cacert",
+        Trust::Roots(_) => "checked against given roots",
         Trust::Insecure => "not checked",
     };
     set("tls-certificates", certificates.to_owned());

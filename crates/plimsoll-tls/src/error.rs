@@ -1,6 +1,7 @@
 //! What can go wrong: with settings before a run, and with a peer during one.
 
 use rustls::AlertDescription;
+use rustls::CertificateError;
 use thiserror::Error;
 
 use plimsoll_model::ErrorClass;
@@ -128,7 +129,7 @@ impl TlsError {
                 handshake: handshaking || concerns_handshake(*alert),
             },
             rustls::Error::InvalidCertificate(reason) => {
-                Self::Untrusted { reason: reason.to_string() }
+                Self::Untrusted { reason: why_untrusted(reason) }
             }
             rustls::Error::NoCertificatesPresented => {
                 Self::Untrusted { reason: "it presented none".to_owned() }
@@ -136,6 +137,29 @@ impl TlsError {
             other if handshaking => Self::Handshake { reason: other.to_string() },
             other => Self::Record { reason: other.to_string() },
         }
+    }
+}
+
+/// What is wrong with a certificate, in words where rustls shows the name of a variant.
+fn why_untrusted(error: &CertificateError) -> String {
+    use CertificateError as E;
+    match error {
+        E::UnknownIssuer => "no certificate trusted here has issued it".to_owned(),
+        // Two issuers of one name: the trusted one is not the one that signed.
+        #[expect(deprecated, reason = "rustls may still give it")]
+        E::BadSignature
+        | E::UnsupportedSignatureAlgorithm
+        | E::UnsupportedSignatureAlgorithmContext { .. }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "the certificate trusted here under its issuer's name has not signed it".to_owned()
+        }
+        E::Expired => "it has expired".to_owned(),
+        E::NotValidYet => "it is not valid yet".to_owned(),
+        E::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "it is the certificate of an authority, and not one that is trusted here itself"
+                .to_owned()
+        }
+        other => other.to_string(),
     }
 }
 
@@ -188,6 +212,19 @@ mod tests {
             (AlertDescription::Unknown(200), "number 200"),
         ] {
             assert_eq!(alert_name(alert), name);
+        }
+    }
+
+    #[test]
+    fn common_faults_of_certificates_are_told_in_words() {
+        for (error, part) in [
+            (CertificateError::UnknownIssuer, "has issued it"),
+            (CertificateError::Expired, "has expired"),
+            (CertificateError::BadSignature, "has not signed it"),
+        ] {
+            let error = rustls::Error::InvalidCertificate(error);
+            let text = TlsError::from_rustls(&error, true).to_string();
+            assert!(text.contains(part), "{text}");
         }
     }
 

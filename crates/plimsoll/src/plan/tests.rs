@@ -93,9 +93,9 @@ fn rate(per_s: f64) -> Rate {
     Rate::per_second(per_s).unwrap()
 }
 
-fn pem(folder: &Path, name: &str, label: &str) -> String {
+fn file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
-    fs::write(&path, format!("-----BEGIN {label}-----\n")).unwrap();
+    fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
@@ -474,9 +474,13 @@ fn targets_from_a_file_or_standard_input() {
 #[test]
 fn tls_from_files() {
     let folder = tempfile::tempdir().unwrap();
-    let roots = pem(folder.path(), "ca.pem", "CERTIFICATE");
-    let cert = pem(folder.path(), "cert.pem", "CERTIFICATE");
-    let key = pem(folder.path(), "key.pem", "PRIVATE KEY");
+    let [own, other] = [(); 2].map(|()| {
+        let names = ["localhost".to_owned()];
+        plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256).unwrap()
+    });
+    let roots = file(folder.path(), "ca.pem", &other.chain_pem);
+    let cert = file(folder.path(), "cert.pem", &own.chain_pem);
+    let key = file(folder.path(), "key.pem", &own.key_pem);
     let words = "--tls 1.3 --groups x25519mlkem768,p256,x25519mlkem768 --resume 0.5";
     let mut flags = vec!["https://127.0.0.1/", "--cacert", &roots, "--cert", &cert, "--key", &key];
     flags.extend(words.split(' '));
@@ -490,6 +494,14 @@ fn tls_from_files() {
     let (said, code) = refused(&swapped, b"");
     assert!(said.starts_with("plimsoll: --cert ") && said.contains("BEGIN CERTIFICATE"), "{said}");
     assert_eq!(code, 2);
+    // Of another pair: said before anything is started, with the names of the files.
+    let stranger = file(folder.path(), "stranger.pem", &other.key_pem);
+    for command in [&["load", "https://127.0.0.1/"][..], &["serve", "--https", "1"]] {
+        let words = [command, &["--cert", &cert, "--key", &stranger]].concat();
+        let (said, code) = refused(&words, b"");
+        assert!(said.contains(&stranger) && said.contains("does not match"), "{said}");
+        assert_eq!(code, 2);
+    }
 }
 
 #[test]
@@ -534,7 +546,7 @@ fn laboratories() {
     });
     // A program that is named is what is tested; it must not contradict --sut.
     let folder = tempfile::tempdir().unwrap();
-    let program = pem(folder.path(), "nginx", "PROGRAM");
+    let program = file(folder.path(), "nginx", "PROGRAM");
     assert_eq!(lab(&["--nginx", &program]).sut, Sut::Nginx);
     let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
     assert_eq!(code, 2, "{said}");
@@ -575,7 +587,7 @@ fn outputs() {
     assert_eq!(job.out.as_deref(), Some(Path::new("no-such-folder/run")));
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
-    let file = pem(folder.path(), "file", "FILE");
+    let file = file(folder.path(), "file", "FILE");
     for (flag, path, why) in [
         ("--json", here, "is a directory; name a file, or - for standard output"),
         ("--out", &file, "is not a directory; name a directory; it is made when it does not exist"),

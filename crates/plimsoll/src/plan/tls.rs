@@ -53,10 +53,17 @@ pub(super) fn identity(
 ) -> Result<Option<Identity>, Stop> {
     match (cert, key) {
         (None, None) => Ok(None),
-        (Some(cert), Some(key)) => Ok(Some(Identity {
-            chain_pem: read_pem("--cert", cert, "BEGIN CERTIFICATE")?,
-            key_pem: read_pem("--key", key, "PRIVATE KEY")?,
-        })),
+        (Some(cert), Some(key)) => {
+            let identity = Identity {
+                chain_pem: read_pem("--cert", cert, "BEGIN CERTIFICATE")?,
+                key_pem: read_pem("--key", key, "PRIVATE KEY")?,
+            };
+            // Found here, it is named by its files; an agent would only know what is in them.
+            plimsoll_tls::check_identity(&identity).map_err(|error| {
+                Stop::Usage(format!("--cert {cert:?} with --key {key:?}: {error}"))
+            })?;
+            Ok(Some(identity))
+        }
         (Some(_), None) => Err(Stop::usage("--cert needs its private key", "add --key FILE")),
         (None, Some(_)) => Err(Stop::usage("--key needs its certificate", "add --cert FILE")),
     }
