@@ -35,7 +35,8 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
     // A pool is opened many at a time, and each of them waits for the others.
     let pooled = summary.settings.get(keys::KEEP_ALIVE).is_some_and(|kept| kept != "no");
-    let opened = if pooled { "opened many at once" } else { "per new connection" };
+    let many = pooled && summary.connections.opened > 1;
+    let opened = if many { "opened many at once" } else { "per new connection" };
     let rows: Vec<_> = [
         ("corrected", full(&both.corrected), intended),
         ("uncorrected", full(&both.uncorrected), "from the actual send"),
@@ -225,7 +226,10 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
     let mut items = Vec::new();
     if sent > 0 && lag.max.is_some() {
         let us = (g.cpu_user_s + g.cpu_system_s) * 1e6 / sent as f64;
-        items.push(format!("{us:.1} us CPU per request"));
+        // Few requests over many connections: then the figure is not that of a request.
+        let opening = summary.connections.opened.saturating_mul(10) > sent;
+        let what = if opening { ", opening connections included" } else { "" };
+        items.push(format!("{us:.1} us CPU per request{what}"));
     }
     items.push(format!("busiest thread {} % of a CPU", cpu_percent(g.busiest_thread)));
     items.push(counted(g.processes.into(), "process").replace("processs", "processes"));
