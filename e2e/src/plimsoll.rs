@@ -76,9 +76,16 @@ impl Plimsoll {
         Self { command, folder, mark, input: Vec::new() }
     }
 
-    /// The folder in which it runs.
+    /// Its own folder, in which it runs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Makes it run in the folder of another run instead.
+    #[must_use]
+    pub fn within(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
     }
 
     /// Puts a file into that folder.

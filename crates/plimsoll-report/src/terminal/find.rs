@@ -1,5 +1,6 @@
 //! The report of a search: the tipping point in words, every trial, latency at the lower bound.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
@@ -57,7 +58,7 @@ pub fn render_find(
     explanations(&mut page, trials)?;
     if let Some(find) = &summary.find {
         evidence(&mut page, summary, find, trials)?;
-        notes(&mut page, find)?;
+        notes(&mut page, find, trials)?;
     }
     sections::checks(&mut page, &summary.reasons)?;
     sections::archive(&mut page, summary)
@@ -364,16 +365,46 @@ fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Summary {
     )
 }
 
-fn notes(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
-    if find.notes.is_empty() {
+fn notes(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) -> io::Result<()> {
+    let mut lines: Vec<_> = find.notes.iter().map(|note| clean(note)).collect();
+    lines.extend(unsteady(trials));
+    if lines.is_empty() {
         return Ok(());
     }
     page.blank()?;
     page.heading("Notes")?;
-    for note in &find.notes {
-        page.hanging(Tone::Quiet, "  -", &clean(note))?;
+    for line in &lines {
+        page.hanging(Tone::Quiet, "  -", line)?;
     }
     Ok(())
+}
+
+/// Loads that were GOOD in one trial and BAD in another before the figures are called unsteady:
+/// one, right at the tipping point, is as it should be.
+const UNSTEADY_LOADS_MIN: usize = 2;
+
+/// A line when trials of several loads contradict each other.
+fn unsteady(trials: &[TrialRecord]) -> Option<String> {
+    let mut verdicts: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
+    for trial in trials {
+        // Rates are finite and not negative, so that their bits sort and compare as they do.
+        let (good, bad) =
+            verdicts.entry(trial.measurement.request.rate.get().to_bits()).or_default();
+        *good |= trial.judgement.verdict == Verdict::Good;
+        *bad |= trial.judgement.verdict == Verdict::Bad;
+    }
+    let both: Vec<_> = verdicts
+        .iter()
+        .filter(|(_, (good, bad))| *good && *bad)
+        .map(|(bits, _)| per_s(f64::from_bits(*bits)))
+        .collect();
+    (both.len() >= UNSTEADY_LOADS_MIN).then(|| {
+        format!(
+            "GOOD in one trial and BAD in another: {}. Something besides the load changed; is \
+             other work running on these machines? Stop it and run again",
+            both.join(", ")
+        )
+    })
 }
 
 /// One line for a trial that just ended, without colours and without a newline.

@@ -2,7 +2,9 @@
 
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::Verdict;
 
 use super::*;
 use crate::fixtures;
@@ -110,4 +112,17 @@ fn nothing_measured_is_still_a_page() {
     let text = page(&summary, &[], false);
     assert!(text.contains("0 scheduled"), "{text}");
     assert!(!text.contains("NaN") && !text.contains("inf/"), "{text}");
+}
+
+#[test]
+fn loads_that_were_good_and_bad_are_told() {
+    let (summary, mut trials) = fixtures::find_regular();
+    let told = |trials: &[TrialRecord]| page(&summary, trials, false).contains("GOOD in one trial");
+    assert!(!told(&trials));
+    for per_s in [8_000, 16_000] {
+        // One contradiction may be the tipping point itself.
+        assert!(!told(&trials));
+        trials.push(fixtures::trial(9, Phase::Narrow, per_s, 5, Verdict::Bad));
+    }
+    assert!(told(&trials));
 }

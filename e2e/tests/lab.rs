@@ -1,0 +1,167 @@
+//! The laboratory as a user runs it: whatever happens, the report is complete and nothing stays.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use e2e::plimsoll::Finished;
+use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::Running;
+use e2e::process;
+use e2e::process::Seen;
+use e2e::program;
+use e2e::summary::Summary;
+use e2e::wait;
+
+/// A search that ends after two trials: each load up to its cap meets goals as lax as these, on a
+/// busy machine, too.
+const SHORT: [&str; 6] = ["--min", "500", "--max", "1000", "--slo", "p99<500ms,errors<1%"];
+
+fn lab(flags: &[&str]) -> Plimsoll {
+    let always = ["lab", "--json", "out.json", "--out", "run"];
+    Plimsoll::new([&always[..], &SHORT, flags].concat())
+}
+
+fn summary_of(finished: &Finished, code: i32) -> Summary {
+    let shown = format!("{}\n{}", finished.stderr, finished.stdout);
+    assert_eq!(finished.code, Some(code), "{shown}");
+    let json = fs::read_to_string(finished.folder().join("out.json"));
+    Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
+}
+
+/// Lines of a file of the archive; none before it is there.
+fn lines(folder: &Path, name: &str) -> usize {
+    let text = fs::read_to_string(folder.join("run").join(name)).unwrap_or_default();
+    text.matches('\n').count()
+}
+
+/// Waits until the archive's file `name` has `count` lines.
+fn wait_for_lines(running: &mut Running, name: &str, count: usize) {
+    wait::until(name, || {
+        let enough = lines(running.folder(), name) >= count;
+        assert!(enough || !running.has_ended(), "the lab ended too soon");
+        enough.then_some(())
+    });
+}
+
+/// The HAProxy of a lab that makes load. (Earlier ones only check the configuration.)
+fn haproxy(running: &Running) -> Seen {
+    running.named("haproxy").pop().expect("the SUT runs")
+}
+
+#[test]
+fn every_sut_is_searched_and_the_archive_tells_it_again() {
+    for sut in ["embedded", "haproxy", "nginx"] {
+        let finished = lab(&["--sut", sut]).run();
+        finished.assert_no_scratch();
+        let summary = summary_of(&finished, 0);
+        assert_eq!(summary.text("verdict"), "good", "{sut}");
+        let cap = summary.text("find.outcome.not-reached.cap");
+        assert!(cap.contains("--max"), "{sut}: {cap}");
+        assert_eq!((summary.number("find.lower"), summary.at("find.upper")), (1000.0, &Value::Null));
+        assert_eq!(summary.text("find.axis"), "rate");
+        assert_eq!(summary.text("find.mode"), "quick");
+        assert!(summary.count("find.trials") >= 2, "{summary:?}");
+        assert!(summary.count("handshakes.full") >= 100, "{summary:?}");
+        assert!(finished.stdout.contains("not reached"), "{}", finished.stdout);
+        assert!(summary.text("target").contains(sut), "{summary:?}");
+
+        let folder = finished.folder();
+        let trials = summary.count("find.trials") + summary.count("find.invalid_trials");
+        assert_eq!(lines(&folder, "trials.jsonl") as u64, trials);
+        for name in ["manifest.json", "intervals.jsonl", "events.jsonl", "summary.json"] {
+            assert!(lines(&folder, name) > 0, "{sut}: {name}");
+        }
+        let report = |flags: &[&str]| {
+            Plimsoll::new([&["report", "run"], flags].concat()).within(&folder).run()
+        };
+        assert_eq!(report(&[]).stdout, finished.stdout, "{sut}");
+        assert_eq!(Summary::parse(&report(&["--json", "-"]).stdout), summary, "{sut}");
+    }
+}
+
+#[test]
+fn the_generated_configuration_is_kept_where_asked() {
+    let finished = lab(&["--sut", "haproxy", "--backends", "3", "--keep"]).run();
+    let summary = summary_of(&finished, 0);
+    assert!(summary.text("target").contains("haproxy"), "{summary:?}");
+    let kept = process::entries(&finished.folder().join("tmp"));
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let config = kept[0].join("haproxy.cfg");
+    let text = fs::read_to_string(&config).expect("kept");
+    assert_eq!(text.matches("\n    server ").count(), 3, "{text}");
+    // As it stands, it can be used again.
+    let mut check = Command::new(program::installed("haproxy"));
+    let output = check.arg("-c").arg("-f").arg(&config).stdin(Stdio::null()).output();
+    let output = output.expect("an installed program can be run");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_sut_that_dies_is_a_missed_goal_and_its_trials_are_kept() {
+    let mut running = lab(&["--sut", "haproxy"]).start();
+    wait_for_lines(&mut running, "trials.jsonl", 1);
+    haproxy(&running).kill();
+    let finished = running.finish();
+    finished.assert_no_scratch();
+    let summary = summary_of(&finished, 99);
+    assert_eq!(summary.text("verdict"), "bad");
+    let why = summary.text("find.outcome.unfinished.why");
+    assert!(why.contains("haproxy"), "{why}");
+    assert!(summary.count("find.trials") >= 1, "{summary:?}");
+    assert_eq!(summary.number("find.lower"), 500.0);
+}
+
+#[test]
+fn an_interrupted_lab_reports_and_cleans_up() {
+    let flags = ["lab", "--sut", "haproxy", "--json", "out.json"];
+    let running = Plimsoll::new([&flags[..], &SHORT].concat()).start();
+    // Without --out, in a place of its own.
+    let archives = running.folder().join("plimsoll-runs");
+    wait::until("a second of load", || {
+        let archive = process::entries(&archives).pop()?;
+        let intervals = fs::read_to_string(archive.join("intervals.jsonl")).ok()?;
+        intervals.contains('\n').then_some(())
+    });
+    running.signal_group("INT");
+    let finished = running.finish();
+    finished.assert_no_scratch();
+    let summary = summary_of(&finished, 130);
+    assert_eq!(summary.at("partial"), true);
+    let archive = finished.folder().join(summary.text("archive"));
+    assert!(archive.join("summary.json").is_file(), "{}", archive.display());
+}
+
+#[test]
+fn a_lab_whose_coordinator_is_killed_vanishes() {
+    let mut running = lab(&["--sut", "haproxy"]).start();
+    wait_for_lines(&mut running, "intervals.jsonl", 1);
+    let haproxy = haproxy(&running);
+    let family = running.family();
+    let agents = family.iter().filter(|seen| seen.name == "plimsoll-agent").count();
+    // At least a client, the backends and the warden.
+    assert!(agents >= 3, "{family:?}");
+    assert_eq!(process::entries(&running.folder().join("tmp")).len(), 1);
+    running.signal("KILL");
+    running.assert_nothing_left();
+    running.assert_no_scratch();
+    assert!(!haproxy.is_alive() && !family.iter().any(Seen::is_alive), "{family:?}");
+}
+
+#[test]
+fn a_lab_whose_warden_is_killed_ends_and_leaves_nothing() {
+    let mut running = lab(&["--sut", "haproxy"]).start();
+    wait_for_lines(&mut running, "intervals.jsonl", 1);
+    let haproxy = haproxy(&running);
+    let warden = Seen::of(haproxy.ppid).expect("HAProxy's parent");
+    assert_eq!(warden.name, "plimsoll-agent");
+    warden.kill();
+    let finished = running.finish();
+    finished.assert_no_scratch();
+    assert!(!haproxy.is_alive());
+    // The SUT was lost together with our own warden: nothing was found, and the exit code says so.
+    assert!(matches!(finished.code, Some(1 | 98 | 99)), "{:?} {}", finished.code, finished.stderr);
+}
