@@ -202,15 +202,17 @@ impl Running {
 
     /// Waits until nothing that it started runs, and no scratch directory is left.
     pub fn assert_nothing_left(&self) {
-        let gone = wait::within(wait::PATIENCE, &mut || marked(&self.mark).is_empty().then_some(()));
+        let gone =
+            wait::within(wait::PATIENCE, &mut || marked(&self.mark).is_empty().then_some(()));
         assert!(gone.is_some(), "left running: {:?}", marked(&self.mark));
     }
 
     /// Waits until the temporary directory is empty.
     pub fn assert_no_scratch(&self) {
         let scratch = self.folder().join("tmp");
-        let gone =
-            wait::within(wait::PATIENCE, &mut || process::entries(&scratch).is_empty().then_some(()));
+        let gone = wait::within(wait::PATIENCE, &mut || {
+            process::entries(&scratch).is_empty().then_some(())
+        });
         assert!(gone.is_some(), "left behind: {:?}", process::entries(&scratch));
     }
 
@@ -259,6 +261,6 @@ impl Finished {
 
     /// Checks that nothing is left in the temporary directory.
     pub fn assert_no_scratch(&self) {
-        assert_eq!(process::entries(&self.folder.path().join("tmp")), [PathBuf::new(); 0]);
+        assert_eq!(process::entries(&self.folder.path().join("tmp")), Vec::<PathBuf>::new());
     }
 }

@@ -11,11 +11,9 @@ const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 pub fn installed(name: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    folders
-        .find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()))
-        .unwrap_or_else(|| {
-            panic!("{name} is not installed; run: apt-get install {}", package(name))
-        })
+    folders.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file())).unwrap_or_else(
+        || panic!("{name} is not installed; run: apt-get install {}", package(name)),
+    )
 }
 
 fn package(name: &str) -> &str {

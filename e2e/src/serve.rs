@@ -81,10 +81,8 @@ impl Serve {
         assert_eq!(self.guarded.wait().code(), Some(0));
         let text = self.stderr.recv_timeout(wait::PATIENCE).expect("it ended");
         let last = text.lines().last().unwrap_or_default();
-        let numbers: Vec<u64> = last
-            .split(' ')
-            .filter_map(|word| word.replace(',', "").parse().ok())
-            .collect();
+        let numbers: Vec<u64> =
+            last.split(' ').filter_map(|word| word.replace(',', "").parse().ok()).collect();
         match numbers[..] {
             [requests, connections] if last.starts_with("served ") => (requests, connections),
             _ => panic!("unexpected last words: {text:?}"),

@@ -103,16 +103,28 @@ fn files_that_cannot_be_used() {
 #[test]
 fn targets_that_are_malformed_are_named_by_line() {
     for (name, content, words) in [
-        ("t.http", &b"GET http://127.0.0.1:9/\nX: 1\n\nFETCH-ME\n"[..], &["t.http:4", "FETCH-ME"][..]),
+        (
+            "t.http",
+            &b"GET http://127.0.0.1:9/\nX: 1\n\nFETCH-ME\n"[..],
+            &["t.http:4", "FETCH-ME"][..],
+        ),
         ("t.http", b"GET http://127.0.0.1:9/\nno header\n", &["t.http:2"]),
         ("t.http", b"GET 127.0.0.1:9/\n", &["t.http:1", "127.0.0.1:9/"]),
         ("t.http", b"POST http://127.0.0.1:9/\n@nothing\n", &["t.http:2", "nothing"]),
         ("t.http", b"# nothing\n", &["t.http", "no targets"]),
         ("t.http", b"", &["t.http", "no targets"]),
         ("t.http", b"GET http://127.0.0.1:9/\xff\n", &["t.http:1", "UTF-8"]),
-        ("t.json", b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\"}\n{\"method\":\n", &["t.json:2"]),
+        (
+            "t.json",
+            b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\"}\n{\"method\":\n",
+            &["t.json:2"],
+        ),
         ("t.json", b"{\"method\":\"GET\",\"uri\":\"http://127.0.0.1:9/\"}\n", &["t.json:1", "uri"]),
-        ("t.json", b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\",\"body\":\"*\"}", &["t.json:1", "base64"]),
+        (
+            "t.json",
+            b"{\"method\":\"GET\",\"url\":\"http://127.0.0.1:9/\",\"body\":\"*\"}",
+            &["t.json:1", "base64"],
+        ),
     ] {
         let flags = ["load", "--targets", name];
         let finished = Plimsoll::new(flags).with_file(name, content).run();

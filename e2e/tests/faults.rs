@@ -18,9 +18,7 @@ const AGENT: &str = "plimsoll-agent";
 
 /// What a running load starts: its agents, once there are `count` of them.
 fn agents(running: &Running, count: usize) -> Vec<Seen> {
-    wait::until("the agents", || {
-        Some(running.named(AGENT)).filter(|agents| agents.len() == count)
-    })
+    wait::until("the agents", || Some(running.named(AGENT)).filter(|agents| agents.len() == count))
 }
 
 #[test]

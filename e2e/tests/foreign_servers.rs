@@ -37,7 +37,10 @@ fn nginx_keeps_our_connections_and_counts_what_we_count() {
     let log = nginx.log_of(200);
     assert!(log.iter().all(|logged| logged.request == "GET / HTTP/1.1"), "{log:?}");
     assert!(connections(&log) <= 4, "{log:?}");
-    assert_eq!((summary.count("connections.opened"), summary.count("connections.held_max")), (4, 4));
+    assert_eq!(
+        (summary.count("connections.opened"), summary.count("connections.held_max")),
+        (4, 4)
+    );
 }
 
 #[test]

@@ -38,7 +38,10 @@ fn a_closed_loop_keeps_every_connection_busy() {
     let nginx = Nginx::start(false, "");
     let summary = load(&nginx.url("http"), &["--rate", "0", "-c", "8", "-n", "1003"], 0);
     summary.assert_all_ok(1003);
-    assert_eq!((summary.count("connections.opened"), summary.count("connections.held_max")), (8, 8));
+    assert_eq!(
+        (summary.count("connections.opened"), summary.count("connections.held_max")),
+        (8, 8)
+    );
     let log = nginx.log_of(1003);
     let busiest = log.iter().map(|logged| logged.request_of_connection).max();
     assert!(busiest < Some(1003), "one connection carried all");
@@ -69,7 +72,10 @@ fn requests_are_sent_as_the_flags_say() {
 
     let flags = ["--data", "a=1&b=2", "-H", "X-One: 1", "-H", "user-agent: me", "-H", "Host: h"];
     let posted = recorded(&recorder, &flags, 1).remove(0);
-    assert_eq!((posted.line.as_str(), posted.body.as_slice()), ("POST / HTTP/1.1", &b"a=1&b=2"[..]));
+    assert_eq!(
+        (posted.line.as_str(), posted.body.as_slice()),
+        ("POST / HTTP/1.1", &b"a=1&b=2"[..])
+    );
     assert_eq!(posted.values("content-length"), ["7"]);
     assert_eq!(posted.values("x-one"), ["1"]);
     assert_eq!(posted.values("user-agent"), ["me"]);
@@ -116,9 +122,9 @@ fn targets_are_taken_in_turn_from_both_formats() {
     let flags = [&flags[..], &["-H", "X-All: yes", "--targets"]].concat();
     let runs = [
         Plimsoll::new([&flags[..], &["targets"]].concat()).with_file("targets", &http),
-        Plimsoll::new([&flags[..], &["-"]].concat()).with_input(http.clone()),
+        Plimsoll::new([&flags[..], &["-"]].concat()).with_input(http),
         Plimsoll::new([&flags[..], &["targets"]].concat()).with_file("targets", &json),
-        Plimsoll::new([&flags[..], &["-", "--format", "json"]].concat()).with_input(json.clone()),
+        Plimsoll::new([&flags[..], &["-", "--format", "json"]].concat()).with_input(json),
     ];
     for (number, run) in runs.into_iter().enumerate() {
         run.with_file("body", "ping").run().summary(0).assert_all_ok(7);
@@ -128,7 +134,10 @@ fn targets_are_taken_in_turn_from_both_formats() {
         let expected: Vec<_> = turn.into_iter().cycle().take(7).collect();
         assert_eq!(lines, expected);
         assert_eq!(requests[3].values("x-target"), ["a"]);
-        assert_eq!((requests[4].body.as_slice(), requests[4].values("content-type")), (&b"ping"[..], vec!["text/x"]));
+        assert_eq!(
+            (requests[4].body.as_slice(), requests[4].values("content-type")),
+            (&b"ping"[..], vec!["text/x"])
+        );
         assert!(requests.iter().all(|request| request.values("x-all") == ["yes"]));
     }
 }
@@ -164,7 +173,10 @@ fn a_missed_goal_is_exit_code_99_and_a_met_one_0() {
     let summary = missed.summary(99);
     assert_eq!(summary.text("verdict"), "bad");
     let worst = &summary.at("reasons")[0];
-    assert_eq!((worst["check"].as_str(), worst["level"].as_str()), (Some("p99<1000ms"), Some("fail")));
+    assert_eq!(
+        (worst["check"].as_str(), worst["level"].as_str()),
+        (Some("p99<1000ms"), Some("fail"))
+    );
     let met = Plimsoll::new([&slow[..], &["--slo", "p99<60s,errors<1%"]].concat()).run();
     assert_eq!(met.summary(0).text("verdict"), "good");
 }
@@ -197,10 +209,8 @@ fn ipv6_and_names_are_reached() {
     let certificate = Certificate::new();
     let chain = certificate.chain_argument();
     let flags = ["--rate", "200", "-n", "20", "-c", "2"];
-    let ssl = format!(
-        "ssl_certificate {chain}; ssl_certificate_key {};",
-        certificate.key_argument()
-    );
+    let ssl =
+        format!("ssl_certificate {chain}; ssl_certificate_key {};", certificate.key_argument());
     let nginx = Nginx::start(true, &ssl);
     let url = format!("https://localhost:{}/path", nginx.address.port());
     load(&url, &[&flags[..], &["--cacert", &chain]].concat(), 0).assert_all_ok(20);
@@ -233,7 +243,8 @@ fn sources_are_taken_in_turn() {
 fn an_archive_is_redrawn_and_holds_no_secret() {
     let nginx = Nginx::start(false, "");
     let url = nginx.url("http").replace("http://", "http://user:pa55word@");
-    let flags = ["load", &nginx.url("http"), "--rate", "200", "-n", "50", "-c", "2", "--out", "run"];
+    let flags =
+        ["load", &nginx.url("http"), "--rate", "200", "-n", "50", "-c", "2", "--out", "run"];
     let secrets = ["-H", "Authorization: Bearer 5ecret", "-H", "Cookie: id=5ecret"];
     let ran = Plimsoll::new([&flags[..], &secrets, &["--slo", "errors<1%"]].concat()).run();
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

@@ -194,14 +194,16 @@ fn what_is_not_http_is_refused_and_the_server_goes_on() {
 fn half_requests_do_no_harm() {
     let serve = Serve::start(&["--http", "127.0.0.1:0", "--request-timeout", "300ms"], 1);
     // Closed in the middle of a head and of a body.
-    for half in ["GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1"] {
+    for half in ["GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1"]
+    {
         let mut stream = connect(&serve);
         stream.write_all(half.as_bytes()).expect("the server reads");
         stream.shutdown(Shutdown::Write).expect("it is open");
         assert_eq!(read_to_close(&mut stream), "");
     }
     // Left open: the server's own timer ends the wait.
-    for half in ["GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1"] {
+    for half in ["GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1"]
+    {
         let mut stream = connect(&serve);
         stream.write_all(half.as_bytes()).expect("the server reads");
         let answer = read_to_close(&mut stream);

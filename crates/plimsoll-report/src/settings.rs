@@ -15,7 +15,7 @@ pub const ARRIVALS: &str = "arrivals";
 pub const CLOSED: &str = "closed loop";
 /// The key of the latency limit of one operation.
 pub const DEADLINE: &str = "deadline";
-/// The key that says whether connections are kept: `no` for a new one per request.
+/// The key that says whether connections are kept: `yes`, `no`, or for how many requests.
 pub const KEEP_ALIVE: &str = "keep-alive";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";

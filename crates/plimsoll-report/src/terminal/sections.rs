@@ -33,8 +33,8 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     let both = &summary.latency_ms;
     let closed = is_closed_loop(summary);
     let intended = if closed { "since the last one ended" } else { "from the intended start" };
-    // A pool is opened many at a time, and each of them waits for the others.
-    let pooled = summary.settings.get(keys::KEEP_ALIVE).is_some_and(|kept| kept != "no");
+    // A pool that is kept is opened many at a time, and each of them waits for the others.
+    let pooled = summary.settings.get(keys::KEEP_ALIVE).is_some_and(|kept| kept == "yes");
     let many = pooled && summary.connections.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
     let rows: Vec<_> = [
