@@ -27,7 +27,7 @@ use crate::wait;
 /// The variable that marks what a run started.
 const MARK: &str = "PLIMSOLL_E2E_RUN";
 /// No run of a test takes so long, a search apart.
-const RUN_PATIENCE: Duration = Duration::from_secs(60);
+const RUN_PATIENCE: Duration = Duration::from_secs(180);
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
