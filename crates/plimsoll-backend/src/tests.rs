@@ -13,6 +13,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::plan::TlsState;
 use plimsoll_sys::clock;
 
 use super::*;
@@ -26,6 +27,7 @@ fn plan() -> ServePlan {
         identity: None,
         threads: 2,
         cpus: Vec::new(),
+        tls_state: TlsState::Compact,
         statsd: None,
         seed: 1,
         request_timeout: Nanos::from_secs(60),

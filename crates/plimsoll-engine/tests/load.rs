@@ -75,6 +75,7 @@ fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
         pacing,
         connections: 8,
         keepalive: true,
+        handshake_only: false,
         requests_per_connection: None,
         staggered: false,
         prewarm: true,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     as often as wanted
+//! hold    as load, and between Start and LoadEnded: Steer -> Steered            as often as wanted
 //! serve   Serve -> Listening, then ServeCounters now and then
 //! guard   Guard -> Guarded, then ChildExited when one ends; Guard again adds more
 //! ```
@@ -18,6 +19,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Interval;
 use serde::Deserialize;
 use serde::Serialize;
@@ -37,6 +39,13 @@ pub enum ToAgent {
         /// The schedule's first instant on CLOCK_MONOTONIC, which all processes of a host share.
         /// An agent on another host will need an offset here; nothing else depends on the clock.
         epoch_monotonic: Nanos,
+    },
+    /// Change what a hold does.
+    Steer {
+        /// Names this one in the answer; ascending.
+        id: u32,
+        /// What to do.
+        steer: Steer,
     },
     /// Start no more operations; what is in flight may finish.
     Stop {
@@ -76,6 +85,11 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
+    /// A hold has done what it was told.
+    Steered {
+        /// By the [`ToAgent::Steer`] with this number.
+        id: u32,
+    },
     /// The last operation was started.
     Draining {
         /// Operations whose answers are waited for.
@@ -123,6 +137,7 @@ impl FromAgent {
             Self::Hello { .. } => "hello",
             Self::Ready { .. } => "ready",
             Self::Interval(_) => "interval",
+            Self::Steered { .. } => "steered",
             Self::Draining { .. } => "draining",
             Self::LoadEnded { .. } => "load-ended",
             Self::Listening(_) => "listening",

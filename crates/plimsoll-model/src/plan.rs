@@ -32,6 +32,38 @@ pub enum Pacing {
         /// How many operations to start in all.
         ops_total: Option<u64>,
     },
+    /// Connections are opened at a rate and held; see [`Steer`] for how far.
+    Hold(HoldPlan),
+}
+
+/// How connections are opened and held. [`LoadPlan::connections`] is the most that are ever held.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HoldPlan {
+    /// New connections per second over the whole load.
+    pub connections_per_s: f64,
+    /// Most connections that are being opened (TCP or TLS) at once over the whole load.
+    pub opening_max: u32,
+    /// One request on each held connection in every such period, spread evenly; `None` is silence.
+    pub heartbeat: Option<Nanos>,
+    /// Open another connection for each one that was lost or could not be opened.
+    pub replace: bool,
+}
+
+/// What a hold is told while it runs. Each is answered once it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Steer {
+    /// Open connections at the plan's rate until the whole load has tried this many, those of
+    /// earlier ramps included. Done when none is being opened any more.
+    Ramp {
+        /// Connections of the whole load; a shard takes its share.
+        connections: u64,
+    },
+    /// One request on every connection that is held now, spread evenly. Done when each has ended.
+    Sweep {
+        /// From the first request to the last.
+        over: Nanos,
+    },
 }
 
 /// A server to connect to, shared by every target with the same scheme, host and port.
@@ -145,6 +177,21 @@ pub struct TlsOptions {
     pub groups: Vec<Group>,
     /// Share of new connections that offer a session ticket, 0 to 1; 0 is full handshakes only.
     pub resume_ratio: f64,
+    /// One key share per thread and group for all handshakes, instead of a new one for each.
+    pub reuse_key_share: bool,
+    /// What is kept of a connection once its handshake is done.
+    pub state: TlsState,
+}
+
+/// What is kept of a TLS connection between its handshake and its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsState {
+    /// Traffic secrets and sequence numbers; records by our own layer.
+    #[default]
+    Compact,
+    /// The whole rustls object: the reference that the compact state is compared with.
+    Rustls,
 }
 
 impl Default for TlsOptions {
@@ -155,6 +202,8 @@ impl Default for TlsOptions {
             version: None,
             groups: Vec::new(),
             resume_ratio: 0.0,
+            reuse_key_share: false,
+            state: TlsState::Compact,
         }
     }
 }
@@ -189,6 +238,9 @@ pub struct LoadPlan {
     pub connections: u64,
     /// Reuse connections; otherwise one operation each.
     pub keepalive: bool,
+    /// An operation is a connection: it is ok once TCP and TLS are established, and nothing is
+    /// sent on it. Never with `keepalive`.
+    pub handshake_only: bool,
     /// Close a connection after so many operations.
     pub requests_per_connection: Option<u64>,
     /// Give the connections of the prewarmed pool ages spread evenly over that number, so that
@@ -226,6 +278,8 @@ pub struct ServePlan {
     pub listeners: Vec<Listener>,
     /// Certificate for the TLS listeners.
     pub identity: Option<Identity>,
+    /// What is kept of a TLS connection once its handshake is done.
+    pub tls_state: TlsState,
     /// Worker threads; at least 1.
     pub threads: u32,
     /// CPUs that workers are pinned to, round robin; empty pins nothing.

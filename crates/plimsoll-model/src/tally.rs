@@ -95,6 +95,8 @@ pub struct ConnectionCounts {
     pub held_end: u64,
     /// Most usable at once; merged over agents as a sum, so an upper bound.
     pub held_max: u64,
+    /// Opened in the place of one that was lost or could not be opened; within `opened`.
+    pub replaced: u64,
 }
 
 /// What happened to TLS handshakes.
@@ -106,6 +108,17 @@ pub struct HandshakeCounts {
     pub resumed: u64,
     /// Begun and not completed.
     pub failed: u64,
+}
+
+/// TLS messages after the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsMessageCounts {
+    /// Session tickets received, those kept for resumption and those discarded.
+    pub tickets: u64,
+    /// KeyUpdate messages received.
+    pub key_updates_received: u64,
+    /// KeyUpdate messages sent, on request or to stay within a key's limit.
+    pub key_updates_sent: u64,
 }
 
 /// Bytes on the wire side of the sockets, TLS overhead included.
@@ -199,6 +212,8 @@ pub struct Tally {
     pub errors: ErrorCounts,
     /// Failed connection attempts by class, whether or not an operation waited for them.
     pub connection_errors: ErrorCounts,
+    /// Connections of a hold that ended without our doing after they were usable, by class.
+    pub losses: ErrorCounts,
     /// Complete answers by status, whatever it was.
     pub status: StatusCounts,
     /// Connections.
@@ -207,6 +222,8 @@ pub struct Tally {
     pub handshakes: HandshakeCounts,
     /// Most handshakes completed in one second; filled in when seconds are merged into a run.
     pub handshakes_per_s_max: u64,
+    /// TLS messages after the handshake.
+    pub tls_messages: TlsMessageCounts,
     /// Bytes.
     pub bytes: ByteCounts,
     /// Latencies.
@@ -292,6 +309,9 @@ impl Tally {
         for (class, attempts) in other.connection_errors.iter() {
             self.connection_errors.add(class, attempts);
         }
+        for (class, conns) in other.losses.iter() {
+            self.losses.add(class, conns);
+        }
         for (status, answers) in other.status.iter() {
             self.status.add(status, answers);
         }
@@ -299,6 +319,10 @@ impl Tally {
         self.connections.failed += other.connections.failed;
         self.connections.reset_by_peer += other.connections.reset_by_peer;
         self.connections.closed_by_peer += other.connections.closed_by_peer;
+        self.connections.replaced += other.connections.replaced;
+        self.tls_messages.tickets += other.tls_messages.tickets;
+        self.tls_messages.key_updates_received += other.tls_messages.key_updates_received;
+        self.tls_messages.key_updates_sent += other.tls_messages.key_updates_sent;
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
         self.handshakes.failed += other.handshakes.failed;

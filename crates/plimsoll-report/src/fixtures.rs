@@ -16,6 +16,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::summary::FindSummary;
@@ -118,6 +119,7 @@ pub(crate) fn plan() -> LoadPlan {
         },
         connections: 100,
         keepalive: true,
+        handshake_only: false,
         requests_per_connection: None,
         staggered: false,
         prewarm: true,
@@ -133,6 +135,8 @@ pub(crate) fn plan() -> LoadPlan {
             version: Some(TlsVersion::V1_3),
             groups: vec![Group::X25519],
             resume_ratio: 0.0,
+            reuse_key_share: false,
+            state: TlsState::Compact,
         },
         sources: Vec::new(),
         threads: 2,

@@ -9,10 +9,12 @@ use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::units::grouped;
 
-/// The key whose value says how operations come due: `poisson`, `uniform` or [`CLOSED`].
+/// The key whose value says how operations come due: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
 pub const ARRIVALS: &str = "arrivals";
 /// The value of [`ARRIVALS`] for a closed loop.
 pub const CLOSED: &str = "closed loop";
+/// There are no arrivals: connections are held.
+pub const HOLD: &str = "held connections";
 /// The key of the latency limit of one operation.
 pub const DEADLINE: &str = "deadline";
 /// The key that says whether connections are kept: `yes`, `no`, or for how many requests.
@@ -59,6 +61,7 @@ fn arrivals(pacing: &Pacing) -> String {
         Pacing::Open { arrivals: Arrivals::Poisson, .. } => "poisson",
         Pacing::Open { arrivals: Arrivals::Uniform, .. } => "uniform",
         Pacing::Closed { .. } => CLOSED,
+        Pacing::Hold(_) => HOLD,
     }
     .to_owned()
 }

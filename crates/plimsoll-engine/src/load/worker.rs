@@ -141,6 +141,7 @@ impl Worker {
             Pacing::Closed { ops_total, .. } => {
                 (None, ops_total.map_or(u64::MAX, |total| shard.share(total)))
             }
+            Pacing::Hold(_) => (None, 0),
         };
         Ok(Self {
             meter: Meter::new(index, events.clone(), recycled, now),
@@ -271,6 +272,7 @@ impl Worker {
         let window = match &self.plan.pacing {
             Pacing::Open { profile, .. } => Some(profile.duration()),
             Pacing::Closed { duration, .. } => *duration,
+            Pacing::Hold(_) => None,
         };
         self.epoch = epoch;
         self.window_ends = window.map_or(Nanos::MAX, |window| epoch + window);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::Trust;
 use plimsoll_proto::http1::Request;
 use plimsoll_sys::clock;
@@ -80,6 +81,7 @@ fn plan() -> ServePlan {
         identity: None,
         threads: 1,
         cpus: Vec::new(),
+        tls_state: TlsState::Compact,
         statsd: None,
         seed: 0,
         request_timeout: Nanos::from_secs(60),

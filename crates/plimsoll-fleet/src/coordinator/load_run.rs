@@ -66,6 +66,7 @@ impl Terms {
         let planned = match &plan.pacing {
             Pacing::Open { profile, .. } => Some(profile.duration()),
             Pacing::Closed { duration, .. } => *duration,
+            Pacing::Hold(_) => None,
         };
         let prewarm = if plan.prewarm { plan.connections / agents.max(1) as u64 } else { 0 };
         let deadline = plan.deadline.unwrap_or_default();
@@ -484,6 +485,7 @@ pub(super) mod tests {
             },
             connections: 8,
             keepalive: true,
+            handshake_only: false,
             requests_per_connection: None,
             staggered: false,
             prewarm: false,

@@ -31,6 +31,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::TlsState;
 use plimsoll_sys::process;
 use plimsoll_sys::process::Group;
 use plimsoll_sys::process::Signal;
@@ -156,6 +157,7 @@ pub(crate) fn servers_share_one_port() {
         identity: None,
         threads: 1,
         cpus: Vec::new(),
+        tls_state: TlsState::Compact,
         statsd: None,
         seed: 1,
         request_timeout: Nanos::from_secs(1),

@@ -71,6 +71,7 @@ impl Executor for Script {
                 }
             }
             ToAgent::Serve(plan) => self.serve(&plan, events),
+            ToAgent::Steer { id, .. } => send(events, FromAgent::Steered { id }),
             ToAgent::Guard(_) | ToAgent::Exit => panic!("the fleet keeps these for itself"),
         }
     }

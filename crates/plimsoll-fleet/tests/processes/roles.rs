@@ -42,6 +42,7 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
         pacing,
         connections: 10,
         keepalive: true,
+        handshake_only: false,
         requests_per_connection: None,
         staggered: false,
         prewarm: true,

@@ -66,6 +66,8 @@ impl Executor for EngineExecutor {
                 }
                 None
             }
+            // Holds are not made yet.
+            ToAgent::Steer { .. } => None,
             ToAgent::Serve(plan) => self.serve(*plan, events.clone()).err(),
             // The fleet handles both itself.
             ToAgent::Guard(_) | ToAgent::Exit => None,

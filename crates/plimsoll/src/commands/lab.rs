@@ -9,6 +9,7 @@ use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::Trust;
 use plimsoll_tls::KeyKind;
 
@@ -126,6 +127,7 @@ pub(super) fn start_servers(
         identity,
         threads: cpus.len().max(1) as u32,
         cpus: cpus.to_vec(),
+        tls_state: TlsState::Compact,
         statsd: None,
         seed: 1,
         request_timeout: SERVER_TIMEOUT,

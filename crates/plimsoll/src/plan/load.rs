@@ -74,6 +74,7 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
     let ops_total = match &pacing {
         Pacing::Open { profile, .. } => Some(profile.ops_total),
         Pacing::Closed { ops_total, .. } => *ops_total,
+        Pacing::Hold(_) => None,
     };
     let slo = flags.pace.slo.clone();
     let parts = Parts {
@@ -119,6 +120,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             pacing: parts.pacing,
             connections: pool.connections,
             keepalive: pool.keepalive,
+            handshake_only: false,
             requests_per_connection: connection.requests_per_connection,
             staggered: false,
             // A pool that is opened during the run would show up as latency of its first second.

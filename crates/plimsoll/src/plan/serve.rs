@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::TlsState;
 
 use super::Inputs;
 use super::tls::identity;
@@ -59,6 +60,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             identity: identity(flags.cert.as_ref(), flags.key.as_ref())?,
             threads: flags.threads.unwrap_or_else(|| inputs.threads_default(processes)),
             cpus: Vec::new(),
+            tls_state: TlsState::Compact,
             statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
             seed: flags.seed,
             request_timeout: flags.request_timeout,
