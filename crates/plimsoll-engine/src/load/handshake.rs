@@ -33,10 +33,12 @@ impl Worker {
 
 /// Whether closing by FIN would use up the source ports of the whole load.
 pub(super) fn must_reset(plan: &LoadPlan) -> bool {
-    if !plan.handshake_only {
-        return false;
-    }
-    let within_time_wait = match &plan.pacing {
+    let servers = plan.destinations.iter().map(|one| one.addresses.len()).sum();
+    plan.handshake_only && ports_run_out(&plan.pacing, servers, plan.sources.len())
+}
+
+fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {
+    let within_time_wait = match pacing {
         Pacing::Open { profile, .. } => {
             let stages = profile.stages.iter();
             let peak = stages.map(|stage| stage.from.get().max(stage.to.get())).fold(0.0, f64::max);
@@ -46,7 +48,40 @@ pub(super) fn must_reset(plan: &LoadPlan) -> bool {
         Pacing::Closed { ops_total, .. } => ops_total.map_or(f64::INFINITY, |ops| ops as f64),
         Pacing::Hold(_) => 0.0,
     };
-    let servers: usize = plan.destinations.iter().map(|one| one.addresses.len()).sum();
-    let pairs = servers.max(1) * plan.sources.len().max(1);
+    let pairs = servers.max(1) * sources.max(1);
     within_time_wait > PORTS_RESTING_MAX * pairs as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::Nanos;
+    use plimsoll_model::Rate;
+    use plimsoll_model::pace::Arrivals;
+    use plimsoll_model::pace::Profile;
+
+    use super::*;
+
+    #[test]
+    fn reset_only_where_ports_would_run_out() {
+        let rate = |per_s, s| {
+            let rate = Rate::per_second(per_s).unwrap();
+            let profile = Profile::constant(rate, Nanos::from_secs(s));
+            Pacing::Open { profile, arrivals: Arrivals::Uniform }
+        };
+        let closed = |ops_total| Pacing::Closed { duration: None, ops_total };
+        for (pacing, servers, sources, resets) in [
+            (rate(300.0, 3600), 1, 0, false), // 18,000 ports rest at a time
+            (rate(400.0, 3600), 1, 0, true),  // 24,000
+            (rate(400.0, 3600), 2, 0, false), // 12,000 towards each server address
+            (rate(400.0, 3600), 1, 2, false), // 12,000 from each source
+            (rate(5000.0, 4), 1, 0, false),   // fast, but no more than 20,000 in all
+            (rate(5000.0, 5), 1, 0, true),    // 25,000
+            (closed(Some(20_000)), 1, 0, false),
+            (closed(Some(20_001)), 1, 0, true),
+            (closed(None), 1, 0, true), // nobody knows how many
+        ] {
+            let what = format!("{pacing:?}, {servers} servers, {sources} sources");
+            assert_eq!(ports_run_out(&pacing, servers, sources), resets, "{what}");
+        }
+    }
 }
