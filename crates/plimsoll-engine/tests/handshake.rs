@@ -2,13 +2,13 @@
 //! nothing on it.
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
+#[path = "hold/served.rs"]
+mod served;
+
 use std::net::SocketAddr;
 
 use plimsoll_engine::load::Load;
 use plimsoll_engine::load::LoadEvent;
-use plimsoll_engine::server;
-use plimsoll_engine::server::Answer;
-use plimsoll_engine::server::Service;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
@@ -16,57 +16,16 @@ use plimsoll_model::pace::Arrivals;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServePlan;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
-use plimsoll_proto::http1::Request;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::ListenSocket;
-
-/// Nothing is ever asked of it.
-struct Unasked;
-
-impl Service for Unasked {
-    type Notes = ();
-
-    const PATTERN: &'static [u8] = b"x";
-
-    fn handle_header(&mut self, _notes: &mut (), _name: &str, _value: &[u8]) {}
-
-    fn handle_request(&mut self, _notes: &(), _request: &Request) -> Answer {
-        Answer::Refusal { status: 500, text: "nothing was to be asked".to_owned() }
-    }
-
-    fn next_delay(&mut self, _token: u64) -> Nanos {
-        Nanos::ZERO
-    }
-}
-
-fn serve(tls: bool) -> (server::ServerHandle, SocketAddr) {
-    let names = ["localhost".to_owned()];
-    let identity = plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256).unwrap();
-    let plan = ServePlan {
-        listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls }],
-        identity: Some(identity),
-        tls_state: TlsState::Compact,
-        threads: 1,
-        cpus: vec![],
-        statsd: None,
-        seed: 0,
-        request_timeout: Nanos::from_secs(60),
-        idle_timeout: Nanos::from_secs(60),
-    };
-    let handle = server::start(&plan, |_| Unasked).unwrap();
-    let address = handle.addresses()[0].address;
-    (handle, address)
-}
+use served::serve;
 
 fn plan(address: SocketAddr, tls: bool, pacing: Pacing) -> LoadPlan {
     let scheme = if tls { "https" } else { "http" };

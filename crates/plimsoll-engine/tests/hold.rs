@@ -5,6 +5,7 @@
 mod hold {
     pub(crate) mod pilot;
     pub(crate) mod puppet;
+    pub(crate) mod served;
 }
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use hold::pilot::plan;
 use hold::pilot::ramp;
 use hold::pilot::sweep;
 use hold::puppet::Puppet;
+use hold::served::serve;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
@@ -315,6 +317,25 @@ fn what_cannot_be_opened_is_tried_again_at_the_pace_only() {
     // Without the pace there would be tens of thousands in a second. A second may be reported late.
     assert!(failed <= (seconds + 10) * 100, "{failed} in {seconds} s");
     assert_eq!(pilot.end().connections.opened, 0);
+}
+
+#[test]
+fn over_tls_all_of_it_works_until_the_server_dies() {
+    let (server, address) = serve(true);
+    let hold = HoldPlan { heartbeat: Some(Nanos::from_millis(500)), ..PLAIN };
+    let mut pilot = Pilot::start(plan(address, hold).over_tls());
+    pilot.steer_and_wait(ramp(60));
+    pilot.steer_and_wait(sweep(Nanos::from_millis(100)));
+    assert_eq!((pilot.whole.handshakes.full, pilot.whole.connections.held_end), (60, 60));
+    assert_eq!((pilot.whole.errors_total(), pilot.whole.losses.total()), (0, 0));
+    assert_eq!(server.counters().conns_open, 60);
+    drop(server);
+    pilot.until(|so_far| so_far.losses.total() == 60);
+    let whole = pilot.end();
+    assert!(whole.ok >= 60 && whole.connections.held_end == 0, "{whole:?}");
+    for class in classes(&whole.losses).keys() {
+        assert!(matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer), "{class:?}");
+    }
 }
 
 // ---- the end
