@@ -32,6 +32,8 @@ struct Links {
 }
 
 const IDLE: u16 = u16::MAX;
+/// 64 MB of addresses; a table that grows past it is moved.
+const SLOTS_RESERVED_MAX: u64 = 1 << 22;
 const _: () = assert!(LEVELS * SLOTS < IDLE as usize);
 const _: () = assert!(size_of::<Links>() == 16);
 
@@ -51,8 +53,14 @@ pub struct Wheel {
 impl Wheel {
     /// An empty wheel; times before `epoch` count as `epoch`.
     pub fn new(epoch: Nanos) -> Self {
+        Self::with_capacity(epoch, 0)
+    }
+
+    /// As [`Self::new`], with addresses set aside for the timers of `slots` slots, so that they are
+    /// not moved while the table grows. Memory is used as slots are.
+    pub fn with_capacity(epoch: Nanos, slots: u64) -> Self {
         Self {
-            links: Vec::new(),
+            links: Vec::with_capacity(slots.min(SLOTS_RESERVED_MAX) as usize),
             heads: Box::new([NONE; LEVELS * SLOTS]),
             occupied: [0; LEVELS * SLOTS / 64],
             now: 0,

@@ -110,7 +110,7 @@ fn run(plan: LoadPlan) -> Tally {
         match event {
             LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
-            LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
         }
     }
     assert!(
@@ -302,7 +302,7 @@ fn stopping_accounts_for_everything() {
                 whole.merge_following(&interval.tally);
                 load.stop(Nanos::ZERO);
             }
-            LoadEvent::Draining { .. } => {}
+            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } => {}
             LoadEvent::Ended { window } => assert!(window < Nanos::from_secs(30)),
         }
     }

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod clock;
 pub mod limits;
+pub mod memory;
 pub mod poll;
 pub mod process;
 pub mod signal;

@@ -47,9 +47,9 @@ pub(crate) struct ConnHot {
     pub(crate) intended: Nanos,
     /// Actual send of the operation in hand. While idle: since when. While opening: the SYN.
     pub(crate) since: Nanos,
-    /// When the operation in hand, or the opening, is given up.
-    pub(crate) give_up: Nanos,
-    // ---- 16 bytes: progress
+    /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable.
+    pub(crate) beat_due: Nanos,
+    // ---- 24 bytes: progress
     /// Request bytes (before encryption) already handed to the kernel or to TLS.
     pub(crate) request_sent_bytes: u32,
     /// Operations ended on this connection.
@@ -64,33 +64,99 @@ pub(crate) struct ConnHot {
     pub(crate) timer_armed: bool,
     /// The first byte of the answer has been seen.
     pub(crate) answer_begun: bool,
+    /// Holds: opened in the place of one that was lost or could not be opened.
+    pub(crate) replaces: bool,
+    /// Holds: its part in the sweep in progress.
+    pub(crate) sweep: Sweep,
     /// Opening: `since` to TCP established, us. Busy: `since` to the request's first byte, us.
     pub(crate) offset_us: u32,
+    /// Number of its parser in the slab while an answer is awaited.
+    pub(crate) parser: u32,
 }
 
+/// One cache line. With the timer's 16 bytes and the cold record, an idle plain connection of a
+/// hold costs 96 bytes here.
 const _: () = assert!(size_of::<ConnHot>() == 64);
 
-/// What only opening, TLS and split messages need.
+/// What only TLS and blocked sockets need.
 #[derive(Default)]
 pub(crate) struct ConnCold {
-    pub(crate) parser: ResponseParser,
     pub(crate) tls: Option<Session>,
     /// Ciphertext that the kernel would not take; boxed, because it is nearly always absent.
     #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
     pub(crate) unsent: Option<Box<Vec<u8>>>,
 }
 
-const _: () = assert!(size_of::<ConnCold>() <= 64);
+const _: () = assert!(size_of::<ConnCold>() <= 16);
+
+/// What a sweep still wants of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Sweep {
+    /// Nothing: it was not held when the sweep began, or it has had its request.
+    #[default]
+    No,
+    /// A request, once it is its turn.
+    Planned,
+    /// A request, as soon as the answer in hand is complete.
+    Due,
+    /// The end of the operation in hand.
+    Sent,
+}
+
+/// The parsers of the connections that await an answer; idle ones need none. There are never more
+/// than connections that awaited one at the same time.
+#[derive(Default)]
+struct Parsers {
+    parsers: Vec<ResponseParser>,
+    free: Vec<u32>,
+}
+
+/// No parser.
+const NO_PARSER: u32 = 0;
+
+impl Parsers {
+    /// A fresh parser; its number is at least 1.
+    fn take(&mut self) -> u32 {
+        if let Some(number) = self.free.pop() {
+            return number;
+        }
+        self.parsers.push(ResponseParser::new());
+        self.parsers.len() as u32
+    }
+
+    fn give_back(&mut self, number: u32) {
+        // A partial head in it is memory that the next connection must not pay for.
+        self.parsers[number as usize - 1] = ResponseParser::new();
+        self.free.push(number);
+    }
+}
+
+/// Slots for which memory is set aside at once, in a worker; untouched pages of it cost nothing.
+/// 2^22 are 400 MB of addresses; a slab that needs more grows by copying.
+const RESERVED_MAX: u64 = 1 << 22;
 
 /// The connections of one worker, found by index; a generation guards against stale events.
-#[derive(Default)]
 pub(crate) struct Slab {
     pub(crate) hot: Vec<ConnHot>,
     pub(crate) cold: Vec<ConnCold>,
     free: Vec<u32>,
+    parsers: Parsers,
 }
 
 impl Slab {
+    /// An empty slab, with addresses set aside for `conns`: growing by doubling would copy it, and
+    /// leave the copies behind, while the connections are being opened.
+    pub(crate) fn with_capacity(conns: u64) -> Self {
+        let reserved = conns.min(RESERVED_MAX) as usize;
+        Self {
+            hot: Vec::with_capacity(reserved),
+            cold: Vec::with_capacity(reserved),
+            free: Vec::new(),
+            parsers: Parsers::default(),
+        }
+    }
+
     /// A slot in state [`State::Free`], to be filled by the caller.
     pub(crate) fn take(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
@@ -101,6 +167,23 @@ impl Slab {
         (self.hot.len() - 1) as u32
     }
 
+    /// The parser of a connection that awaits an answer, lent to it at the first call.
+    pub(crate) fn parser(&mut self, index: u32) -> &mut ResponseParser {
+        let hot = &mut self.hot[index as usize];
+        if hot.parser == NO_PARSER {
+            hot.parser = self.parsers.take();
+        }
+        &mut self.parsers.parsers[hot.parser as usize - 1]
+    }
+
+    /// Takes the connection's parser back, if it has one.
+    pub(crate) fn return_parser(&mut self, index: u32) {
+        let number = std::mem::replace(&mut self.hot[index as usize].parser, NO_PARSER);
+        if number != NO_PARSER {
+            self.parsers.give_back(number);
+        }
+    }
+
     /// Slots made so far, free ones included.
     pub(crate) fn len(&self) -> usize {
         self.hot.len()
@@ -108,6 +191,7 @@ impl Slab {
 
     /// Closes the socket and frees the slot.
     pub(crate) fn release(&mut self, index: u32) {
+        self.return_parser(index);
         let hot = &mut self.hot[index as usize];
         *hot = ConnHot {
             generation: hot.generation.wrapping_add(1),

@@ -41,9 +41,8 @@ impl Worker {
         hot.request_sent_bytes = 0;
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
         let head_method = self.prepared[hot.target as usize].head_method;
-        self.slab.cold[index as usize].parser.expect_response(head_method);
-        let patience = self.plan.deadline.unwrap_or_default() + self.plan.linger;
-        self.arm(index, now + patience);
+        self.slab.parser(index).expect_response(head_method);
+        self.arm(index, now + self.patience());
         self.push(index, now);
     }
 
@@ -248,14 +247,14 @@ impl Worker {
         if hot.state != State::Busy {
             // Nothing was asked, so this cannot be an answer.
             self.meter.tally.tally.connection_errors.count(ErrorClass::HttpMalformed);
-            return self.close_and_refill(index, now);
+            return self.close_and_refill(index, Some(ErrorClass::HttpMalformed), now);
         }
         if !hot.answer_begun {
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
             self.meter.tally.tally.spans.ttfb.record(now.since(request_began));
         }
-        match self.slab.cold[index as usize].parser.handle_bytes(bytes) {
+        match self.slab.parser(index).handle_bytes(bytes) {
             Ok((_, Progress::NeedMore)) => {}
             Ok((consumed, Progress::Complete(response))) => {
                 self.handle_answer(index, &response, consumed == bytes.len(), now);
@@ -278,11 +277,11 @@ impl Worker {
             }
             State::Idle => {
                 self.meter.tally.tally.connections.closed_by_peer += 1;
-                self.close_and_refill(index, now);
+                self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
             }
             State::Busy => {
                 self.meter.tally.tally.connections.closed_by_peer += 1;
-                match self.slab.cold[index as usize].parser.handle_eof() {
+                match self.slab.parser(index).handle_eof() {
                     Ok(response) => self.handle_answer(index, &response, false, now),
                     Err(error) => self.fail_op_and_close(index, error.class(), now),
                 }
@@ -307,22 +306,6 @@ impl Worker {
         }
     }
 
-    /// A timer of the connection's slot has fired, perhaps too early.
-    pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
-        hot.timer_armed = false;
-        let (state, give_up) = (hot.state, hot.give_up);
-        match state {
-            State::Free | State::Idle => {}
-            _ if now < give_up => self.arm(index, give_up),
-            State::Connecting | State::Handshaking => {
-                let refusal = "not usable within --connect-timeout";
-                self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
-            }
-            State::Busy => self.fail_op_and_close(index, ErrorClass::Timeout, now),
-        }
-    }
-
     // ---- operations end
 
     fn handle_answer(&mut self, index: u32, answer: &Response, exact: bool, now: Nanos) {
@@ -338,14 +321,7 @@ impl Worker {
         match answer.status {
             500.. => tally.errors.count(ErrorClass::Status5xx),
             400.. => tally.errors.count(ErrorClass::Status4xx),
-            _ => {
-                tally.ok += 1;
-                tally.spans.corrected.record(corrected);
-                tally.spans.uncorrected.record(uncorrected);
-                if self.plan.deadline.is_some_and(|deadline| corrected > deadline) {
-                    tally.late += 1;
-                }
-            }
+            _ => self.meter.count_ok(corrected, uncorrected, self.plan.deadline),
         }
         let spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
         if self.plan.keepalive
@@ -357,7 +333,13 @@ impl Worker {
             self.handle_free(index, now);
         } else {
             let destination = self.slab.hot[index as usize].destination;
-            self.close_and_refill(index, now);
+            // A server that announces the end, or says more than was asked, is the one that ends it.
+            let loss = match (answer.keep_alive, exact) {
+                (false, _) => Some(ErrorClass::ClosedByPeer),
+                (true, false) => Some(ErrorClass::HttpMalformed),
+                (true, true) => None,
+            };
+            self.close_and_refill(index, loss, now);
             self.keep_pool_full(destination, now);
         }
     }
@@ -368,6 +350,10 @@ impl Worker {
         hot.state = State::Idle;
         hot.since = now;
         let destination = hot.destination;
+        self.slab.return_parser(index);
+        if self.hold.is_some() {
+            return self.rest(index, now);
+        }
         if let Some(op) = self.take_waiting(destination) {
             return self.send_op(index, op, now, now);
         }
@@ -382,18 +368,20 @@ impl Worker {
     }
 
     /// The operation in hand, if any, ends in `class`, and the connection with it.
-    fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+    pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         let hot = &mut self.slab.hot[index as usize];
         if hot.has_op {
             hot.has_op = false;
             self.in_flight -= 1;
             self.meter.count_error(class);
         }
-        self.close_and_refill(index, now);
+        self.close_and_refill(index, Some(class), now);
     }
 
-    /// Closes the connection and opens another if an operation needs it.
-    fn close_and_refill(&mut self, index: u32, now: Nanos) {
+    /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
+    /// ended, unless that is our doing; only holds ask.
+    fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        self.handle_held_end(index, loss, now);
         let destination = self.slab.hot[index as usize].destination;
         self.close(index, false);
         self.open_for_waiting(destination, now);

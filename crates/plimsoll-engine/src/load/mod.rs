@@ -1,21 +1,26 @@
 //! The client role: worker threads that make one load together.
 //!
 //! [`Load::prepare`] starts the threads, which open the pool; [`Load::start`] names the instant of
-//! the first operation; [`Load::next_event`] yields whole seconds, merged over the threads, until
-//! the load has ended. Nothing here decides whether a result is good.
+//! the first operation; [`Load::steer`] tells a hold how far to go; [`Load::next_event`] yields
+//! whole seconds, merged over the threads, until the load has ended. Nothing here decides whether
+//! a result is good.
 
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::GeneratorUse;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::Tally;
@@ -26,11 +31,17 @@ use plimsoll_sys::thread;
 use plimsoll_tls::ClientContext;
 
 mod classify;
+mod closed;
 mod conn;
 mod exchange;
+mod handshake;
+mod hold;
 mod meter;
 mod opening;
+mod pacer;
 mod pool;
+mod sweep;
+mod timers;
 mod worker;
 
 use worker::Worker;
@@ -51,10 +62,28 @@ pub enum LoadError {
 
 /// What a worker says.
 pub(crate) enum WorkerEvent {
-    Ready { opened: u64, failed: u64, first_error: Option<String> },
-    Interval { worker: u32, interval: Box<Interval> },
-    Draining { in_flight: u64 },
-    Ended { worker: u32, window: Nanos },
+    Ready {
+        opened: u64,
+        failed: u64,
+        first_error: Option<String>,
+    },
+    Interval {
+        worker: u32,
+        interval: Box<Interval>,
+    },
+    /// Done; what it did is in the seconds up to and including `second`.
+    Steered {
+        worker: u32,
+        id: u32,
+        second: u32,
+    },
+    Draining {
+        in_flight: u64,
+    },
+    Ended {
+        worker: u32,
+        window: Nanos,
+    },
 }
 
 /// What a load says.
@@ -71,6 +100,11 @@ pub enum LoadEvent {
     },
     /// One second, all threads.
     Interval(Box<Interval>),
+    /// A hold has done what it was told, and every second in which it did so has been yielded.
+    Steered {
+        /// The number that was given to [`Load::steer`].
+        id: u32,
+    },
     /// No more operations are started; so many are still in flight.
     Draining {
         /// Operations awaiting an answer.
@@ -103,6 +137,23 @@ pub(crate) struct Control {
     stop: AtomicU8,
     /// CLOCK_MONOTONIC ns after which nothing is waited for once stopped.
     grace_ends_ns: AtomicU64,
+    /// Length of `steers`; workers look at it between events, and at the list when it has grown.
+    steers_given: AtomicUsize,
+    steers: Mutex<Vec<(u32, Steer)>>,
+}
+
+impl Control {
+    fn steer(&self, id: u32, steer: Steer) {
+        // A list is whole also when a thread panicked beside it.
+        let mut steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
+        steers.push((id, steer));
+        self.steers_given.store(steers.len(), Ordering::Release);
+    }
+
+    fn steers_from(&self, first: usize) -> Vec<(u32, Steer)> {
+        let steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
+        steers.get(first..).unwrap_or_default().to_vec()
+    }
 }
 
 /// A load in progress.
@@ -110,7 +161,6 @@ pub(crate) struct Control {
 pub struct Load {
     control: Arc<Control>,
     events: Receiver<WorkerEvent>,
-    recycle: Vec<Sender<Box<Interval>>>,
     workers: Vec<JoinHandle<()>>,
     merge: Merge,
 }
@@ -127,6 +177,8 @@ struct Merge {
     pending: VecDeque<Box<Interval>>,
     /// Of each worker: every second below this one has been delivered or never will be.
     delivered: Vec<u64>,
+    /// By number: how many workers have done it, and the last second in which one did.
+    steered: BTreeMap<u32, (usize, u32)>,
     draining: usize,
     in_flight: u64,
     ended: usize,
@@ -150,19 +202,18 @@ impl Load {
             epoch_ns: AtomicU64::new(0),
             stop: AtomicU8::new(Stop::No as u8),
             grace_ends_ns: AtomicU64::new(u64::MAX),
+            steers_given: AtomicUsize::new(0),
+            steers: Mutex::new(Vec::new()),
         });
         let (sender, events) = mpsc::channel();
-        let mut recycle = Vec::new();
         let mut workers = Vec::new();
         for index in 0..plan.threads.max(1) {
-            let (give_back, recycled) = mpsc::channel();
             let worker = Worker::new(
                 Arc::clone(&plan),
                 index,
                 tls.clone(),
                 Arc::clone(&control),
                 sender.clone(),
-                recycled,
             )
             .map_err(|errno: Errno| LoadError::Worker(errno.to_string()))?;
             let cpu = match plan.cpus.len() {
@@ -171,16 +222,21 @@ impl Load {
             };
             let handle = thread::spawn(&format!("load-{index}"), cpu, move || worker.run())
                 .map_err(|error| LoadError::Worker(error.to_string()))?;
-            recycle.push(give_back);
             workers.push(handle);
         }
         let merge = Merge::new(workers.len());
-        Ok(Self { control, events, recycle, workers, merge })
+        Ok(Self { control, events, workers, merge })
     }
 
     /// Names the instant of the first intended start, on CLOCK_MONOTONIC.
     pub fn start(&self, epoch: Nanos) {
         self.stopper().start(epoch);
+    }
+
+    /// Tells a hold what to do; [`LoadEvent::Steered`] with the same `id` says that it is done. A
+    /// stop ends what has begun, and so does the end of the load.
+    pub fn steer(&self, id: u32, steer: Steer) {
+        self.stopper().steer(id, steer);
     }
 
     /// Starts no more operations; what is in flight is waited for at most `grace`.
@@ -214,27 +270,15 @@ impl Load {
                 return None;
             }
             match self.events.recv() {
-                Ok(event) => {
-                    if let Some(used) = self.merge.handle_event(event) {
-                        self.give_back(used);
-                    }
-                }
+                Ok(event) => self.merge.handle_event(event),
                 // Every worker is gone without a word: end rather than wait for ever.
                 Err(_) => self.merge.handle_loss(),
             }
         }
     }
-
-    fn give_back(&self, mut used: Box<Interval>) {
-        used.tally.clear();
-        // Any worker will do; the one with the same number of the second spreads them evenly.
-        if let Some(worker) = self.recycle.get(used.second as usize % self.recycle.len().max(1)) {
-            let _ = worker.send(used);
-        }
-    }
 }
 
-/// Starts and stops a load from another thread than the one that takes its events.
+/// Starts, steers and stops a load from another thread than the one that takes its events.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Control>);
 
@@ -242,6 +286,11 @@ impl Stopper {
     /// As [`Load::start`].
     pub fn start(&self, epoch: Nanos) {
         self.0.epoch_ns.store(epoch.0.max(1), Ordering::Release);
+    }
+
+    /// As [`Load::steer`].
+    pub fn steer(&self, id: u32, steer: Steer) {
+        self.0.steer(id, steer);
     }
 
     /// As [`Load::stop`].
@@ -267,6 +316,7 @@ impl Merge {
             first_error: None,
             pending: VecDeque::new(),
             delivered: vec![0; workers],
+            steered: BTreeMap::new(),
             draining: 0,
             in_flight: 0,
             ended: 0,
@@ -276,26 +326,31 @@ impl Merge {
         }
     }
 
-    /// Takes a worker's word; returns an interval that is free for reuse.
-    fn handle_event(&mut self, event: WorkerEvent) -> Option<Box<Interval>> {
+    /// Takes a worker's word.
+    fn handle_event(&mut self, event: WorkerEvent) {
         match event {
             WorkerEvent::Ready { opened, failed, first_error } => {
                 self.ready += 1;
                 self.opened += opened;
                 self.failed += failed;
                 self.first_error = self.first_error.take().or(first_error);
-                None
             }
             WorkerEvent::Draining { in_flight } => {
                 self.draining += 1;
                 self.in_flight += in_flight;
-                None
+            }
+            WorkerEvent::Steered { worker, id, second } => {
+                // A worker that hands a second over and then finishes a steer in the same one
+                // has more of it to say.
+                debug_assert!(u64::from(second) >= self.delivered[worker as usize]);
+                let (workers, last) = self.steered.entry(id).or_default();
+                *workers += 1;
+                *last = second.max(*last);
             }
             WorkerEvent::Ended { worker, window } => {
                 self.ended += 1;
                 self.delivered[worker as usize] = u64::MAX;
                 self.window = self.window.max(window);
-                None
             }
             WorkerEvent::Interval { worker, interval } => {
                 self.delivered[worker as usize] = u64::from(interval.second) + 1;
@@ -304,17 +359,13 @@ impl Merge {
         }
     }
 
-    fn add(&mut self, interval: Box<Interval>) -> Option<Box<Interval>> {
+    fn add(&mut self, interval: Box<Interval>) {
         let at = self.pending.partition_point(|other| other.second < interval.second);
         match self.pending.get_mut(at) {
             Some(merged) if merged.second == interval.second => {
                 merged.tally.merge_parallel(&interval.tally);
-                Some(interval)
             }
-            _ => {
-                self.pending.insert(at, interval);
-                None
-            }
+            _ => self.pending.insert(at, interval),
         }
     }
 
@@ -329,6 +380,14 @@ impl Merge {
         if self.pending.front().is_some_and(|first| u64::from(first.second) < complete_below) {
             let interval = self.pending.pop_front()?;
             return Some(LoadEvent::Interval(self.with_process_use(interval)));
+        }
+        let all = self.workers;
+        let is_done =
+            |(workers, last): &(usize, u32)| *workers == all && u64::from(*last) < complete_below;
+        let done = self.steered.iter().find(|(_, so_far)| is_done(so_far)).map(|(id, _)| *id);
+        if let Some(id) = done {
+            self.steered.remove(&id);
+            return Some(LoadEvent::Steered { id });
         }
         if self.draining == self.workers {
             self.draining = usize::MAX;

@@ -49,9 +49,11 @@ impl Worker {
             return self.fail_unopened(destination, op, errno, now);
         }
         let ops_total = self.age_of_next_prewarmed();
+        let replaces = self.is_replacing();
         let hot = &mut self.slab.hot[index as usize];
         *hot = ConnHot {
             ops_total,
+            replaces,
             socket: Some(socket),
             destination,
             since: now,
@@ -67,7 +69,9 @@ impl Worker {
             self.in_flight += 1;
         }
         self.arm(index, now + self.plan.connect_timeout);
-        if progress == Connecting::Done {
+        // A handshake-only operation would end, and begin the next one, inside this call; the poller
+        // brings the same news.
+        if progress == Connecting::Done && !self.plan.handshake_only {
             self.handle_connected(index, now);
         }
     }
@@ -90,6 +94,7 @@ impl Worker {
         pool.open -= 1;
         pool.opening -= 1;
         self.handle_open_failure(destination, op, opening_error(errno), &errno, now);
+        self.handle_attempt_failed(self.is_replacing(), now);
     }
 
     /// The address to connect from; `None` leaves it to the kernel.
@@ -157,7 +162,9 @@ impl Worker {
         tally.connections.opened += 1;
         tally.connections.held_max = tally.connections.held_max.max(self.held);
         self.count_prewarmed();
-        if self.slab.hot[index as usize].has_op {
+        if self.plan.handshake_only && self.slab.hot[index as usize].has_op {
+            self.finish_handshake(index, now);
+        } else if self.slab.hot[index as usize].has_op {
             self.begin_request(index, now);
         } else {
             self.handle_free(index, now);
@@ -173,7 +180,7 @@ impl Worker {
         now: Nanos,
     ) {
         let hot = &mut self.slab.hot[index as usize];
-        let destination = hot.destination;
+        let (destination, was_replacing) = (hot.destination, hot.replaces);
         let op = hot.has_op.then_some(Op { intended: hot.intended, target: hot.target });
         if op.is_some() {
             hot.has_op = false;
@@ -184,6 +191,7 @@ impl Worker {
         }
         self.close(index, false);
         self.handle_open_failure(destination, op, class, detail, now);
+        self.handle_attempt_failed(was_replacing, now);
         self.open_for_waiting(destination, now);
     }
 
@@ -226,10 +234,10 @@ impl Worker {
         }
     }
 
-    /// Gives the connection's present wait up at `give_up`.
+    /// Gives the connection's present wait up at `give_up`. A timer that is armed is due by then,
+    /// or fires before the connection could notice that it is not.
     pub(super) fn arm(&mut self, index: u32, give_up: Nanos) {
         let hot = &mut self.slab.hot[index as usize];
-        hot.give_up = give_up;
         if !hot.timer_armed {
             hot.timer_armed = true;
             self.wheel.arm(index, give_up);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 use std::sync::mpsc::Sender;
 
 use plimsoll_model::ErrorClass;
@@ -11,7 +10,6 @@ use plimsoll_model::pace::Schedule;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
-use plimsoll_model::tally::Interval;
 use plimsoll_proto::http1::encode;
 use plimsoll_sys::Errno;
 use plimsoll_sys::affinity;
@@ -25,6 +23,8 @@ use super::WorkerEvent;
 use super::conn::Op;
 use super::conn::Slab;
 use super::conn::State;
+use super::handshake;
+use super::hold::Hold;
 use super::meter::Meter;
 use super::pool::Pool;
 use super::pool::WAITING_MAX;
@@ -56,7 +56,7 @@ pub(super) struct Prepared {
 
 /// How far the load has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Prewarming,
     Ready,
     Running,
@@ -73,6 +73,7 @@ pub(super) struct Worker {
     pub(super) meter: Meter,
     pub(super) poller: Poller,
     pub(super) wheel: Wheel,
+    pub(super) wheel_made: Nanos,
     pub(super) slab: Slab,
     pub(super) pools: Vec<Pool>,
     pub(super) prepared: Vec<Prepared>,
@@ -86,18 +87,22 @@ pub(super) struct Worker {
     pub(super) in_flight: u64,
     /// Operations waiting in all pools.
     pub(super) waiting: u64,
-    phase: Phase,
+    pub(super) phase: Phase,
     epoch: Nanos,
     /// When no operation is started any more.
-    window_ends: Nanos,
+    pub(super) window_ends: Nanos,
     /// When waiting operations are given up as unsent; set once draining.
     sending_ends: Nanos,
-    schedule: Option<Schedule>,
-    next_due: Option<Nanos>,
+    pub(super) schedule: Option<Schedule>,
+    pub(super) next_due: Option<Nanos>,
     next_target: u32,
     /// Closed loop: operations that may still be started.
-    ops_left: u64,
-    backoff_until: Nanos,
+    pub(super) ops_left: u64,
+    /// What a hold is doing; `None` in other loads.
+    pub(super) hold: Option<Box<Hold>>,
+    /// How many of the control's steers have been taken.
+    steers_taken: usize,
+    pub(super) backoff_until: Nanos,
     // Prewarming.
     prewarm_left: Vec<u32>,
     prewarm_opened: u64,
@@ -107,6 +112,8 @@ pub(super) struct Worker {
     /// destination addresses.
     pub(super) connects: u64,
     pub(super) resume_credit: f64,
+    /// Handshake-only: connections are closed by RST.
+    pub(super) resets_handshakes: bool,
 }
 
 impl Worker {
@@ -116,12 +123,11 @@ impl Worker {
         tls: Option<Arc<ClientContext>>,
         control: Arc<Control>,
         events: Sender<WorkerEvent>,
-        recycled: Receiver<Box<Interval>>,
     ) -> Result<Self, Errno> {
         let now = Nanos(clock::monotonic_ns());
         let shard = plan.shard.split(index, plan.threads.max(1));
         let pools = pools(&plan, shard);
-        let warm = plan.prewarm && plan.keepalive;
+        let warm = plan.prewarm && plan.keepalive && !matches!(plan.pacing, Pacing::Hold(_));
         let prewarm_left = pools.iter().map(|pool| if warm { pool.cap } else { 0 }).collect();
         let prepared = plan
             .targets
@@ -143,11 +149,17 @@ impl Worker {
             }
             Pacing::Hold(_) => (None, 0),
         };
+        let hold = match &plan.pacing {
+            Pacing::Hold(hold) => Some(Box::new(Hold::new(*hold, shard, plan.connections))),
+            Pacing::Open { .. } | Pacing::Closed { .. } => None,
+        };
+        let conns_max = shard.share(plan.connections);
         Ok(Self {
-            meter: Meter::new(index, events.clone(), recycled, now),
+            meter: Meter::new(index, events.clone(), now),
             poller: Poller::new(EVENT_BATCH)?,
-            wheel: Wheel::new(now),
-            slab: Slab::default(),
+            wheel: Wheel::with_capacity(now, conns_max),
+            wheel_made: now,
+            slab: Slab::with_capacity(conns_max),
             prewarm_left,
             pools,
             prepared,
@@ -162,6 +174,8 @@ impl Worker {
             window_ends: Nanos::MAX,
             sending_ends: Nanos::MAX,
             schedule,
+            hold,
+            steers_taken: 0,
             next_due: None,
             next_target: shard.index % plan.targets.len().max(1) as u32,
             ops_left,
@@ -171,6 +185,7 @@ impl Worker {
             first_error: None,
             connects: u64::from(shard.index),
             resume_credit: 0.0,
+            resets_handshakes: handshake::must_reset(&plan),
             plan,
             tls,
             index,
@@ -207,6 +222,7 @@ impl Worker {
         while let Some(index) = self.wheel.poll_expired(now) {
             self.handle_timer(index, now);
         }
+        self.renew_wheel(now);
         match self.phase {
             Phase::Prewarming => self.prewarm(now),
             Phase::Ready => self.look_for_start(now),
@@ -214,8 +230,9 @@ impl Worker {
             Phase::Draining => {}
         }
         self.look_for_stop(now);
+        self.look_for_steers(now);
         if self.phase == Phase::Running {
-            if self.schedule.is_none() && self.ops_left == 0 {
+            if self.is_closed_loop() && self.ops_left == 0 {
                 self.window_ends = now;
             }
             if now >= self.window_ends {
@@ -279,7 +296,9 @@ impl Worker {
         self.meter.start(epoch, window);
         self.phase = Phase::Running;
         self.advance_schedule();
-        if self.schedule.is_none() {
+        if let Some(hold) = &mut self.hold {
+            hold.start(epoch);
+        } else if self.schedule.is_none() {
             // The closed loop's first operations; the others follow from their answers.
             self.next_due = Some(epoch);
         }
@@ -296,6 +315,9 @@ impl Worker {
     fn start_due(&mut self, now: Nanos) {
         if self.phase != Phase::Running {
             return;
+        }
+        if self.hold.is_some() {
+            return self.advance_hold(now);
         }
         if self.schedule.is_none() {
             self.next_due = None;
@@ -314,7 +336,7 @@ impl Worker {
     }
 
     /// Targets are taken in turn; shards begin at different ones and step over each other's.
-    fn take_target(&mut self) -> u32 {
+    pub(super) fn take_target(&mut self) -> u32 {
         let targets = self.prepared.len() as u32;
         let target = self.next_target;
         let step = self.plan.shard.of.wrapping_mul(self.plan.threads.max(1)) % targets;
@@ -400,77 +422,7 @@ impl Worker {
         Some(op)
     }
 
-    // ---- the closed loop
-
-    /// Whether the closed loop may start another operation; counts it if so.
-    fn take_closed_op(&mut self, now: Nanos) -> Option<Op> {
-        if self.phase != Phase::Running || now >= self.window_ends || self.ops_left == 0 {
-            return None;
-        }
-        self.ops_left -= 1;
-        self.meter.tally.tally.scheduled += 1;
-        Some(Op { intended: now, target: self.take_target() })
-    }
-
-    /// Gives every idle connection an operation and opens the missing ones.
-    fn fill_closed_loop(&mut self, now: Nanos) {
-        for destination in 0..self.pools.len() as u32 {
-            while let Some(index) = self.pools[destination as usize].idle.pop_front() {
-                self.slab.hot[index as usize].in_idle_ring = false;
-                if self.slab.hot[index as usize].state == State::Idle
-                    && !self.continue_closed_loop(index, now)
-                {
-                    return;
-                }
-            }
-            self.reopen_closed_loop(destination, now);
-        }
-    }
-
-    /// The next operation of a connection whose last one has ended; false when there is none.
-    pub(super) fn continue_closed_loop(&mut self, index: u32, now: Nanos) -> bool {
-        let destination = self.slab.hot[index as usize].destination;
-        let Some(mut op) = self.take_closed_op(now) else { return false };
-        op.target = self.target_of(destination, op.target);
-        self.send_op(index, op, now, now);
-        true
-    }
-
-    pub(super) const fn is_closed_loop(&self) -> bool {
-        self.schedule.is_none()
-    }
-
-    /// Opens what is missing of a closed loop's connections.
-    pub(super) fn reopen_closed_loop(&mut self, destination: u32, now: Nanos) {
-        if self.schedule.is_some() {
-            return;
-        }
-        while self.pools[destination as usize].has_room() {
-            if now < self.backoff_until {
-                self.next_due = Some(self.backoff_until);
-                return;
-            }
-            if self.plan.keepalive {
-                if self.ops_left == 0 || self.phase != Phase::Running || now >= self.window_ends {
-                    return;
-                }
-                self.open(destination, None, now);
-            } else {
-                let Some(mut op) = self.take_closed_op(now) else { return };
-                op.target = self.target_of(destination, op.target);
-                self.open(destination, Some(op), now);
-            }
-        }
-    }
-
-    /// `proposed` if it goes to `destination`, else the next target that does.
-    fn target_of(&self, destination: u32, proposed: u32) -> u32 {
-        let targets = self.prepared.len() as u32;
-        (0..targets)
-            .map(|step| (proposed + step) % targets)
-            .find(|target| self.prepared[*target as usize].destination == destination)
-            .unwrap_or(proposed)
-    }
+    // ---- openings that fail
 
     /// A connection could not be opened, or was lost while opening, for `class`.
     pub(super) fn handle_open_failure(
@@ -489,6 +441,9 @@ impl Worker {
         }
         if self.phase == Phase::Prewarming {
             self.prewarm_failed += 1;
+            return;
+        }
+        if self.hold.is_some() {
             return;
         }
         if self.schedule.is_none() {
@@ -539,8 +494,32 @@ impl Worker {
         }
     }
 
+    /// Takes what the owner told a hold since the last look; other loads have nothing to steer, and
+    /// say so by being done at once.
+    fn look_for_steers(&mut self, now: Nanos) {
+        if matches!(self.phase, Phase::Prewarming | Phase::Ready)
+            || self.control.steers_given.load(Ordering::Acquire) == self.steers_taken
+        {
+            return;
+        }
+        for (id, steer) in self.control.steers_from(self.steers_taken) {
+            self.steers_taken += 1;
+            match self.phase {
+                Phase::Running if self.hold.is_some() => self.handle_steer(id, steer, now),
+                _ => self.say_steered(id),
+            }
+        }
+    }
+
+    /// What the steer did is in the seconds up to the present one.
+    pub(super) fn say_steered(&self, id: u32) {
+        let (worker, second) = (self.index, self.meter.tally.second);
+        let _ = self.events.send(WorkerEvent::Steered { worker, id, second });
+    }
+
     fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {
         self.phase = Phase::Draining;
+        self.end_steers();
         self.next_due = None;
         self.sending_ends = now + send_for;
         let _ = self.events.send(WorkerEvent::Draining { in_flight: self.in_flight });

@@ -21,6 +21,7 @@ use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::message::ServeCounters;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_sys::memory;
 use plimsoll_sys::process;
 use plimsoll_sys::thread;
 
@@ -33,6 +34,7 @@ const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) fn run() -> Result<(), Stop> {
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
+    memory::keep_large_blocks_apart();
     let engine = EngineExecutor { load: None, serving: None };
     agent::run(engine, std::io::stdin(), std::io::stdout())
         .map_err(|error| Stop::CannotRun(error.to_string()))
@@ -66,8 +68,12 @@ impl Executor for EngineExecutor {
                 }
                 None
             }
-            // Holds are not made yet.
-            ToAgent::Steer { .. } => None,
+            ToAgent::Steer { id, steer } => {
+                if let Some(load) = &self.load {
+                    load.steer(id, steer);
+                }
+                None
+            }
             ToAgent::Serve(plan) => self.serve(*plan, events.clone()).err(),
             // The fleet handles both itself.
             ToAgent::Guard(_) | ToAgent::Exit => None,
@@ -107,6 +113,7 @@ impl EngineExecutor {
                         FromAgent::Ready { opened, failed, first_error }
                     }
                     LoadEvent::Interval(interval) => FromAgent::Interval(interval),
+                    LoadEvent::Steered { id } => FromAgent::Steered { id },
                     LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },
                     LoadEvent::Ended { window } => FromAgent::LoadEnded { window },
                 });

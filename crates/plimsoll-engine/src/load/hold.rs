@@ -1,0 +1,425 @@
+//! Holding connections: opened at a pace, kept, asked for an answer now and then.
+//!
+//! What is opened follows from the steers: a ramp says how many connections this worker shall have
+//! tried in all; with `replace`, each one lost or not opened is owed another attempt. One pace and
+//! one bound on openings hold for both. Heartbeats are in time with the load's epoch and not with
+//! the ramp, so that they stay evenly spread whatever the ramp did.
+
+use std::collections::VecDeque;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::plan::Steer;
+use plimsoll_sys::memory;
+
+use super::conn::Op;
+use super::conn::State;
+use super::conn::Sweep;
+use super::pacer::Pacer;
+use super::sweep::SweepRun;
+use super::worker::Phase;
+use super::worker::Worker;
+
+/// Connections opened, or sweep requests sent, before the answers that came meanwhile are looked
+/// at: 64 connects take about 1 ms.
+pub(super) const BATCH: usize = 64;
+/// 2^64 divided by the golden ratio: multiples of it, modulo 2^64, are spread as evenly as any
+/// sequence without an end can be (Knuth, The Art of Computer Programming, 6.4).
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// One worker's part of a hold.
+pub(super) struct Hold {
+    plan: HoldPlan,
+    shard: Shard,
+    epoch: Nanos,
+    pacer: Pacer,
+    /// This worker's share of the plan's connections: no ramp goes further.
+    conns_max: u64,
+    /// This worker's share of the plan's openings at once; at least 1.
+    opening_max: u64,
+    /// Connections that the latest ramp wants to have been tried.
+    target: u64,
+    /// Connections that ramps have tried; replacements are not among them.
+    tried: u64,
+    /// Connections being opened; opening <= opening_max.
+    opening: u64,
+    /// Those of them that a ramp wants; ramp_opening <= opening.
+    ramp_opening: u64,
+    /// Replacements to be tried.
+    owed: u64,
+    /// Connections that have become usable, for the next one's place in the period.
+    usable: u64,
+    /// Whether the attempt in hand is a replacement.
+    is_replacing: bool,
+    /// Ramps that wait to be done: all of them when the latest is.
+    ramps: Vec<u32>,
+    /// Sweeps that wait for their turn: their numbers and lengths.
+    pub(super) sweeps: VecDeque<(u32, Nanos)>,
+    /// The sweep in progress.
+    pub(super) sweep: Option<SweepRun>,
+}
+
+impl Hold {
+    /// The part of `shard`, which is one worker among all workers of the load.
+    pub(super) fn new(plan: HoldPlan, shard: Shard, conns_max: u64) -> Self {
+        Self {
+            plan,
+            shard,
+            epoch: Nanos::MAX,
+            pacer: Pacer::new(Nanos::MAX, plan.connections_per_s, shard),
+            conns_max: shard.share(conns_max),
+            opening_max: shard.share(u64::from(plan.opening_max)).max(1),
+            target: 0,
+            tried: 0,
+            opening: 0,
+            ramp_opening: 0,
+            owed: 0,
+            usable: 0,
+            is_replacing: false,
+            ramps: Vec::new(),
+            sweeps: VecDeque::new(),
+            sweep: None,
+        }
+    }
+
+    /// The load's epoch is known: all workers take their turns from there.
+    pub(super) fn start(&mut self, epoch: Nanos) {
+        self.epoch = epoch;
+        self.pacer = Pacer::new(epoch, self.plan.connections_per_s, self.shard);
+    }
+
+    /// Where this worker stands among all workers, 0 <= turn < 1.
+    pub(super) fn turn(&self) -> f64 {
+        f64::from(self.shard.index) / f64::from(self.shard.of)
+    }
+
+    fn begin_ramp(&mut self, id: u32, connections: u64) {
+        self.target = self.shard.share(connections).min(self.conns_max);
+        self.ramps.push(id);
+    }
+
+    /// Whether to open a connection now.
+    fn poll_open(&mut self, now: Nanos) -> bool {
+        let is_ramping = self.tried < self.target;
+        if !is_ramping && self.owed == 0 {
+            self.pacer.rest();
+            return false;
+        }
+        if !self.pacer.poll_open(now, self.opening < self.opening_max) {
+            return false;
+        }
+        // A ramp first: it must come to its end also where every replacement fails.
+        self.is_replacing = !is_ramping;
+        self.opening += 1;
+        if is_ramping {
+            self.tried += 1;
+            self.ramp_opening += 1;
+        } else {
+            self.owed -= 1;
+        }
+        true
+    }
+
+    fn next_open(&self) -> Option<Nanos> {
+        if self.tried >= self.target && self.owed == 0 {
+            return None;
+        }
+        self.pacer.next_due()
+    }
+
+    /// An attempt has ended, well or not.
+    const fn end_opening(&mut self, was_replacing: bool) {
+        self.opening -= 1;
+        if !was_replacing {
+            self.ramp_opening -= 1;
+        }
+    }
+
+    /// Whether the latest ramp has been made; a lower one than what was tried has.
+    const fn ramp_is_done(&self) -> bool {
+        self.tried > self.target || (self.tried == self.target && self.ramp_opening == 0)
+    }
+
+    /// When the next connection that becomes usable has its first heartbeat.
+    fn first_beat(&mut self, now: Nanos) -> Nanos {
+        let Some(period) = self.plan.heartbeat.filter(|period| *period > Nanos::ZERO) else {
+            return Nanos::MAX;
+        };
+        let serial = self.usable * u64::from(self.shard.of) + u64::from(self.shard.index);
+        self.usable += 1;
+        // The upper 64 bits of the product: period * place, where place is below 1.
+        let place = (u128::from(period.0) * u128::from(serial.wrapping_mul(GOLDEN))) >> 64;
+        let first = self.epoch + Nanos(place as u64);
+        // The first such instant after now.
+        let periods = (now.since(first).0 / period.0) + u64::from(now >= first);
+        first + Nanos(period.0.saturating_mul(periods))
+    }
+}
+
+impl Worker {
+    // ---- steering
+
+    pub(super) fn handle_steer(&mut self, id: u32, steer: Steer, now: Nanos) {
+        let Some(hold) = &mut self.hold else { return };
+        match steer {
+            Steer::Ramp { connections } => hold.begin_ramp(id, connections),
+            Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
+        }
+        self.advance_hold(now);
+    }
+
+    /// Does what is due in a hold, and notes when there is more.
+    pub(super) fn advance_hold(&mut self, now: Nanos) {
+        let opened_all = self.open_due(now);
+        let swept_all = self.sweep_due(now);
+        self.end_ramps();
+        let Some(hold) = &self.hold else { return };
+        let sweep = hold.sweep.as_ref().and_then(SweepRun::next_due);
+        self.next_due = match opened_all && swept_all {
+            true => hold.next_open().into_iter().chain(sweep).min(),
+            false => Some(now),
+        };
+    }
+
+    /// Opens what is due; false when there may be more.
+    fn open_due(&mut self, now: Nanos) -> bool {
+        for _ in 0..BATCH {
+            if !self.hold.as_mut().is_some_and(|hold| hold.poll_open(now)) {
+                return true;
+            }
+            let destination = self.next_destination();
+            self.open(destination, None, now);
+        }
+        false
+    }
+
+    /// Destinations are taken in turn, each as often in succession as there are addresses: those
+    /// are taken in turn as well, and each destination has to see all of its own.
+    fn next_destination(&self) -> u32 {
+        let destinations = &self.plan.destinations;
+        let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
+        (self.connects / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
+    }
+
+    fn end_ramps(&mut self) {
+        let Some(hold) = &mut self.hold else { return };
+        if hold.ramps.is_empty() || !hold.ramp_is_done() {
+            return;
+        }
+        for id in std::mem::take(&mut hold.ramps) {
+            self.say_steered(id);
+        }
+        // What handshakes needed is not needed by connections that only wait.
+        memory::give_back_unused();
+    }
+
+    /// The hold ends: whatever it was told is not done any further.
+    pub(super) fn end_steers(&mut self) {
+        let Some(hold) = &mut self.hold else { return };
+        let mut ids = std::mem::take(&mut hold.ramps);
+        ids.extend(hold.sweeps.drain(..).map(|(id, _)| id));
+        if let Some(sweep) = hold.sweep.take() {
+            ids.push(sweep.id);
+            self.meter.tally.tally.unsent += sweep.waiting();
+        }
+        for id in ids {
+            self.say_steered(id);
+        }
+    }
+
+    // ---- the life of a held connection
+
+    /// An attempt to open a connection of a hold has failed.
+    pub(super) fn handle_attempt_failed(&mut self, was_replacing: bool, now: Nanos) {
+        let Some(hold) = &mut self.hold else { return };
+        hold.end_opening(was_replacing);
+        hold.owed += u64::from(hold.plan.replace);
+        self.wake_hold(now);
+    }
+
+    /// The connection has become usable, or its operation has ended: what is next for it?
+    pub(super) fn rest(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        let Some(hold) = &mut self.hold else { return };
+        if hot.beat_due == Nanos::ZERO {
+            hot.beat_due = hold.first_beat(now);
+            hold.end_opening(hot.replaces);
+            self.meter.tally.tally.connections.replaced += u64::from(hot.replaces);
+            self.wake_hold(now);
+        }
+        match self.slab.hot[index as usize].sweep {
+            Sweep::Due => return self.send_swept(index, now),
+            Sweep::Sent => self.end_swept(index, now),
+            Sweep::No | Sweep::Planned => {}
+        }
+        let hot = &mut self.slab.hot[index as usize];
+        if !hot.timer_armed && hot.beat_due < Nanos::MAX && self.phase == Phase::Running {
+            hot.timer_armed = true;
+            self.wheel.arm(index, hot.beat_due);
+        }
+    }
+
+    /// A usable connection of a hold is about to be closed; `loss` unless that is our doing.
+    pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        let Some(hold) = &mut self.hold else { return };
+        if let Some(class) = loss {
+            self.meter.tally.tally.losses.count(class);
+        }
+        hold.owed += u64::from(hold.plan.replace);
+        self.leave_sweep(index, now);
+        self.wake_hold(now);
+    }
+
+    /// Whether the connection being opened takes the place of another.
+    pub(super) fn is_replacing(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.is_replacing)
+    }
+
+    /// Whether heartbeats are sent, now that it is so late in the load.
+    pub(super) fn is_beating(&self) -> bool {
+        self.hold.is_some() && self.phase == Phase::Running
+    }
+
+    /// Something has changed that decides what is due.
+    pub(super) fn wake_hold(&mut self, now: Nanos) {
+        if self.phase == Phase::Running {
+            self.next_due = Some(now);
+        }
+    }
+
+    // ---- heartbeats
+
+    /// The timer of a held connection has fired. Beats that came due while an answer was awaited
+    /// are counted as unsent; one that is due on an idle connection is sent.
+    pub(super) fn beat(&mut self, index: u32, now: Nanos) {
+        let period = self.hold.as_ref().and_then(|hold| hold.plan.heartbeat);
+        let hot = &mut self.slab.hot[index as usize];
+        let due = hot.beat_due;
+        if due > now || self.phase != Phase::Running {
+            return;
+        }
+        let period = period.unwrap_or(Nanos::MAX);
+        let beats = now.since(due).0 / period.0 + 1;
+        hot.beat_due = due + Nanos(period.0.saturating_mul(beats));
+        let is_free = hot.state == State::Idle;
+        let tally = &mut self.meter.tally.tally;
+        tally.scheduled += beats;
+        tally.unsent += beats - u64::from(is_free);
+        if is_free {
+            self.send_held(index, due, now);
+        }
+    }
+
+    /// Sends a request that came due at `due` on an idle held connection.
+    pub(super) fn send_held(&mut self, index: u32, due: Nanos, now: Nanos) {
+        let destination = self.slab.hot[index as usize].destination;
+        let proposed = self.take_target();
+        let target = self.target_of(destination, proposed);
+        let hot = &mut self.slab.hot[index as usize];
+        let free_since = hot.since;
+        // The timer may be armed for the next beat, which is too late to give an answer up.
+        hot.timer_armed = true;
+        self.wheel.arm(index, hot.beat_due.min(now + self.patience()));
+        self.send_op(index, Op { intended: due, target }, free_since, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(shard: Shard, heartbeat: Option<Nanos>) -> Hold {
+        let plan =
+            HoldPlan { connections_per_s: 1000.0, opening_max: 10, heartbeat, replace: false };
+        let mut hold = Hold::new(plan, shard, 1_000_000);
+        hold.start(Nanos::from_secs(7));
+        hold
+    }
+
+    /// Opens what is due up to `until` in steps of 0.1 ms; each attempt ends after `life`.
+    fn ramp(hold: &mut Hold, until: Nanos, life: Nanos) -> (u64, u64) {
+        let mut ends = VecDeque::new();
+        let (mut opened, mut most) = (0, 0);
+        let mut now = hold.epoch;
+        while now < until {
+            while ends.front().is_some_and(|end| *end <= now) {
+                ends.pop_front();
+                hold.end_opening(false);
+            }
+            while hold.poll_open(now) {
+                opened += 1;
+                ends.push_back(now + life);
+            }
+            most = most.max(hold.opening);
+            now = now + Nanos(100_000);
+        }
+        (opened, most)
+    }
+
+    #[test]
+    fn a_ramp_keeps_its_pace_and_stops_at_its_target() {
+        let mut hold = hold(Shard::WHOLE, None);
+        hold.begin_ramp(1, 50);
+        // 1000/s: 20 in the first 20 ms, all 50 after 50 ms.
+        assert_eq!(ramp(&mut hold, Nanos::from_millis(7_020), Nanos(1)), (20, 1));
+        assert!(!hold.ramp_is_done());
+        hold.epoch = Nanos::from_millis(7_020);
+        assert_eq!(ramp(&mut hold, Nanos::from_millis(7_200), Nanos(1)), (30, 1));
+        assert!(hold.ramp_is_done());
+        // Lower than what was tried: done, and nothing more is opened.
+        hold.begin_ramp(2, 10);
+        assert!(hold.ramp_is_done() && !hold.poll_open(Nanos::from_secs(8)));
+    }
+
+    #[test]
+    fn slow_openings_are_bounded_and_not_made_up_for() {
+        let mut hold = hold(Shard::WHOLE, None);
+        hold.begin_ramp(1, 1000);
+        // Each takes 100 ms and 10 may be under way: 10 in each 100 ms, and not 100.
+        let (opened, most) = ramp(&mut hold, Nanos::from_secs(8), Nanos::from_millis(100));
+        assert_eq!(most, 10);
+        assert!((91..=100).contains(&opened), "{opened}");
+    }
+
+    #[test]
+    fn shares_add_up_to_what_was_asked_for() {
+        let total: u64 = (0..7)
+            .map(|index| {
+                let mut hold = hold(Shard { index, of: 7 }, None);
+                hold.begin_ramp(1, 100);
+                ramp(&mut hold, Nanos::from_secs(8), Nanos(1)).0
+            })
+            .sum();
+        assert_eq!(total, 100);
+    }
+
+    #[test]
+    fn heartbeats_are_evenly_spread_over_the_period() {
+        let period = Nanos::from_secs(60);
+        let mut places = Vec::new();
+        for index in 0..4 {
+            let mut hold = hold(Shard { index, of: 4 }, Some(period));
+            for nth in 0..250u64 {
+                // Usable at any time, some of them after several periods.
+                let now = hold.epoch + Nanos(nth * 1_234_567_891);
+                let first = hold.first_beat(now);
+                assert!(first > now && first <= now + period);
+                places.push(first.since(hold.epoch).0 % period.0);
+            }
+        }
+        places.sort_unstable();
+        // 1000 of them: the mean gap is 60 ms, and the golden ratio keeps each below 2.7 times it.
+        let around = places[0] + period.0 - places[999];
+        let widest = places.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap().max(around);
+        assert!(widest < 162_000_000, "{widest} ns without a beat");
+    }
+
+    #[test]
+    fn a_silent_hold_has_no_beats() {
+        for heartbeat in [None, Some(Nanos::ZERO)] {
+            assert_eq!(hold(Shard::WHOLE, heartbeat).first_beat(Nanos(9)), Nanos::MAX);
+        }
+    }
+}

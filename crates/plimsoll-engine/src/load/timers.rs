@@ -1,0 +1,81 @@
+//! What a connection's timer means when it fires.
+//!
+//! A connection has one timer, for whatever comes first: giving up what it waits for, or the next
+//! heartbeat of a hold. It is lazy: see [`super::conn::ConnHot::timer_armed`].
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+
+use super::conn::State;
+use super::worker::Worker;
+use crate::wheel::Wheel;
+
+/// The wheel counts 78 hours from its epoch: each day it is replaced by a new one.
+const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
+impl Worker {
+    /// How long an answer is waited for.
+    pub(super) fn patience(&self) -> Nanos {
+        self.plan.deadline.unwrap_or_default() + self.plan.linger
+    }
+
+    /// When the connection gives up what it waits for; `None` when it waits for nothing.
+    fn gives_up_at(&self, index: u32) -> Option<Nanos> {
+        let hot = &self.slab.hot[index as usize];
+        match hot.state {
+            State::Free | State::Idle => None,
+            State::Connecting | State::Handshaking => Some(hot.since + self.plan.connect_timeout),
+            State::Busy => {
+                let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
+                Some(request_began + self.patience())
+            }
+        }
+    }
+
+    /// A timer of the connection's slot has fired, perhaps too early.
+    pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.slab.hot[index as usize];
+        hot.timer_armed = false;
+        let is_usable = matches!(hot.state, State::Idle | State::Busy);
+        if self.hold.is_some() && is_usable {
+            self.beat(index, now);
+        }
+        // A beat that was sent has armed the timer, or has lost the connection.
+        let state = self.slab.hot[index as usize].state;
+        match state {
+            _ if self.gives_up_at(index).is_none_or(|at| now < at) => self.arm_next(index),
+            State::Free | State::Idle => {}
+            State::Connecting | State::Handshaking => {
+                let refusal = "not usable within --connect-timeout";
+                self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
+            }
+            State::Busy => self.fail_op_and_close(index, ErrorClass::Timeout, now),
+        }
+    }
+
+    /// Arms the timer for whatever comes first.
+    fn arm_next(&mut self, index: u32) {
+        let hot = &self.slab.hot[index as usize];
+        let beats = self.is_beating() && matches!(hot.state, State::Idle | State::Busy);
+        let beat_due = if beats { hot.beat_due } else { Nanos::MAX };
+        let next = self.gives_up_at(index).map_or(beat_due, |at| at.min(beat_due));
+        if next < Nanos::MAX {
+            self.slab.hot[index as usize].timer_armed = true;
+            self.wheel.arm(index, next);
+        }
+    }
+
+    /// Replaces the wheel before it has counted to its end.
+    pub(super) fn renew_wheel(&mut self, now: Nanos) {
+        if now.since(self.wheel_made) < WHEEL_AGE_MAX {
+            return;
+        }
+        self.wheel = Wheel::with_capacity(now, self.slab.len() as u64);
+        self.wheel_made = now;
+        for index in 0..self.slab.len() as u32 {
+            if self.slab.hot[index as usize].timer_armed {
+                self.arm_next(index);
+            }
+        }
+    }
+}

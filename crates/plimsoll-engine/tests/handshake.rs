@@ -1,0 +1,142 @@
+//! Handshake-only loads against the engine's own server: one connection for each operation, and
+//! nothing on it.
+#![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
+
+#[path = "hold/served.rs"]
+mod served;
+
+use std::net::SocketAddr;
+
+use plimsoll_engine::load::Load;
+use plimsoll_engine::load::LoadEvent;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::target::Target;
+use plimsoll_sys::clock;
+use plimsoll_sys::socket::ListenSocket;
+use served::serve;
+
+fn plan(address: SocketAddr, tls: bool, pacing: Pacing) -> LoadPlan {
+    let scheme = if tls { "https" } else { "http" };
+    let url = format!("{scheme}://{address}/ping").parse().unwrap();
+    LoadPlan {
+        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
+        target_destination: vec![0],
+        destinations: vec![Destination {
+            name: address.to_string(),
+            addresses: vec![address],
+            tls: tls.then(|| ServerName("localhost".to_owned())),
+        }],
+        pacing,
+        connections: 16,
+        keepalive: false,
+        handshake_only: true,
+        requests_per_connection: None,
+        staggered: false,
+        prewarm: true,
+        deadline: None,
+        linger: Nanos::from_secs(30),
+        connect_timeout: Nanos::from_secs(30),
+        tls: TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() },
+        sources: vec![],
+        threads: 2,
+        cpus: vec![],
+        seed: 1,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+/// 100 operations, on a schedule and one after another.
+fn pacings() -> [Pacing; 2] {
+    let profile = Profile::constant(Rate::per_second(400.0).unwrap(), Nanos::from_millis(250));
+    [
+        Pacing::Open { profile, arrivals: Arrivals::Poisson },
+        Pacing::Closed { duration: None, ops_total: Some(100) },
+    ]
+}
+
+fn run(plan: LoadPlan) -> Tally {
+    let mut load = Load::prepare(plan).unwrap();
+    let mut whole = Tally::default();
+    while let Some(event) = load.next_event() {
+        match event {
+            LoadEvent::Ready { opened, .. } => {
+                assert_eq!(opened, 0, "there is no pool to open");
+                load.start(Nanos(clock::monotonic_ns()));
+            }
+            LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
+            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+        }
+    }
+    assert!(whole.balances(), "{whole:?}");
+    whole
+}
+
+#[test]
+fn each_operation_is_a_handshake_and_nothing_else() {
+    for pacing in pacings() {
+        let (server, address) = serve(true);
+        let tally = run(plan(address, true, pacing));
+        assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (100, 100, 100));
+        assert_eq!((tally.handshakes.full, tally.spans.tls.count()), (100, 100));
+        assert_eq!(tally.spans.corrected.count(), 100);
+        assert_eq!((tally.status.iter().count(), tally.spans.ttfb.count()), (0, 0));
+        assert_eq!(tally.connections.held_end, 0);
+        // TCP's part of an operation is within it.
+        assert!(tally.spans.connect.max() <= tally.spans.uncorrected.max());
+        // Every handshake is complete on the server's side, too: it was closed, not reset.
+        let begun = Nanos(clock::monotonic_ns());
+        while server.counters().handshakes_full < 100 {
+            let waited = Nanos(clock::monotonic_ns()).since(begun);
+            assert!(waited < Nanos::from_secs(30), "{:?}", server.counters());
+            std::thread::yield_now();
+        }
+        assert_eq!(server.counters().requests, 0);
+    }
+}
+
+#[test]
+fn without_tls_an_operation_is_a_connection() {
+    for pacing in pacings() {
+        let (_server, address) = serve(false);
+        let tally = run(plan(address, false, pacing));
+        assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (100, 100, 100));
+        assert_eq!(tally.handshakes.full, 0);
+    }
+}
+
+#[test]
+fn handshakes_that_fail_are_errors() {
+    for pacing in pacings() {
+        // It speaks no TLS.
+        let (_server, address) = serve(false);
+        let tally = run(plan(address, true, pacing));
+        assert_eq!((tally.ok, tally.errors_total(), tally.handshakes.failed), (0, 100, 100));
+        assert_eq!(tally.errors.get(ErrorClass::TlsHandshake), 100, "{:?}", tally.errors);
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let [pacing, _] = pacings();
+    let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 4096).unwrap();
+    let plan = LoadPlan {
+        connect_timeout: Nanos::from_millis(200),
+        connections: 1000,
+        ..plan(listener.local_address().unwrap(), true, pacing)
+    };
+    let tally = run(plan);
+    assert_eq!(tally.errors.get(ErrorClass::Timeout), 100, "{:?}", tally.errors);
+}
