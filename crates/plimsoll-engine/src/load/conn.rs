@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::client::ResponseParser;
+use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
@@ -64,6 +65,11 @@ pub(crate) struct ConnHot {
     pub(crate) timer_armed: bool,
     /// The first byte of the answer has been seen.
     pub(crate) answer_begun: bool,
+    /// The peer closed first, or reset: no TIME_WAIT remains here.
+    pub(crate) peer_ended: bool,
+    /// The source port, when it is the load's own. Kept, because asking the socket when it is
+    /// closed takes two system calls, and one that was reset no longer knows its peer.
+    pub(crate) lease: Option<Lease>,
     /// Opening: `since` to TCP established, us. Busy: `since` to the request's first byte, us.
     pub(crate) offset_us: u32,
 }

@@ -30,6 +30,7 @@ mod conn;
 mod exchange;
 mod meter;
 mod opening;
+mod origin;
 mod pool;
 mod worker;
 
