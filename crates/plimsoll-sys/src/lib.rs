@@ -1,6 +1,7 @@
 //! Every system call plimsoll makes: polling, sockets and their ports, clocks, affinity, limits,
 //! threads and child processes. Mechanism only, no policy; the only crate with `unsafe`.
 
+pub mod address;
 pub mod affinity;
 pub mod clock;
 pub mod limits;

@@ -13,12 +13,12 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::net;
 use rustix::net::sockopt;
 
 use crate::socket::Connecting;
 use crate::socket::Socket;
 use crate::socket::begin_connect;
+use crate::socket::bind_or_freebind;
 use crate::socket::set_int_option;
 use crate::socket::tcp_socket;
 
@@ -145,18 +145,6 @@ fn prepared_socket(remote: SocketAddr, choice: PortChoice) -> Result<OwnedFd, Er
         PortChoice::Bind => sockopt::set_socket_reuseaddr(&fd, true)?,
     }
     Ok(fd)
-}
-
-/// An address of a prefix that is routed to this host without being configured ("AnyIP": `ip -6
-/// route add local PREFIX dev lo`) is bound only when the socket says that it means it.
-fn bind_or_freebind(fd: &OwnedFd, from: SocketAddr) -> Result<(), Errno> {
-    match net::bind(fd, &from) {
-        Err(Errno::ADDRNOTAVAIL) if from.is_ipv6() => {
-            set_int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?;
-            net::bind(fd, &from)
-        }
-        outcome => outcome,
-    }
 }
 
 /// connect() names the same error whatever keeps it from the port.

@@ -45,7 +45,7 @@ impl Socket {
         if let Some(source) = source {
             // Leaves the port to connect(), so that one port can serve several destinations.
             set_int_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-            net::bind(&fd, &SocketAddr::new(source, 0))?;
+            bind_or_freebind(&fd, SocketAddr::new(source, 0))?;
         }
         let progress = begin_connect(&fd, remote)?;
         Ok((Self(fd), progress))
@@ -166,6 +166,18 @@ impl DatagramSocket {
     /// Sends one datagram. An error may be about an earlier one: nobody listened.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
         net::send(&self.0, bytes, SendFlags::NOSIGNAL).map(drop)
+    }
+}
+
+/// An address of a prefix that is routed to this host without being configured ("AnyIP": `ip -6
+/// route add local PREFIX dev lo`) is bound only when the socket says that it means it.
+pub(crate) fn bind_or_freebind(fd: &OwnedFd, from: SocketAddr) -> Result<(), Errno> {
+    match net::bind(fd, &from) {
+        Err(Errno::ADDRNOTAVAIL) if from.is_ipv6() => {
+            set_int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?;
+            net::bind(fd, &from)
+        }
+        outcome => outcome,
     }
 }
 

@@ -1,3 +1,5 @@
+//! Limits read from fixture trees.
+
 use super::*;
 
 /// Writes a fixture tree.

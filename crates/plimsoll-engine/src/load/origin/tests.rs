@@ -1,3 +1,5 @@
+//! Whose ports a load takes, and how its connections are spread, on loopback.
+
 use std::collections::HashSet;
 
 use plimsoll_model::plan::Destination;
