@@ -55,7 +55,8 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         name: "plimsoll-probe",
-        may_import: &["plimsoll-model"],
+        // sys: it reads the host's ports, and there is one reader of them.
+        may_import: &["plimsoll-model", "plimsoll-sys"],
         promise: "read only; a missing value stays missing",
     },
     Floor {
@@ -72,7 +73,8 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         name: "plimsoll-tune",
-        may_import: &["plimsoll-model", "plimsoll-sys"],
+        // probe: what a load needs is compared with what the host has.
+        may_import: &["plimsoll-model", "plimsoll-sys", "plimsoll-probe"],
         promise: "the only crate that will change a host: plan, journal, revert",
     },
     Floor {

@@ -1,11 +1,14 @@
-//! Every system call plimsoll makes: polling, sockets, clocks, affinity, limits, threads and child
-//! processes. Mechanism only, no policy; the only crate with `unsafe`.
+//! Every system call plimsoll makes: polling, sockets and their ports, clocks, affinity, limits,
+//! threads and child processes. Mechanism only, no policy; the only crate with `unsafe`.
 
+pub mod address;
 pub mod affinity;
 pub mod clock;
 pub mod limits;
 pub mod memory;
+pub mod outgoing;
 pub mod poll;
+pub mod ports;
 pub mod process;
 pub mod signal;
 pub mod socket;

@@ -45,13 +45,14 @@ impl Socket {
         if let Some(source) = source {
             // Leaves the port to connect(), so that one port can serve several destinations.
             set_int_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-            net::bind(&fd, &SocketAddr::new(source, 0))?;
+            bind_or_freebind(&fd, SocketAddr::new(source, 0))?;
         }
-        match net::connect(&fd, &remote) {
-            Ok(()) => Ok((Self(fd), Connecting::Done)),
-            Err(Errno::INPROGRESS) => Ok((Self(fd), Connecting::InProgress)),
-            Err(errno) => Err(errno),
-        }
+        let progress = begin_connect(&fd, remote)?;
+        Ok((Self(fd), progress))
+    }
+
+    pub(crate) const fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
     }
 
     /// The pending error of a connect, if there is one.
@@ -168,7 +169,27 @@ impl DatagramSocket {
     }
 }
 
-fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
+/// An address of a prefix that is routed to this host without being configured ("AnyIP": `ip -6
+/// route add local PREFIX dev lo`) is bound only when the socket says that it means it.
+pub(crate) fn bind_or_freebind(fd: &OwnedFd, from: SocketAddr) -> Result<(), Errno> {
+    match net::bind(fd, &from) {
+        Err(Errno::ADDRNOTAVAIL) if from.is_ipv6() => {
+            set_int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?;
+            net::bind(fd, &from)
+        }
+        outcome => outcome,
+    }
+}
+
+pub(crate) fn begin_connect(fd: &OwnedFd, remote: SocketAddr) -> Result<Connecting, Errno> {
+    match net::connect(fd, &remote) {
+        Ok(()) => Ok(Connecting::Done),
+        Err(Errno::INPROGRESS) => Ok(Connecting::InProgress),
+        Err(errno) => Err(errno),
+    }
+}
+
+pub(crate) fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     net::socket_with(
         family,
@@ -182,7 +203,12 @@ fn local_address(fd: &OwnedFd) -> Result<SocketAddr, Errno> {
     SocketAddr::try_from(net::getsockname(fd)?)
 }
 
-fn set_int_option(fd: &OwnedFd, level: i32, option: i32, value: i32) -> Result<(), Errno> {
+pub(crate) fn set_int_option(
+    fd: &OwnedFd,
+    level: i32,
+    option: i32,
+    value: i32,
+) -> Result<(), Errno> {
     // SAFETY: the pointer and length describe `value`, which outlives the call.
     let code = unsafe {
         libc::setsockopt(

@@ -1,7 +1,7 @@
-//! HAProxy and nginx for the laboratory: their configurations, rendered from a plan and checked
-//! by the programs themselves.
+//! What a load needs of a host, and HAProxy and nginx for the laboratory: their configurations,
+//! rendered from a plan and checked by the programs themselves.
 //!
-//! Rendering is pure. Only `check` and `version` run a program, and only to ask it something; the
+//! Comparing and rendering are pure. Only `check` and `version` run a program, and only to ask it something; the
 //! proxies themselves are started and stopped elsewhere, with the arguments that `argv` gives.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ macro_rules! line {
 }
 
 pub mod haproxy;
+pub mod needs;
 pub mod nginx;
 pub mod plan;
 mod program;

@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::client::ResponseParser;
+use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
@@ -68,6 +69,8 @@ pub(crate) struct ConnHot {
     pub(crate) replaces: bool,
     /// Holds: its part in the sweep in progress.
     pub(crate) sweep: Sweep,
+    /// The peer closed first, or reset: no TIME_WAIT remains here.
+    pub(crate) peer_ended: bool,
     /// Opening: `since` to TCP established, us. Busy: `since` to the request's first byte, us.
     pub(crate) offset_us: u32,
     /// Number of its parser in the slab while an answer is awaited.
@@ -85,6 +88,9 @@ pub(crate) struct ConnCold {
     /// Ciphertext that the kernel would not take; boxed, because it is nearly always absent.
     #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
     pub(crate) unsent: Option<Box<Vec<u8>>>,
+    /// The source port, when it is the load's own. Kept, because asking the socket when it is
+    /// closed takes two system calls, and one that was reset no longer knows its peer.
+    pub(crate) lease: Option<Lease>,
 }
 
 const _: () = assert!(size_of::<ConnCold>() <= 16);

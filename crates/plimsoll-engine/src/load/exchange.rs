@@ -264,6 +264,7 @@ impl Worker {
     }
 
     fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
+        self.slab.hot[index as usize].peer_ended = true;
         let state = self.slab.hot[index as usize].state;
         match state {
             State::Free => {}
@@ -291,6 +292,7 @@ impl Worker {
 
     /// A system call on the socket failed.
     fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
+        self.slab.hot[index as usize].peer_ended = true;
         match self.slab.hot[index as usize].state {
             State::Free => {}
             State::Connecting | State::Handshaking => {

@@ -200,7 +200,7 @@ impl Worker {
     fn next_destination(&self) -> u32 {
         let destinations = &self.plan.destinations;
         let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
-        (self.connects / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
+        (self.origins.turn() / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
     }
 
     fn end_ramps(&mut self) {

@@ -38,6 +38,7 @@ mod handshake;
 mod hold;
 mod meter;
 mod opening;
+mod origin;
 mod pacer;
 mod pool;
 mod sweep;

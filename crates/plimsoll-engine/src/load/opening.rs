@@ -1,26 +1,19 @@
 //! Opening and closing connections: TCP, then TLS where the destination asks for it.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
-
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
-use plimsoll_sys::Errno;
+use plimsoll_sys::clock;
+use plimsoll_sys::ports::Closed;
 use plimsoll_sys::socket::Connecting;
-use plimsoll_sys::socket::Socket;
 use plimsoll_tls::HandshakeKind;
 use plimsoll_tls::Session;
 
-use super::classify::opening_error;
 use super::conn::ConnHot;
 use super::conn::Op;
 use super::conn::State;
+use super::origin::OriginError;
 use super::worker::Worker;
 
-/// Connections from one loopback address: the default port range has 28,232 ports, and finding a
-/// free one gets slow above 70 % of it.
-const PER_LOOPBACK_SOURCE: u64 = 20_000;
 /// Up to this many connections are closed by FIN when the load ends. More are reset, because so
 /// many sockets in TIME_WAIT would take the ports of the next run for a minute.
 const CLOSE_BY_FIN_MAX: u64 = 10_000;
@@ -31,30 +24,27 @@ impl Worker {
         let pool = &mut self.pools[destination as usize];
         pool.open += 1;
         pool.opening += 1;
-        let addresses = &self.plan.destinations[destination as usize].addresses;
-        let remote = addresses[(self.connects % addresses.len().max(1) as u64) as usize];
-        let source = self.source(remote);
-        // All workers together take the addresses in turn, as if they opened alternately.
-        let workers = u64::from(self.plan.shard.of) * u64::from(self.plan.threads.max(1));
-        self.connects += workers;
-        let connected = Socket::connect(remote, source);
-        let (socket, progress) = match connected {
-            Ok(connected) => connected,
-            Err(errno) => return self.fail_unopened(destination, op, errno, now),
+        let begun = match self.origins.connect(&self.plan.sources, destination, now) {
+            Ok(begun) => begun,
+            Err(error) => return self.fail_unopened(destination, op, &error, now),
         };
         let index = self.slab.take();
         let token = self.slab.token(index);
-        if let Err(errno) = self.poller.add(&socket, token) {
+        if let Err(errno) = self.poller.add(&begun.socket, token) {
             self.slab.release(index);
-            return self.fail_unopened(destination, op, errno, now);
+            if let Some(lease) = begun.lease {
+                self.origins.give_back(lease, Closed::HereFirst, now);
+            }
+            return self.fail_unopened(destination, op, &errno.into(), now);
         }
         let ops_total = self.age_of_next_prewarmed();
         let replaces = self.is_replacing();
+        self.slab.cold[index as usize].lease = begun.lease;
         let hot = &mut self.slab.hot[index as usize];
         *hot = ConnHot {
             ops_total,
             replaces,
-            socket: Some(socket),
+            socket: Some(begun.socket),
             destination,
             since: now,
             state: State::Connecting,
@@ -71,7 +61,7 @@ impl Worker {
         self.arm(index, now + self.plan.connect_timeout);
         // A handshake-only operation would end, and begin the next one, inside this call; the poller
         // brings the same news.
-        if progress == Connecting::Done && !self.plan.handshake_only {
+        if begun.progress == Connecting::Done && !self.plan.handshake_only {
             self.handle_connected(index, now);
         }
     }
@@ -89,30 +79,12 @@ impl Worker {
         u32::try_from(nth * life / pool.max(1)).unwrap_or(0)
     }
 
-    fn fail_unopened(&mut self, destination: u32, op: Option<Op>, errno: Errno, now: Nanos) {
+    fn fail_unopened(&mut self, destination: u32, op: Option<Op>, error: &OriginError, now: Nanos) {
         let pool = &mut self.pools[destination as usize];
         pool.open -= 1;
         pool.opening -= 1;
-        self.handle_open_failure(destination, op, opening_error(errno), &errno, now);
+        self.handle_open_failure(destination, op, error.class(), error, now);
         self.handle_attempt_failed(self.is_replacing(), now);
-    }
-
-    /// The address to connect from; `None` leaves it to the kernel.
-    fn source(&self, remote: SocketAddr) -> Option<IpAddr> {
-        let sources = &self.plan.sources;
-        if !sources.is_empty() {
-            let fitting = |source: &&IpAddr| source.is_ipv4() == remote.is_ipv4();
-            let count = sources.iter().filter(fitting).count();
-            let nth = self.connects as usize % count.max(1);
-            return sources.iter().filter(fitting).nth(nth).copied();
-        }
-        let needed = self.plan.connections / PER_LOOPBACK_SOURCE;
-        if needed > 0 && matches!(remote.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
-            // 127.0.0.1 to 127.255.255.254 need no set-up on Linux.
-            let host = 1 + (self.connects % (needed + 1)) as u32 % 0x00FF_FFFD;
-            return Some(IpAddr::V4(Ipv4Addr::from(0x7F00_0000 | host)));
-        }
-        None
     }
 
     /// TCP is established.
@@ -219,6 +191,16 @@ impl Worker {
             self.held -= 1;
         } else {
             pool.opening -= 1;
+        }
+        if let Some(lease) = self.slab.cold[index as usize].lease {
+            let closed = match hot.state {
+                _ if reset => Closed::Reset,
+                // Never established as far as is known, so there is no FIN.
+                State::Connecting => Closed::Reset,
+                _ if hot.peer_ended => Closed::PeerFirst,
+                _ => Closed::HereFirst,
+            };
+            self.origins.give_back(lease, closed, Nanos(clock::monotonic_ns()));
         }
         self.wheel.cancel(index);
         self.slab.release(index);

@@ -26,6 +26,7 @@ use super::conn::State;
 use super::handshake;
 use super::hold::Hold;
 use super::meter::Meter;
+use super::origin::Origins;
 use super::pool::Pool;
 use super::pool::WAITING_MAX;
 use crate::wheel::Wheel;
@@ -108,9 +109,7 @@ pub(super) struct Worker {
     prewarm_opened: u64,
     prewarm_failed: u64,
     first_error: Option<String>,
-    /// The next connection's number among those of all workers: its place in the source and the
-    /// destination addresses.
-    pub(super) connects: u64,
+    pub(super) origins: Origins,
     pub(super) resume_credit: f64,
     /// Handshake-only: connections are closed by RST.
     pub(super) resets_handshakes: bool,
@@ -183,7 +182,7 @@ impl Worker {
             prewarm_opened: 0,
             prewarm_failed: 0,
             first_error: None,
-            connects: u64::from(shard.index),
+            origins: Origins::new(&plan, shard),
             resume_credit: 0.0,
             resets_handshakes: handshake::must_reset(&plan),
             plan,

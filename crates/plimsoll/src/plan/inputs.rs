@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::net::ToSocketAddrs;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_sys::address;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::process;
 
@@ -55,7 +55,7 @@ impl<'a> Inputs<'a> {
             stdin_reader: None,
             resolve: |host, port| (host, port).to_socket_addrs().map(Iterator::collect),
             accepts: |address| TcpStream::connect_timeout(&address, FAMILY_CHECK).is_ok(),
-            owns: |address| UdpSocket::bind((address, 0)).is_ok(),
+            owns: address::is_own,
             is_alive: process::is_alive,
             cpus: usable_cpus().len(),
         }

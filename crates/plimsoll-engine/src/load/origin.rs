@@ -1,0 +1,269 @@
+//! Where connections come from. A small load leaves the source port to the kernel; a load that
+//! needs a good part of the ports, and every hold, owns its (source address, port) pairs. One load
+//! does only one of the two.
+
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_sys::Errno;
+use plimsoll_sys::outgoing::Outgoing;
+use plimsoll_sys::outgoing::OutgoingError;
+use plimsoll_sys::ports::Closed;
+use plimsoll_sys::ports::HostPorts;
+use plimsoll_sys::ports::Lease;
+use plimsoll_sys::ports::PortAllocator;
+use plimsoll_sys::ports::PortError;
+use plimsoll_sys::ports::PortPlan;
+use plimsoll_sys::ports::Route;
+use plimsoll_sys::ports::Slice;
+use plimsoll_sys::ports::Sources;
+use plimsoll_sys::socket::Connecting;
+use plimsoll_sys::socket::Socket;
+
+use super::classify::opening_error;
+
+/// Most loopback addresses that a load takes by itself. With 28,000 ports each, more than any host
+/// has memory for.
+const LOOPBACK_SOURCES_MAX: u64 = 65_536;
+/// Pairs that rest in TIME_WAIT when a load opens a connection for every operation: 60 s at the
+/// 25,000 connections/s that two cores make with both ends here. Loopback addresses are free.
+const LOOPBACK_RESTING: u64 = 1_500_000;
+
+/// What opens one worker's connections.
+pub(super) struct Origins {
+    /// `None` leaves ports to the kernel.
+    ports: Option<PortAllocator>,
+    remotes: Remotes,
+    /// The next connection's number among those of all workers: its place in the source and the
+    /// destination addresses.
+    next: u64,
+    /// Workers of the whole load.
+    workers: u64,
+}
+
+/// Where connections go.
+struct Remotes {
+    /// Each address once; the index is the allocator's route.
+    all: Vec<Remote>,
+    /// For each destination its addresses, as indices into `all`.
+    of_destination: Vec<Box<[u32]>>,
+}
+
+struct Remote {
+    address: SocketAddr,
+    /// Connections of the whole load that are meant for it.
+    connections: u64,
+}
+
+/// A connection that has begun.
+pub(super) struct Begun {
+    pub(super) socket: Socket,
+    pub(super) progress: Connecting,
+    /// To be given back once it is closed.
+    pub(super) lease: Option<Lease>,
+}
+
+/// Why a connection could not begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OriginError {
+    #[error(transparent)]
+    NoPort(#[from] PortError),
+    #[error(transparent)]
+    System(#[from] Errno),
+}
+
+impl OriginError {
+    pub(super) fn class(&self) -> ErrorClass {
+        match self {
+            Self::NoPort(_) => ErrorClass::LocalPorts,
+            Self::System(errno) => opening_error(*errno),
+        }
+    }
+}
+
+impl Origins {
+    /// For the worker that makes `shard` of the load.
+    pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
+        // Without /proc there is nothing to plan with.
+        Self::with_host(plan, shard, HostPorts::read(Path::new("/proc")).ok())
+    }
+
+    fn with_host(plan: &LoadPlan, shard: Shard, host: Option<HostPorts>) -> Self {
+        let remotes = Remotes::of(plan);
+        let ports = host
+            .filter(|host| owns_ports(plan, host, &remotes))
+            .map(|host| PortAllocator::new(port_plan(plan, shard, host, &remotes)));
+        let (next, workers) = (u64::from(shard.index), u64::from(shard.of.max(1)));
+        Self { ports, remotes, next, workers }
+    }
+
+    /// Begins a connection to `destination`, at the address whose turn it is or, when that has no
+    /// port left, at another of the destination's. `sources` are the plan's.
+    pub(super) fn connect(
+        &mut self,
+        sources: &[IpAddr],
+        destination: u32,
+        now: Nanos,
+    ) -> Result<Begun, OriginError> {
+        let (nth, turn) = (self.next, self.turn() as usize);
+        self.next += self.workers;
+        let routes = &self.remotes.of_destination[destination as usize];
+        let in_turn = routes.iter().cycle().skip(turn % routes.len().max(1)).take(routes.len());
+        let mut outcome = Err(OriginError::System(Errno::DESTADDRREQ));
+        for route in in_turn {
+            let remote = self.remotes.all[*route as usize].address;
+            outcome = match &mut self.ports {
+                Some(ports) => connect_owned(ports, *route, remote, now),
+                None => connect_any(remote, nth_of_family(sources, remote, nth)),
+            };
+            if !matches!(outcome, Err(OriginError::NoPort(_))) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// The next connection's place among the addresses. All workers together take them in turn, as
+    /// if they opened alternately, and so does each of them, because each has only its part of an
+    /// address's ports.
+    pub(super) const fn turn(&self) -> u64 {
+        self.next % self.workers + self.next / self.workers
+    }
+
+    /// The connection that held `lease` is closed.
+    pub(super) fn give_back(&mut self, lease: Lease, closed: Closed, now: Nanos) {
+        if let Some(ports) = &mut self.ports {
+            ports.give_back(lease, closed, now.0);
+        }
+    }
+}
+
+/// Leaves the port to the kernel.
+fn connect_any(remote: SocketAddr, source: Option<IpAddr>) -> Result<Begun, OriginError> {
+    let (socket, progress) = Socket::connect(remote, source)?;
+    Ok(Begun { socket, progress, lease: None })
+}
+
+/// The source whose turn it is among those that can reach `remote`.
+fn nth_of_family(sources: &[IpAddr], remote: SocketAddr, nth: u64) -> Option<IpAddr> {
+    let fitting = |source: &&IpAddr| source.is_ipv4() == remote.is_ipv4();
+    let count = sources.iter().filter(fitting).count();
+    sources.iter().filter(fitting).nth(nth as usize % count.max(1)).copied()
+}
+
+/// Tries one pair after the other on one socket.
+fn connect_owned(
+    ports: &mut PortAllocator,
+    route: u32,
+    remote: SocketAddr,
+    now: Nanos,
+) -> Result<Begun, OriginError> {
+    let mut candidate = ports.take(route, now.0)?;
+    let mut outgoing = match Outgoing::new(remote) {
+        Ok(outgoing) => outgoing,
+        Err(errno) => {
+            ports.unused(candidate);
+            return Err(errno.into());
+        }
+    };
+    loop {
+        match outgoing.connect_from(candidate.source, candidate.port) {
+            Ok(progress) => {
+                let lease = Some(ports.connected(candidate));
+                return Ok(Begun { socket: outgoing.into_socket(), progress, lease });
+            }
+            Err(OutgoingError::Taken) => {
+                ports.refused(candidate, now.0)?;
+                candidate = ports.take(route, now.0)?;
+            }
+            Err(OutgoingError::Failed(errno)) => {
+                ports.unused(candidate);
+                return Err(errno.into());
+            }
+        }
+    }
+}
+
+impl Remotes {
+    fn of(plan: &LoadPlan) -> Self {
+        let mut remotes = Self { all: Vec::new(), of_destination: Vec::new() };
+        let destinations = plan.destinations.len().max(1) as u64;
+        for destination in &plan.destinations {
+            let addresses = &destination.addresses;
+            let each = plan.connections.div_ceil(destinations * addresses.len().max(1) as u64);
+            let of = addresses.iter().map(|address| remotes.add(*address, each)).collect();
+            remotes.of_destination.push(of);
+        }
+        remotes
+    }
+
+    /// Two destinations with one address share its ports.
+    fn add(&mut self, address: SocketAddr, connections: u64) -> u32 {
+        let at = self.all.iter().position(|known| known.address == address);
+        let at = at.unwrap_or_else(|| {
+            self.all.push(Remote { address, connections: 0 });
+            self.all.len() - 1
+        });
+        self.all[at].connections += connections;
+        at as u32
+    }
+
+    /// Connections to the address that gets most of them.
+    fn busiest(&self) -> u64 {
+        self.all.iter().map(|remote| remote.connections).max().unwrap_or(0)
+    }
+}
+
+/// The kernel finds a free port quickly as long as half of them are free, and reuses one in
+/// TIME_WAIT on loopback after a second; so it is left to it below that. The same for all shards.
+fn owns_ports(plan: &LoadPlan, host: &HostPorts, remotes: &Remotes) -> bool {
+    let is_hold = matches!(plan.pacing, Pacing::Hold(_));
+    !host.usable.is_empty() && (is_hold || remotes.busiest() > u64::from(host.usable.len() / 2))
+}
+
+fn port_plan(plan: &LoadPlan, shard: Shard, host: HostPorts, remotes: &Remotes) -> PortPlan {
+    let loopback = loopback_sources(plan, &host, remotes, shard);
+    let v4 = given(plan, IpAddr::is_ipv4);
+    let v6 = given(plan, IpAddr::is_ipv6);
+    let route = |remote: &Remote| {
+        let remote = remote.address;
+        let given = if remote.is_ipv4() { &v4 } else { &v6 };
+        let sources = if !given.is_empty() {
+            Sources::Given(Arc::clone(given))
+        } else if remote.is_ipv4() && remote.ip().is_loopback() {
+            Sources::Loopback(loopback)
+        } else {
+            Sources::Routed
+        };
+        Route { remote, sources }
+    };
+    PortPlan {
+        host: Arc::new(host),
+        routes: remotes.all.iter().map(route).collect(),
+        slice: Slice { index: shard.index, of: shard.of },
+        seed: plan.seed,
+    }
+}
+
+/// Loopback addresses of which three quarters of the ports are enough; some pair is left over for
+/// every shard. As many for each remote address, so that they share pairs.
+fn loopback_sources(plan: &LoadPlan, host: &HostPorts, remotes: &Remotes, shard: Shard) -> u32 {
+    let resting = if plan.keepalive { 0 } else { LOOPBACK_RESTING };
+    let pairs = (remotes.busiest() + resting).saturating_mul(4).div_ceil(3) + u64::from(shard.of);
+    let sources = pairs.div_ceil(u64::from(host.usable.len().max(1)));
+    sources.clamp(1, LOOPBACK_SOURCES_MAX) as u32
+}
+
+fn given(plan: &LoadPlan, family: fn(&IpAddr) -> bool) -> Arc<[IpAddr]> {
+    plan.sources.iter().filter(|address| family(address)).copied().collect()
+}
+
+#[cfg(test)]
+mod tests;

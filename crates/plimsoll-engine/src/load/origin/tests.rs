@@ -1,0 +1,165 @@
+//! Whose ports a load takes, and how its connections are spread, on loopback.
+
+use std::collections::HashSet;
+
+use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::target::Target;
+use plimsoll_sys::ports::PortSet;
+use plimsoll_sys::socket::ListenSocket;
+
+use super::*;
+
+const HOLD: Pacing = Pacing::Hold(HoldPlan {
+    connections_per_s: 100.0,
+    opening_max: 10,
+    heartbeat: None,
+    replace: false,
+});
+const CLOSED: Pacing = Pacing::Closed { duration: None, ops_total: Some(1) };
+
+fn plan(pacing: Pacing, connections: u64, destinations: &[&[SocketAddr]]) -> LoadPlan {
+    let destination = |addresses: &&[SocketAddr]| Destination {
+        name: "server".into(),
+        addresses: addresses.to_vec(),
+        tls: None,
+    };
+    LoadPlan {
+        targets: vec![Target {
+            method: "GET".into(),
+            url: "http://server/".parse().unwrap(),
+            headers: vec![],
+            body: vec![],
+        }],
+        target_destination: vec![0],
+        destinations: destinations.iter().map(destination).collect(),
+        pacing,
+        connections,
+        keepalive: true,
+        handshake_only: false,
+        requests_per_connection: None,
+        staggered: false,
+        prewarm: true,
+        deadline: None,
+        linger: Nanos::ZERO,
+        connect_timeout: Nanos::from_secs(5),
+        tls: TlsOptions::default(),
+        sources: vec![],
+        threads: 1,
+        cpus: vec![],
+        seed: 1,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+fn host(count: u16) -> HostPorts {
+    let all = HostPorts::read(Path::new("/proc")).unwrap().usable;
+    let first = all.nth(all.len() / 8).unwrap();
+    HostPorts { usable: PortSet::new(first..=first + (count - 1), &[]), listening: vec![] }
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_small_load_leaves_ports_to_the_kernel_and_a_hold_never_does() {
+    let (one, other) = (address("127.0.0.1:80"), address("127.0.0.1:81"));
+    let table: [(LoadPlan, bool); 6] = [
+        (plan(CLOSED, 50, &[&[one]]), false),
+        (plan(CLOSED, 51, &[&[one]]), true),
+        // Two addresses have twice the ports,
+        (plan(CLOSED, 100, &[&[one, other]]), false),
+        (plan(CLOSED, 100, &[&[one], &[other]]), false),
+        // unless both names mean the same address.
+        (plan(CLOSED, 100, &[&[one], &[one]]), true),
+        (plan(HOLD, 1, &[&[one]]), true),
+    ];
+    for (row, (plan, owns)) in table.iter().enumerate() {
+        let origins = Origins::with_host(plan, Shard::WHOLE, Some(host(100)));
+        assert_eq!(origins.ports.is_some(), *owns, "row {row}");
+        assert!(Origins::with_host(plan, Shard::WHOLE, None).ports.is_none());
+    }
+}
+
+#[test]
+fn sources_are_as_many_as_needed_and_of_the_right_family() {
+    let (v4, v6) = (address("127.0.0.1:80"), address("[::1]:80"));
+    let far = address("192.0.2.1:80");
+    let sources = |plan: &LoadPlan| -> Vec<Sources> {
+        let plan = port_plan(plan, Shard::WHOLE, host(1000), &Remotes::of(plan));
+        plan.routes.into_iter().map(|route| route.sources).collect()
+    };
+    // 10,000 connections at 750 ports and one pair more.
+    assert_eq!(sources(&plan(HOLD, 10_000, &[&[v4]])), [Sources::Loopback(14)]);
+    let churning = LoadPlan { keepalive: false, ..plan(CLOSED, 10_000, &[&[v4]]) };
+    assert_eq!(sources(&churning), [Sources::Loopback(2014)]);
+    let mixed = plan(HOLD, 10_000, &[&[v4, v6, far]]);
+    assert_eq!(sources(&mixed), [Sources::Loopback(5), Sources::Routed, Sources::Routed]);
+    let given = LoadPlan { sources: vec!["127.0.0.9".parse().unwrap()], ..mixed };
+    let own: Arc<[IpAddr]> = given.sources.clone().into();
+    assert_eq!(
+        sources(&given),
+        [Sources::Given(Arc::clone(&own)), Sources::Routed, Sources::Given(own)]
+    );
+}
+
+#[test]
+fn connections_go_to_every_address_from_pairs_of_their_own() {
+    let listen = || ListenSocket::bind(address("127.0.0.1:0"), 256).unwrap();
+    let servers = [listen(), listen()];
+    let addresses = servers.each_ref().map(|server| server.local_address().unwrap());
+    let plan = plan(HOLD, 120, &[&addresses]);
+    let mut held = Vec::new();
+    let mut froms = HashSet::new();
+    // Three workers, as in three agents; their parts add up to what each address offers.
+    for index in 0..3 {
+        let mut origins = Origins::with_host(&plan, Shard { index, of: 3 }, Some(host(50)));
+        for _ in 0..40 {
+            let begun = origins.connect(&[], 0, Nanos::ZERO).unwrap();
+            assert!(begun.lease.is_some());
+            held.push(begun);
+        }
+        let in_use = [0, 1].map(|route| origins.ports.as_ref().unwrap().counts(route).in_use);
+        assert_eq!(in_use, [20, 20]);
+    }
+    for begun in &held {
+        let from = begun.socket.local_address().unwrap();
+        let usable = host(50).usable;
+        assert!(usable.contains(from.port()), "{from}");
+        froms.insert(from);
+    }
+    // Two addresses, so each pair serves twice.
+    assert_eq!((held.len(), froms.len()), (120, 60));
+}
+
+#[test]
+fn an_address_without_ports_is_passed_over_and_the_lack_is_a_local_fault() {
+    let listen = || ListenSocket::bind(address("127.0.0.1:0"), 256).unwrap();
+    let servers = [listen(), listen()];
+    let addresses = servers.each_ref().map(|server| server.local_address().unwrap());
+    let own = "127.9.0.1".parse().unwrap();
+    let plan = LoadPlan { sources: vec![own], ..plan(HOLD, 20, &[&addresses]) };
+    let mut origins = Origins::with_host(&plan, Shard::WHOLE, Some(host(8)));
+    let mut held = Vec::new();
+    let error = loop {
+        match origins.connect(&plan.sources, 0, Nanos::ZERO) {
+            Ok(begun) => held.push(begun),
+            Err(error) => break error,
+        }
+    };
+    let ports = origins.ports.as_ref().unwrap();
+    let refused: u32 = [0, 1].map(|route| ports.counts(route).refused).iter().sum();
+    assert_eq!(held.len() as u32 + refused, 16);
+    assert_eq!(error.class(), ErrorClass::LocalPorts);
+    // What is given back is used again.
+    let begun = held.pop().unwrap();
+    begun.socket.reset_on_close().unwrap();
+    let (lease, from) = (begun.lease.unwrap(), begun.socket.local_address().unwrap());
+    drop(begun.socket);
+    origins.give_back(lease, Closed::Reset, Nanos::ZERO);
+    let again = origins.connect(&plan.sources, 0, Nanos::ZERO).unwrap();
+    assert_eq!(again.socket.local_address().unwrap(), from);
+}

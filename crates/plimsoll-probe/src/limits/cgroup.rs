@@ -1,0 +1,108 @@
+//! What control groups leave a process, in both versions of their file system.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use super::number;
+
+/// From here on version 1 means "no limit": it prints the largest multiple of a page.
+const UNLIMITED_BYTES: u64 = 1 << 62;
+
+/// The tightest limits among the groups that this process is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CgroupLimits {
+    /// Bytes that may still be allocated, kernel memory of sockets included; `None` without limit.
+    pub memory_left_bytes: Option<u64>,
+    /// The limit that this follows from, bytes.
+    pub memory_max_bytes: Option<u64>,
+    /// Threads that may still be made; `None` without limit.
+    pub tasks_left: Option<u64>,
+}
+
+/// A group's files for one resource.
+struct Files {
+    max: &'static str,
+    used: &'static str,
+    /// In `memory.stat`: page cache that goes before anything fails.
+    reclaimable: Option<&'static str>,
+}
+
+const MEMORY_V2: Files =
+    Files { max: "memory.max", used: "memory.current", reclaimable: Some("inactive_file") };
+const MEMORY_V1: Files = Files {
+    max: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    reclaimable: Some("total_inactive_file"),
+};
+const TASKS: Files = Files { max: "pids.max", used: "pids.current", reclaimable: None };
+
+impl CgroupLimits {
+    /// Reads the groups of this process below `root` (`/`).
+    pub(super) fn read(root: &Path) -> Self {
+        let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+        let mount = root.join("sys/fs/cgroup");
+        let mut limits = Self::default();
+        // `0::/path` is version 2, `4:memory:/path` version 1; a host may have both.
+        for line in text.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+            let path = path.trim_start_matches('/');
+            for controller in controllers.split(',') {
+                match controller {
+                    "" => {
+                        for mount in [mount.clone(), mount.join("unified")] {
+                            limits.tighten_memory(&mount, path, &MEMORY_V2);
+                            limits.tighten_tasks(&mount, path);
+                        }
+                    }
+                    "memory" => limits.tighten_memory(&mount.join("memory"), path, &MEMORY_V1),
+                    "pids" => limits.tighten_tasks(&mount.join("pids"), path),
+                    _ => {}
+                }
+            }
+        }
+        limits
+    }
+
+    fn tighten_memory(&mut self, mount: &Path, path: &str, files: &Files) {
+        for group in groups(mount, path) {
+            let Some((left, max)) = left(&group, files) else { continue };
+            if self.memory_left_bytes.is_none_or(|known| left < known) {
+                self.memory_left_bytes = Some(left);
+                self.memory_max_bytes = Some(max);
+            }
+        }
+    }
+
+    fn tighten_tasks(&mut self, mount: &Path, path: &str) {
+        for (left, _) in groups(mount, path).filter_map(|group| left(&group, &TASKS)) {
+            self.tasks_left = Some(self.tasks_left.map_or(left, |known| known.min(left)));
+        }
+    }
+}
+
+/// The group at `path` and those above it, up to the mount. In a container the path may be the
+/// host's; then only the mount itself is there, which is the container's own group.
+fn groups(mount: &Path, path: &str) -> impl Iterator<Item = PathBuf> {
+    let mount = mount.to_owned();
+    let end = mount.clone();
+    let path = mount.join(path);
+    let within = move |group: &&Path| group.starts_with(&end);
+    path.ancestors().take_while(within).map(Path::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+/// What is left of a group's limit, and the limit; `None` where there is none.
+fn left(group: &Path, files: &Files) -> Option<(u64, u64)> {
+    // `max` is no number.
+    let max = number(&group.join(files.max)).filter(|max| *max < UNLIMITED_BYTES)?;
+    let used = number(&group.join(files.used)).unwrap_or(0);
+    let reclaimable = files.reclaimable.and_then(|name| stat(&group.join("memory.stat"), name));
+    Some((max.saturating_sub(used.saturating_sub(reclaimable.unwrap_or(0))), max))
+}
+
+fn stat(path: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let values = text.lines().filter_map(|line| line.split_once(' '));
+    values.filter(|(key, _)| *key == name).find_map(|(_, value)| value.trim().parse().ok())
+}

@@ -1,0 +1,126 @@
+//! Limits read from fixture trees.
+
+use super::*;
+
+/// Writes a fixture tree.
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
+    Max processes             96365                96365                processes \n\
+    Max open files            1024                 20000                files     \n";
+
+#[test]
+fn a_host_is_read_from_its_files() {
+    let root = tree(&[
+        ("proc/self/limits", LIMITS),
+        ("proc/self/status", "Name:\tx\nCapEff:\t0000000000200000\n"),
+        ("proc/self/cgroup", "0::/\n"),
+        ("proc/sys/fs/nr_open", "1048576\n"),
+        ("proc/sys/fs/file-max", "2466177\n"),
+        ("proc/sys/fs/file-nr", "831\t0\t2466177\n"),
+        ("proc/sys/fs/epoll/max_user_watches", "5491511\n"),
+        ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+        ("proc/sys/net/ipv4/ip_local_reserved_ports", "40000-40009\n"),
+        ("proc/sys/net/ipv4/tcp_mem", "287901\t383868\t575802\n"),
+        ("proc/sys/net/ipv4/tcp_max_orphans", "131072\n"),
+        ("proc/sys/net/ipv4/tcp_max_tw_buckets", "131071\n"),
+        ("proc/sys/net/ipv4/tcp_ehash_entries", "-262144\n"),
+        ("proc/sys/net/core/somaxconn", "4096\n"),
+        ("proc/sys/net/netfilter/nf_conntrack_max", "262143\n"),
+        ("proc/sys/net/netfilter/nf_conntrack_count", "7\n"),
+        ("proc/sys/kernel/pid_max", "32768\n"),
+        ("proc/sys/kernel/threads-max", "192730\n"),
+        ("proc/loadavg", "0.10 0.20 0.30 1/234 5678\n"),
+        ("proc/meminfo", "MemTotal:       24684092 kB\nMemAvailable:   23805892 kB\n"),
+    ]);
+    let read = HostLimits::read(root.path());
+    let expected = HostLimits {
+        descriptors_per_process: Some(20_000),
+        nr_open: Some(1_048_576),
+        file_max: Some(2_466_177),
+        files_in_use: Some(831),
+        may_exceed_file_max: true,
+        epoll_watches_max: Some(5_491_511),
+        ports_per_source: Some(28_232 - 10),
+        port_range: Some((32_768, 60_999)),
+        tcp_memory_max_bytes: Some(575_802 * 4096),
+        orphans_max: Some(131_072),
+        time_wait_max: Some(131_071),
+        accept_queue_max: Some(4096),
+        connection_buckets: Some(262_144),
+        conntrack_max: Some(262_143),
+        conntrack_in_use: Some(7),
+        memory_total_bytes: Some(24_684_092 * 1024),
+        memory_available_bytes: Some(23_805_892 * 1024),
+        tasks_max: Some(32_768),
+        tasks_in_use: Some(234),
+        cgroup: CgroupLimits::default(),
+    };
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn what_cannot_be_read_is_missing() {
+    let root = tree(&[("proc/self/limits", "Max open files\n"), ("proc/sys/fs/file-max", "x\n")]);
+    assert_eq!(HostLimits::read(root.path()), HostLimits::default());
+    let unlimited = "Max open files            1024                 unlimited            files\n";
+    let root = tree(&[("proc/self/limits", unlimited)]);
+    assert_eq!(HostLimits::read(root.path()).descriptors_per_process, Some(u64::MAX));
+}
+
+#[test]
+fn the_tightest_group_counts() {
+    let root = tree(&[
+        ("proc/self/cgroup", "0::/pod/box\n"),
+        ("sys/fs/cgroup/pod/memory.max", "1000000\n"),
+        // 300,000 used, of which 200,000 are cache: 900,000 are left.
+        ("sys/fs/cgroup/pod/memory.current", "300000\n"),
+        ("sys/fs/cgroup/pod/memory.stat", "anon 1\ninactive_file 200000\nactive_file 5\n"),
+        // Less is left here, although the limit is higher.
+        ("sys/fs/cgroup/memory.max", "2000000\n"),
+        ("sys/fs/cgroup/memory.current", "1900000\n"),
+        ("sys/fs/cgroup/pod/box/memory.max", "max\n"),
+        ("sys/fs/cgroup/pod/box/pids.max", "100\n"),
+        ("sys/fs/cgroup/pod/box/pids.current", "40\n"),
+    ]);
+    let expected = CgroupLimits {
+        memory_left_bytes: Some(100_000),
+        memory_max_bytes: Some(2_000_000),
+        tasks_left: Some(60),
+    };
+    assert_eq!(CgroupLimits::read(root.path()), expected);
+}
+
+#[test]
+fn version_1_and_a_path_of_the_host_are_understood() {
+    let root = tree(&[
+        ("proc/self/cgroup", "8:pids:/a\n4:cpu,memory:/docker/0123\n0::/\n"),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "500000\n"),
+        ("sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n"),
+        ("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 40000\n"),
+        ("sys/fs/cgroup/pids/a/pids.max", "max\n"),
+    ]);
+    let limits = CgroupLimits::read(root.path());
+    assert_eq!((limits.memory_left_bytes, limits.tasks_left), (Some(440_000), None));
+    let unlimited = tree(&[
+        ("proc/self/cgroup", "4:memory:/\n"),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+    ]);
+    assert_eq!(CgroupLimits::read(unlimited.path()), CgroupLimits::default());
+}
+
+#[test]
+fn this_host_is_readable() {
+    let limits = HostLimits::read(Path::new("/"));
+    assert!(limits.descriptors_per_process > Some(0));
+    assert!(limits.memory_available_bytes <= limits.memory_total_bytes);
+    assert!(limits.ports_per_source > Some(0));
+}

@@ -1,0 +1,289 @@
+//! The allocator: hands out (source, port) pairs and takes them back.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::error::PortCounts;
+use super::error::PortError;
+use super::error::PortShortage;
+use super::host::HostPorts;
+use super::rest::RestQueue;
+use super::sources::Sources;
+
+/// How long a pair rests that may be in TIME_WAIT: the kernel's TCP_TIMEWAIT_LEN
+/// (include/net/tcp.h), which cannot be changed. On loopback a pair may be free after 1 s
+/// (tcp_tw_reuse), but only with TCP timestamps, so that is not relied on.
+const REST_NS: u64 = 60_000_000_000;
+/// So many refusals in a row are reported instead of walked through: at 2 us each, a stall of
+/// 10 ms. What an earlier run of up to so many connections left in TIME_WAIT is survived.
+const REFUSALS_IN_A_ROW_MAX: u32 = 4096;
+
+/// What a load may use, and which part of it is one shard's.
+#[derive(Clone, Debug)]
+pub struct PortPlan {
+    /// The host's ports.
+    pub host: Arc<HostPorts>,
+    /// Where connections go, each remote address once. Every one has all the ports for itself.
+    pub routes: Vec<Route>,
+    /// Which part of each route's pairs may be used. The parts of all slices are disjoint and
+    /// cover the whole as long as range, reserved ports, routes and seed are the same.
+    pub slice: Slice,
+    /// Decides with which port the load begins; the same for all slices.
+    pub seed: u64,
+}
+
+/// One remote address, and the addresses that connections to it come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where to.
+    pub remote: SocketAddr,
+    /// Where from; of the same family.
+    pub sources: Sources,
+}
+
+/// Part `index` of `of` parts, 0 <= index < of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Which part.
+    pub index: u32,
+    /// How many parts; at least 1.
+    pub of: u32,
+}
+
+impl Slice {
+    /// Everything.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// How many of the numbers 0..total are in this part: every `of`th from `index` on.
+    const fn count(self, total: u64) -> u64 {
+        let (index, of) = (self.index as u64, self.of as u64);
+        if total > index { (total - index).div_ceil(of) } else { 0 }
+    }
+
+    /// The `nth` number of this part.
+    const fn nth(self, nth: u32) -> u64 {
+        self.index as u64 + nth as u64 * self.of as u64
+    }
+}
+
+/// A pair that a connection holds, to be given back when it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Lease(NonZeroU32);
+
+const _: () = assert!(size_of::<Option<Lease>>() == 4);
+
+/// A pair to try next. Tell the allocator how it went: [`PortAllocator::connected`],
+/// [`PortAllocator::refused`] or [`PortAllocator::unused`].
+#[derive(Debug)]
+#[must_use = "a pair that is not answered for is lost for the run"]
+pub struct Candidate {
+    /// The address to connect from; `None` leaves it to the kernel.
+    pub source: Option<IpAddr>,
+    /// The port to connect from.
+    pub port: u16,
+    route: u32,
+    slot: u32,
+    refused_before: bool,
+}
+
+/// How a connection ended, which decides when its pair is free again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// By a RST of either side, or before it was established: free at once.
+    Reset,
+    /// The peer sent its FIN first, so TIME_WAIT is the peer's: free at once.
+    PeerFirst,
+    /// This end sent its FIN first: the pair rests for a minute.
+    HereFirst,
+}
+
+/// Hands out the pairs of one slice.
+#[derive(Debug)]
+pub struct PortAllocator {
+    plan: PortPlan,
+    rings: Vec<Ring>,
+    /// Where in the range the load begins.
+    start: u32,
+}
+
+/// The pairs of one route. A slot is a pair's number within the slice.
+#[derive(Debug, Default)]
+struct Ring {
+    /// 0 <= next_fresh <= slots: those below have been handed out at least once, or are foreign.
+    next_fresh: u32,
+    slots: u32,
+    /// The longest unused is first, so that a peer has most time to forget the last connection.
+    free: VecDeque<u32>,
+    resting: RestQueue,
+    /// Refused once.
+    refused: RestQueue,
+    in_use: u32,
+    foreign: u32,
+    refusals_in_a_row: u32,
+}
+
+impl PortAllocator {
+    /// An allocator that has handed out nothing yet.
+    pub fn new(plan: PortPlan) -> Self {
+        let ports = plan.host.usable.len();
+        // Leases number the slots of all routes; one number is kept for "none".
+        let slots_max = u64::from(u32::MAX - 1) / plan.routes.len().max(1) as u64;
+        let ring = |route: &Route| {
+            let pairs = u64::from(ports) * u64::from(route.sources.len());
+            let slots = plan.slice.count(pairs).min(slots_max) as u32;
+            Ring { slots, ..Ring::default() }
+        };
+        let rings = plan.routes.iter().map(ring).collect();
+        let start = (splitmix(plan.seed) % u64::from(ports.max(1))) as u32;
+        Self { plan, rings, start }
+    }
+
+    /// The next pair to try for a connection to `route`.
+    ///
+    /// # Panics
+    ///
+    /// If the plan has no such route.
+    pub fn take(&mut self, route: u32, now_ns: u64) -> Result<Candidate, PortError> {
+        while let Some((slot, refused_before)) = self.rings[route as usize].take(now_ns) {
+            let Some((source, port)) = self.pair(route, slot) else { break };
+            if self.plan.host.listening.binary_search(&port).is_ok() {
+                self.rings[route as usize].foreign += 1;
+                continue;
+            }
+            self.rings[route as usize].in_use += 1;
+            return Ok(Candidate { source, port, route, slot, refused_before });
+        }
+        let ring = &self.rings[route as usize];
+        let next = [ring.resting.next_ready_ns(), ring.refused.next_ready_ns()];
+        let ready_in_ns = next.into_iter().flatten().min().map(|at| at.saturating_sub(now_ns));
+        Err(self.error(route, PortShortage::Exhausted { ready_in_ns }))
+    }
+
+    /// The pair is a connection's now, also while that one is only being established.
+    pub fn connected(&mut self, candidate: Candidate) -> Lease {
+        self.rings[candidate.route as usize].refusals_in_a_row = 0;
+        let number = candidate.slot * self.rings.len() as u32 + candidate.route;
+        // `slots_max` keeps the number below u32::MAX.
+        Lease(NonZeroU32::MIN.saturating_add(number))
+    }
+
+    /// The kernel would not have it: TIME_WAIT after somebody's connection, or it is taken. Fails
+    /// when that happened too often in a row to go on trying.
+    pub fn refused(&mut self, candidate: Candidate, now_ns: u64) -> Result<(), PortError> {
+        let ring = &mut self.rings[candidate.route as usize];
+        ring.in_use -= 1;
+        if candidate.refused_before {
+            ring.foreign += 1;
+        } else {
+            ring.refused.push(candidate.slot, now_ns.saturating_add(REST_NS));
+        }
+        ring.refusals_in_a_row += 1;
+        let in_a_row = ring.refusals_in_a_row;
+        if in_a_row < REFUSALS_IN_A_ROW_MAX {
+            return Ok(());
+        }
+        ring.refusals_in_a_row = 0;
+        Err(self.error(candidate.route, PortShortage::Refused { in_a_row }))
+    }
+
+    /// It was not tried, or the attempt failed for another reason than the port.
+    pub fn unused(&mut self, candidate: Candidate) {
+        let ring = &mut self.rings[candidate.route as usize];
+        ring.in_use -= 1;
+        ring.free.push_back(candidate.slot);
+    }
+
+    /// The connection is closed.
+    pub fn give_back(&mut self, lease: Lease, closed: Closed, now_ns: u64) {
+        let number = lease.0.get() - 1;
+        let routes = self.rings.len() as u32;
+        let slot = number / routes;
+        let ring = &mut self.rings[(number % routes) as usize];
+        ring.in_use -= 1;
+        match closed {
+            Closed::Reset | Closed::PeerFirst => ring.free.push_back(slot),
+            Closed::HereFirst => ring.resting.push(slot, now_ns.saturating_add(REST_NS)),
+        }
+    }
+
+    /// Where the pairs of `route` are.
+    ///
+    /// # Panics
+    ///
+    /// If the plan has no such route.
+    pub fn counts(&self, route: u32) -> PortCounts {
+        let ring = &self.rings[route as usize];
+        PortCounts {
+            pairs: ring.slots,
+            fresh: ring.slots - ring.next_fresh,
+            free: ring.free.len() as u32,
+            in_use: ring.in_use,
+            resting: ring.resting.len() as u32,
+            refused: ring.refused.len() as u32,
+            foreign: ring.foreign,
+        }
+    }
+
+    /// Ports given up for the run, over all routes.
+    pub fn foreign_total(&self) -> u64 {
+        self.rings.iter().map(|ring| u64::from(ring.foreign)).sum()
+    }
+
+    /// Slots that the queues have room for.
+    #[cfg(test)]
+    pub(super) fn returned_capacity(&self) -> usize {
+        let room =
+            |ring: &Ring| ring.free.capacity() + ring.resting.capacity() + ring.refused.capacity();
+        self.rings.iter().map(room).sum()
+    }
+
+    /// Sources change fastest, so that they are used evenly; every route goes through the same
+    /// pairs in the same order, because connections from one pair share a kernel object of 128
+    /// bytes whatever their destination.
+    fn pair(&self, route: u32, slot: u32) -> Option<(Option<IpAddr>, u16)> {
+        let sources = &self.plan.routes[route as usize].sources;
+        let ports = u64::from(self.plan.host.usable.len());
+        let number = self.plan.slice.nth(slot);
+        let source = number % u64::from(sources.len());
+        let place = (number / u64::from(sources.len()) + u64::from(self.start)) % ports;
+        let port = self.plan.host.usable.nth(place as u32)?;
+        Some((sources.nth(source as u32), port))
+    }
+
+    fn error(&self, route: u32, shortage: PortShortage) -> PortError {
+        let Route { remote, sources } = &self.plan.routes[route as usize];
+        PortError {
+            remote: *remote,
+            sources: sources.len(),
+            ports: self.plan.host.usable.len(),
+            shortage,
+            counts: self.counts(route),
+        }
+    }
+}
+
+impl Ring {
+    /// A slot that may be tried now, and whether it was refused the last time.
+    fn take(&mut self, now_ns: u64) -> Option<(u32, bool)> {
+        if self.next_fresh < self.slots {
+            self.next_fresh += 1;
+            return Some((self.next_fresh - 1, false));
+        }
+        if let Some(slot) = self.free.pop_front().or_else(|| self.resting.pop(now_ns)) {
+            return Some((slot, false));
+        }
+        self.refused.pop(now_ns).map(|slot| (slot, true))
+    }
+}
+
+/// SplitMix64's finalizer: neighbouring seeds begin far from each other.
+const fn splitmix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,38 @@
+//! Which source address and port each connection gets.
+//!
+//! Left to itself the kernel looks for a free port one by one, which takes about 100 probes a
+//! connect at 99 % occupancy, and never finds one that is free for this destination only because
+//! somebody bound it explicitly. So the space of (source address, port) is owned here: every
+//! connection asks for one exact port, and what it was told is remembered.
+//!
+//! - [`HostPorts`] reads what the host allows.
+//! - [`PortPlan`] says what a load may use, and which part of it is this shard's.
+//! - [`PortAllocator`] hands out pairs and takes them back. It makes no system call and knows no
+//!   clock; [`crate::outgoing`] does the connecting.
+//!
+//! Memory: nothing for a port that was never used or is in use, 4 bytes for one that waits to be
+//! used again (twice that while its queue grows). A connection keeps a [`Lease`] of 4 bytes.
+
+mod allocator;
+mod error;
+mod host;
+mod rest;
+mod set;
+mod sources;
+
+pub use allocator::Candidate;
+pub use allocator::Closed;
+pub use allocator::Lease;
+pub use allocator::PortAllocator;
+pub use allocator::PortPlan;
+pub use allocator::Route;
+pub use allocator::Slice;
+pub use error::PortCounts;
+pub use error::PortError;
+pub use error::PortShortage;
+pub use host::HostPorts;
+pub use set::PortSet;
+pub use sources::Sources;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! Each limit: what is needed of it, what there is, what lifts it.
+
+use plimsoll_model::units::grouped;
+use plimsoll_probe::limits::HostLimits;
+
+use super::Hop;
+use super::Need;
+use super::Part;
+use super::Processes;
+use super::SOCKET_KERNEL_BYTES;
+use super::Shape;
+use super::Unit;
+use super::Verdict;
+use super::descriptors_per_process;
+use super::largest_fitting;
+
+/// Of the memory that is available, this much in a thousand is left: below it the kernel spends
+/// its time looking for pages.
+const MEMORY_LEFT_PER_MILLE: u64 = 20;
+/// Connections in one bucket of the kernel's table from which looking one up takes noticeable
+/// time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
+const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
+/// A packet that waits in a socket takes a page at most if it is small.
+const QUEUED_PACKET_BYTES: u64 = 4096;
+/// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
+const PORTS_PER_SOURCE_MAX: u64 = 64_512;
+/// Loopback addresses that a load takes at most.
+const LOOPBACK_SOURCES_MAX: u64 = 65_536;
+
+/// What is compared, before the comparison.
+struct Limit<'a> {
+    name: String,
+    unit: Unit,
+    have: Option<u64>,
+    /// For so many connections; never falls.
+    need: &'a dyn Fn(u64) -> u64,
+    /// What it is when there is too little.
+    if_short: Verdict,
+    /// For a need that is not met.
+    fix: &'a dyn Fn(u64) -> String,
+}
+
+impl Limit<'_> {
+    fn judge(self, connections: u64) -> Need {
+        let need = (self.need)(connections);
+        let verdict = match self.have {
+            None => Verdict::Unknown,
+            Some(have) if need <= have => Verdict::Ok,
+            Some(_) => self.if_short,
+        };
+        let lifts = matches!(verdict, Verdict::Short | Verdict::Warn);
+        Need {
+            limit: self.name,
+            unit: self.unit,
+            need,
+            have: self.have,
+            verdict,
+            fix: lifts.then(|| (self.fix)(need)),
+            fits: match (self.have, self.if_short) {
+                // A limit that only slows things down keeps no connection out.
+                (Some(have), Verdict::Short) => largest_fitting(have, self.need),
+                _ => super::CONNECTIONS_MAX,
+            },
+        }
+    }
+}
+
+/// Every limit in the order in which a ramp meets them.
+pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
+    let mut lines: Vec<_> =
+        shape.parts.iter().map(|part| descriptors(part, shape, limits)).collect();
+    lines.push(files(shape, limits));
+    lines.push(watches(shape, limits));
+    lines.extend(shape.hops.iter().map(|hop| ports(hop, shape, limits)));
+    lines.push(memory(shape, limits));
+    lines.extend(group_memory(shape, limits));
+    lines.push(tasks(shape, limits));
+    lines.extend(conntrack(shape, limits));
+    lines.push(accept_queue(shape, limits));
+    lines.push(buckets(shape, limits));
+    lines.push(queued_data(shape, limits));
+    lines.extend(closing(shape, limits));
+    lines
+}
+
+fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
+    let have = descriptors_per_process(limits);
+    let nr_open = limits.nr_open.unwrap_or(u64::MAX);
+    let name = &part.name;
+    Limit {
+        name: format!("open files of a process ({name})"),
+        unit: Unit::Count,
+        have: limits.descriptors_per_process.map(|hard| hard.min(nr_open)),
+        need: &|connections| {
+            part.descriptors_for(connections, part.processes_for(connections, have))
+        },
+        if_short: Verdict::Short,
+        fix: &|need| {
+            let raise = format!("ulimit -Hn {need} as root, LimitNOFILE={need} in systemd");
+            let raise = match part.processes {
+                Processes::Exactly(_) => format!("{raise}, or more processes"),
+                Processes::AtLeast(_) => raise,
+            };
+            if need > nr_open {
+                format!("sysctl -w fs.nr_open={need}; then {raise}")
+            } else {
+                raise
+            }
+        },
+    }
+    .judge(shape.connections)
+}
+
+fn files(shape: &Shape, limits: &HostLimits) -> Need {
+    let exempt = limits.may_exceed_file_max && shape.parts.iter().all(|part| part.is_privileged);
+    let in_use = limits.files_in_use.unwrap_or(0);
+    Limit {
+        name: "fs.file-max".to_owned(),
+        unit: Unit::Count,
+        have: limits.file_max,
+        need: &|connections| sockets(shape, connections).saturating_add(in_use),
+        // The kernel lets CAP_SYS_ADMIN pass (fs/file_table.c); everybody else here gets ENFILE.
+        if_short: if exempt { Verdict::Warn } else { Verdict::Short },
+        fix: &|need| {
+            let raise = format!("sysctl -w fs.file-max={}", rounded_up(need));
+            if exempt { format!("root may pass it, others get ENFILE: {raise}") } else { raise }
+        },
+    }
+    .judge(shape.connections)
+}
+
+fn watches(shape: &Shape, limits: &HostLimits) -> Need {
+    Limit {
+        name: "fs.epoll.max_user_watches".to_owned(),
+        unit: Unit::Count,
+        have: limits.epoll_watches_max,
+        need: &|connections| sockets(shape, connections),
+        if_short: Verdict::Short,
+        fix: &|need| format!("sysctl -w fs.epoll.max_user_watches={}", rounded_up(need)),
+    }
+    .judge(shape.connections)
+}
+
+fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
+    let sources = hop.sources.unwrap_or(LOOPBACK_SOURCES_MAX);
+    let tuples = sources.saturating_mul(hop.destinations.max(1));
+    let widest = limits.port_range == Some((1024, u16::MAX));
+    Limit {
+        name: format!("source ports ({})", hop.name),
+        unit: Unit::Count,
+        have: limits.ports_per_source.map(|ports| ports.saturating_mul(tuples)),
+        need: &|connections| connections,
+        if_short: Verdict::Short,
+        fix: &|need| {
+            let widen = "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"";
+            if !widest && need <= tuples.saturating_mul(PORTS_PER_SOURCE_MAX * 99 / 100) {
+                return widen.to_owned();
+            }
+            let each = if widest { limits.ports_per_source } else { None };
+            let each = each.unwrap_or(PORTS_PER_SOURCE_MAX).max(1);
+            let needed = grouped(need.div_ceil(each * hop.destinations.max(1)));
+            let more = format!("{needed} source addresses (--source), or more server ports");
+            if widest { more } else { format!("{widen} and {more}") }
+        },
+    }
+    .judge(shape.connections)
+}
+
+fn memory(shape: &Shape, limits: &HostLimits) -> Need {
+    let total = limits.memory_total_bytes;
+    Limit {
+        name: "memory of the host".to_owned(),
+        unit: Unit::Bytes,
+        have: limits.memory_available_bytes.map(usable_memory),
+        need: &|connections| memory_bytes(shape, limits, connections),
+        if_short: Verdict::Short,
+        fix: &|need| match total {
+            Some(total) if need > total => "a host with more memory, or --up-to".to_owned(),
+            _ => "end other programs, or --up-to".to_owned(),
+        },
+    }
+    .judge(shape.connections)
+}
+
+/// Kernel memory of sockets counts against the group's limit, too.
+fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
+    let left = limits.cgroup.memory_left_bytes?;
+    let max = limits.cgroup.memory_max_bytes.unwrap_or(left);
+    let limit = Limit {
+        name: "memory of the control group".to_owned(),
+        unit: Unit::Bytes,
+        have: Some(usable_memory(left)),
+        need: &|connections| memory_bytes(shape, limits, connections),
+        if_short: Verdict::Short,
+        fix: &|need| {
+            let used = max.saturating_sub(left);
+            let wanted = (need + used).saturating_mul(1000) / (1000 - MEMORY_LEFT_PER_MILLE);
+            format!("memory.max (--memory, resources.limits.memory) of {} MiB", wanted >> 20)
+        },
+    };
+    Some(limit.judge(shape.connections))
+}
+
+fn tasks(shape: &Shape, limits: &HostLimits) -> Need {
+    let descriptors = descriptors_per_process(limits);
+    let free = limits.tasks_max.map(|max| max.saturating_sub(limits.tasks_in_use.unwrap_or(0)));
+    let group = limits.cgroup.tasks_left;
+    let by_group = group.is_some_and(|left| free.is_none_or(|free| left < free));
+    Limit {
+        name: if by_group { "threads (pids.max)" } else { "threads (kernel.pid_max)" }.to_owned(),
+        unit: Unit::Count,
+        have: [free, group].into_iter().flatten().min(),
+        need: &|connections| {
+            let threads = |part: &Part| {
+                part.processes_for(connections, descriptors).saturating_mul(part.threads)
+            };
+            shape.parts.iter().map(threads).fold(0, u64::saturating_add)
+        },
+        if_short: Verdict::Short,
+        fix: &|need| {
+            if by_group {
+                return format!("a pids.max of {} more", grouped(need));
+            }
+            let need = need + limits.tasks_in_use.unwrap_or(0);
+            format!("sysctl -w kernel.pid_max={need} kernel.threads-max={need}")
+        },
+    }
+    .judge(shape.connections)
+}
+
+fn conntrack(shape: &Shape, limits: &HostLimits) -> Option<Need> {
+    let max = limits.conntrack_max?;
+    let in_use = limits.conntrack_in_use.unwrap_or(0);
+    let hops = shape.hops.len().max(1) as u64;
+    let limit = Limit {
+        name: "nf_conntrack_max".to_owned(),
+        unit: Unit::Count,
+        have: Some(max),
+        need: &|connections| connections.saturating_mul(hops).saturating_add(in_use),
+        // The module is loaded on many hosts where no rule makes it track anything.
+        if_short: if in_use > 0 { Verdict::Short } else { Verdict::Warn },
+        fix: &|need| {
+            let need = rounded_up(need);
+            format!("sysctl -w net.netfilter.nf_conntrack_max={need}, or NOTRACK for these ports")
+        },
+    };
+    Some(limit.judge(shape.connections))
+}
+
+fn accept_queue(shape: &Shape, limits: &HostLimits) -> Need {
+    let listens = shape.parts.iter().any(|part| part.listens);
+    let opening_max = if listens { shape.opening_max } else { 0 };
+    Limit {
+        name: "net.core.somaxconn".to_owned(),
+        unit: Unit::Count,
+        have: limits.accept_queue_max,
+        need: &|connections| connections.min(opening_max),
+        if_short: Verdict::Warn,
+        fix: &|need| format!("sysctl -w net.core.somaxconn={need}"),
+    }
+    .judge(shape.connections)
+}
+
+fn buckets(shape: &Shape, limits: &HostLimits) -> Need {
+    Limit {
+        name: "net.ipv4.tcp_ehash_entries".to_owned(),
+        unit: Unit::Count,
+        have: limits.connection_buckets,
+        need: &|connections| sockets(shape, connections).div_ceil(CONNECTIONS_PER_BUCKET_MAX),
+        if_short: Verdict::Warn,
+        fix: &|need| {
+            let need = need.next_power_of_two();
+            format!(
+                "boot with thash_entries={need}, or sysctl -w net.ipv4.tcp_child_ehash_entries=\
+                 {need} and a new network namespace"
+            )
+        },
+    }
+    .judge(shape.connections)
+}
+
+fn queued_data(shape: &Shape, limits: &HostLimits) -> Need {
+    Limit {
+        name: "net.ipv4.tcp_mem".to_owned(),
+        unit: Unit::Bytes,
+        have: limits.tcp_memory_max_bytes,
+        need: &|connections| sockets(shape, connections).saturating_mul(QUEUED_PACKET_BYTES),
+        if_short: Verdict::Warn,
+        fix: &|need| {
+            let pages = need.div_ceil(QUEUED_PACKET_BYTES);
+            let (low, middle) = (pages / 2, pages / 4 * 3);
+            format!(
+                "only when all sockets queue data at once: sysctl -w net.ipv4.tcp_mem=\"{low} \
+                 {middle} {pages}\""
+            )
+        },
+    }
+    .judge(shape.connections)
+}
+
+/// What closing all connections at once by FIN runs into.
+fn closing(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
+    if shape.closes_by_reset {
+        return Vec::new();
+    }
+    let one = |name: &'static str, have: Option<u64>| {
+        Limit {
+            name: name.to_owned(),
+            unit: Unit::Count,
+            have,
+            need: &|connections| connections,
+            if_short: Verdict::Warn,
+            fix: &|need| format!("sysctl -w {name}={}, or close by RST", rounded_up(need)),
+        }
+        .judge(shape.connections)
+    };
+    vec![
+        one("net.ipv4.tcp_max_tw_buckets", limits.time_wait_max),
+        one("net.ipv4.tcp_max_orphans", limits.orphans_max),
+    ]
+}
+
+/// Sockets on this host.
+fn sockets(shape: &Shape, connections: u64) -> u64 {
+    let each: u64 = shape.parts.iter().map(|part| part.sockets).sum();
+    connections.saturating_mul(each)
+}
+
+fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
+    let descriptors = descriptors_per_process(limits);
+    let part = |part: &Part| {
+        let each = part.user_bytes.saturating_add(part.sockets.saturating_mul(SOCKET_KERNEL_BYTES));
+        let processes = part.processes_for(connections, descriptors);
+        let fixed = processes.saturating_mul(part.process_bytes);
+        connections.saturating_mul(each).saturating_add(fixed)
+    };
+    shape.parts.iter().map(part).fold(0, u64::saturating_add)
+}
+
+fn usable_memory(bytes: u64) -> u64 {
+    bytes - bytes / 1000 * MEMORY_LEFT_PER_MILLE
+}
+
+/// Commands read better with round numbers, and a little room does no harm.
+const fn rounded_up(count: u64) -> u64 {
+    count.saturating_add(count / 20).next_multiple_of(10_000)
+}

@@ -1,0 +1,61 @@
+//! The table for people.
+
+use plimsoll_model::units::grouped;
+
+use super::Need;
+use super::Needs;
+use super::Unit;
+use super::Verdict;
+
+/// Widths of all columns but the last, which is as long as it is.
+const LIMIT_WIDTH: usize = 36;
+const NUMBER_WIDTH: usize = 15;
+const VERDICT_WIDTH: usize = 7;
+/// What systems write where they mean no limit is above this.
+const UNLIMITED: u64 = 1 << 60;
+
+pub(super) fn table(needs: &Needs) -> String {
+    let mut text = String::new();
+    line!(&mut text, "for {} connections:", grouped(needs.connections));
+    for part in &needs.processes {
+        let (processes, descriptors) = (grouped(part.processes), grouped(part.descriptors));
+        let plural = if part.processes == 1 { "process" } else { "processes" };
+        line!(&mut text, "  {}: {processes} {plural} of {descriptors} open files", part.part);
+    }
+    row(&mut text, ["limit", "need", "have", "", "fix"]);
+    for need in &needs.lines {
+        let have = need.have.map_or_else(|| "?".to_owned(), |have| amount(have, need.unit));
+        let fix = need.fix.as_deref().unwrap_or_default();
+        row(&mut text, [&need.limit, &amount(need.need, need.unit), &have, word(need), fix]);
+    }
+    if !needs.are_met() {
+        line!(&mut text, "{} connections fit as it is", grouped(needs.fits()));
+    }
+    text
+}
+
+fn row(text: &mut String, [limit, need, have, verdict, fix]: [&str; 5]) {
+    let line = format!(
+        "  {limit:LIMIT_WIDTH$}{need:>NUMBER_WIDTH$}{have:>NUMBER_WIDTH$}  \
+         {verdict:VERDICT_WIDTH$}{fix}"
+    );
+    line!(text, "{}", line.trim_end());
+}
+
+fn word(need: &Need) -> &'static str {
+    match need.verdict {
+        Verdict::Ok => "ok",
+        Verdict::Warn => "warn",
+        Verdict::Short => "SHORT",
+        Verdict::Unknown => "?",
+    }
+}
+
+fn amount(count: u64, unit: Unit) -> String {
+    match unit {
+        _ if count >= UNLIMITED => "unlimited".to_owned(),
+        Unit::Count => grouped(count),
+        Unit::Bytes if count >= 1_000_000_000 => format!("{:.1} GB", count as f64 / 1e9),
+        Unit::Bytes => format!("{:.0} MB", count as f64 / 1e6),
+    }
+}

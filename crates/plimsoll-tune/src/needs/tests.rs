@@ -1,0 +1,196 @@
+//! The tables that some hosts get, and that what they promise holds.
+
+use plimsoll_probe::limits::CgroupLimits;
+
+use super::*;
+
+/// 2 cores, 24 GB, 20,000 descriptors a process.
+fn this_host() -> HostLimits {
+    HostLimits {
+        descriptors_per_process: Some(20_000),
+        nr_open: Some(1_048_576),
+        file_max: Some(2_466_177),
+        files_in_use: Some(831),
+        may_exceed_file_max: true,
+        epoll_watches_max: Some(5_491_511),
+        ports_per_source: Some(28_232),
+        port_range: Some((32_768, 60_999)),
+        tcp_memory_max_bytes: Some(575_802 * 4096),
+        orphans_max: Some(131_072),
+        time_wait_max: Some(131_072),
+        accept_queue_max: Some(4096),
+        connection_buckets: Some(262_144),
+        conntrack_max: Some(262_144),
+        conntrack_in_use: Some(0),
+        memory_total_bytes: Some(24_684_092 * 1024),
+        memory_available_bytes: Some(23_805_892 * 1024),
+        tasks_max: Some(32_768),
+        tasks_in_use: Some(234),
+        cgroup: CgroupLimits::default(),
+    }
+}
+
+/// A rented machine as it comes: 4 GiB, no privilege, a soft default of descriptors.
+fn small_vm() -> HostLimits {
+    HostLimits {
+        descriptors_per_process: Some(4096),
+        file_max: Some(398_000),
+        files_in_use: Some(1500),
+        may_exceed_file_max: false,
+        epoll_watches_max: Some(930_000),
+        tcp_memory_max_bytes: Some(94_000 * 4096),
+        orphans_max: Some(16_384),
+        time_wait_max: Some(16_384),
+        connection_buckets: Some(32_768),
+        conntrack_max: Some(131_072),
+        conntrack_in_use: Some(412),
+        memory_total_bytes: Some(4 << 30),
+        memory_available_bytes: Some(3_400_000_000),
+        ..this_host()
+    }
+}
+
+/// A container on a large host.
+fn container() -> HostLimits {
+    HostLimits {
+        descriptors_per_process: Some(1_048_576),
+        nr_open: Some(1_073_741_816),
+        file_max: Some(u64::MAX >> 1),
+        may_exceed_file_max: false,
+        epoll_watches_max: Some(57_000_000),
+        memory_total_bytes: Some(256 << 30),
+        memory_available_bytes: Some(200 << 30),
+        conntrack_max: None,
+        conntrack_in_use: None,
+        tasks_max: Some(4_194_304),
+        cgroup: CgroupLimits {
+            memory_left_bytes: Some(1_900_000_000),
+            memory_max_bytes: Some(2 << 30),
+            tasks_left: Some(90),
+        },
+        ..this_host()
+    }
+}
+
+/// A server set up for the purpose.
+fn prepared() -> HostLimits {
+    HostLimits {
+        descriptors_per_process: Some(1_048_576),
+        file_max: Some(20_000_000),
+        epoll_watches_max: Some(30_000_000),
+        ports_per_source: Some(64_512),
+        port_range: Some((1024, 65_535)),
+        memory_total_bytes: Some(128 << 30),
+        memory_available_bytes: Some(120 << 30),
+        connection_buckets: Some(8_388_608),
+        conntrack_max: None,
+        conntrack_in_use: None,
+        ..this_host()
+    }
+}
+
+fn hop(name: &str, sources: Option<u64>, destinations: u64) -> Hop {
+    Hop { name: name.to_owned(), sources, destinations }
+}
+
+/// Clients alone, to a server elsewhere.
+fn clients_only(connections: u64) -> Shape {
+    Shape {
+        connections,
+        parts: vec![Part::clients(450)],
+        hops: vec![hop("clients", Some(1), 1)],
+        opening_max: 500,
+        closes_by_reset: true,
+    }
+}
+
+/// Both ends here.
+fn both_ends(connections: u64) -> Shape {
+    Shape {
+        parts: vec![Part::clients(450), Part::servers(600)],
+        hops: vec![hop("clients", None, 1)],
+        ..clients_only(connections)
+    }
+}
+
+/// Clients, four processes of a proxy, backends on ten ports.
+fn through_proxy(connections: u64) -> Shape {
+    Shape {
+        parts: vec![
+            Part::clients(450),
+            Part::proxy(36_000, Processes::Exactly(4)),
+            Part { name: "backends".to_owned(), ..Part::servers(300) },
+        ],
+        hops: vec![hop("clients", None, 1), hop("proxy", Some(1), 10)],
+        closes_by_reset: false,
+        ..clients_only(connections)
+    }
+}
+
+#[test]
+fn this_host_and_a_million_connections_with_both_ends() {
+    insta::assert_snapshot!(Needs::of(&both_ends(1_000_000), &this_host()).render());
+}
+
+#[test]
+fn this_host_and_two_million_through_a_proxy() {
+    insta::assert_snapshot!(Needs::of(&through_proxy(2_000_000), &this_host()).render());
+}
+
+#[test]
+fn a_small_vm_and_a_million_connections_to_elsewhere() {
+    insta::assert_snapshot!(Needs::of(&clients_only(1_000_000), &small_vm()).render());
+}
+
+#[test]
+fn a_container_and_a_million_connections_with_both_ends() {
+    insta::assert_snapshot!(Needs::of(&both_ends(1_000_000), &container()).render());
+}
+
+#[test]
+fn a_prepared_host_and_two_million_connections_with_both_ends() {
+    insta::assert_snapshot!(Needs::of(&both_ends(2_000_000), &prepared()).render());
+}
+
+#[test]
+fn a_kernel_that_tells_nothing_is_not_called_short() {
+    let needs = Needs::of(&both_ends(1_000_000), &HostLimits::default());
+    assert!(needs.are_met());
+    insta::assert_snapshot!(needs.render());
+}
+
+#[test]
+fn what_fits_fits_and_one_more_does_not() {
+    for limits in [this_host(), small_vm(), container(), prepared()] {
+        for shape in [clients_only, both_ends, through_proxy] {
+            let fits = Needs::of(&shape(1), &limits).fits();
+            let at_most = Needs::of(&shape(fits), &limits);
+            assert!(at_most.are_met(), "{}", at_most.render());
+            assert_eq!(at_most.fits(), fits);
+            assert!(!Needs::of(&shape(fits + 1), &limits).are_met());
+        }
+    }
+}
+
+#[test]
+fn a_fix_lifts_what_it_says_it_lifts() {
+    let asked = clients_only(1_000_000);
+    let short = |limits: &HostLimits| -> Vec<String> {
+        Needs::of(&asked, limits).short().map(|line| line.limit.clone()).collect()
+    };
+    let mut limits = small_vm();
+    limits.conntrack_in_use = Some(0);
+    assert!(short(&limits).contains(&"source ports (clients)".to_owned()));
+    // 16 addresses with the wide range, as the line says.
+    limits.ports_per_source = Some(64_512);
+    let wide = Shape { hops: vec![hop("clients", Some(16), 1)], ..asked.clone() };
+    let needs = Needs::of(&wide, &limits);
+    assert!(!needs.short().any(|line| line.limit.starts_with("source ports")));
+    // CAP_SYS_ADMIN passes fs.file-max, a proxy that has given it up does not.
+    let file_max = |shape: &Shape, limits: &HostLimits| {
+        let lines = Needs::of(shape, limits).lines;
+        lines.into_iter().find(|line| line.limit == "fs.file-max").unwrap().verdict
+    };
+    assert_eq!(file_max(&both_ends(2_000_000), &this_host()), Verdict::Warn);
+    assert_eq!(file_max(&through_proxy(2_000_000), &this_host()), Verdict::Short);
+}
