@@ -16,11 +16,14 @@ use rustls::sign::SingleCertAndKey;
 use plimsoll_model::plan::Group;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 
 use crate::ConfigError;
 use crate::Session;
+use crate::capture::SecretSink;
+use crate::handshaking::Afterwards;
 use crate::identity::certified_key;
 use crate::identity::roots_from_pem;
 use crate::identity::system_roots;
@@ -39,6 +42,7 @@ pub struct ClientContext {
     full: Arc<ClientConfig>,
     /// Only where a share of the connections resumes.
     resuming: Option<Arc<ClientConfig>>,
+    state: TlsState,
     description: String,
 }
 
@@ -59,22 +63,26 @@ impl ClientContext {
             Arc::new(config)
         });
         let description = describe(options, groups);
-        Ok(Self { full: Arc::new(full), resuming, description })
+        Ok(Self { full: Arc::new(full), resuming, state: options.state, description })
     }
 
     /// A new session towards `name`, with the ClientHello ready to be sent. `offer_ticket` asks
     /// for resumption; it is ignored when the options allow none, and the handshake is a full one
     /// while no ticket is at hand.
     pub fn session(&self, name: &ServerName, offer_ticket: bool) -> Result<Session, ConfigError> {
-        let config = match &self.resuming {
-            Some(resuming) if offer_ticket => resuming,
-            _ => &self.full,
+        let (config, afterwards) = match &self.resuming {
+            Some(resuming) if offer_ticket => (resuming, Afterwards::SettleAndPark),
+            _ => (&self.full, Afterwards::Park),
+        };
+        let afterwards = match self.state {
+            TlsState::Compact => afterwards,
+            TlsState::Rustls => Afterwards::Keep,
         };
         let server_name = pki_types::ServerName::try_from(name.0.clone())
             .map_err(|_| ConfigError::BadServerName { name: name.0.clone() })?;
         let connection = ClientConnection::new(Arc::clone(config), server_name)
             .map_err(|error| ConfigError::refused(&error))?;
-        Ok(Session::new(connection.into()))
+        Ok(Session::new(connection.into(), afterwards))
     }
 
     /// The settings that change what is measured, in one line for the report.
@@ -117,6 +125,10 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
         }
     };
     config.resumption = Resumption::disabled();
+    if options.state == TlsState::Compact {
+        config.enable_secret_extraction = true;
+        config.key_log = Arc::new(SecretSink);
+    }
     Ok(config)
 }
 

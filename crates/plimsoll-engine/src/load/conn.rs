@@ -3,7 +3,8 @@
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::client::ResponseParser;
 use plimsoll_sys::socket::Socket;
-use plimsoll_tls::Session;
+
+use crate::sessions::Sessions;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,11 +71,10 @@ pub(crate) struct ConnHot {
 
 const _: () = assert!(size_of::<ConnHot>() == 64);
 
-/// What only opening, TLS and split messages need.
+/// What only opening and split messages need.
 #[derive(Default)]
 pub(crate) struct ConnCold {
     pub(crate) parser: ResponseParser,
-    pub(crate) tls: Option<Session>,
     /// Ciphertext that the kernel would not take; boxed, because it is nearly always absent.
     #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
     pub(crate) unsent: Option<Box<Vec<u8>>>,
@@ -87,6 +87,7 @@ const _: () = assert!(size_of::<ConnCold>() <= 64);
 pub(crate) struct Slab {
     pub(crate) hot: Vec<ConnHot>,
     pub(crate) cold: Vec<ConnCold>,
+    pub(crate) tls: Sessions,
     free: Vec<u32>,
 }
 
@@ -115,6 +116,7 @@ impl Slab {
             ..ConnHot::default()
         };
         self.cold[index as usize] = ConnCold::default();
+        self.tls.remove(index);
         self.free.push(index);
     }
 

@@ -8,6 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::clock;
 
 use super::WorkerEvent;
@@ -76,6 +77,13 @@ impl Meter {
             self.tally.tally.status.add(self.status, self.status_answers);
             self.status_answers = 0;
         }
+    }
+
+    pub(crate) const fn count_tls_messages(&mut self, messages: TlsMessageCounts) {
+        let sum = &mut self.tally.tally.tls_messages;
+        sum.tickets += messages.tickets;
+        sum.key_updates_received += messages.key_updates_received;
+        sum.key_updates_sent += messages.key_updates_sent;
     }
 
     pub(crate) fn count_error(&mut self, class: ErrorClass) {

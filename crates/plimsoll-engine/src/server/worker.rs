@@ -11,6 +11,7 @@ use plimsoll_sys::poll::Poller;
 use plimsoll_sys::poll::Ready;
 use plimsoll_sys::socket::ListenSocket;
 use plimsoll_tls::ServerContext;
+use plimsoll_tls::Workbench;
 
 use super::Service;
 use super::Stop;
@@ -45,6 +46,9 @@ const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// The wheel counts 78 hours from its epoch, and no sleep is longer than 24: each day it is
 /// replaced by a new one.
 const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
+/// Expanded TLS keys kept; 1 kB each, two for each busy connection.
+const EXPANDED_KEYS: usize = 1024;
 
 const TOKEN_STOP: u64 = u64::MAX;
 /// Listeners have tokens from here on. A connection's would need a slab of 4 billion to be one.
@@ -86,6 +90,7 @@ pub(super) struct Worker<S: Service> {
     /// How many bytes at the end of `out` are body bytes that can be made again.
     pub(super) out_tail_body: usize,
     pub(super) wire: Vec<u8>,
+    pub(super) bench: Workbench,
     /// The service's pattern, repeated over FILL_BYTES and one pattern more.
     pub(super) fill: Box<[u8]>,
 }
@@ -124,6 +129,7 @@ impl<S: Service> Worker<S> {
             out: Vec::new(),
             out_tail_body: 0,
             wire: Vec::new(),
+            bench: Workbench::new(EXPANDED_KEYS),
             fill,
         })
     }
