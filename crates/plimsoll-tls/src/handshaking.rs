@@ -22,6 +22,9 @@ use crate::suite::Material;
 use crate::suite::Secret;
 use crate::suite::Suite;
 
+/// KeyUpdates that rustls may have sent before a connection is parked: one for each 2^24 records.
+const KEY_UPDATES_MAX: usize = 64;
+
 /// What becomes of a connection when its handshake is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Afterwards {
@@ -47,6 +50,7 @@ pub(crate) struct Handshaking {
     /// Application bytes that were written before the handshake was done.
     early: Vec<u8>,
     tickets: u32,
+    peer_closed: bool,
     failed: bool,
 }
 
@@ -88,6 +92,7 @@ impl Handshaking {
             record: Vec::new(),
             early: Vec::new(),
             tickets: 0,
+            peer_closed: false,
             failed: false,
         }
     }
@@ -101,6 +106,9 @@ impl Handshaking {
     }
 
     pub(crate) fn queue_close_notify(&mut self) {
+        // Only rustls knows that it has said so, and the end is near.
+        self.afterwards = Afterwards::Keep;
+        self.settling = None;
         self.connection.send_close_notify();
     }
 
@@ -138,6 +146,8 @@ impl Handshaking {
         if self.afterwards == Afterwards::Keep {
             let all = std::mem::take(input);
             let was_handshaking = self.is_handshaking();
+            let begun = std::mem::take(&mut self.record);
+            self.feed(bench, &begun, plaintext)?;
             progress.peer_closed = self.feed(bench, all, plaintext)?;
             progress.finished = was_handshaking && !self.is_handshaking();
             return Ok(progress);
@@ -251,7 +261,6 @@ impl Handshaking {
         plaintext: &mut Vec<u8>,
     ) -> Result<bool, TlsError> {
         let connection = &mut self.connection;
-        let mut peer_closed = false;
         while !input.is_empty() {
             // rustls takes some KiB at a time; 0 means that it ignores what follows close_notify.
             let handshaking = connection.is_handshaking();
@@ -266,7 +275,7 @@ impl Handshaking {
             let outcome = connection.process_new_packets();
             drain(connection, plaintext);
             match outcome {
-                Ok(state) => peer_closed |= state.peer_has_closed(),
+                Ok(state) => self.peer_closed |= state.peer_has_closed(),
                 Err(error) => {
                     self.failed = true;
                     return Err(TlsError::from_rustls(&error, handshaking));
@@ -284,7 +293,7 @@ impl Handshaking {
             bench.messages.tickets += u64::from(tickets - self.tickets);
             self.tickets = tickets;
         }
-        Ok(peer_closed)
+        Ok(self.peer_closed)
     }
 
     // ---- sending
@@ -345,17 +354,18 @@ impl Handshaking {
         let (rx, tx) = if is_server { (client, server) } else { (server, client) };
         let (rx_secret, tx_secret) = match (rx, tx) {
             // The self-check: what was caught must give the keys that rustls uses.
-            (Some(rx), Some(tx)) if gives(suite, &rx, &rx_key) && gives(suite, &tx, &tx_key) => {
-                (rx, tx)
+            (Some(rx), Some(tx)) if suite.is_tls13() => {
+                (secret_behind(suite, rx, &rx_key), secret_behind(suite, tx, &tx_key))
             }
-            _ => {
-                if suite.is_tls13() {
-                    bench.count_without_secrets();
-                }
-                flags.set(Flags::GIVEN_KEYS);
-                (rx_key, tx_key)
-            }
+            _ => (None, None),
         };
+        let (rx_secret, tx_secret) = rx_secret.zip(tx_secret).unwrap_or_else(|| {
+            if suite.is_tls13() {
+                bench.count_without_secrets();
+            }
+            flags.set(Flags::GIVEN_KEYS);
+            (rx_key, tx_key)
+        });
         for (secret, key) in [(&rx_secret, &rx_key), (&tx_secret, &tx_key)] {
             bench.keys.keep(suite, secret, key).map_err(|_| unknown())?;
         }
@@ -430,10 +440,17 @@ fn whole_record<'a>(input: &&'a [u8]) -> Option<&'a [u8]> {
     input.get(..record::length(input)?)
 }
 
-/// Whether `key` follows from the traffic secret `secret`.
-fn gives(suite: Suite, secret: &Secret, key: &Secret) -> bool {
-    suite.is_tls13()
-        && suite.key_of(Material::TrafficSecret, secret).is_ok_and(|derived| derived == *key)
+/// The traffic secret that gives `key`: `first`, or one that KeyUpdates of ours made of it while
+/// the session settled.
+fn secret_behind(suite: Suite, first: Secret, key: &Secret) -> Option<Secret> {
+    let mut secret = first;
+    for _ in 0..=KEY_UPDATES_MAX {
+        if suite.key_of(Material::TrafficSecret, &secret).ok()? == *key {
+            return Some(secret);
+        }
+        secret = suite.next_secret(&secret).ok()?;
+    }
+    None
 }
 
 fn key_of(secrets: &ConnectionTrafficSecrets) -> Option<Secret> {

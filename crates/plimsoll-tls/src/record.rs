@@ -150,7 +150,6 @@ pub(crate) fn seal(
     content: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    debug_assert!(content.len() <= PLAINTEXT_BYTES_MAX);
     let mut iv = key.iv;
     mix_sequence(&mut iv, sequence);
     let begin = out.len();

@@ -15,6 +15,13 @@ const IV_AT: usize = 32;
 /// AES-GCM keys are not used for more records than this (RFC 8446 5.5 allows 2^24.5 of full size).
 const GCM_RECORDS_MAX: u64 = 1 << 24;
 
+#[cfg(test)]
+thread_local! {
+    /// A limit that a test can reach.
+    pub(crate) static RECORDS_MAX_IN_TEST: std::cell::Cell<Option<u64>> =
+        const { std::cell::Cell::new(None) };
+}
+
 /// A TLS 1.3 traffic secret, or a key and its IV; see [`Material`]. Bytes that are not used are
 /// zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,7 +109,11 @@ impl Suite {
     }
 
     /// Records that one key may protect.
-    pub(crate) const fn records_max(self) -> u64 {
+    pub(crate) fn records_max(self) -> u64 {
+        #[cfg(test)]
+        if let Some(records) = RECORDS_MAX_IN_TEST.get() {
+            return records;
+        }
         // ChaCha20-Poly1305 has no limit of practical size; the last numbers are left for alerts.
         if self.is_chacha20() { u64::MAX - 0xffff } else { GCM_RECORDS_MAX }
     }

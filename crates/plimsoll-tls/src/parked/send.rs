@@ -56,6 +56,7 @@ impl Parked {
         content: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
+        debug_assert!(content.len() <= record::PLAINTEXT_BYTES_MAX);
         self.answer_key_update(bench, out)?;
         // Our own KeyUpdate is the last record under the old key.
         let last = self.tx.sequence.saturating_add(1) >= self.suite.records_max();

@@ -1,6 +1,10 @@
 //! Client sessions against server sessions, in memory.
 
 mod pair;
+mod rules;
+mod same_bytes;
+mod seeded;
+mod settling;
 
 use std::sync::OnceLock;
 

@@ -4,6 +4,7 @@ use crate::Received;
 use crate::Session;
 use crate::TlsError;
 use crate::Workbench;
+use crate::record;
 
 /// One end, what it has for the other, and what it has received.
 pub(super) struct End {
@@ -32,8 +33,10 @@ impl End {
         self.session.write_plaintext(&mut self.bench, bytes, &mut self.out)
     }
 
+    /// As callers do: what is queued is fetched before anything else happens.
     pub(super) fn close(&mut self) {
         self.session.queue_close_notify();
+        self.session.poll_transmit(&mut self.bench, &mut self.out);
     }
 
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
@@ -96,4 +99,24 @@ impl Pair {
     pub(super) fn settle(&mut self) {
         assert_eq!(self.run(), (Ok(()), Ok(())));
     }
+}
+
+/// Protects anything at all as the next record of a parked end, which is how a peer that breaks
+/// the rules, or uses all of them, is played.
+pub(super) fn craft(end: &mut End, kind: u8, content: &[u8], padding: usize) -> Vec<u8> {
+    let material = end.session.parked_mut().material();
+    let parked = end.session.parked_mut();
+    let suite = parked.suite;
+    let mut wire = Vec::new();
+    let key = end.bench.keys.key(suite, material, &parked.tx.secret).unwrap();
+    let sequence = parked.tx.sequence;
+    if padding == 0 {
+        record::seal(suite, key, sequence, kind, content, &mut wire).unwrap();
+    } else {
+        // The type that `seal` adds is the padding's last zero.
+        let padded = [content, &[kind], &vec![0; padding - 1]].concat();
+        record::seal(suite, key, sequence, 0, &padded, &mut wire).unwrap();
+    }
+    parked.tx.sequence += 1;
+    wire
 }
