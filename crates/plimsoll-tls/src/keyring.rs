@@ -19,6 +19,9 @@ struct Entry {
     used: u32,
 }
 
+/// What [`crate::Workbench::new`] promises.
+const _: () = assert!(size_of::<Entry>() <= 1024);
+
 /// A set-associative cache; the key used longest ago makes room.
 ///
 /// An entry belongs to whoever shows its whole secret, so that neither a slot with a new owner
@@ -99,10 +102,6 @@ impl Keyring {
     pub(crate) fn len(&self) -> usize {
         self.sets.iter().flatten().flatten().count()
     }
-
-    /// Bytes of one entry at most.
-    #[cfg(test)]
-    pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Option<Box<Entry>>>();
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 #![warn(clippy::expect_used)]
 
 mod capture;
+mod chains;
 mod client;
 mod error;
 mod handshaking;
@@ -16,6 +17,7 @@ mod parked;
 mod record;
 mod server;
 mod session;
+mod shares;
 mod suite;
 mod tickets;
 mod verify;

@@ -231,13 +231,48 @@ fn a_damaged_record_is_an_error_after_what_came_before_it() {
     assert!(pair.client.wants_transmit(), "the peer is to be told");
 }
 
+/// The key_share extension (51) of a ClientHello in one record.
+fn key_share(hello: &[u8]) -> Vec<u8> {
+    let length = |at: usize| usize::from(u16::from_be_bytes([hello[at], hello[at + 1]]));
+    // Record header, message header, version and random; then the session id, the suites, the
+    // compression methods, and the length of all extensions.
+    let mut at = 5 + 4 + 2 + 32;
+    at += 1 + usize::from(hello[at]);
+    at += 2 + length(at);
+    at += 1 + usize::from(hello[at]) + 2;
+    while length(at) != 51 {
+        at += 4 + length(at + 2);
+    }
+    hello[at + 4..at + 4 + length(at + 2)].to_vec()
+}
+
+#[test]
+fn shares_are_reused_only_when_asked_for() {
+    let share = |context: &ClientContext| {
+        let mut out = Vec::new();
+        let mut session = context.session(&name("localhost"), false).unwrap();
+        session.poll_transmit(&mut Workbench::new(0), &mut out);
+        key_share(&out)
+    };
+    for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+        for reuse_key_share in [false, true] {
+            let options = TlsOptions { groups: vec![group], reuse_key_share, ..trusting() };
+            let context = ClientContext::new(&options).unwrap();
+            assert_eq!(share(&context) == share(&context), reuse_key_share, "{group:?}");
+            let mut pair = pair(&options);
+            pair.settle();
+            assert_eq!(pair.client.finished(), 1);
+        }
+    }
+}
+
 #[test]
 fn settings_are_described() {
     let options = TlsOptions { version: Some(TlsVersion::V1_3), resume_ratio: 0.25, ..trusting() };
     assert_eq!(
         ClientContext::new(&options).unwrap().describe(),
         "TLS 1.3 only, groups x25519 secp256r1 secp384r1, certificates checked against --cacert, \
-         resuming 25 %"
+         each chain once in 10 s, resuming 25 %, parked after the handshake"
     );
 }
 
