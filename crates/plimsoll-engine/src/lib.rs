@@ -7,4 +7,5 @@
 
 pub mod load;
 pub mod server;
+mod sessions;
 pub mod wheel;

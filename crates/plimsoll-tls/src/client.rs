@@ -5,6 +5,8 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls::ClientConnection;
 use rustls::client::Resumption;
+use rustls::client::VerifierBuilderError;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::SupportedKxGroup;
@@ -16,15 +18,20 @@ use rustls::sign::SingleCertAndKey;
 use plimsoll_model::plan::Group;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 
 use crate::ConfigError;
 use crate::Session;
+use crate::capture::SecretSink;
+use crate::chains::RememberedChains;
+use crate::handshaking::Afterwards;
 use crate::identity::certified_key;
 use crate::identity::roots_from_pem;
 use crate::identity::system_roots;
 use crate::identity::trusted_certificates;
+use crate::shares;
 use crate::tickets::TicketStore;
 use crate::verify::AcceptAnyServer;
 use crate::verify::TrustedServer;
@@ -39,6 +46,7 @@ pub struct ClientContext {
     full: Arc<ClientConfig>,
     /// Only where a share of the connections resumes.
     resuming: Option<Arc<ClientConfig>>,
+    state: TlsState,
     description: String,
 }
 
@@ -59,22 +67,26 @@ impl ClientContext {
             Arc::new(config)
         });
         let description = describe(options, groups);
-        Ok(Self { full: Arc::new(full), resuming, description })
+        Ok(Self { full: Arc::new(full), resuming, state: options.state, description })
     }
 
     /// A new session towards `name`, with the ClientHello ready to be sent. `offer_ticket` asks
     /// for resumption; it is ignored when the options allow none, and the handshake is a full one
     /// while no ticket is at hand.
     pub fn session(&self, name: &ServerName, offer_ticket: bool) -> Result<Session, ConfigError> {
-        let config = match &self.resuming {
-            Some(resuming) if offer_ticket => resuming,
-            _ => &self.full,
+        let (config, afterwards) = match &self.resuming {
+            Some(resuming) if offer_ticket => (resuming, Afterwards::SettleAndPark),
+            _ => (&self.full, Afterwards::Park),
+        };
+        let afterwards = match self.state {
+            TlsState::Compact => afterwards,
+            TlsState::Rustls => Afterwards::Keep,
         };
         let server_name = pki_types::ServerName::try_from(name.0.clone())
             .map_err(|_| ConfigError::BadServerName { name: name.0.clone() })?;
         let connection = ClientConnection::new(Arc::clone(config), server_name)
             .map_err(|error| ConfigError::refused(&error))?;
-        Ok(Session::new(connection.into()))
+        Ok(Session::new(connection.into(), afterwards))
     }
 
     /// The settings that change what is measured, in one line for the report.
@@ -84,7 +96,11 @@ impl ClientContext {
 }
 
 fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig, ConfigError> {
-    let kx_groups = groups.iter().map(|group| kx_group_of(*group)).collect();
+    let share = |group: &Group| match shares::reused(*group) {
+        Some(reused) if options.reuse_key_share => reused,
+        _ => kx_group_of(*group),
+    };
+    let kx_groups = groups.iter().map(share).collect();
     let provider = Arc::new(CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() });
     let versions = match options.version {
         None => rustls::ALL_VERSIONS,
@@ -94,21 +110,26 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
         .map_err(|error| ConfigError::refused(&error))?;
-    let builder = match &options.trust {
-        Trust::System => builder.with_root_certificates(system_roots()?),
+    let refused = |error: VerifierBuilderError| ConfigError::Refused { reason: error.to_string() };
+    let verifier: Arc<dyn ServerCertVerifier> = match &options.trust {
+        Trust::System => {
+            let roots = Arc::new(system_roots()?);
+            let verifier =
+                WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+            remembering(verifier.build().map_err(refused)?)
+        }
         Trust::Roots(roots_pem) => {
             let trusted = trusted_certificates(roots_pem)?;
-            let verifier =
-                TrustedServer::new(roots_from_pem(roots_pem)?, trusted, Arc::clone(&provider))
-                    .map_err(|error| ConfigError::Refused { reason: error.to_string() })?;
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            let roots = roots_from_pem(roots_pem)?;
+            let verifier = TrustedServer::new(roots, trusted, Arc::clone(&provider));
+            remembering(Arc::new(verifier.map_err(refused)?))
         }
         Trust::Insecure => {
             let algorithms = provider.signature_verification_algorithms;
-            let verifier: Arc<dyn ServerCertVerifier> = Arc::new(AcceptAnyServer { algorithms });
-            builder.dangerous().with_custom_certificate_verifier(verifier)
+            Arc::new(AcceptAnyServer { algorithms })
         }
     };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &options.identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
@@ -117,10 +138,19 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
         }
     };
     config.resumption = Resumption::disabled();
+    if options.state == TlsState::Compact {
+        config.enable_secret_extraction = true;
+        config.key_log = Arc::new(SecretSink);
+    }
     Ok(config)
 }
 
-fn kx_group_of(group: Group) -> &'static dyn SupportedKxGroup {
+/// Asks `verifier` once about each chain.
+fn remembering(verifier: Arc<dyn ServerCertVerifier>) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(RememberedChains::new(verifier))
+}
+
+pub(crate) fn kx_group_of(group: Group) -> &'static dyn SupportedKxGroup {
     match group {
         Group::X25519 => kx_group::X25519,
         Group::Secp256r1 => kx_group::SECP256R1,
@@ -136,10 +166,11 @@ fn describe(options: &TlsOptions, groups: &[Group]) -> String {
         Some(TlsVersion::V1_3) => "TLS 1.3 only",
     };
     let groups: Vec<_> = groups.iter().map(|group| group.name()).collect();
+    let shares = if options.reuse_key_share { " (shares reused)" } else { "" };
     let trust = match options.trust {
-        Trust::System => "certificates checked",
-        Trust::Roots(_) => "certificates checked against --cacert",
-        Trust::Insecure => "certificates not checked",
+        Trust::System => "certificates checked, each chain once in 10 s",
+        Trust::Roots(_) => "certificates checked against --cacert, each chain once in 10 s",
+        Trust::Insecure => "neither certificates nor their signatures checked",
     };
     let identity = if options.identity.is_some() { ", client certificate" } else { "" };
     let resumption = if options.resume_ratio > 0.0 {
@@ -147,5 +178,10 @@ fn describe(options: &TlsOptions, groups: &[Group]) -> String {
     } else {
         "full handshakes only".to_owned()
     };
-    format!("{version}, groups {}, {trust}{identity}, {resumption}", groups.join(" "))
+    let state = match options.state {
+        TlsState::Compact => "parked after the handshake",
+        TlsState::Rustls => "kept in rustls",
+    };
+    let groups = groups.join(" ");
+    format!("{version}, groups {groups}{shares}, {trust}{identity}, {resumption}, {state}")
 }

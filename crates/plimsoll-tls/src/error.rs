@@ -103,6 +103,17 @@ pub enum TlsError {
         /// What was wrong with the peer's messages.
         reason: String,
     },
+    /// A TLS 1.2 key has protected as many records as it may, and there is no way to another.
+    #[error(
+        "the connection has sent as many records as a TLS 1.2 key may protect; use TLS 1.3, or --requests-per-connection"
+    )]
+    KeyExhausted,
+    /// Our own bound.
+    #[error("more than {most} connections of one thread have received a part of a record")]
+    TooManyPartials {
+        /// The bound.
+        most: usize,
+    },
     /// A record after the handshake was wrong.
     #[error("a TLS record was wrong: {reason}")]
     Record {
@@ -119,7 +130,18 @@ impl TlsError {
             Self::Untrusted { .. } => ErrorClass::TlsUntrusted,
             Self::Handshake { .. } => ErrorClass::TlsHandshake,
             Self::Alert { handshake: false, .. } | Self::Record { .. } => ErrorClass::TlsRecord,
+            Self::TooManyPartials { .. } => ErrorClass::LocalMemory,
+            Self::KeyExhausted => ErrorClass::LocalOther,
         }
+    }
+
+    /// The peer has sent `alert` after the handshake.
+    pub(crate) fn alert_received(alert: AlertDescription) -> Self {
+        Self::from_rustls(&rustls::Error::AlertReceived(alert), false)
+    }
+
+    pub(crate) fn failed_before() -> Self {
+        Self::Record { reason: "the connection has failed before".to_owned() }
     }
 
     pub(crate) fn from_rustls(error: &rustls::Error, handshaking: bool) -> Self {

@@ -6,13 +6,22 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used)]
 
+mod capture;
+mod chains;
 mod client;
 mod error;
+mod handshaking;
 mod identity;
+mod keyring;
+mod parked;
+mod record;
 mod server;
 mod session;
+mod shares;
+mod suite;
 mod tickets;
 mod verify;
+mod workbench;
 
 pub use client::ClientContext;
 pub use error::ConfigError;
@@ -25,6 +34,7 @@ pub use session::Handshake;
 pub use session::HandshakeKind;
 pub use session::Received;
 pub use session::Session;
+pub use workbench::Workbench;
 
 #[cfg(test)]
 mod tests;

@@ -11,9 +11,12 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::SingleCertAndKey;
 
 use plimsoll_model::plan::Identity;
+use plimsoll_model::plan::TlsState;
 
 use crate::ConfigError;
 use crate::Session;
+use crate::capture::SecretSink;
+use crate::handshaking::Afterwards;
 use crate::identity::certified_key;
 use crate::identity::roots_from_pem;
 
@@ -22,26 +25,32 @@ use crate::identity::roots_from_pem;
 #[derive(Clone, Debug)]
 pub struct ServerContext {
     config: Arc<ServerConfig>,
+    state: TlsState,
 }
 
 impl ServerContext {
-    /// A server that presents `identity` to everyone.
-    pub fn new(identity: &Identity) -> Result<Self, ConfigError> {
-        Self::build(identity, WebPkiClientVerifier::no_client_auth())
+    /// A server that presents `identity` to everyone and keeps `state` of its connections.
+    pub fn new(identity: &Identity, state: TlsState) -> Result<Self, ConfigError> {
+        Self::build(identity, state, WebPkiClientVerifier::no_client_auth())
     }
 
     /// A server that also insists on a client certificate issued under `roots_pem`.
-    pub fn with_client_roots(identity: &Identity, roots_pem: &str) -> Result<Self, ConfigError> {
+    pub fn with_client_roots(
+        identity: &Identity,
+        state: TlsState,
+        roots_pem: &str,
+    ) -> Result<Self, ConfigError> {
         let roots = Arc::new(roots_from_pem(roots_pem)?);
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
             .build()
             .map_err(|error| ConfigError::Refused { reason: error.to_string() })?;
-        Self::build(identity, verifier)
+        Self::build(identity, state, verifier)
     }
 
     fn build(
         identity: &Identity,
+        state: TlsState,
         verifier: Arc<dyn ClientCertVerifier>,
     ) -> Result<Self, ConfigError> {
         let refused = |error: rustls::Error| ConfigError::refused(&error);
@@ -57,13 +66,22 @@ impl ServerContext {
         // would share.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config) })
+        if state == TlsState::Compact {
+            config.enable_secret_extraction = true;
+            config.key_log = Arc::new(SecretSink);
+        }
+        Ok(Self { config: Arc::new(config), state })
     }
 
     /// A session for a connection that was just accepted.
     pub fn session(&self) -> Result<Session, ConfigError> {
         let connection = ServerConnection::new(Arc::clone(&self.config))
             .map_err(|error| ConfigError::refused(&error))?;
-        Ok(Session::new(connection.into()))
+        let afterwards = match self.state {
+            // Its tickets leave with the end of the handshake.
+            TlsState::Compact => Afterwards::Park,
+            TlsState::Rustls => Afterwards::Keep,
+        };
+        Ok(Session::new(connection.into(), afterwards))
     }
 }

@@ -1,20 +1,50 @@
 //! One TLS connection, either side: ciphertext in, plaintext out, and the other way round.
 //!
-//! It holds no socket. After any `handle_*` or `write_*`, send what [`Session::poll_transmit`]
-//! appends.
+//! It holds no socket. After any `handle_*` send what [`Session::poll_transmit`] appends.
 
-use std::io::BufRead;
-use std::io::Write;
-
-use rustls::Connection;
-use rustls::ProtocolVersion;
+use rustls::NamedGroup;
 
 use crate::TlsError;
+use crate::Workbench;
+use crate::handshaking::Afterwards;
+use crate::handshaking::Handshaking;
+use crate::handshaking::JustParked;
+use crate::parked::Flags;
+use crate::parked::MessageReader;
+use crate::parked::Parked;
+use crate::suite::Suite;
+use crate::workbench::Permit;
 
-/// One TLS connection. Small here; its state is in one allocation behind it.
-pub struct Session(Box<Connection>);
+/// One TLS connection. Until its handshake is done it is a rustls object on the heap; from then on
+/// it is *parked*: traffic secrets and sequence numbers, all of them in here. Bytes go through the
+/// [`Workbench`] of the thread that has the session in hand.
+///
+/// Memory while parked: these 120 bytes, and no heap but for a record or a message that has come
+/// in part.
+pub struct Session(State);
 
-const _: () = assert!(size_of::<Option<Session>>() == 8);
+const _: () = assert!(size_of::<Option<Session>>() == 120);
+
+enum State {
+    /// rustls has it.
+    Handshaking(Box<Handshaking>),
+    /// Parked, with bytes that wait.
+    Laden(Box<Laden>),
+    Parked(Parked),
+    /// It could not be parked. Holds nothing.
+    Failed,
+}
+
+/// A parked connection and bytes that wait.
+struct Laden {
+    parked: Parked,
+    /// The beginning of a record whose end has not come.
+    record: Vec<u8>,
+    message: MessageReader,
+    /// Records for the peer.
+    out: Vec<u8>,
+    permit: Option<Permit>,
+}
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -28,7 +58,7 @@ pub struct Received {
     /// The handshake ended in this call.
     pub handshake_finished: bool,
     /// The peer has said, now or earlier, that it sends nothing more (close_notify). Bytes after
-    /// that are ignored.
+    /// that are ignored. TLS 1.3 leaves our direction open; in TLS 1.2 the answer is to close.
     pub peer_closed: bool,
 }
 
@@ -57,114 +87,257 @@ pub struct Handshake {
 }
 
 impl Session {
-    pub(crate) fn new(mut connection: Connection) -> Self {
-        // The caller bounds what it offers, so that all of it can be taken.
-        connection.set_buffer_limit(None);
-        Self(Box::new(connection))
+    pub(crate) fn new(connection: rustls::Connection, afterwards: Afterwards) -> Self {
+        Self(State::Handshaking(Box::new(Handshaking::new(connection, afterwards))))
     }
 
     /// Takes all of `input` and appends the application bytes in it to `plaintext`, those before
     /// an error included. After an error an alert may be waiting to be sent; nothing else works.
     pub fn handle_ciphertext(
         &mut self,
+        bench: &mut Workbench,
         mut input: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<Received, TlsError> {
-        let connection = &mut *self.0;
-        let was_handshaking = connection.is_handshaking();
         let mut received = Received::default();
-        while !input.is_empty() {
-            // rustls takes some KiB at a time; 0 means that it ignores what follows close_notify.
-            let handshaking = connection.is_handshaking();
-            let taken = connection.read_tls(&mut input).map_err(|error| {
-                let reason = error.to_string();
-                if handshaking {
-                    TlsError::Handshake { reason }
-                } else {
-                    TlsError::Record { reason }
-                }
-            })?;
-            let outcome = connection.process_new_packets();
-            drain(connection, plaintext);
-            match outcome {
-                Ok(state) => received.peer_closed |= state.peer_has_closed(),
-                Err(error) => return Err(TlsError::from_rustls(&error, handshaking)),
+        if let State::Handshaking(handshaking) = &mut self.0 {
+            let progress = handshaking.receive(bench, &mut input, plaintext)?;
+            received.handshake_finished = progress.finished;
+            received.peer_closed = progress.peer_closed;
+            if !progress.may_park {
+                return Ok(received);
             }
-            if taken == 0 {
-                break;
-            }
+            self.park(bench)?;
         }
-        received.handshake_finished = was_handshaking && !connection.is_handshaking();
+        let parked = match &mut self.0 {
+            State::Parked(parked) => {
+                let mut message = MessageReader::default();
+                let taken = parked.receive(bench, &mut message, input, plaintext)?;
+                received.peer_closed |= parked.flags.has(Flags::PEER_CLOSED);
+                let rest = &input[taken..];
+                if rest.is_empty() && message.is_between_messages() {
+                    return Ok(received);
+                }
+                let mut laden = Laden::new(parked.clone());
+                laden.permit = Some(bench.permit()?);
+                laden.message = message;
+                laden.begin_record(rest);
+                self.0 = State::Laden(Box::new(laden));
+                return Ok(received);
+            }
+            State::Laden(laden) => {
+                laden.receive(bench, input, plaintext)?;
+                &laden.parked
+            }
+            State::Handshaking(_) | State::Failed => return Err(TlsError::failed_before()),
+        };
+        received.peer_closed |= parked.flags.has(Flags::PEER_CLOSED);
+        self.unload();
         Ok(received)
     }
 
-    /// Queues application bytes; all are taken, and held back until the handshake is done.
-    pub fn write_plaintext(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
-        self.0
-            .writer()
-            .write_all(bytes)
-            .map_err(|error| TlsError::Record { reason: error.to_string() })
+    /// Appends what waits for the peer and then `bytes`, as records, to `out`. Before the
+    /// handshake is done the bytes are held back.
+    pub fn write_plaintext(
+        &mut self,
+        bench: &mut Workbench,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), TlsError> {
+        match &mut self.0 {
+            State::Parked(parked) => parked.send(bench, bytes, out),
+            State::Handshaking(handshaking) => {
+                handshaking.write(bytes)?;
+                handshaking.transmit(out);
+                Ok(())
+            }
+            State::Laden(laden) => {
+                out.append(&mut laden.out);
+                let sent = laden.parked.send(bench, bytes, out);
+                self.unload();
+                sent
+            }
+            State::Failed => Err(TlsError::failed_before()),
+        }
     }
 
-    /// Appends what must go to the peer (handshake, records, alerts) to `out`; returns the number
-    /// of bytes appended.
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> usize {
+    /// Appends what must go to the peer (handshake, alerts) to `out`; returns the number of bytes
+    /// appended.
+    pub fn poll_transmit(&mut self, bench: &mut Workbench, out: &mut Vec<u8>) -> usize {
         let before = out.len();
-        while self.0.wants_write() {
-            // A Vec takes everything, so neither an error nor a short write can happen.
-            if !matches!(self.0.write_tls(out), Ok(1..)) {
-                break;
+        match &mut self.0 {
+            State::Parked(parked) => parked.transmit(bench, out),
+            State::Handshaking(handshaking) => handshaking.transmit(out),
+            State::Laden(laden) => {
+                out.append(&mut laden.out);
+                laden.parked.transmit(bench, out);
+                self.unload();
             }
+            State::Failed => {}
         }
         out.len() - before
     }
 
     /// Whether [`Self::poll_transmit`] has anything to give.
     pub fn wants_transmit(&self) -> bool {
-        self.0.wants_write()
+        match &self.0 {
+            State::Parked(parked) => parked.wants_transmit(),
+            State::Handshaking(handshaking) => handshaking.wants_transmit(),
+            State::Laden(laden) => !laden.out.is_empty() || laden.parked.wants_transmit(),
+            State::Failed => false,
+        }
     }
 
     /// Whether the handshake is still under way.
     pub fn is_handshaking(&self) -> bool {
-        self.0.is_handshaking()
+        matches!(&self.0, State::Handshaking(handshaking) if handshaking.is_handshaking())
+    }
+
+    /// Whether the rustls object is gone.
+    pub const fn is_parked(&self) -> bool {
+        !matches!(self.0, State::Handshaking(_))
     }
 
     /// What the handshake agreed on, once it is done.
     pub fn handshake(&self) -> Option<Handshake> {
-        use rustls::HandshakeKind as Kind;
-        if self.0.is_handshaking() {
-            return None;
+        match &self.0 {
+            State::Handshaking(handshaking) => handshaking.handshake(),
+            State::Parked(parked) => Some(handshake_of(parked)),
+            State::Laden(laden) => Some(handshake_of(&laden.parked)),
+            State::Failed => None,
         }
-        let (kind, retried) = match self.0.handshake_kind()? {
-            Kind::Full => (HandshakeKind::Full, false),
-            Kind::FullWithHelloRetryRequest => (HandshakeKind::Full, true),
-            Kind::Resumed => (HandshakeKind::Resumed, false),
-        };
-        let version = match self.0.protocol_version()? {
-            ProtocolVersion::TLSv1_2 => "TLS 1.2",
-            _ => "TLS 1.3",
-        };
-        let suite = self.0.negotiated_cipher_suite()?.suite().as_str().unwrap_or("unknown");
-        let group = self.0.negotiated_key_exchange_group().and_then(|group| group.name().as_str());
-        Some(Handshake { kind, retried, version, suite, group })
     }
 
     /// Queues the announcement that nothing more will be sent.
     pub fn queue_close_notify(&mut self) {
-        self.0.send_close_notify();
+        match &mut self.0 {
+            State::Parked(parked) => parked.queue_close_notify(),
+            State::Handshaking(handshaking) => handshaking.queue_close_notify(),
+            State::Laden(laden) => laden.parked.queue_close_notify(),
+            State::Failed => {}
+        }
+    }
+
+    /// Turns a rustls connection into a parked one.
+    fn park(&mut self, bench: &mut Workbench) -> Result<(), TlsError> {
+        let State::Handshaking(handshaking) = std::mem::replace(&mut self.0, State::Failed) else {
+            return Ok(());
+        };
+        let JustParked { parked, out } = handshaking.park(bench)?;
+        self.0 = if out.is_empty() {
+            State::Parked(parked)
+        } else {
+            let mut laden = Laden::new(parked);
+            laden.out = out;
+            State::Laden(Box::new(laden))
+        };
+        Ok(())
+    }
+
+    /// Gives the heap back as soon as nothing waits.
+    fn unload(&mut self) {
+        if let State::Laden(laden) = &mut self.0
+            && laden.is_empty()
+        {
+            self.0 = State::Parked(laden.parked.clone());
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parked_mut(&mut self) -> &mut Parked {
+        match &mut self.0 {
+            State::Parked(parked) => parked,
+            State::Laden(laden) => &mut laden.parked,
+            _ => panic!("not parked"),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn is_laden(&self) -> bool {
+        matches!(self.0, State::Laden(_))
     }
 }
 
-/// Moves all decrypted bytes into `plaintext`.
-fn drain(connection: &mut Connection, plaintext: &mut Vec<u8>) {
-    let mut reader = connection.reader();
-    // "Would block" and both kinds of end of stream mean the same here: nothing more for now.
-    while let Ok(chunk) = reader.fill_buf() {
-        if chunk.is_empty() {
-            break;
+impl Laden {
+    const fn new(parked: Parked) -> Self {
+        let message = MessageReader::BETWEEN;
+        Self { parked, record: Vec::new(), message, out: Vec::new(), permit: None }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.record.is_empty() && self.out.is_empty() && self.message.is_between_messages()
+    }
+
+    /// Keeps the beginning of a record, with room for the rest of it.
+    fn begin_record(&mut self, bytes: &[u8]) {
+        let whole = crate::record::length(bytes).unwrap_or(bytes.len());
+        self.record.reserve_exact(whole.max(bytes.len()));
+        self.record.extend_from_slice(bytes);
+    }
+
+    fn receive(
+        &mut self,
+        bench: &mut Workbench,
+        mut input: &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Result<(), TlsError> {
+        if !self.record.is_empty() && !self.complete_record(&mut input)? {
+            return Ok(());
         }
-        plaintext.extend_from_slice(chunk);
-        let taken = chunk.len();
-        reader.consume(taken);
+        let mut whole = std::mem::take(&mut self.record);
+        if !whole.is_empty() {
+            self.parked.receive(bench, &mut self.message, &whole, plaintext)?;
+            whole.clear();
+        }
+        let taken = self.parked.receive(bench, &mut self.message, input, plaintext)?;
+        let rest = &input[taken..];
+        if !rest.is_empty() {
+            if self.permit.is_none() {
+                self.permit = Some(bench.permit()?);
+            }
+            self.record = whole;
+            self.begin_record(rest);
+        }
+        Ok(())
+    }
+
+    /// Moves bytes from `input` to the record that has begun; true when it is whole.
+    fn complete_record(&mut self, input: &mut &[u8]) -> Result<bool, TlsError> {
+        loop {
+            let length = self.parked.record_length(&self.record)?;
+            let missing = length.unwrap_or(crate::record::HEADER_BYTES) - self.record.len();
+            if missing == 0 {
+                return Ok(true);
+            }
+            if input.is_empty() {
+                return Ok(false);
+            }
+            let (taken, rest) = input.split_at(missing.min(input.len()));
+            self.record.extend_from_slice(taken);
+            *input = rest;
+        }
+    }
+}
+
+/// Groups that can be agreed on; a parked connection keeps the place in here.
+const GROUPS: [NamedGroup; 4] =
+    [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1, NamedGroup::X25519MLKEM768];
+const NO_GROUP: u8 = u8::MAX;
+
+/// The place of `group` among those that a parked connection can name.
+pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
+    let place = GROUPS.iter().position(|known| Some(*known) == group);
+    place.map_or(NO_GROUP, |place| place as u8)
+}
+
+fn handshake_of(parked: &Parked) -> Handshake {
+    let suite: Suite = parked.suite;
+    let resumed = parked.flags.has(Flags::RESUMED);
+    Handshake {
+        kind: if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full },
+        retried: parked.flags.has(Flags::RETRIED),
+        version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
+        suite: suite.name(),
+        group: GROUPS.get(usize::from(parked.group)).and_then(|group| group.as_str()),
     }
 }

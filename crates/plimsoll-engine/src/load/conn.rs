@@ -4,7 +4,8 @@ use plimsoll_model::Nanos;
 use plimsoll_proto::http1::client::ResponseParser;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
-use plimsoll_tls::Session;
+
+use crate::sessions::Sessions;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,10 +82,9 @@ pub(crate) struct ConnHot {
 /// hold costs 96 bytes here.
 const _: () = assert!(size_of::<ConnHot>() == 64);
 
-/// What only TLS and blocked sockets need.
+/// What only blocked sockets and the end of a connection need.
 #[derive(Default)]
 pub(crate) struct ConnCold {
-    pub(crate) tls: Option<Session>,
     /// Ciphertext that the kernel would not take; boxed, because it is nearly always absent.
     #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
     pub(crate) unsent: Option<Box<Vec<u8>>>,
@@ -146,6 +146,7 @@ const RESERVED_MAX: u64 = 1 << 22;
 pub(crate) struct Slab {
     pub(crate) hot: Vec<ConnHot>,
     pub(crate) cold: Vec<ConnCold>,
+    pub(crate) tls: Sessions,
     free: Vec<u32>,
     parsers: Parsers,
 }
@@ -158,6 +159,7 @@ impl Slab {
         Self {
             hot: Vec::with_capacity(reserved),
             cold: Vec::with_capacity(reserved),
+            tls: Sessions::reserving(reserved),
             free: Vec::new(),
             parsers: Parsers::default(),
         }
@@ -205,6 +207,7 @@ impl Slab {
             ..ConnHot::default()
         };
         self.cold[index as usize] = ConnCold::default();
+        self.tls.remove(index);
         self.free.push(index);
     }
 

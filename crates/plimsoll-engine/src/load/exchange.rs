@@ -48,7 +48,7 @@ impl Worker {
 
     /// Hands the kernel as much of the request as it takes.
     fn push(&mut self, index: u32, now: Nanos) {
-        if self.slab.cold[index as usize].tls.is_some() {
+        if self.slab.tls.has(index) {
             self.push_tls(index, now);
         } else {
             self.push_plain(index, now);
@@ -76,37 +76,46 @@ impl Worker {
 
     fn push_tls(&mut self, index: u32, now: Nanos) {
         loop {
-            if !self.transmit_tls(index, now) {
-                return;
-            }
+            self.take_unsent(index);
             let hot = &mut self.slab.hot[index as usize];
+            let Some(session) = self.slab.tls.get(index) else { return };
             let request = &self.prepared[hot.target as usize].request;
             let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
-            let Some(session) = &mut self.slab.cold[index as usize].tls else { return };
-            if hot.state != State::Busy || rest.is_empty() {
-                return;
+            let mut piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
+            if hot.state != State::Busy || !self.ciphertext.is_empty() {
+                piece = &[];
             }
-            let piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
             hot.request_sent_bytes += piece.len() as u32;
-            if let Err(error) = session.write_plaintext(piece) {
+            let written = session.write_plaintext(&mut self.bench, piece, &mut self.ciphertext);
+            if let Err(error) = written {
+                self.ciphertext.clear();
                 return self.fail_op_and_close(index, error.class(), now);
+            }
+            if self.ciphertext.is_empty() || !self.send_ciphertext(index, now) {
+                return;
             }
         }
     }
 
-    /// Hands the kernel what TLS has queued; true when all of it is gone and the connection lives.
-    pub(super) fn transmit_tls(&mut self, index: u32, now: Nanos) -> bool {
-        let cold = &mut self.slab.cold[index as usize];
-        let (Some(session), Some(socket)) = (&mut cold.tls, &self.slab.hot[index as usize].socket)
-        else {
-            return false;
-        };
+    /// Hands the kernel what TLS itself has to say: handshake messages, alerts.
+    pub(super) fn transmit_tls(&mut self, index: u32, now: Nanos) {
+        self.take_unsent(index);
+        let Some(session) = self.slab.tls.get(index) else { return };
+        session.poll_transmit(&mut self.bench, &mut self.ciphertext);
+        self.send_ciphertext(index, now);
+    }
+
+    /// Begins `ciphertext` with what the kernel did not take earlier.
+    fn take_unsent(&mut self, index: u32) {
         self.ciphertext.clear();
-        let mut backlog = cold.unsent.take();
-        if let Some(backlog) = &mut backlog {
-            self.ciphertext.append(backlog);
+        if let Some(unsent) = self.slab.cold[index as usize].unsent.take() {
+            self.ciphertext.extend_from_slice(&unsent);
         }
-        session.poll_transmit(&mut self.ciphertext);
+    }
+
+    /// Hands the kernel `ciphertext`; true when all of it is gone and the connection lives.
+    fn send_ciphertext(&mut self, index: u32, now: Nanos) -> bool {
+        let Some(socket) = &self.slab.hot[index as usize].socket else { return false };
         let mut done = 0;
         let outcome = loop {
             let rest = &self.ciphertext[done..];
@@ -121,9 +130,8 @@ impl Worker {
         };
         self.meter.tally.tally.bytes.sent += done as u64;
         if let Ok(false) = outcome {
-            let mut kept = backlog.unwrap_or_default();
-            kept.extend_from_slice(&self.ciphertext[done..]);
-            cold.unsent = Some(kept);
+            let rest = self.ciphertext[done..].to_vec();
+            self.slab.cold[index as usize].unsent = Some(Box::new(rest));
         }
         self.ciphertext.clear();
         match outcome {
@@ -178,7 +186,7 @@ impl Worker {
                 Ok(received) => {
                     self.meter.tally.tally.bytes.received += received as u64;
                     let bytes = &buffer[..received];
-                    if self.slab.cold[index as usize].tls.is_some() {
+                    if self.slab.tls.has(index) {
                         self.handle_ciphertext(index, bytes, now);
                     } else {
                         self.handle_bytes(index, bytes, now);
@@ -201,34 +209,28 @@ impl Worker {
 
     fn handle_ciphertext(&mut self, index: u32, bytes: &[u8], now: Nanos) {
         let generation = self.slab.hot[index as usize].generation;
-        let Some(session) = &mut self.slab.cold[index as usize].tls else { return };
+        let Some(session) = self.slab.tls.get(index) else { return };
         let mut plaintext = std::mem::take(&mut self.plaintext);
         plaintext.clear();
-        let received = session.handle_ciphertext(bytes, &mut plaintext);
-        let handshaking = self.slab.hot[index as usize].state == State::Handshaking;
-        // Whatever the outcome, an answer of TLS itself goes out: Finished, KeyUpdate, an alert.
-        let wants_transmit = session.wants_transmit();
+        let received = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
+        let alive = |worker: &Self| worker.slab.hot[index as usize].generation == generation;
         match received {
             Err(error) => {
-                if wants_transmit {
-                    self.transmit_tls(index, now);
-                }
-                if self.slab.hot[index as usize].generation == generation {
-                    if handshaking {
-                        self.fail_opening(index, error.class(), &error, now);
-                    } else {
-                        self.fail_op_and_close(index, error.class(), now);
-                    }
+                let handshaking = self.slab.hot[index as usize].state == State::Handshaking;
+                self.transmit_tls_if_due(index, now);
+                if alive(self) && handshaking {
+                    self.fail_opening(index, error.class(), &error, now);
+                } else if alive(self) {
+                    self.fail_op_and_close(index, error.class(), now);
                 }
             }
             Ok(received) => {
-                if wants_transmit {
-                    self.transmit_tls(index, now);
-                }
-                let alive =
-                    |worker: &Self| worker.slab.hot[index as usize].generation == generation;
-                if received.handshake_finished && alive(self) {
+                if received.handshake_finished {
+                    // The first request leaves with the handshake's last message.
                     self.handle_usable(index, now);
+                }
+                if alive(self) {
+                    self.transmit_tls_if_due(index, now);
                 }
                 if !plaintext.is_empty() && alive(self) {
                     self.handle_bytes(index, &plaintext, now);
@@ -239,6 +241,12 @@ impl Worker {
             }
         }
         self.plaintext = plaintext;
+    }
+
+    fn transmit_tls_if_due(&mut self, index: u32, now: Nanos) {
+        if self.slab.tls.get(index).is_some_and(|session| session.wants_transmit()) {
+            self.transmit_tls(index, now);
+        }
     }
 
     /// Takes bytes of answers.

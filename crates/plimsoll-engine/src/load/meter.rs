@@ -7,6 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::clock;
 
 use super::WorkerEvent;
@@ -83,6 +84,13 @@ impl Meter {
         if deadline.is_some_and(|deadline| corrected > deadline) {
             tally.late += 1;
         }
+    }
+
+    pub(crate) const fn count_tls_messages(&mut self, messages: TlsMessageCounts) {
+        let sum = &mut self.tally.tally.tls_messages;
+        sum.tickets += messages.tickets;
+        sum.key_updates_received += messages.key_updates_received;
+        sum.key_updates_sent += messages.key_updates_sent;
     }
 
     pub(crate) fn count_error(&mut self, class: ErrorClass) {

@@ -6,7 +6,6 @@ use plimsoll_sys::clock;
 use plimsoll_sys::ports::Closed;
 use plimsoll_sys::socket::Connecting;
 use plimsoll_tls::HandshakeKind;
-use plimsoll_tls::Session;
 
 use super::conn::ConnHot;
 use super::conn::Op;
@@ -103,7 +102,7 @@ impl Worker {
         }
         match context.session(name, offer_ticket) {
             Ok(session) => {
-                self.slab.cold[index as usize].tls = Some(session);
+                self.slab.tls.set(index, session);
                 self.transmit_tls(index, now);
             }
             Err(error) => self.fail_opening(index, ErrorClass::TlsHandshake, &error, now),
@@ -119,7 +118,7 @@ impl Worker {
         let tally = &mut self.meter.tally.tally;
         let connect = Nanos(u64::from(hot.offset_us) * 1000);
         tally.spans.connect.record(connect);
-        match self.slab.cold[index as usize].tls.as_ref().and_then(Session::handshake) {
+        match self.slab.tls.get(index).and_then(|session| session.handshake()) {
             None => {}
             Some(handshake) => {
                 tally.spans.tls.record(now.since(hot.since + connect));
@@ -175,11 +174,10 @@ impl Worker {
             if reset {
                 // Fails only on a socket that is already dead, whose close needs no RST.
                 let _ = socket.reset_on_close();
-            } else if let (true, Some(session)) = (usable, &mut self.slab.cold[index as usize].tls)
-            {
+            } else if let (true, Some(session)) = (usable, self.slab.tls.get(index)) {
                 session.queue_close_notify();
                 self.ciphertext.clear();
-                session.poll_transmit(&mut self.ciphertext);
+                session.poll_transmit(&mut self.bench, &mut self.ciphertext);
                 // Best effort: the peer may be gone already.
                 let _ = socket.send(&self.ciphertext);
                 self.ciphertext.clear();

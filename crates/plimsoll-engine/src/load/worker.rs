@@ -16,6 +16,7 @@ use plimsoll_sys::affinity;
 use plimsoll_sys::clock;
 use plimsoll_sys::poll::Poller;
 use plimsoll_tls::ClientContext;
+use plimsoll_tls::Workbench;
 
 use super::Control;
 use super::Stop;
@@ -82,6 +83,7 @@ pub(super) struct Worker {
     /// Scratch for decrypted and for encrypted bytes; empty between events.
     pub(super) plaintext: Vec<u8>,
     pub(super) ciphertext: Vec<u8>,
+    pub(super) bench: Workbench,
     /// Usable connections.
     pub(super) held: u64,
     /// Operations attached to a connection.
@@ -165,6 +167,7 @@ impl Worker {
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             plaintext: Vec::with_capacity(READ_BUFFER_BYTES),
             ciphertext: Vec::with_capacity(READ_BUFFER_BYTES),
+            bench: Workbench::new(expanded_keys(&plan)),
             held: 0,
             in_flight: 0,
             waiting: 0,
@@ -241,6 +244,7 @@ impl Worker {
         if self.phase == Phase::Draining && now >= self.sending_ends {
             self.drop_waiting();
         }
+        self.meter.count_tls_messages(self.bench.take_messages());
         self.meter.advance(now, self.waiting + self.in_flight, self.held);
         !(self.phase == Phase::Draining && self.waiting == 0 && self.in_flight == 0)
     }
@@ -547,9 +551,19 @@ impl Worker {
         let held = self.held;
         self.close_all();
         let now = Nanos(clock::monotonic_ns());
+        self.meter.count_tls_messages(self.bench.take_messages());
         self.meter.hand_over(now, held);
         let window = self.window_ends.min(now).since(self.epoch);
         let _ = self.events.send(WorkerEvent::Ended { worker: self.index, window });
+    }
+}
+
+/// Expanded TLS keys that a worker keeps; 1 kB each, and two for each busy connection. Those of a
+/// hold are idle nearly always, and their keys are made anew when they are not.
+const fn expanded_keys(plan: &LoadPlan) -> usize {
+    match plan.pacing {
+        Pacing::Hold(_) => 64,
+        Pacing::Open { .. } | Pacing::Closed { .. } => 1024,
     }
 }
 

@@ -182,14 +182,14 @@ impl<S: Service> Worker<S> {
     }
 
     fn handle_bytes(&mut self, index: u32, bytes: &[u8]) -> Step {
-        let conn = &mut self.slab[index];
-        let Some(session) = &mut conn.tls else {
+        let (conn, session) = self.slab.with_tls(index);
+        let Some(session) = session else {
             self.handle_input(index, bytes);
             return Step::More(bytes.len());
         };
         let mut plaintext = std::mem::take(&mut self.plaintext);
         plaintext.clear();
-        let outcome = session.handle_ciphertext(bytes, &mut plaintext);
+        let outcome = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
         let step = match outcome {
             Ok(received) => {
                 if received.handshake_finished {
@@ -490,7 +490,7 @@ impl<S: Service> Worker<S> {
 
     /// Hands everything written so far to the kernel.
     fn flush(&mut self, index: u32, finish: bool) -> Flushed {
-        let conn = &mut self.slab[index];
+        let (conn, session) = self.slab.with_tls(index);
         let Some(socket) = &conn.socket else { return Flushed::Broken };
         let mut sent = 0;
         if let Some(active) = conn.active.as_mut().filter(|active| !active.unsent.is_empty()) {
@@ -510,18 +510,18 @@ impl<S: Service> Worker<S> {
                 Flushed::Broken => return Flushed::Broken,
             }
         }
-        let bytes = match &mut conn.tls {
+        let mut refused = false;
+        let bytes = match session {
             None => &mut self.out,
             Some(session) => {
-                if !self.out.is_empty() && session.write_plaintext(&self.out).is_err() {
-                    return Flushed::Broken;
-                }
+                let (bench, wire) = (&mut self.bench, &mut self.wire);
+                refused = session.write_plaintext(bench, &self.out, wire).is_err();
                 if finish && !session.is_handshaking() {
                     session.queue_close_notify();
                 }
                 self.out.clear();
                 self.out_tail_body = 0;
-                session.poll_transmit(&mut self.wire);
+                session.poll_transmit(&mut self.bench, &mut self.wire);
                 &mut self.wire
             }
         };
@@ -550,6 +550,7 @@ impl<S: Service> Worker<S> {
         }
         self.abandon_output();
         match outcome {
+            Flushed::All(_) if refused => Flushed::Broken,
             Flushed::All(_) => Flushed::All(sent + count),
             other => other,
         }

@@ -190,7 +190,7 @@ pub fn start<S: Service>(
     }
     let tls = match (&plan.identity, plan.listeners.iter().find(|listener| listener.tls)) {
         (_, None) => None,
-        (Some(identity), Some(_)) => Some(ServerContext::new(identity)?),
+        (Some(identity), Some(_)) => Some(ServerContext::new(identity, plan.tls_state)?),
         (None, Some(listener)) => {
             return Err(ServeError::NoIdentity { address: listener.address });
         }

@@ -23,6 +23,7 @@ use plimsoll_tls::ClientContext;
 use plimsoll_tls::HandshakeKind;
 use plimsoll_tls::KeyKind;
 use plimsoll_tls::Session;
+use plimsoll_tls::Workbench;
 
 use super::*;
 
@@ -498,23 +499,26 @@ struct TlsClient {
     session: Session,
     plaintext: Vec<u8>,
     closed: bool,
+    bench: Workbench,
 }
 
 impl TlsClient {
     fn connect(address: SocketAddr, context: &ClientContext) -> Self {
         let session = context.session(&ServerName("localhost".to_owned()), true).unwrap();
         let stream = Client::connect(address).0;
-        Self { stream, session, plaintext: Vec::new(), closed: false }
+        let bench = Workbench::new(8);
+        Self { stream, session, bench, plaintext: Vec::new(), closed: false }
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        self.session.write_plaintext(bytes).unwrap();
-        self.flush();
+        let mut wire = Vec::new();
+        self.session.write_plaintext(&mut self.bench, bytes, &mut wire).unwrap();
+        self.stream.write_all(&wire).unwrap();
     }
 
     fn flush(&mut self) {
         let mut wire = Vec::new();
-        self.session.poll_transmit(&mut wire);
+        self.session.poll_transmit(&mut self.bench, &mut wire);
         self.stream.write_all(&wire).unwrap();
     }
 
@@ -523,8 +527,9 @@ impl TlsClient {
         let mut buffer = vec![0; 50_000];
         while !enough(&self.plaintext) {
             let count = self.stream.read(&mut buffer).unwrap();
+            let (bench, plaintext) = (&mut self.bench, &mut self.plaintext);
             let received =
-                self.session.handle_ciphertext(&buffer[..count], &mut self.plaintext).unwrap();
+                self.session.handle_ciphertext(bench, &buffer[..count], plaintext).unwrap();
             self.closed |= received.peer_closed;
             self.flush();
             if count == 0 {

@@ -12,6 +12,7 @@ use plimsoll_sys::poll::Poller;
 use plimsoll_sys::poll::Ready;
 use plimsoll_sys::socket::ListenSocket;
 use plimsoll_tls::ServerContext;
+use plimsoll_tls::Workbench;
 
 use super::Service;
 use super::Stop;
@@ -51,6 +52,9 @@ const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 /// is handed back. It takes about a millisecond, so it must be worth it.
 const TIDY_CONNS_MIN: u64 = 4096;
 const TIDY_PAUSE: Nanos = Nanos::from_secs(1);
+
+/// Expanded TLS keys kept; 1 kB each, two for each busy connection.
+const EXPANDED_KEYS: usize = 1024;
 
 const TOKEN_STOP: u64 = u64::MAX;
 /// Listeners have tokens from here on. A connection's would need a slab of 4 billion to be one.
@@ -95,6 +99,7 @@ pub(super) struct Worker<S: Service> {
     /// How many bytes at the end of `out` are body bytes that can be made again.
     pub(super) out_tail_body: usize,
     pub(super) wire: Vec<u8>,
+    pub(super) bench: Workbench,
     /// The service's pattern, repeated over FILL_BYTES and one pattern more.
     pub(super) fill: Box<[u8]>,
 }
@@ -135,6 +140,7 @@ impl<S: Service> Worker<S> {
             out: Vec::new(),
             out_tail_body: 0,
             wire: Vec::new(),
+            bench: Workbench::new(EXPANDED_KEYS),
             fill,
         })
     }

@@ -1,5 +1,11 @@
 //! Client sessions against server sessions, in memory.
 
+mod pair;
+mod rules;
+mod same_bytes;
+mod seeded;
+mod settling;
+
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
@@ -13,10 +19,13 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 
 use crate::*;
+
+use pair::Pair;
 
 fn identity() -> &'static Identity {
     static IDENTITY: OnceLock<Identity> = OnceLock::new();
@@ -33,83 +42,27 @@ fn name(name: &str) -> ServerName {
     ServerName(name.to_owned())
 }
 
-/// Both ends of one connection and what each has received.
-struct Pair {
-    client: Session,
-    server: Session,
-    client_got: Vec<u8>,
-    server_got: Vec<u8>,
-    client_seen: Vec<Received>,
-    server_seen: Vec<Received>,
-    /// How many bytes go into one `handle_ciphertext`.
-    step_bytes: usize,
-}
-
-impl Pair {
-    fn new(options: &TlsOptions) -> Self {
-        let client = ClientContext::new(options).unwrap();
-        let server = ServerContext::new(identity()).unwrap();
-        Self::of(client.session(&name("localhost"), true).unwrap(), server.session().unwrap())
-    }
-
-    fn of(client: Session, server: Session) -> Self {
-        Self {
-            client,
-            server,
-            client_got: Vec::new(),
-            server_got: Vec::new(),
-            client_seen: Vec::new(),
-            server_seen: Vec::new(),
-            step_bytes: usize::MAX,
-        }
-    }
-
-    /// Carries bytes to and fro until both ends are silent; errors as (client's, server's).
-    fn run(&mut self) -> (Result<(), TlsError>, Result<(), TlsError>) {
-        let mut outcome = (Ok(()), Ok(()));
-        let mut wire = Vec::new();
-        while self.client.wants_transmit() || self.server.wants_transmit() {
-            wire.clear();
-            let sent = self.client.poll_transmit(&mut wire);
-            assert_eq!(sent, wire.len());
-            for chunk in wire.chunks(self.step_bytes) {
-                match self.server.handle_ciphertext(chunk, &mut self.server_got) {
-                    Ok(received) => self.server_seen.push(received),
-                    Err(error) => outcome.1 = Err(error),
-                }
-            }
-            wire.clear();
-            self.server.poll_transmit(&mut wire);
-            for chunk in wire.chunks(self.step_bytes) {
-                match self.client.handle_ciphertext(chunk, &mut self.client_got) {
-                    Ok(received) => self.client_seen.push(received),
-                    Err(error) => outcome.0 = Err(error),
-                }
-            }
-        }
-        outcome
-    }
-}
-
-fn finished(seen: &[Received]) -> usize {
-    seen.iter().filter(|received| received.handshake_finished).count()
+fn pair(options: &TlsOptions) -> Pair {
+    let client = ClientContext::new(options).unwrap();
+    let server = ServerContext::new(identity(), TlsState::Compact).unwrap();
+    Pair::of(client.session(&name("localhost"), true).unwrap(), server.session().unwrap())
 }
 
 #[test]
 fn both_versions_carry_bytes_both_ways() {
     for (version, text) in [(TlsVersion::V1_2, "TLS 1.2"), (TlsVersion::V1_3, "TLS 1.3")] {
-        let mut pair = Pair::new(&TlsOptions { version: Some(version), ..trusting() });
-        assert!(pair.client.is_handshaking() && pair.client.handshake().is_none());
+        let mut pair = pair(&TlsOptions { version: Some(version), ..trusting() });
+        assert!(pair.client.session.is_handshaking() && pair.client.session.handshake().is_none());
         // Held back until the handshake is done, and larger than a record.
         let request = vec![7; 100_000];
-        pair.client.write_plaintext(&request).unwrap();
-        assert_eq!(pair.run(), (Ok(()), Ok(())));
-        pair.server.write_plaintext(b"pong").unwrap();
-        assert_eq!(pair.run(), (Ok(()), Ok(())));
-        assert!(pair.server_got == request);
-        assert_eq!(pair.client_got, b"pong");
-        assert_eq!((finished(&pair.client_seen), finished(&pair.server_seen)), (1, 1));
-        for session in [&pair.client, &pair.server] {
+        pair.client.write(&request).unwrap();
+        pair.settle();
+        pair.server.write(b"pong").unwrap();
+        pair.settle();
+        assert!(pair.server.got == request);
+        assert_eq!(pair.client.got, b"pong");
+        assert_eq!((pair.client.finished(), pair.server.finished()), (1, 1));
+        for session in [&pair.client.session, &pair.server.session] {
             let handshake = session.handshake().unwrap();
             assert_eq!(handshake.kind, HandshakeKind::Full);
             assert_eq!(handshake.version, text);
@@ -127,9 +80,9 @@ fn groups_are_what_was_asked_for() {
         (Group::Secp384r1, "secp384r1"),
         (Group::X25519Mlkem768, "X25519MLKEM768"),
     ] {
-        let mut pair = Pair::new(&TlsOptions { groups: vec![group], ..trusting() });
-        assert_eq!(pair.run(), (Ok(()), Ok(())));
-        assert_eq!(pair.client.handshake().unwrap().group, Some(text));
+        let mut pair = pair(&TlsOptions { groups: vec![group], ..trusting() });
+        pair.settle();
+        assert_eq!(pair.client.session.handshake().unwrap().group, Some(text));
     }
     let impossible = TlsOptions {
         groups: vec![Group::X25519Mlkem768],
@@ -145,18 +98,18 @@ fn resumption_happens_only_when_asked_for() {
         for resume_ratio in [0.0, 1.0] {
             let options = TlsOptions { version: Some(version), resume_ratio, ..trusting() };
             let client = ClientContext::new(&options).unwrap();
-            let server = ServerContext::new(identity()).unwrap();
+            let server = ServerContext::new(identity(), TlsState::Compact).unwrap();
             let kinds: Vec<_> = [true, true, false, true]
                 .into_iter()
                 .map(|offer_ticket| {
                     let session = client.session(&name("localhost"), offer_ticket).unwrap();
                     let mut pair = Pair::of(session, server.session().unwrap());
-                    assert_eq!(pair.run(), (Ok(()), Ok(())));
+                    pair.settle();
                     assert_eq!(
-                        pair.client.handshake().unwrap().kind,
-                        pair.server.handshake().unwrap().kind
+                        pair.client.session.handshake().unwrap().kind,
+                        pair.server.session.handshake().unwrap().kind
                     );
-                    pair.client.handshake().unwrap().kind
+                    pair.client.session.handshake().unwrap().kind
                 })
                 .collect();
             use HandshakeKind::{Full, Resumed};
@@ -173,7 +126,7 @@ fn resumption_happens_only_when_asked_for() {
 fn a_stranger_is_untrusted_and_told_so() {
     let other = self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256).unwrap();
     let stranger = TlsOptions { trust: Trust::Roots(other.chain_pem), ..TlsOptions::default() };
-    let (client, server) = Pair::new(&stranger).run();
+    let (client, server) = pair(&stranger).run();
     let error = client.unwrap_err();
     assert_eq!(error.class(), ErrorClass::TlsUntrusted, "{error}");
     let error = server.unwrap_err();
@@ -181,13 +134,13 @@ fn a_stranger_is_untrusted_and_told_so() {
     assert!(error.to_string().contains("the alert "), "{error}");
 
     let insecure = TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() };
-    assert_eq!(Pair::new(&insecure).run(), (Ok(()), Ok(())));
+    assert_eq!(pair(&insecure).run(), (Ok(()), Ok(())));
 }
 
 #[test]
 fn the_name_is_checked() {
     let client = ClientContext::new(&trusting()).unwrap();
-    let server = ServerContext::new(identity()).unwrap();
+    let server = ServerContext::new(identity(), TlsState::Compact).unwrap();
     for (asked, good) in [("localhost", true), ("127.0.0.1", true), ("example.org", false)] {
         let session = client.session(&name(asked), false).unwrap();
         let (outcome, _) = Pair::of(session, server.session().unwrap()).run();
@@ -209,7 +162,7 @@ fn self_signed_authority() -> Identity {
 #[test]
 fn a_trusted_authority_may_be_the_server_itself() {
     let authority = self_signed_authority();
-    let server = ServerContext::new(&authority).unwrap();
+    let server = ServerContext::new(&authority, TlsState::Compact).unwrap();
     let other = self_signed_authority();
     for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
         for (trusted, asked, good) in [
@@ -231,7 +184,9 @@ fn a_trusted_authority_may_be_the_server_itself() {
 
 #[test]
 fn client_certificates() {
-    let server = ServerContext::with_client_roots(identity(), &identity().chain_pem).unwrap();
+    let server =
+        ServerContext::with_client_roots(identity(), TlsState::Compact, &identity().chain_pem)
+            .unwrap();
     let known = TlsOptions { identity: Some(identity().clone()), ..trusting() };
     for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
         for (options, good) in [(&known, true), (&trusting(), false)] {
@@ -248,34 +203,67 @@ fn client_certificates() {
 
 #[test]
 fn a_close_is_announced_and_ends_the_reading() {
-    let mut pair = Pair::new(&trusting());
-    assert_eq!(pair.run(), (Ok(()), Ok(())));
-    assert!(pair.server_seen.iter().all(|received| !received.peer_closed));
-    pair.client.write_plaintext(b"last").unwrap();
-    pair.client.queue_close_notify();
-    assert_eq!(pair.run(), (Ok(()), Ok(())));
-    assert_eq!(pair.server_got, b"last");
-    assert!(pair.server_seen.last().unwrap().peer_closed);
+    let mut pair = pair(&trusting());
+    pair.settle();
+    assert!(pair.server.seen.iter().all(|received| !received.peer_closed));
+    pair.client.write(b"last").unwrap();
+    pair.client.close();
+    pair.settle();
+    assert_eq!(pair.server.got, b"last");
+    assert!(pair.server.peer_closed());
     // TLS 1.3 is half closed: the other direction still works.
-    pair.server.write_plaintext(b"bye").unwrap();
-    assert_eq!(pair.run(), (Ok(()), Ok(())));
-    assert_eq!(pair.client_got, b"bye");
+    pair.server.write(b"bye").unwrap();
+    pair.settle();
+    assert_eq!(pair.client.got, b"bye");
 }
 
 #[test]
 fn a_damaged_record_is_an_error_after_what_came_before_it() {
-    let mut pair = Pair::new(&trusting());
-    assert_eq!(pair.run(), (Ok(()), Ok(())));
-    let mut wire = Vec::new();
-    pair.server.write_plaintext(b"good").unwrap();
-    pair.server.poll_transmit(&mut wire);
-    pair.server.write_plaintext(b"bad").unwrap();
-    pair.server.poll_transmit(&mut wire);
+    let mut pair = pair(&trusting());
+    pair.settle();
+    pair.server.write(b"good").unwrap();
+    pair.server.write(b"bad").unwrap();
+    let mut wire = pair.server.take_out();
     *wire.last_mut().unwrap() ^= 1;
-    let error = pair.client.handle_ciphertext(&wire, &mut pair.client_got).unwrap_err();
+    let error = pair.client.receive(&wire).unwrap_err();
     assert_eq!(error.class(), ErrorClass::TlsRecord, "{error}");
-    assert_eq!(pair.client_got, b"good");
+    assert_eq!(pair.client.got, b"good");
     assert!(pair.client.wants_transmit(), "the peer is to be told");
+}
+
+/// The key_share extension (51) of a ClientHello in one record.
+fn key_share(hello: &[u8]) -> Vec<u8> {
+    let length = |at: usize| usize::from(u16::from_be_bytes([hello[at], hello[at + 1]]));
+    // Record header, message header, version and random; then the session id, the suites, the
+    // compression methods, and the length of all extensions.
+    let mut at = 5 + 4 + 2 + 32;
+    at += 1 + usize::from(hello[at]);
+    at += 2 + length(at);
+    at += 1 + usize::from(hello[at]) + 2;
+    while length(at) != 51 {
+        at += 4 + length(at + 2);
+    }
+    hello[at + 4..at + 4 + length(at + 2)].to_vec()
+}
+
+#[test]
+fn shares_are_reused_only_when_asked_for() {
+    let share = |context: &ClientContext| {
+        let mut out = Vec::new();
+        let mut session = context.session(&name("localhost"), false).unwrap();
+        session.poll_transmit(&mut Workbench::new(0), &mut out);
+        key_share(&out)
+    };
+    for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+        for reuse_key_share in [false, true] {
+            let options = TlsOptions { groups: vec![group], reuse_key_share, ..trusting() };
+            let context = ClientContext::new(&options).unwrap();
+            assert_eq!(share(&context) == share(&context), reuse_key_share, "{group:?}");
+            let mut pair = pair(&options);
+            pair.settle();
+            assert_eq!(pair.client.finished(), 1);
+        }
+    }
 }
 
 #[test]
@@ -284,7 +272,7 @@ fn settings_are_described() {
     assert_eq!(
         ClientContext::new(&options).unwrap().describe(),
         "TLS 1.3 only, groups x25519 secp256r1 secp384r1, certificates checked against --cacert, \
-         resuming 25 %"
+         each chain once in 10 s, resuming 25 %, parked after the handshake"
     );
 }
 
@@ -293,18 +281,18 @@ proptest! {
 
     #[test]
     fn split_anywhere_equals_whole(step_bytes in 1usize..300, size in 0usize..40_000) {
-        let mut pair = Pair::new(&trusting());
+        let mut pair = pair(&trusting());
         pair.step_bytes = step_bytes;
         let request: Vec<u8> = (0..size).map(|index| index as u8).collect();
-        pair.client.write_plaintext(&request).unwrap();
-        prop_assert_eq!(pair.run(), (Ok(()), Ok(())));
-        pair.server.write_plaintext(&request).unwrap();
-        pair.server.queue_close_notify();
-        prop_assert_eq!(pair.run(), (Ok(()), Ok(())));
-        prop_assert!(pair.server_got == request && pair.client_got == request);
-        prop_assert_eq!(finished(&pair.client_seen), 1);
-        prop_assert_eq!(finished(&pair.server_seen), 1);
-        prop_assert!(pair.client_seen.last().is_some_and(|received| received.peer_closed));
+        pair.client.write(&request).unwrap();
+        pair.settle();
+        pair.server.write(&request).unwrap();
+        pair.server.close();
+        pair.settle();
+        prop_assert!(pair.server.got == request && pair.client.got == request);
+        prop_assert_eq!(pair.client.finished(), 1);
+        prop_assert_eq!(pair.server.finished(), 1);
+        prop_assert!(pair.client.peer_closed());
     }
 
     #[test]
@@ -313,19 +301,17 @@ proptest! {
         prefix in prop::sample::select(vec![&b""[..], b"\x16\x03\x01", b"\x17\x03\x03\x00\x20"]),
         after_handshake in any::<bool>(),
     ) {
-        let mut pair = Pair::new(&trusting());
+        let mut pair = pair(&trusting());
         if after_handshake {
-            prop_assert_eq!(pair.run(), (Ok(()), Ok(())));
+            pair.settle();
         }
         let bytes = [prefix, &garbage].concat();
-        let mut out = Vec::new();
-        for session in [&mut pair.client, &mut pair.server] {
-            let mut plaintext = Vec::new();
+        for end in [&mut pair.client, &mut pair.server] {
             // A second helping after an error must be harmless too.
-            let _ = session.handle_ciphertext(&bytes, &mut plaintext);
-            let _ = session.handle_ciphertext(&bytes, &mut plaintext);
-            session.poll_transmit(&mut out);
-            prop_assert!(plaintext.is_empty());
+            let _ = end.receive(&bytes);
+            let _ = end.receive(&bytes);
+            end.take_out();
+            prop_assert!(end.got.is_empty());
         }
     }
 }

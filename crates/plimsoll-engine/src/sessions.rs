@@ -1,0 +1,49 @@
+//! The TLS sessions of a slab, by slot.
+
+use plimsoll_tls::Session;
+
+/// Grows with the slots that speak TLS, so that plaintext pays nothing for it.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    slots: Vec<Option<Session>>,
+    /// Slots for which memory is set aside with the first session.
+    reserved: usize,
+}
+
+impl Sessions {
+    pub(crate) const fn new() -> Self {
+        Self::reserving(0)
+    }
+
+    /// Grows without copying up to `slots`; untouched pages of them cost nothing.
+    pub(crate) const fn reserving(slots: usize) -> Self {
+        Self { slots: Vec::new(), reserved: slots }
+    }
+
+    /// The session of a slot that speaks TLS.
+    pub(crate) fn get(&mut self, slot: u32) -> Option<&mut Session> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// Whether the slot speaks TLS.
+    pub(crate) fn has(&self, slot: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn set(&mut self, slot: u32, session: Session) {
+        let slot = slot as usize;
+        if self.slots.len() <= slot {
+            if self.slots.is_empty() {
+                self.slots.reserve_exact(self.reserved);
+            }
+            self.slots.resize_with(slot + 1, || None);
+        }
+        self.slots[slot] = Some(session);
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) {
+        if let Some(session) = self.slots.get_mut(slot as usize) {
+            *session = None;
+        }
+    }
+}

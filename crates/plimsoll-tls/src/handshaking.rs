@@ -1,0 +1,478 @@
+//! A connection that rustls drives: until it is parked, or for its whole life.
+
+use std::io::BufRead;
+use std::io::Write;
+
+use rustls::Connection;
+use rustls::ConnectionTrafficSecrets;
+use rustls::ProtocolVersion;
+
+use crate::Handshake;
+use crate::HandshakeKind;
+use crate::TlsError;
+use crate::Workbench;
+use crate::capture::Captured;
+use crate::parked::Direction;
+use crate::parked::Flags;
+use crate::parked::MessageReader;
+use crate::parked::Parked;
+use crate::parked::Side;
+use crate::record;
+use crate::suite::Material;
+use crate::suite::Secret;
+use crate::suite::Suite;
+
+/// KeyUpdates that rustls may have sent before a connection is parked: one for each 2^24 records.
+const KEY_UPDATES_MAX: usize = 64;
+
+/// What becomes of a connection when its handshake is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// It stays with rustls.
+    Keep,
+    /// It is parked at once. Tickets that come later are counted and not kept.
+    Park,
+    /// It stays with rustls until a ticket or data has come, so that its session can be resumed.
+    SettleAndPark,
+}
+
+/// A rustls connection and what it takes to park it.
+///
+/// One that is to be parked is fed whole records only: what is behind the handshake's last record
+/// never gets into rustls, from where it could not be had back.
+pub(crate) struct Handshaking {
+    connection: Connection,
+    afterwards: Afterwards,
+    captured: Captured,
+    settling: Option<Settling>,
+    /// The beginning of a record whose end has not come.
+    record: Vec<u8>,
+    /// Application bytes that were written before the handshake was done.
+    early: Vec<u8>,
+    tickets: u32,
+    peer_closed: bool,
+    failed: bool,
+}
+
+/// Reads along with rustls, to know when no handshake message is half received.
+struct Settling {
+    suite: Suite,
+    rx: Direction,
+    message: MessageReader,
+    /// A ticket or data has come.
+    settled: bool,
+}
+
+/// What [`Handshaking::receive`] has brought about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// The handshake ended in this call.
+    pub(crate) finished: bool,
+    pub(crate) peer_closed: bool,
+    /// The connection can be parked; input behind this point was not taken.
+    pub(crate) may_park: bool,
+}
+
+/// A connection that was parked, and what it owes the peer and us.
+pub(crate) struct JustParked {
+    pub(crate) parked: Parked,
+    /// Records that rustls left to be sent.
+    pub(crate) out: Vec<u8>,
+}
+
+impl Handshaking {
+    pub(crate) fn new(mut connection: Connection, afterwards: Afterwards) -> Self {
+        // The caller bounds what it offers, so that all of it can be taken.
+        connection.set_buffer_limit(None);
+        Self {
+            connection,
+            afterwards,
+            captured: Captured::default(),
+            settling: None,
+            record: Vec::new(),
+            early: Vec::new(),
+            tickets: 0,
+            peer_closed: false,
+            failed: false,
+        }
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    pub(crate) fn wants_transmit(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    pub(crate) fn queue_close_notify(&mut self) {
+        // Only rustls knows that it has said so, and the end is near.
+        self.afterwards = Afterwards::Keep;
+        self.settling = None;
+        self.connection.send_close_notify();
+    }
+
+    pub(crate) fn handshake(&self) -> Option<Handshake> {
+        use rustls::HandshakeKind as Kind;
+        if self.connection.is_handshaking() {
+            return None;
+        }
+        let (kind, retried) = match self.connection.handshake_kind()? {
+            Kind::Full => (HandshakeKind::Full, false),
+            Kind::FullWithHelloRetryRequest => (HandshakeKind::Full, true),
+            Kind::Resumed => (HandshakeKind::Resumed, false),
+        };
+        let version = match self.connection.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLS 1.2",
+            _ => "TLS 1.3",
+        };
+        let suite = self.connection.negotiated_cipher_suite()?.suite().as_str();
+        let suite = suite.unwrap_or("unknown");
+        let group = self.connection.negotiated_key_exchange_group();
+        let group = group.and_then(|group| group.name().as_str());
+        Some(Handshake { kind, retried, version, suite, group })
+    }
+
+    // ---- receiving
+
+    /// Takes bytes off the front of `input`: all of them, or those before [`Progress::may_park`].
+    pub(crate) fn receive(
+        &mut self,
+        bench: &mut Workbench,
+        input: &mut &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Result<Progress, TlsError> {
+        let mut progress = Progress::default();
+        if self.afterwards == Afterwards::Keep {
+            let all = std::mem::take(input);
+            let was_handshaking = self.is_handshaking();
+            let begun = std::mem::take(&mut self.record);
+            self.feed(bench, &begun, plaintext)?;
+            progress.peer_closed = self.feed(bench, all, plaintext)?;
+            progress.finished = was_handshaking && !self.is_handshaking();
+            return Ok(progress);
+        }
+        while !progress.may_park && !input.is_empty() && self.afterwards != Afterwards::Keep {
+            if self.record.is_empty()
+                && let Some(whole) = whole_record(input)
+            {
+                *input = &input[whole.len()..];
+                self.receive_record(bench, whole, plaintext, &mut progress)?;
+            } else if self.complete_record(input) {
+                let mut whole = std::mem::take(&mut self.record);
+                self.receive_record(bench, &whole, plaintext, &mut progress)?;
+                whole.clear();
+                self.record = whole;
+            }
+        }
+        if self.afterwards == Afterwards::Keep && !input.is_empty() {
+            let rest = std::mem::take(input);
+            progress.peer_closed |= self.feed(bench, rest, plaintext)?;
+        }
+        Ok(progress)
+    }
+
+    /// Moves bytes from `input` to the record that has begun; true when it is whole.
+    fn complete_record(&mut self, input: &mut &[u8]) -> bool {
+        loop {
+            let needed = match record::length(&self.record) {
+                // rustls says what is wrong with it.
+                _ if !record::is_plausible(&self.record) => self.record.len(),
+                None => record::HEADER_BYTES,
+                Some(length) => length,
+            };
+            let missing = needed.saturating_sub(self.record.len());
+            if missing == 0 {
+                return true;
+            }
+            if input.is_empty() {
+                return false;
+            }
+            // The first bytes one by one: they may show that this is no TLS.
+            let step = if self.record.len() < record::HEADER_BYTES { 1 } else { missing };
+            let (taken, rest) = input.split_at(step.min(input.len()));
+            self.record.extend_from_slice(taken);
+            *input = rest;
+        }
+    }
+
+    fn receive_record(
+        &mut self,
+        bench: &mut Workbench,
+        whole: &[u8],
+        plaintext: &mut Vec<u8>,
+        progress: &mut Progress,
+    ) -> Result<(), TlsError> {
+        let was_handshaking = self.is_handshaking();
+        let (before, tickets) = (plaintext.len(), self.tickets);
+        let read_along = self.settling.as_mut().map(|settling| settling.read(bench, whole));
+        progress.peer_closed |= self.feed(bench, whole, plaintext)?;
+        if was_handshaking && !self.is_handshaking() {
+            progress.finished = true;
+            self.begin_settling(bench);
+            progress.may_park = self.afterwards == Afterwards::Park;
+        } else if let (Some(read_along), Some(settling)) = (read_along, &mut self.settling) {
+            settling.settled |= plaintext.len() > before || self.tickets > tickets;
+            match read_along {
+                true => progress.may_park = settling.may_end(),
+                false => self.keep(bench),
+            }
+        }
+        if progress.peer_closed && self.settling.is_some() {
+            self.keep(bench);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bench: &mut Workbench) {
+        self.afterwards = Afterwards::Keep;
+        self.settling = None;
+        bench.count_unparked();
+    }
+
+    /// The handshake is done: decides how it goes on.
+    fn begin_settling(&mut self, bench: &mut Workbench) {
+        let suite = self.suite();
+        let secrets = (self.captured.client, self.captured.server);
+        match (suite, secrets) {
+            // TLS 1.2 has its ticket before its handshake ends.
+            (Some(suite), _) if !suite.is_tls13() => self.afterwards = Afterwards::Park,
+            (Some(suite), (Some(_), Some(server))) => {
+                if self.afterwards == Afterwards::SettleAndPark {
+                    let rx = Direction { secret: server, sequence: 0 };
+                    let message = MessageReader::default();
+                    self.settling = Some(Settling { suite, rx, message, settled: false });
+                }
+            }
+            _ => self.keep(bench),
+        }
+    }
+
+    fn suite(&self) -> Option<Suite> {
+        Suite::of(self.connection.negotiated_cipher_suite()?.suite())
+    }
+
+    /// Hands `input` to rustls and appends the data in it to `plaintext`; true when the peer has
+    /// said that it sends nothing more.
+    fn feed(
+        &mut self,
+        bench: &mut Workbench,
+        mut input: &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Result<bool, TlsError> {
+        let connection = &mut self.connection;
+        while !input.is_empty() {
+            // rustls takes some KiB at a time; 0 means that it ignores what follows close_notify.
+            let handshaking = connection.is_handshaking();
+            let taken = connection.read_tls(&mut input).map_err(|error| {
+                let reason = error.to_string();
+                if handshaking {
+                    TlsError::Handshake { reason }
+                } else {
+                    TlsError::Record { reason }
+                }
+            })?;
+            let outcome = connection.process_new_packets();
+            drain(connection, plaintext);
+            match outcome {
+                Ok(state) => self.peer_closed |= state.peer_has_closed(),
+                Err(error) => {
+                    self.failed = true;
+                    return Err(TlsError::from_rustls(&error, handshaking));
+                }
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        if self.afterwards != Afterwards::Keep {
+            self.captured.merge(Captured::take());
+        }
+        if let Connection::Client(client) = &self.connection {
+            let tickets = client.tls13_tickets_received();
+            bench.messages.tickets += u64::from(tickets - self.tickets);
+            self.tickets = tickets;
+        }
+        Ok(self.peer_closed)
+    }
+
+    // ---- sending
+
+    /// Queues application bytes, which are held back until the handshake is done.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
+        if self.afterwards != Afterwards::Keep && self.is_handshaking() && !self.failed {
+            self.early.extend_from_slice(bytes);
+            return Ok(());
+        }
+        // What was held back for a connection that is kept after all.
+        let early = std::mem::take(&mut self.early);
+        let mut writer = self.connection.writer();
+        writer
+            .write_all(&early)
+            .and_then(|()| writer.write_all(bytes))
+            .map_err(|error| TlsError::Record { reason: error.to_string() })
+    }
+
+    /// Appends what rustls has for the peer.
+    pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
+        if !self.early.is_empty() && !self.is_handshaking() {
+            // Fails only after an error, which the caller has been told of.
+            let _ = self.write(&[]);
+        }
+        while self.connection.wants_write() {
+            // A Vec takes everything, so neither an error nor a short write can happen.
+            if !matches!(self.connection.write_tls(out), Ok(1..)) {
+                break;
+            }
+        }
+    }
+
+    // ---- parking
+
+    /// Gives the rustls object up. To be called only where [`Progress::may_park`] was said.
+    pub(crate) fn park(mut self, bench: &mut Workbench) -> Result<JustParked, TlsError> {
+        let refused = |reason: &str| TlsError::Record { reason: reason.to_owned() };
+        let suite = self.suite().ok_or_else(|| refused("its cipher suite is unknown"))?;
+        let mut flags = self.flags();
+        let group = self.connection.negotiated_key_exchange_group();
+        let group = crate::session::group_index(group.map(|group| group.name()));
+        let is_server = matches!(self.connection, Connection::Server(_));
+        let mut out = Vec::new();
+        while self.connection.wants_write() {
+            if !matches!(self.connection.write_tls(&mut out), Ok(1..)) {
+                break;
+            }
+        }
+        let secrets = self
+            .connection
+            .dangerous_extract_secrets()
+            .map_err(|error| refused(&error.to_string()))?;
+        let unknown = || refused("its keys are of an unknown kind");
+        let rx_key = key_of(&secrets.rx.1).ok_or_else(unknown)?;
+        let tx_key = key_of(&secrets.tx.1).ok_or_else(unknown)?;
+        let (client, server) = (self.captured.client, self.captured.server);
+        let (rx, tx) = if is_server { (client, server) } else { (server, client) };
+        let (rx_secret, tx_secret) = match (rx, tx) {
+            // The self-check: what was caught must give the keys that rustls uses.
+            (Some(rx), Some(tx)) if suite.is_tls13() => {
+                (secret_behind(suite, rx, &rx_key), secret_behind(suite, tx, &tx_key))
+            }
+            _ => (None, None),
+        };
+        let (rx_secret, tx_secret) = rx_secret.zip(tx_secret).unwrap_or_else(|| {
+            if suite.is_tls13() {
+                bench.count_without_secrets();
+            }
+            flags.set(Flags::GIVEN_KEYS);
+            (rx_key, tx_key)
+        });
+        for (secret, key) in [(&rx_secret, &rx_key), (&tx_secret, &tx_key)] {
+            bench.keys.keep(suite, secret, key).map_err(|_| unknown())?;
+        }
+        let rx = Direction { secret: rx_secret, sequence: secrets.rx.0 };
+        let tx = Direction { secret: tx_secret, sequence: secrets.tx.0 };
+        let mut parked = Parked::new(suite, group, flags, rx, tx);
+        parked.send(bench, &self.early, &mut out)?;
+        Ok(JustParked { parked, out })
+    }
+
+    fn flags(&self) -> Flags {
+        use rustls::HandshakeKind as Kind;
+        let mut flags = Flags::default();
+        if matches!(self.connection, Connection::Server(_)) {
+            flags.set(Flags::SERVER);
+        }
+        match self.connection.handshake_kind() {
+            Some(Kind::Resumed) => flags.set(Flags::RESUMED),
+            Some(Kind::FullWithHelloRetryRequest) => flags.set(Flags::RETRIED),
+            _ => {}
+        }
+        flags
+    }
+}
+
+impl Settling {
+    /// Opens `whole` beside rustls; false when it holds what this connection cannot be parked
+    /// after.
+    fn read(&mut self, bench: &mut Workbench, whole: &[u8]) -> bool {
+        let Ok(key) = bench.keys.key(self.suite, Material::TrafficSecret, &self.rx.secret) else {
+            return false;
+        };
+        let mut scratch = std::mem::take(&mut bench.scratch);
+        scratch.clear();
+        let opened = match whole.first_chunk() {
+            Some(header) if record::check_header(self.suite, header).is_ok() => {
+                record::open(self.suite, key, self.rx.sequence, whole, &mut scratch).ok()
+            }
+            _ => None,
+        };
+        self.rx.sequence += 1;
+        let parkable = match opened {
+            Some(record::HANDSHAKE) => self.has_tickets_only(&scratch),
+            Some(record::APPLICATION_DATA) => true,
+            _ => false,
+        };
+        bench.scratch = scratch;
+        parkable
+    }
+
+    fn has_tickets_only(&mut self, mut content: &[u8]) -> bool {
+        loop {
+            match self.message.next(&mut content, Side::Client, true) {
+                Ok(None) => return true,
+                Ok(Some(message)) if message.is_ticket() => {}
+                // A KeyUpdate may have left an answer inside rustls.
+                Ok(Some(_)) | Err(_) => return false,
+            }
+        }
+    }
+
+    const fn may_end(&self) -> bool {
+        self.settled && self.message.is_between_messages()
+    }
+}
+
+/// The record at the front of `input`, if all of it is there.
+fn whole_record<'a>(input: &&'a [u8]) -> Option<&'a [u8]> {
+    if !record::is_plausible(input) {
+        return None;
+    }
+    input.get(..record::length(input)?)
+}
+
+/// The traffic secret that gives `key`: `first`, or one that KeyUpdates of ours made of it while
+/// the session settled.
+fn secret_behind(suite: Suite, first: Secret, key: &Secret) -> Option<Secret> {
+    let mut secret = first;
+    for _ in 0..=KEY_UPDATES_MAX {
+        if suite.key_of(Material::TrafficSecret, &secret).ok()? == *key {
+            return Some(secret);
+        }
+        secret = suite.next_secret(&secret).ok()?;
+    }
+    None
+}
+
+fn key_of(secrets: &ConnectionTrafficSecrets) -> Option<Secret> {
+    use ConnectionTrafficSecrets as S;
+    match secrets {
+        S::Aes128Gcm { key, iv } | S::Aes256Gcm { key, iv } | S::Chacha20Poly1305 { key, iv } => {
+            Some(Secret::of_key(key.as_ref(), iv.as_ref()))
+        }
+        _ => None,
+    }
+}
+
+/// Moves all decrypted bytes into `plaintext`.
+fn drain(connection: &mut Connection, plaintext: &mut Vec<u8>) {
+    let mut reader = connection.reader();
+    // "Would block" and both kinds of end of stream mean the same here: nothing more for now.
+    while let Ok(chunk) = reader.fill_buf() {
+        if chunk.is_empty() {
+            break;
+        }
+        plaintext.extend_from_slice(chunk);
+        let taken = chunk.len();
+        reader.consume(taken);
+    }
+}

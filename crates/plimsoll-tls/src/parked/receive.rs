@@ -1,0 +1,210 @@
+//! What comes from the peer of a parked connection.
+
+use rustls::AlertDescription;
+
+use super::Flags;
+use super::MessageReader;
+use super::Parked;
+use super::messages;
+use super::messages::Message;
+use crate::TlsError;
+use crate::Workbench;
+use crate::record;
+use crate::record::Fault;
+
+/// Records without data (empty ones, KeyUpdates, warnings) that may follow each other. 32 is what
+/// OpenSSL and BoringSSL allow.
+const FRUITLESS_MAX: u8 = 32;
+
+const UNEXPECTED: AlertDescription = AlertDescription::UnexpectedMessage;
+const WARNING: u8 = 1;
+const FATAL: u8 = 2;
+
+impl Parked {
+    /// Takes the whole records at the front of `input` and appends their data to `plaintext`;
+    /// returns the number of bytes taken. `message` is what an earlier record left of a message.
+    pub(crate) fn receive(
+        &mut self,
+        bench: &mut Workbench,
+        message: &mut MessageReader,
+        input: &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Result<usize, TlsError> {
+        let mut taken = 0;
+        loop {
+            let rest = &input[taken..];
+            if self.flags.has(Flags::FAILED) {
+                return Err(TlsError::Record { reason: "an earlier one was wrong".to_owned() });
+            }
+            if self.flags.has(Flags::PEER_CLOSED) {
+                // "Any data received after a closure alert has been received MUST be ignored."
+                return Ok(input.len());
+            }
+            let Some(length) = self.record_length(rest)? else { return Ok(taken) };
+            let Some(whole) = rest.get(..length) else { return Ok(taken) };
+            self.receive_record(bench, message, whole, plaintext)?;
+            taken += length;
+        }
+    }
+
+    /// Bytes of the record that begins with `bytes`; `None` while its header is not complete.
+    pub(crate) fn record_length(&mut self, bytes: &[u8]) -> Result<Option<usize>, TlsError> {
+        let (Some(length), Some(header)) = (record::length(bytes), bytes.first_chunk()) else {
+            return Ok(None);
+        };
+        match record::check_header(self.suite, header) {
+            Ok(()) => Ok(Some(length)),
+            Err(fault) => Err(self.fail(fault)),
+        }
+    }
+
+    fn receive_record(
+        &mut self,
+        bench: &mut Workbench,
+        message: &mut MessageReader,
+        whole: &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Result<(), TlsError> {
+        let before = plaintext.len();
+        let kind = self.open(bench, whole, plaintext).map_err(|fault| self.fail(fault))?;
+        if kind == record::APPLICATION_DATA {
+            return self.receive_data(message, plaintext.len() - before);
+        }
+        let content = &plaintext[before..];
+        let outcome = match kind {
+            _ if content.is_empty() => {
+                Err(self.fail(Fault { alert: UNEXPECTED, reason: "it is empty and no data" }))
+            }
+            record::HANDSHAKE => {
+                self.receive_messages(bench, message, content).map_err(|fault| self.fail(fault))
+            }
+            record::ALERT if message.is_between_messages() => self.receive_alert(content),
+            _ => {
+                Err(self.fail(Fault { alert: UNEXPECTED, reason: "its content has no place here" }))
+            }
+        };
+        plaintext.truncate(before);
+        outcome
+    }
+
+    /// Opens the next record of the receiving direction.
+    fn open(
+        &mut self,
+        bench: &mut Workbench,
+        whole: &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Result<u8, Fault> {
+        let exhausted = Fault {
+            alert: AlertDescription::InternalError,
+            reason: "the peer has used its key for too many records",
+        };
+        let next = self.rx.sequence.checked_add(1).ok_or(exhausted)?;
+        let material = self.material();
+        let key = bench.keys.key(self.suite, material, &self.rx.secret).map_err(|_| exhausted)?;
+        let kind = record::open(self.suite, key, self.rx.sequence, whole, plaintext)?;
+        self.rx.sequence = next;
+        Ok(kind)
+    }
+
+    fn receive_data(&mut self, message: &MessageReader, bytes: usize) -> Result<(), TlsError> {
+        if !message.is_between_messages() {
+            let reason = "data came between two parts of a handshake message";
+            return Err(self.fail(Fault { alert: UNEXPECTED, reason }));
+        }
+        if bytes > 0 {
+            self.fruitless = 0;
+            return Ok(());
+        }
+        self.count_fruitless().map_err(|fault| self.fail(fault))
+    }
+
+    fn count_fruitless(&mut self) -> Result<(), Fault> {
+        self.fruitless = self.fruitless.saturating_add(1);
+        if self.fruitless > FRUITLESS_MAX {
+            let reason = "too many records without data have followed each other";
+            return Err(Fault { alert: UNEXPECTED, reason });
+        }
+        Ok(())
+    }
+
+    fn receive_messages(
+        &mut self,
+        bench: &mut Workbench,
+        reader: &mut MessageReader,
+        mut content: &[u8],
+    ) -> Result<(), Fault> {
+        let tls13 = self.suite.is_tls13();
+        while let Some(message) = reader.next(&mut content, self.side(), tls13)? {
+            match message.kind {
+                messages::NEW_SESSION_TICKET => bench.messages.tickets += 1,
+                messages::KEY_UPDATE => {
+                    if !content.is_empty() {
+                        let reason = "a KeyUpdate does not end its record";
+                        return Err(Fault { alert: UNEXPECTED, reason });
+                    }
+                    bench.messages.key_updates_received += 1;
+                    self.receive_key_update(message)?;
+                }
+                // HelloRequest or ClientHello: the reader lets nothing else pass.
+                _ => self.refuse_renegotiation()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_key_update(&mut self, message: Message) -> Result<(), Fault> {
+        self.count_fruitless()?;
+        match message.first {
+            0 => {}
+            1 => self.flags.set(Flags::KEY_UPDATE_DUE),
+            _ => {
+                return Err(Fault {
+                    alert: AlertDescription::IllegalParameter,
+                    reason: "a KeyUpdate asks for something that does not exist",
+                });
+            }
+        }
+        self.update(|parked| &mut parked.rx)
+    }
+
+    fn refuse_renegotiation(&mut self) -> Result<(), Fault> {
+        if self.flags.has(Flags::REFUSED) {
+            let reason = "the peer insists on renegotiation";
+            return Err(Fault { alert: UNEXPECTED, reason });
+        }
+        self.flags.set(Flags::REFUSED);
+        self.flags.set(Flags::REFUSAL_DUE);
+        Ok(())
+    }
+
+    fn receive_alert(&mut self, content: &[u8]) -> Result<(), TlsError> {
+        let &[level, description] = content else {
+            let alert = AlertDescription::DecodeError;
+            return Err(self.fail(Fault { alert, reason: "an alert is not two bytes long" }));
+        };
+        let alert = AlertDescription::from(description);
+        // In answer to an alert nothing is sent, unless its level makes no sense.
+        let answer = match (level, alert) {
+            (WARNING | FATAL, AlertDescription::CloseNotify) => {
+                self.flags.set(Flags::PEER_CLOSED);
+                return Ok(());
+            }
+            (WARNING, AlertDescription::UserCanceled) => None,
+            (WARNING, _) if !self.suite.is_tls13() => None,
+            (WARNING, _) => Some(AlertDescription::DecodeError),
+            (FATAL, _) => {
+                self.flags.set(Flags::FAILED);
+                self.flags.set(Flags::ENDED);
+                return Err(TlsError::alert_received(alert));
+            }
+            _ => Some(AlertDescription::IllegalParameter),
+        };
+        match answer {
+            None => self.count_fruitless().map_err(|fault| self.fail(fault)),
+            Some(answer) => {
+                self.fail(Fault { alert: answer, reason: "" });
+                Err(TlsError::alert_received(alert))
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Key shares that are made once per thread and used for every handshake.
+//!
+//! Making one costs a client about as much as agreeing on a secret with it. Whoever reuses them
+//! gives forward secrecy between their own test connections away, which is nobody's secret, and a
+//! server cannot tell; so this is off unless asked for, and reports name it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use aws_lc_rs::agreement;
+use aws_lc_rs::agreement::Algorithm;
+use aws_lc_rs::agreement::PrivateKey;
+use aws_lc_rs::agreement::UnparsedPublicKey;
+use rustls::Error;
+use rustls::NamedGroup;
+use rustls::PeerMisbehaved;
+use rustls::crypto::ActiveKeyExchange;
+use rustls::crypto::GetRandomFailed;
+use rustls::crypto::SharedSecret;
+use rustls::crypto::SupportedKxGroup;
+
+use plimsoll_model::plan::Group;
+
+/// The lead byte of an uncompressed point, the only form that TLS has.
+const UNCOMPRESSED: u8 = 4;
+
+/// One group; its place in [`PAIRS`].
+#[derive(Clone, Copy, Debug)]
+enum Reused {
+    X25519 = 0,
+    Secp256r1 = 1,
+    Secp384r1 = 2,
+}
+
+thread_local! {
+    static PAIRS: [OnceCell<Arc<Pair>>; 3] =
+        const { [OnceCell::new(), OnceCell::new(), OnceCell::new()] };
+}
+
+/// `group` with one key share per thread; `None` for the post-quantum hybrid, whose share is an
+/// encapsulation key of its own kind.
+pub(crate) const fn reused(group: Group) -> Option<&'static dyn SupportedKxGroup> {
+    match group {
+        Group::X25519 => Some(&Reused::X25519),
+        Group::Secp256r1 => Some(&Reused::Secp256r1),
+        Group::Secp384r1 => Some(&Reused::Secp384r1),
+        Group::X25519Mlkem768 => None,
+    }
+}
+
+struct Pair {
+    private: PrivateKey,
+    public: Vec<u8>,
+}
+
+impl Reused {
+    const fn algorithm(self) -> &'static Algorithm {
+        match self {
+            Self::X25519 => &agreement::X25519,
+            Self::Secp256r1 => &agreement::ECDH_P256,
+            Self::Secp384r1 => &agreement::ECDH_P384,
+        }
+    }
+
+    fn pair(self) -> Result<Arc<Pair>, GetRandomFailed> {
+        PAIRS.with(|pairs| {
+            let place = &pairs[self as usize];
+            if let Some(pair) = place.get() {
+                return Ok(Arc::clone(pair));
+            }
+            let private = PrivateKey::generate(self.algorithm()).map_err(|_| GetRandomFailed)?;
+            let public = private.compute_public_key().map_err(|_| GetRandomFailed)?;
+            let pair = Pair { private, public: public.as_ref().to_vec() };
+            Ok(Arc::clone(place.get_or_init(|| Arc::new(pair))))
+        })
+    }
+
+    fn is_point(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::X25519 => bytes.len() == 32,
+            Self::Secp256r1 | Self::Secp384r1 => bytes.first() == Some(&UNCOMPRESSED),
+        }
+    }
+}
+
+impl SupportedKxGroup for Reused {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
+        Ok(Box::new(Exchange { group: *self, pair: self.pair()? }))
+    }
+
+    fn ffdhe_group(&self) -> Option<rustls::ffdhe_groups::FfdheGroup<'static>> {
+        None
+    }
+
+    fn name(&self) -> NamedGroup {
+        match self {
+            Self::X25519 => NamedGroup::X25519,
+            Self::Secp256r1 => NamedGroup::secp256r1,
+            Self::Secp384r1 => NamedGroup::secp384r1,
+        }
+    }
+}
+
+/// A key exchange under way.
+struct Exchange {
+    group: Reused,
+    pair: Arc<Pair>,
+}
+
+impl ActiveKeyExchange for Exchange {
+    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
+        let invalid = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
+        if !self.group.is_point(peer) {
+            return Err(invalid);
+        }
+        let peer = UnparsedPublicKey::new(self.group.algorithm(), peer);
+        let take = |secret: &[u8]| Ok(SharedSecret::from(secret));
+        agreement::agree(&self.pair.private, peer, invalid, take)
+    }
+
+    fn pub_key(&self) -> &[u8] {
+        &self.pair.public
+    }
+
+    fn ffdhe_group(&self) -> Option<rustls::ffdhe_groups::FfdheGroup<'static>> {
+        None
+    }
+
+    fn group(&self) -> NamedGroup {
+        self.group.name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Reused; 3] = [Reused::X25519, Reused::Secp256r1, Reused::Secp384r1];
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "what threads share is the question")]
+    fn a_thread_has_one_share_per_group_and_no_other_thread_has_it() {
+        for group in ALL {
+            let here = group.start().unwrap().pub_key().to_vec();
+            assert_eq!(group.start().unwrap().pub_key(), here);
+            let there = std::thread::spawn(move || group.start().unwrap().pub_key().to_vec());
+            assert_ne!(there.join().unwrap(), here);
+        }
+    }
+
+    #[test]
+    fn both_ends_agree_and_bad_shares_are_refused() {
+        let groups = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
+        for (ours, group) in ALL.into_iter().zip(groups) {
+            let theirs = crate::client::kx_group_of(group).start().unwrap();
+            let exchange = ours.start().unwrap();
+            let (our_share, their_share) = (exchange.pub_key().to_vec(), theirs.pub_key().to_vec());
+            let here = exchange.complete(&their_share).unwrap();
+            let there = theirs.complete(&our_share).unwrap();
+            assert_eq!(here.secret_bytes(), there.secret_bytes());
+            for bad in [&their_share[1..], &[], &[2; 33], &[0; 32]] {
+                assert!(ours.start().unwrap().complete(bad).is_err(), "{ours:?} {bad:?}");
+            }
+        }
+    }
+}
