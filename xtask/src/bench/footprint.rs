@@ -78,6 +78,19 @@ fn is_established(line: &str, port: u16) -> bool {
     state == "01" && local == Some(Ok(port))
 }
 
+/// Connections that this machine has accepted so far: `PassiveOpens`.
+pub(crate) fn accepted() -> Result<u64> {
+    let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
+    passive_opens(&text).context("/proc/net/snmp: no PassiveOpens")
+}
+
+/// Two lines begin with `Tcp:`, names and numbers.
+fn passive_opens(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let index = lines.next()?.split(' ').position(|name| name == "PassiveOpens")?;
+    lines.next()?.split(' ').nth(index)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -116,7 +129,13 @@ mod tests {
         assert!(!is_established("  sl  local_address rem_address   st", 8_080));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
+        let before = accepted().unwrap();
         let _streams = [(); 3].map(|()| TcpStream::connect(address).unwrap());
         assert_eq!(established(address.port()).unwrap(), 3);
+        // Others may have connected meanwhile.
+        assert!(accepted().unwrap() >= before + 3);
+        let snmp = "Ip: x y\nIp: 1 2\nTcp: ActiveOpens PassiveOpens\nTcp: 7 9\nUdp: x\n";
+        assert_eq!(passive_opens(snmp), Some(9));
+        assert_eq!(passive_opens("Tcp: ActiveOpens\nTcp: 7\n"), None);
     }
 }

@@ -93,9 +93,10 @@ fn method(rounds: u32, extent: Extent) -> String {
          Every server is one\nprocess with one thread on CPU {SERVER_CPU} and answers `pong`; wrk \
          on CPU {CLIENT_CPU} asks as fast as it can over\n{connections} keep-alive connections. The \
          servers take turns, and who goes first changes.\n\n\
-         What counts is the server's user and system time per request. Requests per second say \
-         what a core\nserves only where the server was busy all the time; elsewhere wrk was the \
-         limit, which favours no\nserver in requests per second, and costs the faster one CPU: it \
-         has fewer requests to answer each time\nit wakes.\n"
+         What counts is the server's user and system time per request, which is what requests per \
+         second and core\ncome to. The requests per second that were seen are a server's limit \
+         only where it was busy all the time\n(full). Elsewhere wrk or something else on the \
+         machine was, and the figures favour the slower servers: a fast\none has fewer requests to \
+         answer each time it wakes.\n"
     )
 }

@@ -31,26 +31,30 @@ pub(super) struct Record {
     sut_bytes: Option<f64>,
     kernel_bytes: Option<f64>,
     /// How many connections the memory of this machine allows, by the cost that was measured.
-    projected: Option<u64>,
+    allowed: Option<f64>,
+    /// It held what it was asked for, so that its memory did not end.
+    is_complete: bool,
 }
 
 impl Record {
     /// `None` when the summary is of something else.
     pub(super) fn of(sut: Sut, asked: u64, used_bytes: u64, summary: &Value) -> Option<Self> {
         let hold = &summary["hold"];
-        let generator = &summary["generator"];
+        let each = hold["machine_bytes_per_connection"].as_f64().filter(|bytes| *bytes > 0.0);
+        let available = hold["baseline"]["available_bytes"].as_f64();
         Some(Self {
             sut,
             asked,
             used_bytes,
-            held: summary["connections"]["held_max"].as_u64()?,
-            answered: hold["answered"].as_u64(),
+            held: hold["held"].as_u64()?,
+            answered: hold["last_sweep"]["answered"].as_u64(),
             lost: hold["lost"].as_u64(),
             ramp_s: hold["ramp_s"].as_f64(),
-            client_bytes: generator["user_bytes_per_connection"].as_f64(),
+            client_bytes: hold["user_bytes_per_connection"].as_f64(),
             sut_bytes: hold["sut_bytes_per_connection"].as_f64(),
-            kernel_bytes: generator["kernel_bytes_per_connection"].as_f64(),
-            projected: hold["projected_by_memory"].as_u64(),
+            kernel_bytes: hold["kernel_bytes_per_connection"].as_f64(),
+            allowed: available.zip(each).map(|(available, each)| available / each),
+            is_complete: hold["end"] == "complete",
         })
     }
 
@@ -130,16 +134,25 @@ impl Record {
                 let is_small = self.used_gb() <= MACHINE_GB_MAX_TWO;
                 vec![read(Target::HoldTwoMillion, self.fate(), is_whole && is_small)]
             }
-            (Sut::Haproxy, _) => vec![match self.projected.filter(|allowed| *allowed > 0) {
-                Some(allowed) => {
-                    let share = self.held as f64 / allowed as f64;
-                    let ours = format!("{} of {allowed} ({:.1} %)", self.held, share * 100.0);
-                    read(Target::HaproxyHeld, ours, share >= ALLOWED_SHARE_MIN)
-                }
-                None => Reading::not_measured(Target::HaproxyHeld, "no projection"),
-            }],
+            (Sut::Haproxy, _) => vec![self.haproxy()],
             (Sut::Embedded, _) => Vec::new(),
         }
+    }
+
+    /// How far a real HAProxy got, of what its own cost allows.
+    fn haproxy(&self) -> Reading {
+        let target = Target::HaproxyHeld;
+        let Some(allowed) = self.allowed else {
+            return Reading::not_measured(target, "no cost per connection");
+        };
+        let share = self.held as f64 / allowed;
+        if self.is_complete && share < ALLOWED_SHARE_MIN {
+            let why = format!("all {} were held; ask for {allowed:.0}", self.held);
+            return Reading::not_measured(target, why);
+        }
+        let ours = format!("{} of {allowed:.0} ({:.1} %)", self.held, share * 100.0);
+        let outcome = Outcome::of(share >= ALLOWED_SHARE_MIN);
+        Reading { target, peer: "-".to_owned(), ours, ratio: "-".to_owned(), outcome }
     }
 }
 
@@ -150,12 +163,13 @@ mod tests {
     use super::*;
 
     fn summary(held: u64, lost: u64, ramp_s: f64) -> Value {
-        json!({
-            "connections": {"held_max": held},
-            "generator": {"user_bytes_per_connection": 410.0, "kernel_bytes_per_connection": 8200.0},
-            "hold": {"answered": held, "lost": lost, "ramp_s": ramp_s,
-                     "sut_bytes_per_connection": 520.0, "projected_by_memory": 600_000},
-        })
+        let sweep = json!({"connections": held, "answered": held});
+        json!({"hold": {
+            "held": held, "lost": lost, "ramp_s": ramp_s, "last_sweep": sweep,
+            "user_bytes_per_connection": 410.0, "sut_bytes_per_connection": 520.0,
+            "kernel_bytes_per_connection": 8200.0, "machine_bytes_per_connection": 40_000.0,
+            "baseline": {"available_bytes": 24_000_000_000_u64}, "end": "complete",
+        }})
     }
 
     #[test]
@@ -183,16 +197,24 @@ mod tests {
             let record = Record::of(Sut::Embedded, 2 * MILLION, (gb * 1e9) as u64, &two).unwrap();
             assert_eq!(record.readings()[0].outcome, expected);
         }
-        for (held, expected) in [(570_000, Outcome::Reached), (569_999, Outcome::NotReached)] {
-            let summary = summary(held, 0, 200.0);
+        // The memory allows 600,000.
+        let short = json!({"cut-short": {"why": "memory"}});
+        for (held, end, expected) in [
+            (570_000, &short, Outcome::Reached),
+            (569_999, &short, Outcome::NotReached),
+            (570_000, &json!("complete"), Outcome::Reached),
+            (100_000, &json!("complete"), Outcome::NotMeasured), // it was not asked for more
+        ] {
+            let mut summary = summary(held, 0, 200.0);
+            summary["hold"]["end"] = end.clone();
             let record = Record::of(Sut::Haproxy, MILLION, 1, &summary).unwrap();
-            assert_eq!(record.readings()[0].outcome, expected);
+            assert_eq!(record.readings()[0].outcome, expected, "{held} {end}");
         }
     }
 
     #[test]
     fn what_is_not_said_is_not_guessed() {
-        let summary = json!({"connections": {"held_max": 1_000_000}});
+        let summary = json!({"hold": {"held": 1_000_000, "last_sweep": null}});
         let record = Record::of(Sut::Embedded, MILLION, 9_000_000_000, &summary).unwrap();
         assert!(!record.is_whole());
         let row = "| embedded | 1000000 | 1000000 | - | - | - | - | - | - | 9.00 |";

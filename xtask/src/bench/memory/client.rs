@@ -88,7 +88,7 @@ impl Client {
             // What it says of itself; its own doing, and no judge here.
             let summary = many.interrupt(bench)?;
             let own = &summary["generator"]["user_bytes_per_connection"];
-            let held = &summary["connections"]["held_max"];
+            let held = &summary["hold"]["held"];
             println!("memory: it says {own} bytes for each of {held} connections");
         } else {
             many.kill()?;

@@ -122,10 +122,10 @@ impl Duel {
         };
         let rate = self.spread(kind, |stint| stint.rate_per_s).decimals(0);
         let busy = self.spread(kind, Stint::busy);
-        let limit = if busy.median >= BUSY_MIN { "the server" } else { "wrk" };
+        let full = if busy.median >= BUSY_MIN { "; full" } else { "" };
         let failed: u64 = self.of(kind).iter().flatten().map(|stint| stint.failed).sum();
         format!(
-            "| {} | {} | {cpu_us} | {ratio} | {rate} | {busy}, limit: {limit} | {failed} |",
+            "| {} | {} | {cpu_us} | {ratio} | {rate} | {busy}{full} | {failed} |",
             self.name(),
             kind.name()
         )
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_the_limit_is_said() {
+    fn a_full_server_is_told_from_one_that_waited() {
         let mut duel = Duel::new(true);
         duel.add(ServerKind::Plimsoll, stint(4.0));
         let idle = stint(4.0).map(|stint| Stint { rate_per_s: 125_000.0, ..stint });
         duel.add(ServerKind::Nginx, idle);
         let rows = table(&[duel]);
-        assert!(rows.contains("| 1.00 (1.00 - 1.00), limit: the server |"), "{rows}");
-        assert!(rows.contains("| 0.50 (0.50 - 0.50), limit: wrk |"), "{rows}");
+        assert!(rows.contains("| 1.00 (1.00 - 1.00); full |"), "{rows}");
+        assert!(rows.contains("| 0.50 (0.50 - 0.50) |"), "{rows}");
         assert!(rows.contains("| TLS 1.3 | HAProxy | not measured |"), "{rows}");
     }
 }
