@@ -16,7 +16,7 @@ use crate::bench::CLIENT_CPU;
 use crate::bench::SERVER_CPU;
 use crate::bench::page::Section;
 use holder::FEW;
-use weight::Weight;
+use weight::Pair;
 
 const ROUNDS: u32 = 3;
 /// The first for all, the others for plimsoll's client and for servers alone: one process each, in
@@ -63,16 +63,13 @@ fn method(rounds: u32) -> String {
     )
 }
 
-/// Rows of name, connections, TLS, plain, whole.
-fn rows<'a>(
-    heading: &str,
-    entries: impl Iterator<Item = (&'a str, u32, &'a Weight, &'a Weight)>,
-) -> String {
+/// Programs with their connections, as a table.
+fn rows<'a>(heading: &str, entries: impl Iterator<Item = (&'a str, u32, &'a Pair)>) -> String {
     let mut text = format!(
         "| {heading} | connections | TLS 1.3, kB each | plain, kB each | all with TLS, MB |\n\
          |---|---|---|---|---|\n"
     );
-    for (name, size, tls, plain) in entries {
+    for (name, size, Pair { tls, plain }) in entries {
         let (tls_kb, plain_kb, whole_mb) = (tls.shown(), plain.shown(), tls.whole_shown());
         let _ = writeln!(text, "| {name} | {size} | {tls_kb} | {plain_kb} | {whole_mb} |");
     }

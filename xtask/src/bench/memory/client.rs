@@ -3,14 +3,14 @@
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::bench::claim::Outcome;
 use crate::bench::memory;
 use crate::bench::memory::holder;
 use crate::bench::memory::holder::FEW;
 use crate::bench::memory::holder::Holder;
 use crate::bench::memory::holder::Way;
+use crate::bench::memory::weight;
 use crate::bench::memory::weight::Load;
-use crate::bench::memory::weight::Weight;
+use crate::bench::memory::weight::Pair;
 use crate::bench::page::Section;
 use crate::bench::server::Server;
 use crate::bench::server::ServerKind;
@@ -27,14 +27,13 @@ const K6_CONNECTIONS_MAX: u32 = 200;
 pub(super) struct Client {
     way: Way,
     size: u32,
-    tls: Weight,
-    plain: Weight,
+    pair: Pair,
 }
 
 /// Every client at the sizes that are asked of it. Missing peers are named in the section.
 pub(super) fn entries(bench: &Bench, sizes: &[u32], section: &mut Section) -> Vec<Client> {
     let silent = Way::of_plimsoll(bench);
-    let new = |way, size| Client { way, size, tls: Weight::default(), plain: Weight::default() };
+    let new = |way, size| Client { way, size, pair: Pair::default() };
     let mut clients: Vec<Client> = sizes.iter().map(|size| new(silent, *size)).collect();
     let Some(least) = sizes.first().copied() else { return clients };
     for tool in [Tool::Plimsoll].into_iter().chain(Tool::PEERS) {
@@ -60,41 +59,44 @@ impl Client {
 
     /// One round, with TLS and without.
     pub(super) fn measure(&mut self, bench: &Bench, round: u32, section: &mut Section) {
-        for is_tls in [true, false] {
-            let loads = self.weigh(bench, is_tls, section);
-            let tls = if is_tls { "TLS 1.3" } else { "plain" };
-            let what = format!("{}, {} connections, {tls}, round {round}", self.name(), self.size);
-            match &loads {
-                Ok(loads) => println!("memory: {what}: {loads:?}"),
-                Err(error) => section.fail(format!("{what}: {error:#}")),
-            }
-            let weight = if is_tls { &mut self.tls } else { &mut self.plain };
-            weight.add(loads.ok());
-        }
+        let what = format!("{}, {} connections, round {round}", self.name(), self.size);
+        let (way, size) = (self.way, self.size);
+        self.pair
+            .measure(&what, section, |is_tls, section| weigh(bench, way, size, is_tls, section));
     }
+}
 
-    /// With few connections, then with many, each in a process of its own.
-    fn weigh(&self, bench: &Bench, is_tls: bool, section: &mut Section) -> Result<[Load; 2]> {
-        let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;
-        if is_tls {
-            section.note_command(holder::shown(self.way, "https://ADDRESS/", self.size));
-        }
-        let few = Holder::start(bench, self.way, &server, is_tls, FEW)?;
-        let light = few.weigh(few.pid())?;
-        few.kill()?;
-        let many = Holder::start(bench, self.way, &server, is_tls, self.size)?;
-        let heavy = many.weigh(many.pid())?;
-        if self.way == Way::Hold {
-            // What it says of itself; its own doing, and no judge here.
-            let summary = many.interrupt(bench)?;
-            let own = &summary["generator"]["user_bytes_per_connection"];
-            let held = &summary["hold"]["held"];
-            println!("memory: it says {own} bytes for each of {held} connections");
-        } else {
-            many.kill()?;
-        }
-        Ok([light, heavy])
+/// With few connections, then with many, each in a process of its own.
+fn weigh(
+    bench: &Bench,
+    way: Way,
+    size: u32,
+    is_tls: bool,
+    section: &mut Section,
+) -> Result<[Load; 2]> {
+    let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;
+    if is_tls {
+        section.note_command(holder::shown(way, "https://ADDRESS/", size));
     }
+    let few = Holder::start(bench, way, &server, is_tls, FEW)?;
+    let light = few.weigh(few.pid())?;
+    few.kill()?;
+    let many = Holder::start(bench, way, &server, is_tls, size)?;
+    let heavy = many.weigh(many.pid())?;
+    if way == Way::Hold {
+        // What it says of itself, which is no judge here.
+        match many.interrupt(bench) {
+            Ok(summary) => {
+                let own = &summary["generator"]["user_bytes_per_connection"];
+                let held = &summary["hold"]["held"];
+                println!("memory: it says {own} bytes for each of {held} connections");
+            }
+            Err(error) => section.fail(format!("plimsoll hold, interrupted: {error:#}")),
+        }
+    } else {
+        many.kill()?;
+    }
+    Ok([light, heavy])
 }
 
 /// That plimsoll needs little, beside the best of the others.
@@ -105,35 +107,25 @@ pub(super) fn reading(clients: &[Client]) -> Reading {
     let Some(ours) = clients.iter().filter(silent).max_by_key(|client| client.size) else {
         return Reading::not_measured(target, "no figures");
     };
-    let kb = ours.tls.kb();
-    if kb.median.is_nan() {
-        return Reading::not_measured(target, "no figures");
-    }
     let peers = clients.iter().filter(|client| client.way.tool() != Tool::Plimsoll);
-    let peers = peers.filter(|client| !client.tls.kb().median.is_nan());
-    let best = peers.min_by(|a, b| a.tls.kb().median.total_cmp(&b.tls.kb().median));
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    Reading {
-        target,
-        peer: or_none(best.map(|best| format!("{}: {}", best.name(), best.tls.kb()))),
-        ours: format!("{kb}, {} connections", ours.size),
-        ratio: or_none(best.map(|best| ours.tls.ratio(&best.tls).to_string())),
-        outcome: Outcome::of(kb.median <= KB_MAX),
-    }
+    let peers = peers.map(|client| (client.name(), &client.pair.tls));
+    weight::reading(target, KB_MAX, (ours.size, &ours.pair.tls), peers)
 }
 
 pub(super) fn table(clients: &[Client]) -> String {
-    memory::rows("client", clients.iter().map(|c| (c.name(), c.size, &c.tls, &c.plain)))
+    memory::rows("client", clients.iter().map(|client| (client.name(), client.size, &client.pair)))
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::bench::claim::Outcome;
+
     use super::*;
 
     fn client(way: Way, size: u32, kb: u64) -> Client {
-        let mut client = Client { way, size, tls: Weight::default(), plain: Weight::default() };
+        let mut client = Client { way, size, pair: Pair::default() };
         let few = Load { connections: 0, bytes: 0 };
-        client.tls.add(Some([few, Load { connections: 1_000, bytes: kb * 1_000 * 1_000 }]));
+        client.pair.tls.add(Some([few, Load { connections: 1_000, bytes: kb * 1_000 * 1_000 }]));
         client
     }
 

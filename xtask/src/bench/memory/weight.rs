@@ -1,6 +1,12 @@
 //! The memory of one program at one size, over all rounds.
 
+use anyhow::Result;
+
+use crate::bench::claim::Outcome;
+use crate::bench::page::Section;
 use crate::bench::spread::Spread;
+use crate::bench::target::Reading;
+use crate::bench::target::Target;
 
 /// Memory with connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +48,59 @@ impl Weight {
 
     pub(super) fn whole_shown(&self) -> String {
         shown(Spread::of(self.mb_whole.iter().copied()).decimals(1))
+    }
+}
+
+/// The memory of one program at one size, with TLS and without.
+#[derive(Debug, Default)]
+pub(super) struct Pair {
+    pub(super) tls: Weight,
+    pub(super) plain: Weight,
+}
+
+impl Pair {
+    /// One round of `what`. What cannot be weighed is said in the section.
+    pub(super) fn measure(
+        &mut self,
+        what: &str,
+        section: &mut Section,
+        weigh: impl Fn(bool, &mut Section) -> Result<[Load; 2]>,
+    ) {
+        for (is_tls, name) in [(true, "TLS 1.3"), (false, "plain")] {
+            let loads = weigh(is_tls, section);
+            match &loads {
+                Ok([few, many]) => println!(
+                    "memory: {what}, {name}: {} bytes with {} connections, {} with {}",
+                    few.bytes, few.connections, many.bytes, many.connections
+                ),
+                Err(error) => section.fail(format!("{what}, {name}: {error:#}")),
+            }
+            let weight = if is_tls { &mut self.tls } else { &mut self.plain };
+            weight.add(loads.ok());
+        }
+    }
+}
+
+/// That `ours`, with so many connections, needs at most `kb_max` each; beside the best of `peers`.
+pub(super) fn reading<'a>(
+    target: Target,
+    kb_max: f64,
+    (size, ours): (u32, &Weight),
+    peers: impl Iterator<Item = (&'a str, &'a Weight)>,
+) -> Reading {
+    let kb = ours.kb();
+    if kb.median.is_nan() {
+        return Reading::not_measured(target, "no figures");
+    }
+    let measured = peers.filter(|(_, weight)| !weight.kb().median.is_nan());
+    let best = measured.min_by(|(_, a), (_, b)| a.kb().median.total_cmp(&b.kb().median));
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    Reading {
+        target,
+        peer: or_none(best.map(|(name, weight)| format!("{name}: {}", weight.kb()))),
+        ours: format!("{kb}, {size} connections"),
+        ratio: or_none(best.map(|(_, weight)| ours.ratio(weight).to_string())),
+        outcome: Outcome::of(kb.median <= kb_max),
     }
 }
 
