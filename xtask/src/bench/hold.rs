@@ -41,7 +41,10 @@ pub(crate) fn measure(bench: &Bench, section: &mut Section) -> Result<()> {
             Ok(record) => {
                 let claims = record.readings().into_iter();
                 claims.for_each(|reading| section.read(reading));
-                section.claims.push(all_held(&record));
+                // Through HAProxy it is asked for more than memory allows, to see how far it gets.
+                if sut == Sut::Embedded {
+                    section.claims.push(all_held(&record));
+                }
                 rows.retain(|(key, _)| *key != record.key());
                 rows.push((record.key(), format!("{} {} |", record.row(), machine::today())));
             }
@@ -86,7 +89,7 @@ fn hold(bench: &Bench, sut: Sut, size: u32, section: &mut Section) -> Result<Rec
 fn all_held(record: &Record) -> Claim {
     let (sut, asked) = record.key();
     Claim::new(
-        format!("{asked} connections through {sut}"),
+        format!("{asked} connections through the {sut} SUT"),
         "all held, all answering, none lost",
         record.fate(),
         record.is_whole(),

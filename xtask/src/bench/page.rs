@@ -93,7 +93,9 @@ impl Section {
 
     fn text(&self) -> String {
         let mut text = format!("\n## {}\n\n{}\n", self.part.title(), self.verdict());
-        for paragraph in [&self.method, &claim::table(&self.claims), &self.figures] {
+        let claims =
+            if self.claims.is_empty() { String::new() } else { claim::table(&self.claims) };
+        for paragraph in [&self.method, &claims, &self.figures] {
             if !paragraph.is_empty() {
                 let _ = write!(text, "\n{}\n", paragraph.trim_end());
             }

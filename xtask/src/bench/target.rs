@@ -90,7 +90,7 @@ impl Target {
             Self::MachineMemory => "10 or less",
             Self::HoldMillion => "every one answers, none lost, ramp below 6 minutes",
             Self::HoldTwoMillion => "every one answers, none lost, in 23 GB",
-            Self::NewConnection => "half of oha's or less",
+            Self::NewConnection => "half of the best peer's or less, oha among them",
             Self::RequestPlain | Self::RequestTls => "0.8 of the best peer's or less",
             Self::ServePlain | Self::ServeTls => "less than nginx and than HAProxy",
             Self::HaproxyHeld => "at least 95 % of what its cost per connection allows",
