@@ -1,25 +1,35 @@
 //! `cargo xtask bench`: what plimsoll promises, measured, in parts that can be run one by one.
 //!
-//! - `cost`: what a request costs the client, side by side with the best known peers in one run,
-//!   and how well it keeps a pace.
+//! - `memory`: what a held connection costs client and server, beside every peer on the machine.
+//! - `cost`: what a request and a connection cost the client, beside every peer on the machine, and
+//!   how well it keeps a pace.
+//! - `serve`: what a request costs the backend, beside nginx and HAProxy.
+//! - `hold`: a million connections and more, both ends on this machine; only when asked for.
 //! - `truth`: whether the latencies it reports are the ones that the server made.
 //! - `lab`: whether the search is fast, repeatable and right.
 //!
-//! Each part becomes a section of one page; a part that is not run keeps the section it has.
+//! Each part becomes a section of one page; a part that is not run keeps the section it has. On
+//! top of the page is a table of what must be reached, from the sections as they stand.
 
 mod announced;
 mod claim;
 mod client;
 mod cost;
+mod footprint;
+mod hold;
 mod invocation;
 mod lab;
 mod machine;
+mod memory;
 mod page;
 mod process;
 mod reference;
+mod serve;
 mod server;
 mod settings;
 mod spread;
+mod target;
+mod tool;
 mod truth;
 
 use std::fs;
@@ -97,6 +107,9 @@ fn build(target: &Path) -> Result<PathBuf> {
 fn measure(bench: &Bench, part: Part) -> Section {
     let mut section = Section::new(part, machine::describe(&bench.tools));
     let measured = match part {
+        Part::Memory => memory::measure(bench, &mut section),
+        Part::Serve => serve::measure(bench, &mut section),
+        Part::Hold => hold::measure(bench, &mut section),
         Part::Cost => cost::measure(bench, &mut section),
         Part::Truth => truth::measure(bench, &mut section),
         Part::Lab => lab::measure(bench, &mut section),

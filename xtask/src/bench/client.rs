@@ -1,5 +1,8 @@
-//! The tools that make load: their command lines, their CPU time, and the count of operations that
-//! each reports of itself.
+//! The tools that make load, run and counted: their CPU time, and the operations that each reports
+//! of itself.
+
+mod count;
+pub(crate) mod words;
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,34 +16,10 @@ use anyhow::bail;
 use serde_json::Value;
 
 use crate::bench::CLIENT_CPU;
+use crate::bench::footprint;
+use crate::bench::tool::Tool;
 use crate::packages;
-
-/// A program that makes load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tool {
-    Plimsoll,
-    Wrk,
-    Oha,
-}
-
-impl Tool {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Plimsoll => "plimsoll",
-            Self::Wrk => "wrk",
-            Self::Oha => "oha",
-        }
-    }
-
-    /// How a missing one is installed.
-    pub(crate) const fn advice(self) -> &'static str {
-        match self {
-            Self::Plimsoll => "cargo build --release",
-            Self::Wrk => "apt-get install wrk",
-            Self::Oha => "cargo install oha",
-        }
-    }
-}
+use words::SUMMARY;
 
 /// How much is asked of every client.
 #[derive(Clone, Copy, Debug)]
@@ -49,32 +28,44 @@ pub(crate) struct Extent {
     pub(crate) seconds: u32,
 }
 
+/// What becomes of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connection {
+    /// Each serves one request after the other.
+    Kept,
+    /// A new one for each request, by a full handshake.
+    PerRequest,
+    /// A new one for each request, by a resumed session.
+    Resumed,
+    /// A new one by a full handshake, and no request.
+    HandshakeOnly,
+}
+
 /// What is asked of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) is_tls: bool,
-    /// Otherwise each request opens a connection of its own.
-    pub(crate) is_kept_alive: bool,
+    pub(crate) connection: Connection,
 }
 
 /// The tools of this machine.
 pub(crate) struct Tools {
     pub(crate) plimsoll: PathBuf,
-    wrk: Option<PathBuf>,
-    oha: Option<PathBuf>,
+    /// In the order of `Tool::PEERS`.
+    peers: Vec<Option<PathBuf>>,
     scratch: PathBuf,
 }
 
 impl Tools {
     pub(crate) fn find(plimsoll: PathBuf, scratch: PathBuf) -> Self {
-        Self { plimsoll, wrk: packages::find("wrk"), oha: packages::find("oha"), scratch }
+        let peers = Tool::PEERS.map(|tool| packages::find(tool.name())).to_vec();
+        Self { plimsoll, peers, scratch }
     }
 
     pub(crate) fn path(&self, tool: Tool) -> Option<&PathBuf> {
-        match tool {
-            Tool::Plimsoll => Some(&self.plimsoll),
-            Tool::Wrk => self.wrk.as_ref(),
-            Tool::Oha => self.oha.as_ref(),
+        match Tool::PEERS.iter().position(|peer| *peer == tool) {
+            Some(index) => self.peers[index].as_ref(),
+            None => Some(&self.plimsoll),
         }
     }
 
@@ -82,49 +73,41 @@ impl Tools {
         self.path(tool).is_some()
     }
 
-    /// `tool` as fast as it can over a fixed number of connections.
-    pub(crate) fn job(&self, tool: Tool, url: &str, extent: Extent, load: &Load) -> Job {
-        let arguments = match tool {
-            Tool::Plimsoll => return self.plimsoll_job(url, extent, "0", load),
-            Tool::Wrk => format!("-t1 -c{} -d{}s", extent.connections, extent.seconds),
-            Tool::Oha => {
-                let reuse = if load.is_kept_alive { "" } else { " --disable-keepalive" };
-                format!(
-                    "--no-tui --output-format json --insecure -c {} -z {}s{reuse}",
-                    extent.connections, extent.seconds
-                )
-            }
-        };
-        let mut arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        arguments.push(url.to_owned());
-        self.finish(tool, arguments, false)
+    /// Whether this plimsoll knows a command, and a flag of it if one is given.
+    pub(crate) fn plimsoll_knows(&self, command: &str, flag: &str) -> bool {
+        let output = Command::new(&self.plimsoll).args([command, "--help"]).output();
+        output.is_ok_and(|output| {
+            output.status.success() && String::from_utf8_lossy(&output.stdout).contains(flag)
+        })
+    }
+
+    /// `tool` as fast as it can over a fixed number of connections; `None` when it cannot.
+    pub(crate) fn job(&self, tool: Tool, url: &str, extent: Extent, load: Load) -> Option<Job> {
+        let words = words::saturate(tool, url, extent, load)?;
+        Some(self.job_of(tool, url, &words, load, extent.connections))
     }
 
     /// plimsoll on a schedule, over plain keep-alive connections.
     pub(crate) fn plimsoll_pace(&self, url: &str, extent: Extent, rate_per_s: u32) -> Job {
-        let load = Load { is_tls: false, is_kept_alive: true };
-        self.plimsoll_job(url, extent, &rate_per_s.to_string(), &load)
-    }
-
-    fn plimsoll_job(&self, url: &str, extent: Extent, rate: &str, load: &Load) -> Job {
         let Extent { connections, seconds } = extent;
-        let flags = format!(
-            "load {url} --rate {rate} --connections {connections} --duration {seconds}s \
-             --threads 1 --processes 1 --no-ui --json summary.json"
+        let words = format!(
+            "load {url} --rate {rate_per_s} --connections {connections} --duration {seconds}s \
+             --threads 1 --processes 1 --no-ui --json {SUMMARY}"
         );
-        let mut arguments: Vec<String> = flags.split(' ').map(str::to_owned).collect();
-        if load.is_tls {
-            arguments.push("--insecure".to_owned());
-        }
-        if !load.is_kept_alive {
-            arguments.push("--no-keepalive".to_owned());
-        }
-        self.finish(Tool::Plimsoll, arguments, load.is_tls && !load.is_kept_alive)
+        let load = Load { is_tls: false, connection: Connection::Kept };
+        self.job_of(Tool::Plimsoll, url, &words, load, connections)
     }
 
-    fn finish(&self, tool: Tool, arguments: Vec<String>, wants_handshakes: bool) -> Job {
-        let program = self.path(tool).cloned().unwrap_or_else(|| tool.name().into());
-        Job { tool, program, arguments, wants_handshakes, folder: self.scratch.clone() }
+    fn job_of(&self, tool: Tool, url: &str, words: &str, load: Load, connections: u32) -> Job {
+        Job {
+            connections,
+            tool,
+            program: self.path(tool).cloned().unwrap_or_else(|| tool.name().into()),
+            words: words.to_owned(),
+            url: url.to_owned(),
+            load,
+            folder: self.scratch.clone(),
+        }
     }
 }
 
@@ -132,9 +115,12 @@ impl Tools {
 pub(crate) struct Job {
     tool: Tool,
     program: PathBuf,
-    arguments: Vec<String>,
-    /// Every operation must have made a full handshake of its own.
-    wants_handshakes: bool,
+    /// Its command line without its name.
+    words: String,
+    url: String,
+    load: Load,
+    /// At most so many at once.
+    connections: u32,
     folder: PathBuf,
 }
 
@@ -166,51 +152,82 @@ pub(crate) struct PaceSample {
 impl Job {
     /// The command as a reader would type it.
     pub(crate) fn shown(&self) -> String {
-        format!("taskset -c {CLIENT_CPU} {} {}", self.tool.name(), self.arguments.join(" "))
+        shown(self.tool, &self.words)
     }
 
     /// Runs it and counts.
     pub(crate) fn run(&self) -> Result<Sample> {
+        Ok(self.run_and_report()?.0)
+    }
+
+    /// Runs wrk and counts; also the requests per second that it saw.
+    pub(crate) fn run_wrk(&self) -> Result<(Sample, f64)> {
+        let (sample, report) = self.run_and_report()?;
+        let rate_per_s = count::wrk_rate_per_s(&report);
+        Ok((sample, rate_per_s.with_context(|| format!("{}: no rate", self.shown()))?))
+    }
+
+    /// Runs it and counts; also what it reported.
+    fn run_and_report(&self) -> Result<(Sample, String)> {
+        words::prepare(self.tool, &self.url, &self.folder)?;
+        let before = footprint::accepted()?;
         let (output, cpu_s) = self.execute()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let counted = match self.tool {
-            Tool::Plimsoll => {
-                let summary = self.summary()?;
-                if self.wants_handshakes && !all_handshakes_are_full(&summary) {
-                    bail!("{}: fewer full handshakes than requests", self.shown());
-                }
-                count_plimsoll(&summary)
-            }
-            Tool::Wrk => count_wrk(&text),
-            Tool::Oha => serde_json::from_str(&text).ok().and_then(|json| count_oha(&json)),
-        };
+        let accepted = footprint::accepted()? - before;
+        let report = self.report(&output)?;
+        if self.tool == Tool::Plimsoll {
+            let summary = serde_json::from_str(&report).context(SUMMARY)?;
+            check_handshakes(&summary, self.load, self.connections)
+                .with_context(|| self.shown())?;
+        }
+        let counted = count::count(self.tool, &report).filter(|(ops, _)| *ops > 0);
         let (ops, failed) = counted
-            .filter(|(ops, _)| *ops > 0)
-            .with_context(|| format!("{}: no operations counted\n{text}", self.shown()))?;
-        Ok(Sample { cpu_s, ops, failed })
+            .with_context(|| format!("{}: no operations counted\n{report}", self.shown()))?;
+        if self.load.connection == Connection::PerRequest && accepted < ops {
+            bail!("{}: {accepted} connections for {ops} requests", self.shown());
+        }
+        Ok((Sample { cpu_s, ops, failed }, report))
     }
 
     /// Runs it and looks at its schedule.
     pub(crate) fn run_pace(&self) -> Result<PaceSample> {
         self.execute()?;
-        pace(&self.summary()?).with_context(|| format!("{}: no pace in the summary", self.shown()))
+        let summary = serde_json::from_str(&self.file(SUMMARY)?).context(SUMMARY)?;
+        pace(&summary).with_context(|| format!("{}: no pace in the summary", self.shown()))
     }
 
-    fn summary(&self) -> Result<Value> {
-        let path = self.folder.join("summary.json");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        serde_json::from_str(&text).with_context(|| path.display().to_string())
+    /// What there is to be counted: a file, or the output.
+    fn report(&self, output: &Output) -> Result<String> {
+        match self.tool {
+            Tool::Plimsoll => self.file(SUMMARY),
+            Tool::K6 => self.file(words::K6_SUMMARY),
+            Tool::Vegeta => {
+                let output = Command::new(&self.program)
+                    .args(["report", "-type=json", words::VEGETA_RESULTS])
+                    .current_dir(&self.folder)
+                    .output()
+                    .context("vegeta report")?;
+                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            }
+            _ => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        }
+    }
+
+    fn file(&self, name: &str) -> Result<String> {
+        fs::read_to_string(self.folder.join(name))
+            .with_context(|| format!("{}: {name}", self.shown()))
     }
 
     /// The tool's output and CPU seconds. bash's `time` adds up all children that were waited for.
     fn execute(&self) -> Result<(Output, f64)> {
-        // A summary of an earlier job must not pass for this one's.
-        let _ = fs::remove_file(self.folder.join("summary.json"));
+        // Figures of an earlier job must not pass for this one's.
+        for file in [SUMMARY, words::K6_SUMMARY, words::VEGETA_RESULTS] {
+            let _ = fs::remove_file(self.folder.join(file));
+        }
         let output = Command::new("bash")
             .args(["-c", "TIMEFORMAT='%3U %3S'; time \"$@\"", "bench", "taskset", "-c"])
             .arg(CLIENT_CPU.to_string())
             .arg(&self.program)
-            .args(&self.arguments)
+            .args(words::arguments(&self.words))
             .current_dir(&self.folder)
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
@@ -227,21 +244,41 @@ impl Job {
     }
 }
 
+/// A tool's command as a reader would type it, with what it reads from a file behind it.
+pub(crate) fn shown(tool: Tool, words: &str) -> String {
+    let note = match tool {
+        Tool::Vegeta => "  # vegeta.txt: GET and the URL",
+        Tool::K6 => "  # k6.js: http.get(URL) by each virtual user",
+        _ => "",
+    };
+    format!("taskset -c {CLIENT_CPU} {} {words}{note}", tool.name())
+}
+
 /// The sum of the two numbers on the last line.
 fn cpu_seconds(stderr: &str) -> Option<f64> {
     let (user, system) = stderr.lines().last()?.split_once(' ')?;
     Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
 }
 
-/// Succeeded and failed operations of a plimsoll summary.
-fn count_plimsoll(summary: &Value) -> Option<(u64, u64)> {
-    Some((summary["ok"].as_u64()?, summary["errors"].as_u64()?))
-}
-
-/// Whether each operation had a full handshake: otherwise a cheaper thing was measured.
-fn all_handshakes_are_full(summary: &Value) -> bool {
+/// Whether the handshakes of a plimsoll summary were of the kind that was asked for: otherwise a
+/// cheaper or dearer thing was measured.
+fn check_handshakes(summary: &Value, load: Load, connections: u32) -> Result<()> {
     let handshakes = &summary["handshakes"];
-    handshakes["resumed"] == 0 && handshakes["full"].as_u64() >= summary["ok"].as_u64()
+    let count = |kind: &str| handshakes[kind].as_u64().unwrap_or(0);
+    let ok = summary["ok"].as_u64().unwrap_or(0);
+    match load.connection {
+        Connection::PerRequest | Connection::HandshakeOnly
+            if load.is_tls && (count("resumed") > 0 || count("full") < ok) =>
+        {
+            bail!("fewer full handshakes than operations");
+        }
+        // The first connections have no session to resume; of the others, one in a hundred may not.
+        Connection::Resumed if (count("resumed") + u64::from(connections)) * 100 < ok * 99 => {
+            bail!("only {} of {ok} operations resumed a session", count("resumed"));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn pace(summary: &Value) -> Option<PaceSample> {
@@ -251,37 +288,6 @@ fn pace(summary: &Value) -> Option<PaceSample> {
         achieved_ratio: rate["achieved_per_s"].as_f64()? / offered,
         send_lag_ms_p99: summary["send_lag_ms"]["p99"].as_f64()?,
     })
-}
-
-/// Succeeded and failed operations of wrk's report.
-fn count_wrk(text: &str) -> Option<(u64, u64)> {
-    let all = text.lines().find_map(|line| line.trim().split_once(" requests in "))?;
-    let all: u64 = all.0.parse().ok()?;
-    let after = |mark: &str| text.lines().find_map(|line| Some(line.split_once(mark)?.1));
-    // "Socket errors: connect 0, read 3, write 0, timeout 1"
-    let socket: u64 = after("Socket errors:").map_or(0, |counts| {
-        counts.split(|at: char| !at.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok()).sum()
-    });
-    let status: u64 = match after("Non-2xx or 3xx responses:") {
-        Some(count) => count.trim().parse().ok()?,
-        None => 0,
-    };
-    Some((all.checked_sub(status)?, socket + status))
-}
-
-/// Succeeded and failed operations of oha's JSON. What its clock cut off is neither.
-fn count_oha(json: &Value) -> Option<(u64, u64)> {
-    let status = json["statusCodeDistribution"].as_object()?;
-    let ok = status.get("200").and_then(Value::as_u64).unwrap_or(0);
-    let answered: u64 = status.values().filter_map(Value::as_u64).sum();
-    let errors = json["errorDistribution"].as_object();
-    let broken: u64 = errors
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| *name != "aborted due to deadline")
-        .filter_map(|(_, count)| count.as_u64())
-        .sum();
-    Some((ok, answered - ok + broken))
 }
 
 #[cfg(test)]
@@ -298,63 +304,48 @@ mod tests {
     }
 
     #[test]
-    fn wrk_counts() {
-        let clean =
-            "Running 1s test @ http://x/\n  2 threads\n  1234 requests in 1.00s, 1.5MB read\n";
-        assert_eq!(count_wrk(clean), Some((1234, 0)));
-        let broken = format!(
-            "{clean}  Socket errors: connect 0, read 3, write 0, timeout 1\n  Non-2xx or 3xx responses: 34\n"
-        );
-        assert_eq!(count_wrk(&broken), Some((1200, 38)));
-        assert_eq!(count_wrk("unable to connect"), None);
-    }
-
-    #[test]
-    fn oha_counts() {
+    fn a_pace_is_read() {
         let json = json!({
-            "statusCodeDistribution": {"200": 900, "503": 10},
-            "errorDistribution": {"aborted due to deadline": 100, "connection refused": 5},
-        });
-        assert_eq!(count_oha(&json), Some((900, 15)));
-        assert_eq!(count_oha(&json!({})), None);
-    }
-
-    #[test]
-    fn plimsoll_counts_and_pace() {
-        let json = json!({
-            "ok": 7, "errors": 2, "send_lag_ms": {"p99": 0.5},
+            "send_lag_ms": {"p99": 0.5},
             "rate": {"offered_per_s": 5000.0, "achieved_per_s": 4990.0},
         });
-        assert_eq!(count_plimsoll(&json), Some((7, 2)));
         let expected = PaceSample { achieved_ratio: 0.998, send_lag_ms_p99: 0.5 };
         assert_eq!(pace(&json), Some(expected));
         assert_eq!(pace(&json!({"rate": {"offered_per_s": 0.0}})), None);
     }
 
     #[test]
-    fn cheaper_handshakes_are_noticed() {
-        for (full, resumed, expected) in [
-            (9, 0, true), // two more than answers: cut off at the end
-            (7, 0, true),
-            (1, 0, false), // kept alive
-            (7, 1, false), // resumed
+    fn other_handshakes_than_asked_for_are_noticed() {
+        for (connection, ok, full, resumed, expected) in [
+            (Connection::PerRequest, 7, 9, 0, true), // two more than answers: cut off at the end
+            (Connection::PerRequest, 7, 7, 0, true),
+            (Connection::PerRequest, 7, 1, 0, false), // kept alive
+            (Connection::PerRequest, 7, 7, 1, false), // resumed
+            (Connection::HandshakeOnly, 7, 6, 1, false), // resumed
+            (Connection::Resumed, 1_000, 40, 960, true), // 30 first ones, and one in a hundred
+            (Connection::Resumed, 1_000, 41, 959, false),
+            (Connection::Kept, 1_000, 10, 0, true),
         ] {
-            let json = json!({"ok": 7, "handshakes": {"full": full, "resumed": resumed}});
-            assert_eq!(all_handshakes_are_full(&json), expected, "{json}");
+            let json = json!({"ok": ok, "handshakes": {"full": full, "resumed": resumed}});
+            let checked = check_handshakes(&json, Load { is_tls: true, connection }, 30);
+            assert_eq!(checked.is_ok(), expected, "{connection:?} {json}");
         }
-        assert!(!all_handshakes_are_full(&json!({"ok": 7})));
+        let plain = Load { is_tls: false, connection: Connection::PerRequest };
+        assert!(check_handshakes(&json!({"ok": 7}), plain, 1).is_ok());
     }
 
     #[test]
     fn a_jobs_cpu_time_is_its_childrens() {
-        let folder = std::env::temp_dir();
         let script = "for i in $(seq 20000); do :; done; (for i in $(seq 20000); do :; done)";
+        let words = format!("-c '{script}'");
         let job = Job {
             tool: Tool::Wrk,
             program: "bash".into(),
-            arguments: vec!["-c".to_owned(), script.to_owned()],
-            wants_handshakes: false,
-            folder,
+            words,
+            url: String::new(),
+            load: Load { is_tls: false, connection: Connection::Kept },
+            connections: 1,
+            folder: std::env::temp_dir(),
         };
         let (_, cpu_s) = job.execute().unwrap();
         assert!(cpu_s > 0.0, "{cpu_s}");

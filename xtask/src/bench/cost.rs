@@ -1,52 +1,69 @@
-//! What a request costs plimsoll's client, side by side with wrk and oha, and how well it keeps a
-//! pace. Rounds are interleaved, so that a change of the machine's mood hits both tools; results
-//! are ratios first and absolute figures second.
+//! What a request and a connection cost plimsoll's client, side by side with every peer on the
+//! machine, and how well it keeps a pace. Rounds are interleaved, so that a change of the machine's
+//! mood hits all tools; results are ratios first and absolute figures second.
 
 mod comparison;
 mod pace;
 
-use anyhow::Context;
 use anyhow::Result;
+use anyhow::bail;
 
 use crate::bench::Bench;
 use crate::bench::CLIENT_CPU;
 use crate::bench::SERVER_CPU;
+use crate::bench::client::Connection;
 use crate::bench::client::Extent;
 use crate::bench::client::Load;
 use crate::bench::client::Sample;
-use crate::bench::client::Tool;
 use crate::bench::page::Section;
 use crate::bench::server::Server;
+use crate::bench::target::Target;
+use crate::bench::tool::Tool;
 use comparison::Comparison;
+use comparison::Goal;
 use pace::Pace;
 
 const ROUNDS: u32 = 5;
-const SECONDS: u32 = 10;
+const SECONDS: u32 = 5;
+const CONNECTIONS: u32 = 100;
+/// Each tool holds so many on one core without more than queues.
+const CONNECTIONS_MAX: u32 = 1_000;
 /// The pace that plimsoll must keep, operations per second.
 const PACE_PER_S: u32 = 5_000;
 
-/// One comparison: the same load by plimsoll and by a peer, against the same server.
+/// The same load by every tool that can make it, against the same server.
 struct Scenario {
     name: &'static str,
-    peer: Tool,
     load: Load,
+    /// Without one, the figure is plimsoll's own.
+    goal: Option<Goal>,
 }
 
-const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: [Scenario; 5] = [
     Scenario {
         name: "keep-alive HTTP/1.1 request, plain",
-        peer: Tool::Wrk,
-        load: Load { is_tls: false, is_kept_alive: true },
+        load: Load { is_tls: false, connection: Connection::Kept },
+        goal: Some(Goal { target: Target::RequestPlain, ratio_max: 0.8, yardstick: Tool::Wrk }),
     },
     Scenario {
         name: "keep-alive HTTP/1.1 request, TLS 1.3",
-        peer: Tool::Wrk,
-        load: Load { is_tls: true, is_kept_alive: true },
+        load: Load { is_tls: true, connection: Connection::Kept },
+        goal: Some(Goal { target: Target::RequestTls, ratio_max: 0.8, yardstick: Tool::Wrk }),
     },
     Scenario {
         name: "request on a new full TLS 1.3 connection",
-        peer: Tool::Oha,
-        load: Load { is_tls: true, is_kept_alive: false },
+        load: Load { is_tls: true, connection: Connection::PerRequest },
+        goal: Some(Goal { target: Target::NewConnection, ratio_max: 0.5, yardstick: Tool::Oha }),
+    },
+    Scenario {
+        name: "request on a new resumed TLS 1.3 connection",
+        load: Load { is_tls: true, connection: Connection::Resumed },
+        goal: None,
+    },
+    Scenario {
+        name: "new full TLS 1.3 connection without a request",
+        load: Load { is_tls: true, connection: Connection::HandshakeOnly },
+        goal: None,
     },
 ];
 
@@ -54,21 +71,25 @@ const SCENARIOS: &[Scenario] = &[
 pub(crate) fn measure(bench: &Bench, section: &mut Section) -> Result<()> {
     let Bench { settings, tools, scratch } = bench;
     let rounds = settings.rounds_or(ROUNDS);
-    let extent =
-        Extent { connections: settings.connections, seconds: settings.seconds_or(SECONDS) };
+    let connections = settings.connections_or(CONNECTIONS);
+    if connections > CONNECTIONS_MAX {
+        bail!("--connections {connections}: cost is measured with at most {CONNECTIONS_MAX}");
+    }
+    let extent = Extent { connections, seconds: settings.seconds_or(SECONDS) };
     section.method = method(rounds, extent, settings.server.name());
     let server = Server::start(settings.server, &tools.plimsoll, scratch)?;
-    let mut comparisons: Vec<Comparison> = SCENARIOS
-        .iter()
-        .map(|scenario| Comparison::new(scenario.name, scenario.peer, tools.has(scenario.peer)))
-        .collect();
+    section.note_command(settings.server.shown());
+    let new = |scenario: &Scenario| {
+        Comparison::new(scenario.name, scenario.goal, |tool| {
+            excuse(bench, tool, scenario.load.connection)
+        })
+    };
+    let mut comparisons: Vec<Comparison> = SCENARIOS.iter().map(new).collect();
     let mut pace = Pace::new(PACE_PER_S);
     for round in 0..rounds {
         for (scenario, comparison) in SCENARIOS.iter().zip(&mut comparisons) {
-            let jobs = Turn { bench, server: &server, extent, round };
-            if let Err(error) = jobs.compare(scenario, comparison, section) {
-                section.fail(format!("{}, round {}: {error:#}", scenario.name, round + 1));
-            }
+            let turn = Turn { bench, server: &server, extent, round };
+            turn.compare(scenario, comparison, section);
         }
         println!("cost, round {}: pace of {PACE_PER_S}/s", round + 1);
         let job = tools.plimsoll_pace(&server.url(false), extent, PACE_PER_S);
@@ -78,23 +99,39 @@ pub(crate) fn measure(bench: &Bench, section: &mut Section) -> Result<()> {
             Err(error) => section.fail(format!("pace, round {}: {error:#}", round + 1)),
         }
     }
-    section.claims.extend(comparisons.iter().map(Comparison::claim));
+    comparisons.iter().filter_map(Comparison::reading).for_each(|reading| section.read(reading));
     section.claims.extend(pace.claims());
     section.figures = comparison::table(&comparisons);
     Ok(())
+}
+
+/// Why a tool takes no part in a scenario.
+fn excuse(bench: &Bench, tool: Tool, connection: Connection) -> Option<String> {
+    let is_h2load = tool == Tool::H2load;
+    if !bench.tools.has(tool) {
+        return Some(tool.missing());
+    }
+    match connection {
+        Connection::PerRequest if is_h2load => Some("opens no connection per request".to_owned()),
+        Connection::HandshakeOnly if !bench.tools.plimsoll_knows("load", "--handshake-only") => {
+            Some("not measured: this build has no `--handshake-only`".to_owned())
+        }
+        _ => None,
+    }
 }
 
 fn method(rounds: u32, extent: Extent, server: &str) -> String {
     let Extent { connections, seconds } = extent;
     format!(
         "Each figure is the median over {rounds} rounds of {seconds} s, with the range in brackets.\n\
-         The tools take turns within each round, and who goes first alternates.\n\
+         The tools take turns within each round, and who goes first changes.\n\
          The server ({server}) is one process on CPU {SERVER_CPU}; the client runs on CPU \
          {CLIENT_CPU} with\n{connections} connections: as fast as it can to compare cost, and at \
          {PACE_PER_S} operations/s, plimsoll alone,\nover plain keep-alive connections for the \
          pace.\n\
          TLS is 1.3 with an ECDSA P-256 certificate that no client verifies.\n\
-         nginx resumes no session, so every handshake is a full one.\n"
+         No client but the one that is asked to resumes a session: nginx and HAProxy offer it on a\n\
+         port of its own.\n"
     )
 }
 
@@ -107,38 +144,33 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Both tools in one scenario. Who goes first alternates, because the second finds a warm
-    /// machine.
-    fn compare(
-        &self,
-        scenario: &Scenario,
-        comparison: &mut Comparison,
-        section: &mut Section,
-    ) -> Result<()> {
-        let tools = &self.bench.tools;
-        let url = self.server.url(scenario.load.is_tls);
-        let mut order = [Tool::Plimsoll, scenario.peer];
-        if self.round % 2 == 1 {
-            order.reverse();
+    /// All tools in one scenario. One that fails does not stop the others.
+    fn compare(&self, scenario: &Scenario, comparison: &mut Comparison, section: &mut Section) {
+        for tool in comparison.order(self.round) {
+            let sample = self.sample(scenario, tool, section);
+            let what = format!("{}, round {}, {}", scenario.name, self.round + 1, tool.name());
+            match &sample {
+                Ok(sample) => println!(
+                    "cost: {what}: {:.2} us over {} operations, {} failed",
+                    sample.cpu_us_per_op(),
+                    sample.ops,
+                    sample.failed
+                ),
+                Err(error) => section.fail(format!("{what}: {error:#}")),
+            }
+            comparison.add(tool, sample.ok());
         }
-        let mut samples: [Option<Sample>; 2] = [None, None];
-        for tool in order.into_iter().filter(|tool| tools.has(*tool)) {
-            let job = tools.job(tool, &url, self.extent, &scenario.load);
-            section.note_command(job.shown());
-            let sample = job.run()?;
-            println!(
-                "cost, round {}: {}: {}: {:.2} us over {} operations, {} failed",
-                self.round + 1,
-                scenario.name,
-                tool.name(),
-                sample.cpu_us_per_op(),
-                sample.ops,
-                sample.failed
-            );
-            samples[usize::from(tool != Tool::Plimsoll)] = Some(sample);
-        }
-        let [ours, theirs] = samples;
-        comparison.add(ours.context("plimsoll always runs")?, theirs);
-        Ok(())
+    }
+
+    fn sample(&self, scenario: &Scenario, tool: Tool, section: &mut Section) -> Result<Sample> {
+        let url = match scenario.load.connection {
+            Connection::Resumed => self.server.tickets_url(),
+            _ => self.server.url(scenario.load.is_tls),
+        };
+        let Some(job) = self.bench.tools.job(tool, &url, self.extent, scenario.load) else {
+            bail!("it cannot make this load");
+        };
+        section.note_command(job.shown());
+        job.run()
     }
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::bench::client::Tool;
 use crate::bench::client::Tools;
+use crate::bench::tool::Tool;
 use crate::packages;
 
 /// Rows of name and value for the report.
@@ -16,23 +16,30 @@ pub(crate) fn describe(tools: &Tools) -> Vec<(String, String)> {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown").to_owned();
     let mut rows = vec![
-        ("measured on".to_owned(), first_line(Command::new("date").args(["-u", "+%F"]))),
+        ("measured on".to_owned(), today()),
         ("load average before, 1 min".to_owned(), load),
         ("CPU".to_owned(), format!("{cpus} x {}", value(&cpuinfo, "model name"))),
         ("memory".to_owned(), memory(&value(&meminfo, "MemTotal"))),
         ("kernel".to_owned(), format!("Linux {}", release.trim())),
     ];
-    for tool in [Tool::Plimsoll, Tool::Wrk, Tool::Oha] {
-        let flag = if tool == Tool::Wrk { "-v" } else { "--version" };
-        let version = tools.path(tool).map(|path| first_line(Command::new(path).arg(flag)));
-        let missing = || format!("missing; {}", tool.advice());
-        rows.push((tool.name().to_owned(), version.unwrap_or_else(missing)));
+    for tool in [Tool::Plimsoll].into_iter().chain(Tool::PEERS) {
+        let version = match (tools.path(tool), tool.version_flag()) {
+            (None, _) => format!("missing; {}", tool.advice()),
+            (Some(_), None) => "present; it tells no version".to_owned(),
+            (Some(path), Some(flag)) => first_line(Command::new(path).arg(flag)),
+        };
+        rows.push((tool.name().to_owned(), version));
     }
     for (name, flag) in [("haproxy", "-v"), ("nginx", "-v"), ("openssl", "version")] {
         let version = packages::find(name).map(|path| first_line(Command::new(path).arg(flag)));
         rows.push((name.to_owned(), version.unwrap_or_else(|| "missing".to_owned())));
     }
     rows
+}
+
+/// The day, UTC, as `2026-11-21`.
+pub(crate) fn today() -> String {
+    first_line(Command::new("date").args(["-u", "+%F"]))
 }
 
 /// What follows the colon on the line of `name`.

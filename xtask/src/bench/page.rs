@@ -7,6 +7,8 @@ use crate::bench::claim;
 use crate::bench::claim::Claim;
 use crate::bench::claim::Outcome;
 use crate::bench::settings::Part;
+use crate::bench::target;
+use crate::bench::target::Reading;
 
 const HEAD: &str =
     "# Benchmarks\n\nWritten by `cargo xtask bench`; run it again instead of editing this.\n";
@@ -21,6 +23,8 @@ pub(crate) struct Section {
     pub(crate) claims: Vec<Claim>,
     /// The figures behind them, as tables.
     pub(crate) figures: String,
+    readings: Vec<Reading>,
+    missing: Vec<String>,
     failures: Vec<String>,
     commands: Vec<String>,
 }
@@ -33,6 +37,8 @@ impl Section {
             method: String::new(),
             claims: Vec::new(),
             figures: String::new(),
+            readings: Vec::new(),
+            missing: Vec::new(),
             failures: Vec::new(),
             commands: Vec::new(),
         }
@@ -42,6 +48,17 @@ impl Section {
     pub(crate) fn fail(&mut self, what: String) {
         eprintln!("{}: {what}", self.part.name());
         self.failures.push(what);
+    }
+
+    /// A target's reading is a claim of the section and a row of the page's table.
+    pub(crate) fn read(&mut self, reading: Reading) {
+        self.claims.push(reading.claim());
+        self.readings.push(reading);
+    }
+
+    /// Names a tool that is not on this machine. That is no failure.
+    pub(crate) fn note_missing(&mut self, what: String) {
+        self.missing.push(what);
     }
 
     /// Keeps a command; the first of its kind counts.
@@ -76,9 +93,17 @@ impl Section {
 
     fn text(&self) -> String {
         let mut text = format!("\n## {}\n\n{}\n", self.part.title(), self.verdict());
-        for paragraph in [&self.method, &claim::table(&self.claims), &self.figures] {
+        let claims =
+            if self.claims.is_empty() { String::new() } else { claim::table(&self.claims) };
+        for paragraph in [&self.method, &claims, &self.figures] {
             if !paragraph.is_empty() {
                 let _ = write!(text, "\n{}\n", paragraph.trim_end());
+            }
+        }
+        if !self.missing.is_empty() {
+            text.push_str("\nNot on the machine, and so not measured:\n\n");
+            for what in &self.missing {
+                let _ = writeln!(text, "- {what}");
             }
         }
         if !self.failures.is_empty() {
@@ -94,25 +119,37 @@ impl Section {
         for (name, value) in &self.machine {
             let _ = writeln!(text, "| {name} | {value} |");
         }
+        for reading in &self.readings {
+            text.push_str(&reading.comment());
+        }
         text
     }
 }
 
-/// The page `old` with this section in its place; sections of other parts stay as they are.
+/// The page `old` with this section in its place, and the targets as they stand now; sections of
+/// other parts stay as they are, and so do readings of this part that were not taken again.
 pub(crate) fn with_section(old: &str, section: &Section) -> String {
-    let mut page = HEAD.to_owned();
+    let mut sections = String::new();
     for part in Part::ALL {
         let (begin, end) = marks(part);
+        let old = section_of(old, part);
         let text = if part == section.part {
-            Some(section.text())
+            let kept = target::comments_but(old.unwrap_or_default(), &section.readings);
+            Some(section.text() + &kept)
         } else {
-            between(old, &begin, &end).map(str::to_owned)
+            old.map(str::to_owned)
         };
         if let Some(text) = text {
-            let _ = write!(page, "\n{begin}{text}{end}");
+            let _ = write!(sections, "\n{begin}{text}{end}");
         }
     }
-    page
+    format!("{HEAD}\n{}{sections}", target::table(&sections))
+}
+
+/// The text of one part's section on the page.
+pub(crate) fn section_of(page: &str, part: Part) -> Option<&str> {
+    let (begin, end) = marks(part);
+    between(page, &begin, &end)
 }
 
 fn marks(part: Part) -> (String, String) {
@@ -161,12 +198,15 @@ mod tests {
     #[test]
     fn what_went_wrong_is_said_and_spoils_the_verdict() {
         let mut section = section(Part::Truth, "1");
+        section.note_missing("wrk: missing (apt-get install wrk)".to_owned());
+        assert_eq!(section.outcome(), Outcome::Reached);
         section.fail("/some/where/x: gone\nat once".to_owned());
         section.rename("/some/where", "target/bench");
         assert_eq!(section.outcome(), Outcome::NotMeasured);
         let text = section.text();
         let expected = "### What could not be measured\n\n- target/bench/x: gone\n  at once\n";
         assert!(text.contains(expected), "{text}");
+        assert!(text.contains("\n- wrk: missing (apt-get install wrk)\n"), "{text}");
         assert_eq!(Section::new(Part::Lab, Vec::new()).outcome(), Outcome::NotMeasured);
     }
 }

@@ -27,6 +27,25 @@ pub(crate) fn pinned(cpu: u32, program: &Path) -> Command {
     command
 }
 
+/// `program` on one CPU, with as many descriptors as it may have.
+pub(crate) fn roomy(cpu: u32, program: &Path) -> Command {
+    let mut command = Command::new("bash");
+    let script = "ulimit -Sn \"$(ulimit -Hn)\"; exec taskset -c \"$0\" \"$@\"";
+    command.args(["-c", script, &cpu.to_string()]).arg(program);
+    command
+}
+
+/// `pid` and all that it started, and what those started.
+pub(crate) fn tree(pid: u32) -> Vec<u32> {
+    let mut pids = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = pids.get(next) {
+        pids.extend(children(*pid));
+        next += 1;
+    }
+    pids
+}
+
 /// A child that is killed with its handle.
 pub(crate) struct Guarded {
     pub(crate) child: Child,
@@ -74,13 +93,7 @@ impl Guarded {
 
     /// Sends a signal to it and to all that it started.
     pub(crate) fn signal_all(&self, signal: &str) -> Result<()> {
-        let mut pids = vec![self.child.id()];
-        let mut next = 0;
-        while let Some(pid) = pids.get(next) {
-            pids.extend(children(*pid));
-            next += 1;
-        }
-        send(signal, &pids)
+        send(signal, &tree(self.child.id()))
     }
 }
 

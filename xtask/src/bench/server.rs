@@ -1,18 +1,18 @@
-//! The server that all clients of `cost` talk to: one process on a CPU of its own, plain and
-//! TLS 1.3 side by side, stopped when dropped.
+//! A server that clients are measured against, or that is measured itself: one process with one
+//! thread on a CPU of its own, plain and TLS 1.3 side by side, stopped when dropped.
+
+mod config;
 
 use std::fs;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::process::Stdio;
 use std::str::FromStr;
 
 use anyhow::Context;
 use anyhow::Result;
-use anyhow::bail;
 
 use crate::bench::SERVER_CPU;
 use crate::bench::process;
@@ -23,15 +23,31 @@ use crate::packages;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     Nginx,
+    Haproxy,
     Plimsoll,
 }
 
 impl ServerKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Plimsoll, Self::Nginx, Self::Haproxy];
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
+            Self::Haproxy => "HAProxy",
             Self::Plimsoll => "plimsoll serve",
         }
+    }
+
+    /// How it is started, where its settings do not say it.
+    pub(crate) fn shown(self) -> String {
+        let command = match self {
+            Self::Nginx => "nginx -c nginx.conf  # master_process off; return 200 \"pong\"",
+            Self::Haproxy => {
+                "haproxy -db -f server.cfg  # nbthread 1; http-request return status 200"
+            }
+            Self::Plimsoll => "plimsoll serve --http ADDRESS --https ADDRESS --threads 1",
+        };
+        format!("taskset -c {SERVER_CPU} {command}")
     }
 }
 
@@ -40,51 +56,91 @@ impl FromStr for ServerKind {
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "nginx" => Ok(Self::Nginx),
-            "plimsoll" => Ok(Self::Plimsoll),
-            _ => bail!("--server {text}: give nginx or plimsoll"),
+            "nginx" => Some(Self::Nginx),
+            "haproxy" => Some(Self::Haproxy),
+            "plimsoll" => Some(Self::Plimsoll),
+            _ => None,
         }
+        .with_context(|| format!("--server {text}: give nginx, haproxy or plimsoll"))
     }
+}
+
+/// Where a server takes connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) plain: SocketAddr,
+    /// Every handshake is a full one, but with `plimsoll serve`, which leaves it to the client.
+    pub(crate) tls: SocketAddr,
+    /// Sessions can be resumed by ticket.
+    pub(crate) tickets: SocketAddr,
 }
 
 /// A running server.
 pub(crate) struct Server {
     /// One process, or one that takes all its children with it.
-    _process: Guarded,
-    plain: SocketAddr,
-    tls: SocketAddr,
+    process: Guarded,
+    addresses: Addresses,
 }
 
 impl Server {
     /// Starts it and waits until it takes connections.
     pub(crate) fn start(kind: ServerKind, plimsoll: &Path, scratch: &Path) -> Result<Self> {
-        let [plain, tls] = free_addresses()?;
+        let [plain, tls, tickets] = free_addresses()?;
+        let mut addresses = Addresses { plain, tls, tickets };
+        let find = |name, package| {
+            let missing = || format!("{name}: missing (apt-get install {package})");
+            packages::find(name).with_context(missing)
+        };
         let mut command = match kind {
             ServerKind::Nginx => {
-                let nginx =
-                    packages::find("nginx").context("nginx: apt-get install nginx-light")?;
-                prepare_nginx(scratch, plain, tls)?;
-                let mut command = process::pinned(SERVER_CPU, &nginx);
-                command.arg("-p").arg(scratch).arg("-c").arg(scratch.join("nginx.conf"));
+                let mut command = process::roomy(SERVER_CPU, &find("nginx", "nginx-light")?);
+                config::write_certificate(scratch)?;
+                fs::write(scratch.join(config::NGINX), config::nginx(addresses))?;
+                command.arg("-p").arg(scratch).arg("-c").arg(scratch.join(config::NGINX));
+                command
+            }
+            ServerKind::Haproxy => {
+                let mut command = process::roomy(SERVER_CPU, &find("haproxy", "haproxy")?);
+                config::write_certificate(scratch)?;
+                fs::write(scratch.join(config::HAPROXY), config::haproxy(addresses))?;
+                command.args(["-db", "-f", config::HAPROXY]).current_dir(scratch);
                 command
             }
             ServerKind::Plimsoll => {
-                let mut command = process::pinned(SERVER_CPU, plimsoll);
-                command.args(["serve", "--threads", "1", "--no-ui"]);
+                addresses.tickets = tls;
+                let mut command = process::roomy(SERVER_CPU, plimsoll);
+                command.args(["serve", "--threads", "1", "--processes", "1", "--no-ui"]);
+                command.args(["--idle-timeout", "1h", "--request-timeout", "1h"]);
                 command.args(["--http", &plain.to_string(), "--https", &tls.to_string()]);
                 command
             }
         };
-        let mut process = Guarded::start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
+        // HAProxy warns of the descriptors that it does not need.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = Guarded::start(&mut command)?;
         for address in [plain, tls] {
-            process.wait_until_ready(address)?;
+            process.wait_until_ready(address).with_context(|| kind.name())?;
         }
-        Ok(Self { _process: process, plain, tls })
+        Ok(Self { process, addresses })
     }
 
     /// Where to send requests.
     pub(crate) fn url(&self, is_tls: bool) -> String {
-        if is_tls { format!("https://{}/", self.tls) } else { format!("http://{}/", self.plain) }
+        let Addresses { plain, tls, .. } = self.addresses;
+        if is_tls { format!("https://{tls}/") } else { format!("http://{plain}/") }
+    }
+
+    /// Where sessions can be resumed.
+    pub(crate) fn tickets_url(&self) -> String {
+        format!("https://{}/", self.addresses.tickets)
+    }
+
+    pub(crate) const fn port(&self, is_tls: bool) -> u16 {
+        if is_tls { self.addresses.tls.port() } else { self.addresses.plain.port() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.child.id()
     }
 }
 
@@ -102,38 +158,6 @@ pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     Ok(addresses)
 }
 
-/// Writes a certificate and a configuration that answers from memory.
-fn prepare_nginx(scratch: &Path, plain: SocketAddr, tls: SocketAddr) -> Result<()> {
-    let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
-                   -subj /CN=localhost -keyout key.pem -out cert.pem";
-    let output = Command::new("openssl")
-        .args(request.split_ascii_whitespace())
-        .current_dir(scratch)
-        .output()
-        .context("openssl: apt-get install openssl")?;
-    if !output.status.success() {
-        bail!("openssl: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(fs::write(scratch.join("nginx.conf"), nginx_config(plain, tls))?)
-}
-
-/// One process without a master, so that killing it leaves nothing behind. No tickets and no
-/// cache: every handshake is a full one.
-fn nginx_config(plain: SocketAddr, tls: SocketAddr) -> String {
-    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|kind| format!("  {kind}_temp_path temp_{kind};\n"))
-        .concat();
-    format!(
-        "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr error;\n\
-         events {{ worker_connections 4096; }}\n\
-         http {{\n{paths}  access_log off;\n  keepalive_requests 1000000000;\n\
-         \x20 ssl_certificate cert.pem;\n  ssl_certificate_key key.pem;\n\
-         \x20 ssl_protocols TLSv1.3;\n  ssl_session_tickets off;\n  ssl_session_cache off;\n\
-         \x20 server {{\n    listen {plain};\n    listen {tls} ssl;\n\
-         \x20   location / {{ return 200 \"pong\"; }}\n  }}\n}}\n"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -143,19 +167,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nginx_answers_and_is_stopped() {
-        let scratch = std::env::temp_dir().join(format!("plimsoll-xtask-{}", std::process::id()));
-        fs::create_dir_all(&scratch).unwrap();
-        let server = Server::start(ServerKind::Nginx, Path::new(""), &scratch).unwrap();
-        let mut stream = TcpStream::connect(server.plain).unwrap();
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.ends_with("\r\n\r\npong"), "{answer}");
-        assert!(server.url(true).starts_with("https://127.0.0.1:"));
-        let plain = server.plain;
-        drop(server);
-        assert!(TcpStream::connect(plain).is_err());
-        fs::remove_dir_all(&scratch).unwrap();
+    fn servers_answer_and_are_stopped() {
+        for kind in [ServerKind::Nginx, ServerKind::Haproxy] {
+            let folder = format!("plimsoll-{}-{}", kind.name(), std::process::id());
+            let scratch = std::env::temp_dir().join(folder);
+            fs::create_dir_all(&scratch).unwrap();
+            let server = Server::start(kind, Path::new(""), &scratch).unwrap();
+            let Addresses { plain, tickets, .. } = server.addresses;
+            let mut stream = TcpStream::connect(plain).unwrap();
+            stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("\r\n\r\npong"), "{answer}");
+            assert!(server.url(true).starts_with("https://127.0.0.1:"));
+            assert!(TcpStream::connect(tickets).is_ok());
+            drop(server);
+            assert!(TcpStream::connect(plain).is_err());
+            fs::remove_dir_all(&scratch).unwrap();
+        }
     }
 }

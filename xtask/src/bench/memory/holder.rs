@@ -1,0 +1,188 @@
+//! A client that opens connections and holds them while memory is read.
+
+use std::fs;
+use std::fs::File;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::bench::CLIENT_CPU;
+use crate::bench::client;
+use crate::bench::client::words;
+use crate::bench::footprint;
+use crate::bench::memory::weight::Load;
+use crate::bench::process;
+use crate::bench::process::Guarded;
+use crate::bench::server::Server;
+use crate::bench::tool::Tool;
+
+/// Connections of the measurement that the others are compared with.
+pub(super) const FEW: u32 = 20;
+/// Longer than any measurement takes.
+const HOLD_S: u32 = 600;
+/// Longest wait for all connections, and for rest: 18,000 handshakes of 1 ms, three times.
+const SETTLE_WAIT: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_millis(500);
+/// A program that uses less of its CPU than this, in so many windows in a row, is at rest. The
+/// clock ticks every 0.01 s.
+const REST_CPU_S: f64 = 0.025;
+const REST_WINDOWS: u32 = 2;
+/// Longest wait for the end of a client, and for its connections to be gone.
+const END_WAIT: Duration = Duration::from_secs(30);
+/// What the client said, kept for the case that it fails.
+const OUTPUT: &str = "holder.txt";
+
+/// How connections are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// plimsoll, in silence.
+    Hold,
+    /// plimsoll before it could hold: the pool of a load of one request per second.
+    Idle,
+    /// One request on each, unanswered.
+    Awaiting(Tool),
+}
+
+impl Way {
+    /// The way in which this build of plimsoll holds connections.
+    pub(super) fn of_plimsoll(bench: &Bench) -> Self {
+        let can_hold = bench.tools.plimsoll_knows("hold", "--heartbeat");
+        if can_hold { Self::Hold } else { Self::Idle }
+    }
+
+    pub(super) const fn tool(self) -> Tool {
+        match self {
+            Self::Hold | Self::Idle => Tool::Plimsoll,
+            Self::Awaiting(tool) => tool,
+        }
+    }
+
+    /// The command line.
+    pub(super) fn words(self, url: &str, connections: u32) -> String {
+        let rest =
+            format!("--insecure --threads 1 --processes 1 --no-ui --json {}", words::SUMMARY);
+        match self {
+            Self::Hold => format!(
+                "hold {url} --connections {connections} --rate 2000 --for {HOLD_S}s --heartbeat 0 \
+                 {rest}"
+            ),
+            Self::Idle => format!(
+                "load {url} --connections {connections} --rate 1 --duration {HOLD_S}s {rest}"
+            ),
+            Self::Awaiting(tool) => words::await_answers(tool, url, connections, HOLD_S),
+        }
+    }
+}
+
+/// A client that holds all its connections, at rest.
+pub(super) struct Holder {
+    process: Guarded,
+    /// Held, as the kernel counts them on the server's side.
+    connections: usize,
+    port: u16,
+}
+
+impl Holder {
+    /// Starts it and waits until client and server are at rest.
+    pub(super) fn start(
+        bench: &Bench,
+        way: Way,
+        server: &Server,
+        is_tls: bool,
+        connections: u32,
+    ) -> Result<Self> {
+        let url = server.url(is_tls);
+        let folder = &bench.scratch;
+        let program = bench.tools.path(way.tool()).with_context(|| way.tool().missing())?;
+        words::prepare(way.tool(), &url, folder)?;
+        let _ = fs::remove_file(folder.join(words::SUMMARY));
+        let output = File::create(folder.join(OUTPUT)).context(OUTPUT)?;
+        let mut command = process::roomy(CLIENT_CPU, program);
+        command.args(words::arguments(&way.words(&url, connections))).current_dir(folder);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let process = Guarded::start(&mut command)?;
+        let mut holder = Self { process, connections: 0, port: server.port(is_tls) };
+        if let Err(error) = holder.settle(server.pid(), connections as usize) {
+            let said = fs::read_to_string(folder.join(OUTPUT)).unwrap_or_default();
+            let last = said.lines().last().unwrap_or_default();
+            bail!("{error:#}; it said: {last:?}");
+        }
+        Ok(holder)
+    }
+
+    fn settle(&mut self, server: u32, wanted: usize) -> Result<()> {
+        let deadline = Instant::now() + SETTLE_WAIT;
+        let client = self.process.child.id();
+        let cpu_s = || [client, server].map(footprint::cpu_s);
+        let (mut before, mut restful) = (cpu_s(), 0);
+        while restful < REST_WINDOWS {
+            thread::sleep(WINDOW);
+            if let Some(status) = self.process.child.try_wait()? {
+                bail!("it ended before it held {wanted} connections: {status}");
+            }
+            self.connections = footprint::established(self.port)?;
+            let now = cpu_s();
+            let is_at_rest = now.iter().zip(before).all(|(now, old)| now - old <= REST_CPU_S);
+            restful = if is_at_rest && self.connections >= wanted { restful + 1 } else { 0 };
+            before = now;
+            if Instant::now() > deadline {
+                let held = self.connections;
+                bail!("{held} of {wanted} connections and no rest after {SETTLE_WAIT:?}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory of `pid`, beside the connections that are held.
+    pub(super) fn weigh(&self, pid: u32) -> Result<Load> {
+        Ok(Load { connections: self.connections, bytes: footprint::pss_bytes(pid)? })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Ends it as Ctrl-C would; what it wrote about itself.
+    pub(super) fn interrupt(mut self, bench: &Bench) -> Result<Value> {
+        self.process.signal("INT")?;
+        if self.process.wait_until(Instant::now() + END_WAIT)?.is_none() {
+            bail!("not done {END_WAIT:?} after SIGINT, and killed");
+        }
+        let text = fs::read_to_string(bench.scratch.join(words::SUMMARY));
+        let text = text.context("it left no summary")?;
+        let port = self.port;
+        drop(self);
+        wait_until_gone(port)?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(self) -> Result<()> {
+        let port = self.port;
+        drop(self);
+        wait_until_gone(port)
+    }
+}
+
+fn wait_until_gone(port: u16) -> Result<()> {
+    let deadline = Instant::now() + END_WAIT;
+    while footprint::established(port)? > 0 {
+        if Instant::now() > deadline {
+            bail!("the server still has connections {END_WAIT:?} after its client ended");
+        }
+        thread::sleep(WINDOW);
+    }
+    Ok(())
+}
+
+/// The command as a reader would type it.
+pub(super) fn shown(way: Way, url: &str, connections: u32) -> String {
+    client::shown(way.tool(), &way.words(url, connections))
+}
