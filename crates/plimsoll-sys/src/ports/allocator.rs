@@ -249,11 +249,6 @@ impl PortAllocator {
         }
     }
 
-    /// Ports given up for the run, over all routes.
-    pub fn foreign_total(&self) -> u64 {
-        self.rings.iter().map(|ring| u64::from(ring.foreign)).sum()
-    }
-
     /// Slots that the queues have room for.
     #[cfg(test)]
     pub(super) fn returned_capacity(&self) -> usize {
