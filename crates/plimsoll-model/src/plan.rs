@@ -256,7 +256,8 @@ pub struct LoadPlan {
     pub connect_timeout: Nanos,
     /// TLS knobs.
     pub tls: TlsOptions,
-    /// Source addresses, round robin; empty lets the kernel choose.
+    /// Source addresses, round robin; empty lets the kernel choose, or takes as many of 127.0.0.0/8
+    /// as a large load to loopback needs.
     pub sources: Vec<IpAddr>,
     /// Worker threads in each agent; at least 1.
     pub threads: u32,

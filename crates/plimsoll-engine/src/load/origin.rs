@@ -32,8 +32,8 @@ use super::classify::opening_error;
 /// Most loopback addresses that a load takes by itself. With 28,000 ports each, more than any host
 /// has memory for.
 const LOOPBACK_SOURCES_MAX: u64 = 65_536;
-/// Pairs that rest in TIME_WAIT when a load opens a connection for every operation: 60 s at the
-/// 25,000 connections/s that two cores make with both ends here. Loopback addresses are free.
+/// Pairs that rest in TIME_WAIT when a load opens connections all the time: 60 s at the 25,000
+/// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
 
 /// What opens one worker's connections.
@@ -255,7 +255,8 @@ fn port_plan(plan: &LoadPlan, shard: Shard, host: HostPorts, remotes: &Remotes) 
 /// Loopback addresses of which three quarters of the ports are enough; some pair is left over for
 /// every shard. As many for each remote address, so that they share pairs.
 fn loopback_sources(plan: &LoadPlan, host: &HostPorts, remotes: &Remotes, shard: Shard) -> u32 {
-    let resting = if plan.keepalive { 0 } else { LOOPBACK_RESTING };
+    let is_lasting = plan.keepalive && plan.requests_per_connection.is_none();
+    let resting = if is_lasting { 0 } else { LOOPBACK_RESTING };
     let pairs = (remotes.busiest() + resting).saturating_mul(4).div_ceil(3) + u64::from(shard.of);
     let sources = pairs.div_ceil(u64::from(host.usable.len().max(1)));
     sources.clamp(1, LOOPBACK_SOURCES_MAX) as u32

@@ -14,9 +14,13 @@ use super::rest::RestQueue;
 use super::sources::Sources;
 
 /// How long a pair rests that may be in TIME_WAIT: the kernel's TCP_TIMEWAIT_LEN
-/// (include/net/tcp.h), which cannot be changed. On loopback a pair may be free after 1 s
-/// (tcp_tw_reuse), but only with TCP timestamps, so that is not relied on.
+/// (include/net/tcp.h), which cannot be changed.
 const REST_NS: u64 = 60_000_000_000;
+/// When nothing else is left, a pair that has rested for so long is tried: the kernel may reuse it
+/// after 1 s (tcp_tw_reuse, on loopback by default, with TCP timestamps only).
+const EARLY_REST_NS: u64 = 1_100_000_000;
+/// After such an attempt has failed, the next one is made so much later.
+const EARLY_PAUSE_NS: u64 = 10_000_000_000;
 /// So many refusals in a row are reported instead of walked through: at 2 us each, a stall of
 /// 10 ms. What an earlier run of up to so many connections left in TIME_WAIT is survived.
 const REFUSALS_IN_A_ROW_MAX: u32 = 4096;
@@ -87,7 +91,18 @@ pub struct Candidate {
     pub port: u16,
     route: u32,
     slot: u32,
-    refused_before: bool,
+    origin: Origin,
+}
+
+/// Why a pair is thought to be free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Nothing is known against it.
+    Unsuspected,
+    /// It rests, but there is no other.
+    Early,
+    /// It was refused a minute ago.
+    Refused,
 }
 
 /// How a connection ended, which decides when its pair is free again.
@@ -124,6 +139,8 @@ struct Ring {
     in_use: u32,
     foreign: u32,
     refusals_in_a_row: u32,
+    /// Until then no pair is tried before it has rested.
+    early_again_ns: u64,
 }
 
 impl PortAllocator {
@@ -148,14 +165,14 @@ impl PortAllocator {
     ///
     /// If the plan has no such route.
     pub fn take(&mut self, route: u32, now_ns: u64) -> Result<Candidate, PortError> {
-        while let Some((slot, refused_before)) = self.rings[route as usize].take(now_ns) {
+        while let Some((slot, origin)) = self.rings[route as usize].take(now_ns) {
             let Some((source, port)) = self.pair(route, slot) else { break };
             if self.plan.host.listening.binary_search(&port).is_ok() {
                 self.rings[route as usize].foreign += 1;
                 continue;
             }
             self.rings[route as usize].in_use += 1;
-            return Ok(Candidate { source, port, route, slot, refused_before });
+            return Ok(Candidate { source, port, route, slot, origin });
         }
         let ring = &self.rings[route as usize];
         let next = [ring.resting.next_ready_ns(), ring.refused.next_ready_ns()];
@@ -176,10 +193,14 @@ impl PortAllocator {
     pub fn refused(&mut self, candidate: Candidate, now_ns: u64) -> Result<(), PortError> {
         let ring = &mut self.rings[candidate.route as usize];
         ring.in_use -= 1;
-        if candidate.refused_before {
-            ring.foreign += 1;
-        } else {
-            ring.refused.push(candidate.slot, now_ns.saturating_add(REST_NS));
+        match candidate.origin {
+            Origin::Refused => ring.foreign += 1,
+            Origin::Unsuspected | Origin::Early => {
+                ring.refused.push(candidate.slot, now_ns.saturating_add(REST_NS));
+            }
+        }
+        if candidate.origin == Origin::Early {
+            ring.early_again_ns = now_ns.saturating_add(EARLY_PAUSE_NS);
         }
         ring.refusals_in_a_row += 1;
         let in_a_row = ring.refusals_in_a_row;
@@ -228,11 +249,6 @@ impl PortAllocator {
         }
     }
 
-    /// Ports given up for the run, over all routes.
-    pub fn foreign_total(&self) -> u64 {
-        self.rings.iter().map(|ring| u64::from(ring.foreign)).sum()
-    }
-
     /// Slots that the queues have room for.
     #[cfg(test)]
     pub(super) fn returned_capacity(&self) -> usize {
@@ -267,16 +283,23 @@ impl PortAllocator {
 }
 
 impl Ring {
-    /// A slot that may be tried now, and whether it was refused the last time.
-    fn take(&mut self, now_ns: u64) -> Option<(u32, bool)> {
+    /// A slot that may be tried now.
+    fn take(&mut self, now_ns: u64) -> Option<(u32, Origin)> {
         if self.next_fresh < self.slots {
             self.next_fresh += 1;
-            return Some((self.next_fresh - 1, false));
+            return Some((self.next_fresh - 1, Origin::Unsuspected));
         }
         if let Some(slot) = self.free.pop_front().or_else(|| self.resting.pop(now_ns)) {
-            return Some((slot, false));
+            return Some((slot, Origin::Unsuspected));
         }
-        self.refused.pop(now_ns).map(|slot| (slot, true))
+        if let Some(slot) = self.refused.pop(now_ns) {
+            return Some((slot, Origin::Refused));
+        }
+        if now_ns < self.early_again_ns {
+            return None;
+        }
+        let rested_enough_ns = now_ns.saturating_add(REST_NS - EARLY_REST_NS);
+        self.resting.pop(rested_enough_ns).map(|slot| (slot, Origin::Early))
     }
 }
 
