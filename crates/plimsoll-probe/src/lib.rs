@@ -2,4 +2,5 @@
 //! value that cannot be read stays missing.
 #![forbid(unsafe_code)]
 
+pub mod memory;
 pub mod threads;

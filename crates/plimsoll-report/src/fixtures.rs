@@ -166,6 +166,7 @@ fn head(seconds: f64, verdict: Verdict, reasons: Vec<Check>) -> SummaryHead {
         verdict,
         reasons,
         find: None,
+        hold: None,
         archive: Some("plimsoll-20261121T021530Z".to_owned()),
     }
 }
