@@ -194,6 +194,68 @@ pub struct HoldSummary {
     pub key_updates_sent: u64,
 }
 
+/// What a summary of a hold needs besides the tally.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "see HoldSummary")]
+pub struct HoldHead {
+    pub asked: u64,
+    pub held: u64,
+    pub end: HoldEnd,
+    /// Wall time of the last stretch at the top, sweeps apart.
+    pub hold: Nanos,
+    pub heartbeat: Option<Nanos>,
+    pub baseline: MemoryReading,
+    pub plateaus: Vec<Plateau>,
+    pub projections: Vec<Projection>,
+    pub last_sweep: Option<Swept>,
+    pub both_ends_here: bool,
+    pub sources: u64,
+    pub ports_per_source: u64,
+}
+
+impl HoldSummary {
+    /// The summary of a hold whose whole tally is `tally`.
+    pub fn new(head: HoldHead, tally: &Tally) -> Self {
+        let HoldHead { baseline, .. } = head;
+        let plateaus: Vec<_> =
+            head.plateaus.iter().map(|plateau| PlateauSummary::new(plateau, &baseline)).collect();
+        let ramp_s: f64 = plateaus.iter().map(|plateau| plateau.ramp_s).sum();
+        let ramped = plateaus.last().map_or(0, |plateau| plateau.held);
+        // The fullest level: what each process takes anyway weighs least there.
+        let full = plateaus.iter().max_by_key(|plateau| plateau.held);
+        let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
+        let classes = tally.losses.iter().map(|(class, count)| (class.name().to_owned(), count));
+        Self {
+            asked: head.asked,
+            held: head.held,
+            end: head.end,
+            ramp_s,
+            ramp_per_s: if ramp_s > 0.0 { ramped as f64 / ramp_s } else { 0.0 },
+            hold_s: head.hold.as_secs_f64(),
+            heartbeat_s: head.heartbeat.map(Nanos::as_secs_f64),
+            lost: tally.losses.total(),
+            loss_classes: classes.collect(),
+            replaced: tally.connections.replaced,
+            beats: BeatSummary::of(tally),
+            last_sweep: head.last_sweep,
+            user_bytes_per_connection: cost(|plateau| plateau.user_bytes_per_connection),
+            sut_bytes_per_connection: cost(|plateau| plateau.sut_bytes_per_connection),
+            kernel_bytes_per_connection: cost(|plateau| plateau.kernel_bytes_per_connection),
+            machine_bytes_per_connection: cost(|plateau| plateau.machine_bytes_per_connection),
+            both_ends_here: head.both_ends_here,
+            baseline,
+            plateaus,
+            projections: head.projections,
+            sources: head.sources,
+            ports_per_source: head.ports_per_source,
+            closed_by: "rst".to_owned(),
+            tickets: tally.tls_messages.tickets,
+            key_updates_received: tally.tls_messages.key_updates_received,
+            key_updates_sent: tally.tls_messages.key_updates_sent,
+        }
+    }
+}
+
 /// Requests on held connections: heartbeats, and those of sweeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HoldSummary")]
