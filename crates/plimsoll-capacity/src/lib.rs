@@ -6,15 +6,21 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
+pub mod holding;
 pub mod search;
 pub mod stability;
+pub mod staircase;
 pub mod validity;
 pub mod verdict;
 
+pub use holding::Held;
+pub use holding::judge_hold;
 pub use search::Mode;
 pub use search::RateSearch;
 pub use search::SearchSettings;
 pub use search::Step;
+pub use staircase::StairSettings;
+pub use staircase::Staircase;
 pub use verdict::Context;
 pub use verdict::judge;
 pub use verdict::judge_load;

@@ -13,6 +13,7 @@ use crate::error::FleetError;
 use crate::frame::FrameError;
 use crate::link::Link;
 use crate::link::LinkEvent;
+use crate::link::Received;
 use crate::message::FromAgent;
 use crate::message::ToAgent;
 use crate::message::VERSION;
@@ -22,6 +23,9 @@ pub use crate::link::AgentCommand;
 /// How long an agent may take to say hello. Starting a process takes milliseconds; a host that is
 /// out of memory takes longer.
 const HELLO_WAIT: Duration = Duration::from_secs(10);
+/// And so much more for each of them, because they start together on the same CPUs: ten times
+/// what a start costs.
+const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 
 /// Which agents to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +77,8 @@ pub(crate) struct Crew {
     command: AgentCommand,
     places: Vec<Place>,
     next_id: u64,
-    sender: Sender<(u64, LinkEvent)>,
-    events: Receiver<(u64, LinkEvent)>,
+    sender: Sender<(u64, Received)>,
+    events: Receiver<(u64, Received)>,
     /// How long its members may take to end.
     exit_wait: Duration,
 }
@@ -106,12 +110,13 @@ impl Crew {
     }
 
     fn await_hellos(&mut self, mut waiting: Vec<usize>) -> Result<(), FleetError> {
-        let deadline = Instant::now() + HELLO_WAIT;
+        let patience = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(waiting.len()).unwrap_or(0);
+        let deadline = Instant::now() + patience;
         while let Some(first) = waiting.first().copied() {
             let slow = FleetError::Slow {
                 agent: self.name(first).to_owned(),
                 what: "say hello",
-                waited: HELLO_WAIT,
+                waited: patience,
             };
             let (index, event) = self.poll_event(deadline).ok_or(slow)?;
             let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { continue };
@@ -182,11 +187,11 @@ impl Crew {
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(wait) {
-                Ok((id, event)) => {
+                Ok((id, received)) => {
                     let index = self.places.iter().position(|place| place.link.id == id);
-                    // Otherwise from an agent that was replaced.
-                    if let Some(index) = index {
-                        return Some((index, event));
+                    // Otherwise from an agent that was replaced, or given up.
+                    if let Some(index) = index.filter(|index| !self.places[*index].is_lost) {
+                        return Some((index, received.into()));
                     }
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,

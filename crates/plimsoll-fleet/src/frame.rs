@@ -69,7 +69,17 @@ pub fn write<M: Serialize>(mut stream: impl Write, message: &M) -> Result<(), Fr
 }
 
 /// Reads one frame; `None` when the stream ended between two.
-pub fn read<M: DeserializeOwned>(mut stream: impl Read) -> Result<Option<M>, FrameError> {
+pub fn read<M: DeserializeOwned>(stream: impl Read) -> Result<Option<M>, FrameError> {
+    read_payload(stream)?.map(|payload| decode(&payload)).transpose()
+}
+
+/// The message in a payload.
+pub(crate) fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
+    serde_json::from_slice(payload).map_err(FrameError::Malformed)
+}
+
+/// Reads one frame without its length; `None` when the stream ended between two.
+pub(crate) fn read_payload(mut stream: impl Read) -> Result<Option<Vec<u8>>, FrameError> {
     let mut header = Vec::with_capacity(4);
     stream.by_ref().take(4).read_to_end(&mut header)?;
     if header.is_empty() {
@@ -86,7 +96,7 @@ pub fn read<M: DeserializeOwned>(mut stream: impl Read) -> Result<Option<M>, Fra
     if payload.len() < bytes {
         return Err(FrameError::Truncated);
     }
-    serde_json::from_slice(&payload).map(Some).map_err(FrameError::Malformed)
+    Ok(Some(payload))
 }
 
 #[cfg(test)]

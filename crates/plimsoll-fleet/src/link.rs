@@ -51,6 +51,28 @@ impl AgentCommand {
     }
 }
 
+/// What comes out of the thread that reads an agent's output.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A frame as it came: a second's histograms are some kilobytes here and a megabyte decoded,
+    /// and a hundred agents deliver theirs at the same instant.
+    Payload(Vec<u8>),
+    /// See [`LinkEvent::Closed`].
+    Closed(Option<FrameError>),
+}
+
+impl From<Received> for LinkEvent {
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Payload(payload) => match frame::decode(&payload) {
+                Ok(message) => Self::Frame(Box::new(message)),
+                Err(error) => Self::Closed(Some(error)),
+            },
+            Received::Closed(error) => Self::Closed(error),
+        }
+    }
+}
+
 /// What an agent's output brings.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
@@ -81,7 +103,7 @@ impl Link {
         name: String,
         command: &AgentCommand,
         ties: &Ties,
-        events: Sender<(u64, LinkEvent)>,
+        events: Sender<(u64, Received)>,
     ) -> Result<Self, FleetError> {
         let context = |source| FleetError::Start { name: name.clone(), source };
         let mut start = Command::new(&command.program);
@@ -193,15 +215,15 @@ fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
     }
 }
 
-fn read_frames(id: u64, mut stdout: impl Read, events: &Sender<(u64, LinkEvent)>) {
+fn read_frames(id: u64, mut stdout: impl Read, events: &Sender<(u64, Received)>) {
     loop {
-        let event = match frame::read(&mut stdout) {
-            Ok(Some(event)) => LinkEvent::Frame(Box::new(event)),
-            Ok(None) => LinkEvent::Closed(None),
-            Err(error) => LinkEvent::Closed(Some(error)),
+        let received = match frame::read_payload(&mut stdout) {
+            Ok(Some(payload)) => Received::Payload(payload),
+            Ok(None) => Received::Closed(None),
+            Err(error) => Received::Closed(Some(error)),
         };
-        let is_last = matches!(event, LinkEvent::Closed(_));
-        if events.send((id, event)).is_err() || is_last {
+        let is_last = matches!(received, Received::Closed(_));
+        if events.send((id, received)).is_err() || is_last {
             return;
         }
     }

@@ -4,6 +4,9 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::Nanos;
+use crate::hold::HoldStep;
+use crate::hold::MemoryReading;
+use crate::hold::Plateau;
 use crate::tally::Interval;
 use crate::trial::TippingPoint;
 use crate::trial::TrialRecord;
@@ -31,6 +34,12 @@ pub enum Event {
     TrialEnded(Box<TrialRecord>),
     /// The search is over.
     SearchEnded(Box<TippingPoint>),
+    /// A hold begins its next step.
+    HoldStep(HoldStep),
+    /// What a hold costs at this instant.
+    Memory(Box<MemoryReading>),
+    /// A level of a hold was measured, and swept unless the hold ended before that.
+    PlateauEnded(Box<Plateau>),
     /// A line for the reader: what was started, what was not as expected.
     Note(String),
 }

@@ -131,6 +131,10 @@ impl Histogram {
         let bytes = STANDARD_NO_PAD.decode(text).map_err(|_| DecodeError)?;
         let decoded: Hdr<u64> =
             Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| DecodeError)?;
+        let ours = (LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS);
+        if (decoded.low(), decoded.high(), decoded.sigfig()) == ours {
+            return Ok(Self(Some(decoded)));
+        }
         let mut hdr = allocate();
         hdr.add(&decoded).map_err(|_| DecodeError)?;
         Ok(Self(Some(hdr)))

@@ -7,6 +7,7 @@
 pub mod error_class;
 pub mod event;
 pub mod hist;
+pub mod hold;
 pub mod pace;
 pub mod plan;
 pub mod slo;

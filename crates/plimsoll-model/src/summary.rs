@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Histogram;
 use crate::Nanos;
+use crate::hold::HoldSummary;
 use crate::tally::Tally;
 use crate::trial::Check;
 use crate::trial::Outcome;
@@ -50,6 +51,8 @@ pub struct Summary {
     pub reasons: Vec<Check>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<FindSummary>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldSummary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -216,6 +219,7 @@ pub struct SummaryHead {
     pub verdict: Verdict,
     pub reasons: Vec<Check>,
     pub find: Option<FindSummary>,
+    pub hold: Option<HoldSummary>,
     pub archive: Option<String>,
 }
 
@@ -277,13 +281,20 @@ impl Summary {
                 cpu_system_s: tally.generator.cpu_system.as_secs_f64(),
                 busiest_thread: tally.generator.busiest_thread,
                 rss_bytes_max: tally.generator.rss_bytes_max,
-                user_bytes_per_connection: None,
-                kernel_bytes_per_connection: None,
+                user_bytes_per_connection: head
+                    .hold
+                    .as_ref()
+                    .and_then(|hold| hold.user_bytes_per_connection),
+                kernel_bytes_per_connection: head
+                    .hold
+                    .as_ref()
+                    .and_then(|hold| hold.kernel_bytes_per_connection),
             },
             settings: head.settings,
             verdict: head.verdict,
             reasons: head.reasons,
             find: head.find,
+            hold: head.hold,
             archive: head.archive,
         }
     }

@@ -21,7 +21,12 @@ use plimsoll_model::units::grouped;
 use crate::terminal::layout::clean;
 use crate::terminal::layout::ms_text;
 use crate::terminal::layout::percent;
+use crate::terminal::plateau_line;
 use crate::terminal::render_trial_line;
+
+mod holding;
+
+use holding::Holding;
 
 /// Draws per second at most; more cannot be read.
 const DRAWS_PER_S: u8 = 10;
@@ -141,6 +146,8 @@ struct State {
     since_line: Stretch,
     good_max: Option<Rate>,
     bad_min: Option<Rate>,
+    /// Of a hold.
+    holding: Option<Holding>,
 }
 
 /// Some seconds of a load.
@@ -195,7 +202,21 @@ impl State {
                 self.since_line = Stretch::default();
                 Vec::new()
             }
-            Event::Interval(interval) => self.handle_interval(interval).into_iter().collect(),
+            Event::Interval(interval) => {
+                self.handle_interval(interval, elapsed).into_iter().collect()
+            }
+            Event::HoldStep(step) => {
+                self.hold(elapsed).handle_step(*step, elapsed);
+                Vec::new()
+            }
+            Event::Memory(memory) => {
+                self.hold(elapsed).handle_memory(**memory);
+                Vec::new()
+            }
+            Event::PlateauEnded(plateau) => {
+                let baseline = self.hold(elapsed).baseline();
+                vec![Line { text: plateau_line(plateau, &baseline), kept: true }]
+            }
             Event::Draining { in_flight } => {
                 self.draining = Some(*in_flight);
                 let shown = self.trial.is_none() && *in_flight > 0;
@@ -225,7 +246,14 @@ impl State {
         Some("still opening connections; --connect-timeout ends the wait for each")
     }
 
-    fn handle_interval(&mut self, interval: &Interval) -> Option<Line> {
+    fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
+        self.holding.get_or_insert_with(|| Holding::new(elapsed))
+    }
+
+    fn handle_interval(&mut self, interval: &Interval, elapsed: Nanos) -> Option<Line> {
+        if let Some(holding) = &mut self.holding {
+            holding.handle_second(&interval.tally);
+        }
         let mut last = Stretch::default();
         last.add(interval);
         // The second in which sending ended has earlier answers in it: this is an upper bound.
@@ -236,6 +264,9 @@ impl State {
             return None;
         }
         let stretch = std::mem::take(&mut self.since_line);
+        if let Some(holding) = &self.holding {
+            return Some(Line { text: holding.line(elapsed), kept: false });
+        }
         let place = self.place(Nanos::from_secs(u64::from(interval.second) + 1));
         Some(Line { text: format!("{place}: {stretch}"), kept: false })
     }
@@ -254,6 +285,9 @@ impl State {
     }
 
     fn live_line(&self, elapsed: Nanos) -> String {
+        if let Some(holding) = &self.holding {
+            return holding.line(elapsed);
+        }
         let Some(started_at) = self.started_at else {
             let what = if self.trial.is_some() { "between trials" } else { "opening connections" };
             return std::iter::once(what.to_owned())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_model::pace::Arrivals;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::units::grouped;
@@ -40,6 +41,14 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     set("linger", plan.linger.to_string());
     set("connect-timeout", plan.connect_timeout.to_string());
     set("seed", plan.seed.to_string());
+    if let Pacing::Hold(hold) = &plan.pacing {
+        let heartbeat = hold.heartbeat.map_or_else(|| "none".to_owned(), |every| every.to_string());
+        set("heartbeat", heartbeat);
+        set("opening", grouped(u64::from(hold.opening_max)));
+        if hold.replace {
+            set("replace", "yes".to_owned());
+        }
+    }
     if plan.targets.len() > 1 {
         set("targets", plan.targets.len().to_string());
     }
@@ -68,6 +77,7 @@ fn arrivals(pacing: &Pacing) -> String {
 
 fn keepalive(plan: &LoadPlan) -> String {
     match (plan.keepalive, plan.requests_per_connection) {
+        _ if plan.handshake_only => "no, handshakes only".to_owned(),
         (false, _) => "no".to_owned(),
         (true, None) => "yes".to_owned(),
         (true, Some(requests)) => format!("for {} requests", grouped(requests)),
@@ -87,6 +97,14 @@ fn tls(plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
         if groups.is_empty() { "x25519 secp256r1 secp384r1".to_owned() } else { groups.join(" ") };
     set("tls-groups", groups);
     set("tls-resume", format!("{} %", trimmed(tls.resume_ratio * 100.0)));
+    if tls.reuse_key_share {
+        set("tls-key-share", "reused".to_owned());
+    }
+    let state = match tls.state {
+        TlsState::Compact => "compact",
+        TlsState::Rustls => "rustls",
+    };
+    set("tls-state", state.to_owned());
     let certificates = match tls.trust {
         Trust::System => "checked",
         Trust::Roots(_) => "checked against given roots",

@@ -22,6 +22,13 @@ pub fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     plan.connections_max.saturating_mul(2).saturating_add(own)
 }
 
+/// Client connections that one process with this plan can have when it may open `descriptors`
+/// files; the plan's own number of connections is not looked at.
+pub fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
+    let own = descriptors_needed(&ProxyPlan { connections_max: 0, ..plan.clone() });
+    descriptors.saturating_sub(own) / 2
+}
+
 /// The whole configuration file. Threads beyond [`THREADS_MAX`] are not started.
 pub fn render(plan: &ProxyPlan) -> String {
     let mut text = String::with_capacity(2_048);
@@ -49,6 +56,9 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
         line!(text, "    cpu-map 1/{} {cpu}", index + 1);
     }
     line!(text, "    stats socket {} mode 600 level admin", quoted(&plan.stats_socket));
+    if let Some(sessions) = plan.tls_sessions_max {
+        line!(text, "    tune.ssl.cachesize {sessions}");
+    }
     line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2");
     line!(text, "");
 }
@@ -159,11 +169,23 @@ mod tests {
         plan.cpus.clear();
         plan.threads = 200;
         plan.listen = "[::1]:443".parse().unwrap();
+        plan.tls_sessions_max = Some(1_000);
         let text = render(&plan);
         assert!(text.contains("    maxconn 2000000\n    fd-hard-limit 4001664\n"), "{text}");
         assert!(text.contains("    nbthread 64\n"), "{text}");
         assert!(!text.contains("cpu-map"), "{text}");
+        assert!(text.contains("    tune.ssl.cachesize 1000\n"), "{text}");
         assert!(text.contains(r"bind [::1]:443 ssl crt '/it'\''s here/lab.pem' alpn"), "{text}");
+    }
+
+    #[test]
+    fn what_fits_needs_no_more_than_there_is() {
+        let mut plan = ProxyPlan::sample(Path::new("/scratch"));
+        for descriptors in [0, 81, 20_000, 1_048_576] {
+            plan.connections_max = connections_fit(&plan, descriptors);
+            assert!(plan.connections_max == 0 || descriptors_needed(&plan) <= descriptors);
+            assert!(plan.connections_max == 0 || descriptors_needed(&plan) + 2 > descriptors);
+        }
     }
 
     #[test]
@@ -180,6 +202,7 @@ mod tests {
         ] {
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
+            plan.tls_sessions_max = Some(1_000);
             fs::write(&config, render(&plan)).unwrap();
             check(&haproxy, &config).unwrap();
         }

@@ -26,6 +26,9 @@ pub struct ProxyPlan {
     pub threads: u32,
     /// CPUs that the threads are pinned to, round robin; empty pins nothing.
     pub cpus: Vec<u32>,
+    /// TLS sessions that HAProxy remembers; `None` leaves its default of 20,000, about 4 MB in each
+    /// process. nginx remembers none by default.
+    pub tls_sessions_max: Option<u32>,
     /// Where HAProxy answers `show info` and `show stat`; at most 97 bytes, a limit of its own.
     /// nginx does not use it.
     pub stats_socket: PathBuf,
@@ -60,6 +63,7 @@ impl ProxyPlan {
             timeout: Nanos::from_secs(160),
             threads: 2,
             cpus: vec![1, 3],
+            tls_sessions_max: None,
             stats_socket: scratch.join("stats.sock"),
             scratch: scratch.to_owned(),
         }

@@ -28,6 +28,9 @@ pub(crate) enum Stop {
     Usage(String),
     /// What was typed is right and the world does not allow it: *what is wrong; what to do*.
     CannotRun(String),
+    /// This machine does not take as many connections as were asked for: what is wrong, then a
+    /// line for each limit that is short.
+    TooMany(Vec<String>),
     /// The report is written: the SLO was missed.
     SloMissed,
     /// The report is written: the generator was the limit.
@@ -49,7 +52,7 @@ impl Stop {
         match self {
             Self::Asked(_) => DONE,
             Self::Usage(_) => USAGE,
-            Self::CannotRun(_) => CANNOT_RUN,
+            Self::CannotRun(_) | Self::TooMany(_) => CANNOT_RUN,
             Self::SloMissed => SLO_MISSED,
             Self::Invalid => INVALID,
             Self::Interrupted => INTERRUPTED,
@@ -65,6 +68,7 @@ impl Stop {
                 let words = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
                 Some(format!("plimsoll: {}", words.collect::<Vec<_>>().join(" ")))
             }
+            Self::TooMany(lines) => Some(format!("plimsoll: {}", lines.join("\n  "))),
             _ => None,
         }
     }
@@ -79,6 +83,7 @@ mod tests {
         for (stop, code) in [
             (Stop::Asked("help".into()), 0),
             (Stop::CannotRun("no such name".into()), 1),
+            (Stop::TooMany(vec!["too many".into()]), 1),
             (Stop::Usage("no such flag".into()), 2),
             (Stop::Invalid, 98),
             (Stop::SloMissed, 99),

@@ -18,7 +18,7 @@ use crate::exit::Stop;
 use crate::flags::values::Processes;
 
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
-const DESCRIPTOR_RESERVE: u64 = 64;
+pub(crate) const DESCRIPTOR_RESERVE: u64 = 64;
 
 /// Starts as many agents as `plan` needs, or as many as were asked for, on `plan.cpus`.
 pub(crate) fn start_load_agents(

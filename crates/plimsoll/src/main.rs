@@ -13,6 +13,7 @@ mod exit;
 mod flags;
 mod hosts;
 mod plan;
+mod preflight;
 mod run;
 mod screen;
 
@@ -40,6 +41,7 @@ fn dispatch() -> Result<(), Stop> {
         Command::Lab(flags) => commands::lab::run(&flags),
         Command::Find(flags) => commands::find::run(&flags),
         Command::Load(flags) => commands::load::run(&flags),
+        Command::Hold(flags) => commands::hold::run(&flags),
         Command::Serve(flags) => commands::serve::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Agent => commands::agent::run(),

@@ -7,6 +7,8 @@
 //!      +--- interrupt, loss, failure, too many bad: Stop to all ---+--> over
 //! ```
 //!
+//! While a hold is running it can be steered, and finished: [`LoadRun::steer`], [`LoadRun::finish`].
+//!
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
 //! empty.
 
@@ -19,12 +21,15 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
 use crate::coordinator::LoadControl;
 use crate::coordinator::LoadOutcome;
+use crate::coordinator::pilot::HoldView;
+use crate::coordinator::steering::Steering;
 use crate::error::FleetError;
 use crate::message::FromAgent;
 use crate::message::ToAgent;
@@ -37,6 +42,10 @@ const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 const PREPARE_WAIT: Nanos = Nanos::from_secs(30);
 /// Connections per second and agent that are opened in advance at the very least.
 const PREWARM_PER_S_MIN: u64 = 200;
+/// Held connections that are closed per second at the very least: a reset takes about 20 us of the
+/// kernel, and all agents of a hold may share two CPUs with the server's end of it.
+const CLOSES_PER_S_MIN: u64 = 20_000;
+const SECOND: Nanos = Nanos::from_secs(1);
 
 /// What the coordinator must do.
 #[derive(Debug, PartialEq)]
@@ -51,6 +60,7 @@ pub(super) enum Action {
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     trial: Option<TrialRequest>,
+    is_hold: bool,
     /// How long operations are started, where that is known.
     planned: Option<Nanos>,
     /// From the planned end until an agent is killed.
@@ -70,15 +80,20 @@ impl Terms {
         };
         let prewarm = if plan.prewarm { plan.connections / agents.max(1) as u64 } else { 0 };
         let deadline = plan.deadline.unwrap_or_default();
+        let closing = match &plan.pacing {
+            Pacing::Hold(_) => Nanos::from_secs(plan.connections / CLOSES_PER_S_MIN),
+            Pacing::Open { .. } | Pacing::Closed { .. } => Nanos::ZERO,
+        };
         Self {
             trial: control.trial,
+            is_hold: matches!(plan.pacing, Pacing::Hold(_)),
             planned,
             patience: plan.connect_timeout + deadline + plan.linger + control.overrun,
             prepare_wait: PREPARE_WAIT
                 + plan.connect_timeout
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),
             stop_grace: control.stop_grace,
-            overrun: control.overrun,
+            overrun: control.overrun + closing,
             abort_bad_ops: plan.abort_bad_ops,
         }
     }
@@ -107,6 +122,8 @@ struct Part {
     finished: u64,
     /// Operations in flight when the agent started its last one.
     in_flight: Option<u64>,
+    /// Connections usable at the end of the last second that was delivered.
+    held: u64,
     heard: Nanos,
 }
 
@@ -135,6 +152,7 @@ pub(super) struct LoadRun {
     next_second: u32,
     total: Tally,
     bad: u64,
+    steering: Steering,
     window: Option<Nanos>,
     opened: u64,
     open_failed: u64,
@@ -159,6 +177,7 @@ impl LoadRun {
             scheduled: 0,
             finished: 0,
             in_flight: None,
+            held: 0,
             heard: now,
         };
         Self {
@@ -171,6 +190,7 @@ impl LoadRun {
             next_second: 0,
             total: Tally::default(),
             bad: 0,
+            steering: Steering::default(),
             window: None,
             opened: 0,
             open_failed: 0,
@@ -207,6 +227,8 @@ impl LoadRun {
                 self.tell_draining();
             }
             (FromAgent::LoadEnded { window }, _) => self.handle_load_ended(index, window),
+            (FromAgent::Steered { id }, Stage::Running)
+                if self.steering.handle_answer(index, id) => {}
             (FromAgent::Failed { fault, message }, Stage::Preparing | Stage::Ready) => {
                 part.stage = Stage::Ended;
                 let agent = part.name.clone();
@@ -237,6 +259,45 @@ impl LoadRun {
             self.interrupted = true;
             self.stop(self.terms.stop_grace, now);
         }
+    }
+
+    /// Tells every agent of a hold that runs.
+    pub(super) fn steer(&mut self, steer: Steer) {
+        if !self.takes_orders() {
+            return;
+        }
+        let running = |(index, part): (usize, &Part)| (!part.is_over()).then_some(index);
+        let agents: Vec<_> = self.parts.iter().enumerate().filter_map(running).collect();
+        let id = self.steering.give(agents.iter().copied());
+        let orders =
+            agents.into_iter().map(|index| Action::Send(index, ToAgent::Steer { id, steer }));
+        self.actions.extend(orders);
+    }
+
+    /// The hold is over: its connections are closed.
+    pub(super) fn finish(&mut self, now: Nanos) {
+        self.stop(self.terms.stop_grace, now);
+    }
+
+    /// Whether the load is under way and was not told to stop.
+    pub(super) fn takes_orders(&self) -> bool {
+        self.epoch.is_some() && self.stopped.is_none() && !self.is_over()
+    }
+
+    /// How a hold stands; `None` while it takes no orders.
+    pub(super) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
+        let epoch = self.epoch.filter(|_| self.takes_orders())?;
+        let running = || self.parts.iter().filter(|part| !part.is_over());
+        Some(HoldView {
+            now,
+            epoch,
+            total: &self.total,
+            covered: epoch + Nanos(u64::from(self.next_second) * SECOND.0),
+            held: running().map(|part| part.held).sum(),
+            given: self.steering.given(),
+            done: self.steering.done(),
+            agents: running().count() as u32,
+        })
     }
 
     /// Gives up agents that are overdue.
@@ -349,6 +410,7 @@ impl LoadRun {
         let bad = tally.bad();
         part.scheduled += tally.scheduled;
         part.finished += tally.ok + tally.errors_total() + tally.unsent;
+        part.held = tally.connections.held_end;
         self.add(second, tally);
         self.bad += bad;
         let is_bad_enough = self.terms.abort_bad_ops.is_some_and(|limit| self.bad > limit);
@@ -370,6 +432,7 @@ impl LoadRun {
     fn handle_load_ended(&mut self, index: usize, window: Nanos) {
         let part = &mut self.parts[index];
         part.stage = Stage::Ended;
+        self.steering.handle_end(index);
         let unfinished = part.scheduled.abs_diff(part.finished);
         if unfinished > 0 {
             let name = part.name.clone();
@@ -423,14 +486,17 @@ impl LoadRun {
         let unfinished = part.unfinished();
         let second = part.next_second.max(self.next_second);
         let name = part.name.clone();
+        let held = if self.terms.is_hold { part.held } else { 0 };
         part.stage = Stage::Lost;
+        self.steering.handle_end(index);
         let Some(epoch) = self.epoch else {
             self.fail(FleetError::Lost { agent: name, how: how.to_owned() }, now);
             return;
         };
-        if unfinished > 0 {
+        if unfinished + held > 0 {
             let mut tally = Tally::default();
             tally.errors.add(ErrorClass::AgentLost, unfinished);
+            tally.losses.add(ErrorClass::AgentLost, held);
             self.add(second, tally);
             self.bad += unfinished;
         }
@@ -460,286 +526,4 @@ impl LoadRun {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use plimsoll_model::Rate;
-    use plimsoll_model::pace::Arrivals;
-    use plimsoll_model::pace::Profile;
-    use plimsoll_model::pace::Shard;
-    use plimsoll_model::plan::TlsOptions;
-    use proptest::prelude::*;
-
-    use crate::message::AgentFault;
-
-    use super::*;
-
-    /// Two seconds at 10/s.
-    pub(in crate::coordinator) fn plan() -> LoadPlan {
-        let rate = Rate::per_second(10.0).unwrap();
-        LoadPlan {
-            targets: Vec::new(),
-            target_destination: Vec::new(),
-            destinations: Vec::new(),
-            pacing: Pacing::Open {
-                profile: Profile::constant(rate, Nanos::from_secs(2)),
-                arrivals: Arrivals::Uniform,
-            },
-            connections: 8,
-            keepalive: true,
-            handshake_only: false,
-            requests_per_connection: None,
-            staggered: false,
-            prewarm: false,
-            deadline: None,
-            linger: Nanos::from_secs(3),
-            connect_timeout: Nanos::from_secs(5),
-            tls: TlsOptions::default(),
-            sources: Vec::new(),
-            threads: 1,
-            cpus: Vec::new(),
-            seed: 1,
-            shard: Shard::WHOLE,
-            abort_bad_ops: None,
-        }
-    }
-
-    const NOW: Nanos = Nanos::from_secs(1000);
-
-    fn load(plan: &LoadPlan, agents: usize) -> LoadRun {
-        let control = LoadControl::new(&|| false);
-        let names = (0..agents).map(|index| format!("agent {}", index + 1)).collect();
-        LoadRun::new(names, Terms::new(plan, &control, agents), NOW)
-    }
-
-    fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
-        let mut run = load(plan, agents);
-        for index in 0..agents {
-            assert_eq!(run.poll_action(), None);
-            run.handle_frame(index, ready(), NOW);
-        }
-        let start = ToAgent::Start { epoch_monotonic: NOW + START_DELAY };
-        for index in 0..agents {
-            assert_eq!(run.poll_action(), Some(Action::Send(index, start.clone())));
-        }
-        assert!(matches!(run.poll_event(), Some(Event::LoadStarted { .. })));
-        run
-    }
-
-    fn ready() -> FromAgent {
-        FromAgent::Ready { opened: 4, failed: 0, first_error: None }
-    }
-
-    fn ended(ms: u64) -> FromAgent {
-        FromAgent::LoadEnded { window: Nanos::from_millis(ms) }
-    }
-
-    /// A second in which `scheduled` operations came due and `ok` of them, or of earlier ones,
-    /// were answered.
-    fn second(second: u32, scheduled: u64, ok: u64) -> FromAgent {
-        let mut tally = Tally { scheduled, ok, ..Tally::default() };
-        tally.spans.corrected.record_n(Nanos::from_millis(u64::from(second) + 1), ok);
-        FromAgent::Interval(Box::new(Interval { second, tally }))
-    }
-
-    fn actions(run: &mut LoadRun) -> Vec<Action> {
-        std::iter::from_fn(|| run.poll_action()).collect()
-    }
-
-    fn seconds(run: &mut LoadRun) -> Vec<(u32, u64)> {
-        std::iter::from_fn(|| run.poll_event())
-            .filter_map(|event| match event {
-                Event::Interval(interval) => Some((interval.second, interval.tally.ok)),
-                _ => None,
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_second_is_handed_out_once_every_agent_has_delivered_it() {
-        let mut run = started(&plan(), 2);
-        run.handle_frame(0, second(0, 5, 5), NOW);
-        run.handle_frame(0, second(1, 5, 5), NOW);
-        assert_eq!(seconds(&mut run), []);
-        run.handle_frame(1, second(0, 5, 4), NOW);
-        assert_eq!(seconds(&mut run), [(0, 9)]);
-        // The first agent is done: the second one alone decides.
-        run.handle_frame(0, ended(2000), NOW);
-        assert_eq!(seconds(&mut run), []);
-        run.handle_frame(1, second(1, 5, 5), NOW);
-        run.handle_frame(1, FromAgent::Draining { in_flight: 1 }, NOW);
-        run.handle_frame(1, second(2, 0, 1), NOW);
-        run.handle_frame(1, ended(2100), NOW);
-        let events: Vec<_> = std::iter::from_fn(|| run.poll_event()).collect();
-        assert!(
-            matches!(
-                &events[..],
-                [
-                    Event::Interval(first),
-                    Event::Draining { in_flight: 1 },
-                    Event::Interval(last)
-                ] if first.second == 1 && last.second == 2
-            ),
-            "{events:?}"
-        );
-        let outcome = run.into_outcome().unwrap();
-        assert!(outcome.tally.balances() && !outcome.is_partial());
-        assert_eq!((outcome.tally.scheduled, outcome.tally.generator.processes), (20, 2));
-        assert_eq!(outcome.window, Nanos::from_millis(2100));
-        assert_eq!(outcome.notes, Vec::<String>::new());
-    }
-
-    #[test]
-    fn too_many_bad_operations_stop_all_agents_once() {
-        let mut run = started(&LoadPlan { abort_bad_ops: Some(3), ..plan() }, 2);
-        for (index, unsent, expected) in [(0, 3, false), (1, 1, true), (1, 9, true)] {
-            let tally = Tally { scheduled: unsent, unsent, ..Tally::default() };
-            let interval = Box::new(Interval { second: 0, tally });
-            run.handle_frame(index, FromAgent::Interval(interval), NOW);
-            assert_eq!(run.aborted, expected);
-        }
-        let stop = ToAgent::Stop { grace: Nanos::from_secs(1) };
-        let expected = [Action::Send(0, stop.clone()), Action::Send(1, stop)];
-        assert_eq!(actions(&mut run), expected);
-        // An interrupt adds nothing to say.
-        run.handle_interrupt(NOW);
-        assert_eq!(actions(&mut run), []);
-    }
-
-    #[test]
-    fn a_hung_agent_is_killed_and_its_operations_are_counted() {
-        let mut run = started(&plan(), 2);
-        run.handle_frame(0, second(0, 5, 5), NOW);
-        run.handle_frame(0, ended(2000), NOW);
-        run.handle_frame(1, second(0, 7, 4), NOW);
-        // 50 ms to the epoch, 2 s of load, 5 s to connect, 3 s of linger, 10 s of overrun.
-        let deadline = NOW + Nanos::from_millis(20_050);
-        assert_eq!(run.poll_timeout(), deadline);
-        run.handle_timeout(Nanos(deadline.0 - 1));
-        assert!(!run.is_over());
-        run.handle_timeout(deadline);
-        assert_eq!(actions(&mut run), [Action::Kill(1)]);
-        // What it still says is not heard, its end no news.
-        run.handle_frame(1, second(1, 3, 3), deadline);
-        run.handle_loss(1, "ended", deadline);
-        let outcome = run.into_outcome().unwrap();
-        assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 3);
-        assert!(outcome.tally.balances() && outcome.is_partial());
-        assert_eq!((outcome.lost_agents, outcome.notes.len()), (1, 1));
-    }
-
-    #[test]
-    fn silence_is_the_limit_of_a_load_without_an_end() {
-        let pacing = Pacing::Closed { duration: None, ops_total: Some(1000) };
-        let mut run = started(&LoadPlan { pacing, ..plan() }, 2);
-        let later = NOW + Nanos::from_secs(29);
-        run.handle_frame(0, second(0, 5, 5), later);
-        run.handle_timeout(NOW + SILENCE_MAX);
-        assert_eq!(actions(&mut run), [Action::Kill(1)]);
-        assert_eq!(run.poll_timeout(), later + SILENCE_MAX);
-    }
-
-    #[test]
-    fn an_agent_that_cannot_prepare_is_an_error_and_the_others_are_stopped() {
-        let mut run = load(&plan(), 3);
-        run.handle_frame(0, ready(), NOW);
-        let fault = AgentFault::Usage;
-        let message = "no such host".to_owned();
-        run.handle_frame(1, FromAgent::Failed { fault, message }, NOW);
-        let stop = ToAgent::Stop { grace: Nanos::ZERO };
-        assert_eq!(actions(&mut run), [Action::Send(0, stop.clone()), Action::Send(2, stop)]);
-        // Was on its way already: nothing may start now.
-        run.handle_frame(2, ready(), NOW);
-        assert_eq!(actions(&mut run), []);
-        run.handle_frame(0, ended(0), NOW);
-        run.handle_loss(2, "ended unasked", NOW);
-        assert!(run.is_over());
-        let error = run.into_outcome().unwrap_err();
-        assert_eq!((error.fault(), error.to_string().as_str()), (fault, "agent 2: no such host"));
-    }
-
-    #[test]
-    fn an_interrupt_before_the_start_is_an_empty_outcome() {
-        let mut run = load(&plan(), 1);
-        run.handle_interrupt(NOW);
-        run.handle_frame(0, ready(), NOW);
-        run.handle_frame(0, ended(0), NOW);
-        let outcome = run.into_outcome().unwrap();
-        assert!(outcome.interrupted && outcome.tally.balances());
-        assert_eq!(outcome.tally.scheduled, 0);
-    }
-
-    #[test]
-    fn a_slow_start_is_an_error_that_names_the_agent() {
-        let mut run = load(&plan(), 2);
-        run.handle_frame(0, ready(), NOW);
-        run.handle_timeout(run.poll_timeout());
-        let stop = ToAgent::Stop { grace: Nanos::ZERO };
-        assert_eq!(actions(&mut run), [Action::Send(0, stop), Action::Kill(1)]);
-        run.handle_frame(0, ended(0), NOW);
-        let error = run.into_outcome().unwrap_err().to_string();
-        assert!(error.starts_with("agent 2 did not answer in time"), "{error}");
-    }
-
-    /// What an agent does: for each second (came due, answered of those in hand), then its end.
-    #[derive(Clone, Debug)]
-    struct Script {
-        seconds: Vec<(u64, u64)>,
-        is_lost: bool,
-    }
-
-    fn script() -> impl Strategy<Value = Script> {
-        let seconds = prop::collection::vec((0u64..20, 0u64..20), 0..4);
-        (seconds, any::<bool>()).prop_map(|(seconds, is_lost)| Script { seconds, is_lost })
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        #[test]
-        fn nothing_is_lost_in_any_order(
-            scripts in prop::collection::vec(script(), 1..4),
-            order in prop::collection::vec(0usize..3, 32),
-        ) {
-            let mut run = started(&plan(), scripts.len());
-            let mut queues: Vec<VecDeque<Option<FromAgent>>> = Vec::new();
-            let (mut scheduled, mut ok, mut lost) = (0, 0, 0);
-            for script in &scripts {
-                let mut queue = VecDeque::new();
-                let mut in_hand = 0;
-                let last = script.seconds.len();
-                for (index, (due, done)) in script.seconds.iter().enumerate() {
-                    in_hand += due;
-                    let is_closing = index + 1 == last && !script.is_lost;
-                    let done = if is_closing { in_hand } else { (*done).min(in_hand) };
-                    in_hand -= done;
-                    queue.push_back(Some(second(index as u32, *due, done)));
-                    scheduled += due;
-                    ok += done;
-                }
-                queue.push_back((!script.is_lost).then(|| ended(2000)));
-                lost += in_hand;
-                queues.push(queue);
-            }
-            let mut order = order.into_iter().chain((0..scripts.len()).cycle());
-            while !run.is_over() {
-                let index = order.next().unwrap() % scripts.len();
-                match queues[index].pop_front() {
-                    Some(Some(frame)) => run.handle_frame(index, frame, NOW),
-                    Some(None) => run.handle_loss(index, "ended unasked", NOW),
-                    None => {}
-                }
-            }
-            let handed_out = seconds(&mut run);
-            let ascending: Vec<_> = handed_out.iter().map(|(second, _)| *second).collect();
-            prop_assert!(ascending.is_sorted_by(|a, b| a < b), "{:?}", ascending);
-            prop_assert_eq!(handed_out.iter().map(|(_, ok)| ok).sum::<u64>(), ok);
-            let outcome = run.into_outcome().unwrap();
-            prop_assert_eq!(outcome.tally.scheduled, scheduled);
-            prop_assert_eq!(outcome.tally.ok, ok);
-            prop_assert_eq!(outcome.tally.spans.corrected.count(), ok);
-            prop_assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), lost);
-            prop_assert!(outcome.tally.balances());
-            let lost_agents = scripts.iter().filter(|script| script.is_lost).count();
-            prop_assert_eq!(outcome.lost_agents as usize, lost_agents);
-        }
-    }
-}
+pub(super) mod tests;

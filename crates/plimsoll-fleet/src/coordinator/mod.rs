@@ -22,8 +22,13 @@ use crate::link::LinkEvent;
 use crate::message::ToAgent;
 
 mod load_run;
+mod pilot;
 mod server_group;
+mod steering;
 
+pub use pilot::HoldView;
+pub use pilot::Order;
+pub use pilot::Pilot;
 pub use server_group::ServerGroup;
 pub use server_group::ServerStatus;
 
@@ -142,6 +147,28 @@ impl LocalAgents {
         control: &LoadControl<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
+        self.run(plan, control, None, sink)
+    }
+
+    /// Makes one hold with all agents, as [`Self::run_load`] makes a load; `pilot` says what it
+    /// does while it runs, and when it is over.
+    pub fn run_hold(
+        &mut self,
+        plan: &LoadPlan,
+        control: &LoadControl<'_>,
+        pilot: &mut dyn Pilot,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<LoadOutcome, FleetError> {
+        self.run(plan, control, Some(pilot), sink)
+    }
+
+    fn run(
+        &mut self,
+        plan: &LoadPlan,
+        control: &LoadControl<'_>,
+        mut pilot: Option<&mut dyn Pilot>,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<LoadOutcome, FleetError> {
         self.crew.replace_lost()?;
         let (agents, threads) = spread(self.crew.len(), plan.threads, plan.connections);
         let names = (0..agents).map(|index| self.crew.name(index).to_owned()).collect();
@@ -168,6 +195,19 @@ impl LocalAgents {
             }
             if run.is_over() {
                 return run.into_outcome();
+            }
+            if let (Some(pilot), Some(view)) = (&mut pilot, run.view(now())) {
+                match pilot.poll(&view) {
+                    None => {}
+                    Some(Order::Steer(steer)) => {
+                        run.steer(steer);
+                        continue;
+                    }
+                    Some(Order::Finish) => {
+                        run.finish(now());
+                        continue;
+                    }
+                }
             }
             let overdue = Duration::from(run.poll_timeout().since(now()));
             let wait = overdue.min(LOOK_FOR_INTERRUPT);

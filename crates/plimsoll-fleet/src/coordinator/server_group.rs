@@ -18,6 +18,8 @@ use crate::message::ToAgent;
 
 /// How long servers may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(10);
+/// And so much more for each of them, because they start together on the same CPUs.
+const LISTEN_WAIT_EACH: Duration = Duration::from_millis(100);
 
 /// How long the last counters of processes that have ended may be on their way.
 const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
@@ -74,13 +76,14 @@ impl ServerGroup {
 
     /// Waits for each of `waiting`; returns where the last one listens.
     fn await_listening(&mut self, mut waiting: Vec<usize>) -> Result<Vec<Listener>, FleetError> {
-        let deadline = Instant::now() + LISTEN_WAIT;
+        let waited = LISTEN_WAIT + LISTEN_WAIT_EACH * u32::try_from(waiting.len()).unwrap_or(0);
+        let deadline = Instant::now() + waited;
         let mut listening = Vec::new();
         while let Some(first) = waiting.first().copied() {
             let slow = FleetError::Slow {
                 agent: self.crew.name(first).to_owned(),
                 what: "listen",
-                waited: LISTEN_WAIT,
+                waited,
             };
             let (index, event) = self.crew.poll_event(deadline).ok_or(slow)?;
             let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };

@@ -20,7 +20,10 @@ use plimsoll_fleet::FleetError;
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::ServerGroup;
 use plimsoll_fleet::Warden;
+use plimsoll_fleet::coordinator::HoldView;
 use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::coordinator::Order;
+use plimsoll_fleet::coordinator::Pilot;
 use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::message::ExitReason;
 use plimsoll_fleet::message::GuardPlan;
@@ -30,7 +33,9 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::Steer;
 use plimsoll_model::plan::TlsState;
 use plimsoll_sys::process;
 use plimsoll_sys::process::Group;
@@ -117,6 +122,71 @@ pub(crate) fn a_hung_agent_does_not_hang() {
         agents.run_load(&plan(behaviour::ONE_FALLS_SILENT), &control, &mut |_| {}).unwrap();
     assert_eq!((outcome.lost_agents, outcome.tally.balances()), (1, true));
     assert!(!process::is_alive(hung));
+}
+
+/// Ramps to a thousand, sweeps them once, and finishes; kills `victim` during the ramp.
+struct Script {
+    victim: Option<u32>,
+    /// Connections that the surviving agents hold after the ramp.
+    expected: u64,
+    /// Connections held when the ramp was done.
+    held: Option<u64>,
+    answered: u64,
+}
+
+impl Pilot for Script {
+    fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
+        match (view.given, view.done) {
+            (0, _) => Some(Order::Steer(Steer::Ramp { connections: 1_000 })),
+            (1, 0) => {
+                // Gone once the others have told how many they hold.
+                if view.held > 0
+                    && let Some(victim) = self.victim.take()
+                {
+                    process::kill(victim, Signal::KILL).unwrap();
+                }
+                None
+            }
+            // Agents say how much they hold a little later than that they are done.
+            (1, 1) if view.held < self.expected => None,
+            (1, 1) => {
+                self.held = Some(view.held);
+                Some(Order::Steer(Steer::Sweep { over: Nanos::from_millis(1) }))
+            }
+            // The answers are in a later second than the word that the sweep is done.
+            (2, 2) if view.total.ok >= self.held? => {
+                self.answered = view.total.ok;
+                Some(Order::Finish)
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn a_hundred_agents_are_steered_as_one() {
+    let mut agents = agents(100);
+    let mut pilot = Script { victim: None, expected: 1_000, held: None, answered: 0 };
+    let control = LoadControl::new(&|| false);
+    let plan = LoadPlan { connections: 1_000, ..plan(behaviour::HOLD) };
+    let mut seconds = 0;
+    let mut sink = |event| seconds += u32::from(matches!(event, Event::Interval(_)));
+    let outcome = agents.run_hold(&plan, &control, &mut pilot, &mut sink).unwrap();
+    assert_eq!((pilot.held, pilot.answered), (Some(1_000), 1_000));
+    assert_eq!(outcome.tally.ok, 1_000);
+    assert_eq!(outcome.tally.generator.processes, 100);
+    assert!(!outcome.is_partial() && outcome.tally.balances() && seconds > 0);
+}
+
+pub(crate) fn an_agent_lost_in_a_ramp() {
+    let mut agents = agents(2);
+    let victim = Some(agents.pids()[1]);
+    let mut pilot = Script { victim, expected: 500, held: None, answered: 0 };
+    let control = LoadControl::new(&|| false);
+    let plan = LoadPlan { connections: 1_000, ..plan(behaviour::HOLD_ONE_STUCK) };
+    let outcome = agents.run_hold(&plan, &control, &mut pilot, &mut |_| {}).unwrap();
+    // Its half of the connections is missing, and nobody waits for its answer.
+    assert_eq!((pilot.held, pilot.answered), (Some(500), 500));
+    assert_eq!(outcome.lost_agents, 1);
 }
 
 pub(crate) fn an_agent_that_refuses_is_named() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -14,9 +15,12 @@ use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::message::ServeCounters;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
 use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::Tally;
 use plimsoll_sys::socket::ListenSocket;
@@ -31,15 +35,67 @@ pub(crate) mod behaviour {
     pub(crate) const ONE_REFUSES: u64 = 3;
     /// A "second" every 10 ms, until told to stop; one operation is always in flight.
     pub(crate) const UNTIL_STOPPED: u64 = 4;
+    /// Holds what it was told to ramp to, and says so in a "second" every 10 ms.
+    pub(crate) const HOLD: u64 = 5;
+    /// The same; the second agent never says that a ramp is done.
+    pub(crate) const HOLD_ONE_STUCK: u64 = 6;
 }
 
 /// Operations in each second of a load, over all agents.
 pub(crate) const OPS_PER_SECOND: u64 = 101;
 
+/// The connections that a hold has by its own account.
+#[derive(Clone)]
+struct Hold {
+    shard: Shard,
+    is_stuck: bool,
+    held: Arc<AtomicU64>,
+    /// Requests of sweeps.
+    due: Arc<AtomicU64>,
+}
+
+impl Hold {
+    fn new(plan: &LoadPlan) -> Self {
+        let is_stuck = is_odd_one(plan, behaviour::HOLD_ONE_STUCK);
+        Self { shard: plan.shard, is_stuck, held: Arc::default(), due: Arc::default() }
+    }
+
+    fn handle_steer(&self, id: u32, steer: Steer, events: &Sender<FromAgent>) {
+        match steer {
+            Steer::Ramp { .. } if self.is_stuck => return,
+            Steer::Ramp { connections } => {
+                self.held.store(self.shard.share(connections), Ordering::SeqCst);
+            }
+            Steer::Sweep { .. } => {
+                self.due.fetch_add(self.held.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+        }
+        send(events, FromAgent::Steered { id });
+    }
+
+    fn run(&self, events: &Sender<FromAgent>, stop: &AtomicBool) {
+        let mut second = 0;
+        loop {
+            let is_over = stop.load(Ordering::SeqCst);
+            let due = self.due.swap(0, Ordering::SeqCst);
+            let mut tally = Tally { scheduled: due, ok: due, ..Tally::default() };
+            tally.spans.corrected.record_n(Nanos::from_millis(1), due);
+            tally.connections.held_end = self.held.load(Ordering::SeqCst);
+            send_second(events, second, tally);
+            if is_over {
+                return send(events, FromAgent::LoadEnded { window: Nanos::from_secs(1) });
+            }
+            second += 1;
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Script {
     plan: Option<Box<LoadPlan>>,
     stop: Arc<AtomicBool>,
+    hold: Option<Hold>,
     servers: Vec<ListenSocket>,
     /// Where a server's last counters go.
     last_words: Option<Sender<FromAgent>>,
@@ -60,6 +116,13 @@ impl Executor for Script {
             }
             ToAgent::Start { .. } => {
                 if let Some(plan) = self.plan.take() {
+                    if let Pacing::Hold(_) = plan.pacing {
+                        let hold = Hold::new(&plan);
+                        self.hold = Some(hold.clone());
+                        let (events, stop) = (events.clone(), self.stop.clone());
+                        let _hold = thread::spawn(move || hold.run(&events, &stop));
+                        return;
+                    }
                     let (events, stop) = (events.clone(), self.stop.clone());
                     let _load = thread::spawn(move || load(&plan, &events, &stop));
                 }
@@ -71,7 +134,10 @@ impl Executor for Script {
                 }
             }
             ToAgent::Serve(plan) => self.serve(&plan, events),
-            ToAgent::Steer { id, .. } => send(events, FromAgent::Steered { id }),
+            ToAgent::Steer { id, steer } => {
+                let hold = self.hold.as_ref().expect("only a hold that runs is steered");
+                hold.handle_steer(id, steer, events);
+            }
             ToAgent::Guard(_) | ToAgent::Exit => panic!("the fleet keeps these for itself"),
         }
     }

@@ -19,6 +19,8 @@ const CASES: &[Case] = &[
     ("loads_add_up_and_agents_are_reused", cases::loads_add_up_and_agents_are_reused),
     ("a_killed_agent_costs_its_share_only", cases::a_killed_agent_costs_its_share_only),
     ("a_hung_agent_does_not_hang_the_coordinator", cases::a_hung_agent_does_not_hang),
+    ("a_hundred_agents_are_steered_as_one", cases::a_hundred_agents_are_steered_as_one),
+    ("an_agent_lost_in_a_ramp_does_not_hang_it", cases::an_agent_lost_in_a_ramp),
     ("an_agent_that_refuses_is_named", cases::an_agent_that_refuses_is_named),
     ("what_is_no_agent_is_an_error", cases::what_is_no_agent_is_an_error),
     ("servers_share_one_port", cases::servers_share_one_port),

@@ -19,6 +19,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::pace::Arrivals;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::plan::TlsOptions;
@@ -31,6 +32,13 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
     let rate = Rate::per_second(100.0).unwrap();
     let pacing = if behaviour == behaviour::UNTIL_STOPPED {
         Pacing::Closed { duration: None, ops_total: None }
+    } else if [behaviour::HOLD, behaviour::HOLD_ONE_STUCK].contains(&behaviour) {
+        Pacing::Hold(HoldPlan {
+            connections_per_s: 100.0,
+            opening_max: 8,
+            heartbeat: None,
+            replace: false,
+        })
     } else {
         let profile = Profile::constant(rate, Nanos::from_millis(100));
         Pacing::Open { profile, arrivals: Arrivals::Poisson }

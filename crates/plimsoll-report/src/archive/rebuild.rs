@@ -201,6 +201,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
             level: Level::Fail,
         }],
         find,
+        hold: None,
         archive: Some(archive.dir().display().to_string()),
     };
     Summary::new(head, &tally)

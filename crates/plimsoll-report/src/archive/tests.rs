@@ -72,6 +72,7 @@ fn summary_of(parts: &[Tally]) -> Summary {
         verdict: plimsoll_model::trial::Verdict::Good,
         reasons: Vec::new(),
         find: None,
+        hold: None,
         archive: Some("somewhere".to_owned()),
     };
     Summary::new(head, &whole)

@@ -100,9 +100,12 @@ impl ArchiveWriter {
                 self.trial = trial.map(|request| request.number);
                 self.events.push(event)
             }
-            Event::Draining { .. } | Event::SearchEnded(_) | Event::Note(_) => {
-                self.events.push(event)
-            }
+            Event::Draining { .. }
+            | Event::SearchEnded(_)
+            | Event::HoldStep(_)
+            | Event::Memory(_)
+            | Event::PlateauEnded(_)
+            | Event::Note(_) => self.events.push(event),
         }
     }
 

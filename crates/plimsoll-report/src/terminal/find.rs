@@ -359,6 +359,7 @@ fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Summary {
             verdict: trial.judgement.verdict,
             reasons: Vec::new(),
             find: None,
+            hold: None,
             archive: None,
         },
         tally,

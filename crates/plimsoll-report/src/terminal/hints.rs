@@ -101,7 +101,9 @@ const AGENTS: &str = "agents";
 
 /// Whether a failed check speaks against the generator, not against the server.
 pub(crate) fn is_generator(check: &str) -> bool {
-    !is_goal(check) && !["stable", "aborted", ANSWERS, RUN_COMPLETE].contains(&check)
+    const OF_THE_SERVER: [&str; 9] =
+        ["stable", "aborted", ANSWERS, RUN_COMPLETE, "held", "lost", "answered", "status", "late"];
+    !is_goal(check) && !OF_THE_SERVER.contains(&check)
 }
 
 /// What a check that did not pass means and what to do; goals speak for themselves.
@@ -127,6 +129,15 @@ pub(crate) fn for_check(check: &str, level: Level) -> Option<&'static str> {
         }
         "own-timers" => "plimsoll stopped waiting; raise --linger to see how long answers take",
         "stable" => "more came in than was finished: the backlog grew for as long as it lasted",
+        "held" => "fewer connections than asked for were open at the end: see the classes above",
+        "lost" => {
+            "the server or the network ended connections that were held: a limit, a timer or a \
+             restart there; see the classes above"
+        }
+        "answered" => "connections that looked open did not answer a request",
+        "status" => "the server answered, and refused or failed: check the path and its log",
+        "machine" => "this machine does not take more: use --up-to to hold what fits",
+        "late" => "answers that took longer than --deadline, or than a whole heartbeat period",
         "aborted" => "ended early, because the verdict could not change any more",
         _ => return None,
     })

@@ -11,6 +11,7 @@ use plimsoll_model::trial::TrialRecord;
 
 mod find;
 pub(crate) mod hints;
+mod hold;
 pub(crate) mod layout;
 mod load;
 mod sections;
@@ -19,6 +20,8 @@ pub use find::render_find;
 pub use find::render_trial_line;
 pub use find::trial_at_lower_bound;
 pub use hints::RUN_COMPLETE;
+pub(crate) use hold::plateau_line;
+pub use hold::render_hold;
 pub use load::render_load;
 
 /// How a page looks.
@@ -36,7 +39,7 @@ impl Default for Style {
     }
 }
 
-/// The report that fits: of a search when the summary has one, else of a load.
+/// The report that fits: of a search or a hold when the summary has one, else of a load.
 pub fn render(
     summary: &Summary,
     trials: &[TrialRecord],
@@ -45,6 +48,8 @@ pub fn render(
 ) -> io::Result<()> {
     if summary.find.is_some() {
         render_find(summary, trials, style, out)
+    } else if let Some(hold) = &summary.hold {
+        render_hold(summary, hold, style, out)
     } else {
         render_load(summary, style, out)
     }

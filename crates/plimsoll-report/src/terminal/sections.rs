@@ -141,28 +141,37 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     Ok(())
 }
 
-/// Failed operations by class, then failed connection attempts, each class with what to do.
+/// Failed operations by class, then failed connection attempts and, of a hold, lost connections,
+/// each class with what to do.
 pub(crate) fn errors(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let attempts = summary.connections.opened + summary.connections.failed;
-    let operations = ("Errors", &summary.error_classes, summary.scheduled);
-    let connections = ("Failed connects", &summary.connection_error_classes, attempts);
-    for (title, classes, total) in [operations, connections] {
+    let none = BTreeMap::new();
+    let lost = summary.hold.as_ref().map_or(&none, |hold| &hold.loss_classes);
+    let mut explained: Vec<&str> = Vec::new();
+    for (title, classes, total) in [
+        ("Errors", &summary.error_classes, summary.scheduled),
+        ("Failed connects", &summary.connection_error_classes, attempts),
+        ("Lost connections", lost, summary.connections.opened),
+    ] {
         if classes.is_empty() {
             continue;
         }
         page.blank()?;
         page.heading(&format!("{title:20}{:>10}{:>10}  whose fault", "count", "share %"))?;
-        // A class explained above is not explained again.
-        let explained = title != "Errors";
         for (name, count) in most_first(classes) {
             let known = hints::class_named(name);
             let fault = known.map_or("", hints::fault);
             let share = percent(count, total);
             page.line(&format!("  {:18}{:>10}{share:>10}  {fault}", clean(name), grouped(count)))?;
+            // A class explained above is not explained again; what an operation should do about a
+            // reset is no advice for a connection that was idle.
+            let is_loss_of_peer = std::ptr::eq(classes, lost) && !fault.starts_with("this");
             if let Some(class) = known
-                && !(explained && summary.error_classes.contains_key(name))
+                && !explained.contains(&name)
+                && !is_loss_of_peer
             {
                 page.quiet(4, hints::for_class(class))?;
+                explained.push(name);
             }
         }
     }

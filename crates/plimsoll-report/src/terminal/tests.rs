@@ -42,6 +42,18 @@ fn load_pages() {
 }
 
 #[test]
+fn hold_pages() {
+    for (name, summary) in [
+        ("hold_good", fixtures::hold_good()),
+        ("hold_bad", fixtures::hold_bad()),
+        ("hold_cut_short", fixtures::hold_cut_short()),
+        ("hold_nothing", fixtures::hold_nothing()),
+    ] {
+        golden(name, &page(&summary, &[], false));
+    }
+}
+
+#[test]
 fn find_pages() {
     for (name, (summary, trials)) in [
         ("find_regular", fixtures::find_regular()),

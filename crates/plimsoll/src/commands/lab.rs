@@ -13,9 +13,11 @@ use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::Trust;
 use plimsoll_tls::KeyKind;
 
+use crate::commands::hold;
 use crate::commands::search;
 use crate::commands::sut;
 use crate::exit::Stop;
+use crate::flags::LabExperiment;
 use crate::flags::LabFlags;
 use crate::hosts::Placement;
 use crate::hosts::fleet_stop;
@@ -28,12 +30,22 @@ use crate::run;
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
 /// Timers of the laboratory's own servers: longer than anything a search waits for.
 const SERVER_TIMEOUT: Nanos = Nanos::from_secs(600);
+/// Every timer of a proxy outlasts the linger by this, so that none of them fires inside what is
+/// measured.
+const TIMEOUT_PAST_LINGER: Nanos = Nanos::from_secs(60);
+
+/// What is said when our own server stands in.
+pub(super) const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tested; \
+                                     for the real one: apt-get install haproxy";
 
 pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
+    if let Some(LabExperiment::Hold(flags)) = &flags.experiment {
+        return hold::run_lab(flags);
+    }
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::lab::build(flags, &mut inputs)?;
-    let program = sut::program(&job)?;
+    let program = sut::program(&job.hosts)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
@@ -42,33 +54,40 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
         .map_err(|error| Stop::CannotRun(error.to_string()))?;
     let trust = Trust::Roots(identity.chain_pem.clone());
 
+    let timeout = match program {
+        sut::Program::Embedded => SERVER_TIMEOUT,
+        sut::Program::Haproxy(_) | sut::Program::Nginx(_) => job.linger() + TIMEOUT_PAST_LINGER,
+    };
+    let room = sut::Room {
+        connections: job.connections(),
+        timeout,
+        cpus: placement.sut.clone(),
+        may_split: false,
+        tls_state: TlsState::Compact,
+    };
     let mut notes = Vec::new();
     // Kept alive to the end of the search; dropped in reverse order, the SUT before its backends.
     let backends;
     let started = match &program {
         sut::Program::Embedded => {
             notes.push(placement_note("no backends: the SUT answers itself", &placement));
-            sut::start_embedded(&identity, &placement.sut)?
+            sut::start_embedded(&identity, &room)?
         }
         program => {
-            backends = start_backends(job.backends, &placement.backends)?;
+            backends = start_backends(job.hosts.backends, &Staff::new(&placement.backends))?;
             let addresses: Vec<_> =
                 backends.listeners().iter().map(|listener| listener.address).collect();
             let text = format!("{} backends", addresses.len());
             notes.push(placement_note(&text, &placement));
-            sut::start_proxy(program, &job, &identity, addresses, &placement.sut)?
+            sut::start_proxy(program, job.hosts.keep, &identity, addresses, &room)?
         }
     };
-    if job.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
-        notes.push(
-            "HAProxy is not installed, so our own TLS server is tested; for the real one: \
-             apt-get install haproxy"
-                .to_owned(),
-        );
+    if job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
+        notes.push(NO_HAPROXY.to_owned());
     }
     let url = format!("https://{}/", started.address);
     notes.insert(0, format!("SUT {} at {url}", started.name));
-    notes.extend(started.note.clone());
+    notes.extend(started.notes.clone());
 
     let mut find = job.find(&url, trust, &mut inputs)?;
     find.load.target_name = format!("{} at {url}", started.name);
@@ -111,31 +130,57 @@ fn renew_connections(plan: &mut LoadPlan) -> bool {
     true
 }
 
-fn start_backends(count: u32, cpus: &[u32]) -> Result<ServerGroup, Stop> {
-    let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls: false };
-    start_servers(vec![listener; count as usize], None, cpus)
+/// Who runs our own servers.
+#[derive(Clone, Debug)]
+pub(super) struct Staff {
+    /// Processes that share the ports.
+    pub(super) processes: u32,
+    /// CPUs they are pinned to, a thread on each; empty pins nothing.
+    pub(super) cpus: Vec<u32>,
+    /// Every timer of theirs.
+    pub(super) timeout: Nanos,
+    /// What is kept of a TLS connection.
+    pub(super) tls_state: TlsState,
 }
 
-/// Starts our own servers in one process, a thread per CPU.
+impl Staff {
+    /// One process, a thread per CPU, with the timers of a search.
+    pub(super) fn new(cpus: &[u32]) -> Self {
+        Self {
+            processes: 1,
+            cpus: cpus.to_vec(),
+            timeout: SERVER_TIMEOUT,
+            tls_state: TlsState::Compact,
+        }
+    }
+}
+
+/// Starts plain HTTP servers on ports of their own.
+pub(super) fn start_backends(count: u32, staff: &Staff) -> Result<ServerGroup, Stop> {
+    let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls: false };
+    start_servers(vec![listener; count as usize], None, staff)
+}
+
+/// Starts our own servers.
 pub(super) fn start_servers(
     listeners: Vec<Listener>,
     identity: Option<Identity>,
-    cpus: &[u32],
+    staff: &Staff,
 ) -> Result<ServerGroup, Stop> {
     let plan = ServePlan {
         listeners,
         identity,
-        threads: cpus.len().max(1) as u32,
-        cpus: cpus.to_vec(),
-        tls_state: TlsState::Compact,
+        threads: staff.cpus.len().max(1) as u32,
+        cpus: staff.cpus.clone(),
+        tls_state: staff.tls_state,
         statsd: None,
         seed: 1,
-        request_timeout: SERVER_TIMEOUT,
-        idle_timeout: SERVER_TIMEOUT,
+        request_timeout: staff.timeout,
+        idle_timeout: staff.timeout,
     };
     let spec = AgentSpec {
-        cpus: if cpus.is_empty() { Vec::new() } else { vec![cpus.to_vec()] },
-        ..AgentSpec::new(1)
+        cpus: if staff.cpus.is_empty() { Vec::new() } else { vec![staff.cpus.clone()] },
+        ..AgentSpec::new(staff.processes)
     };
     ServerGroup::start(&spec, &plan).map_err(|error| fleet_stop(&error))
 }

@@ -50,6 +50,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
         verdict: judgement.verdict,
         reasons: judgement.reasons,
         find: None,
+        hold: None,
         archive: run.archive_dir(),
     };
     let summary = Summary::new(head, &outcome.tally);

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod find;
+pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod report;

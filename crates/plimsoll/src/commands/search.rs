@@ -235,6 +235,7 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
             conditional_throughput: tipping.conditional_throughput.map(|rate| rate.get()),
             notes: tipping.notes.clone(),
         }),
+        hold: None,
         archive: run.archive_dir(),
     };
     Summary::new(head, &tally)

@@ -14,6 +14,7 @@ use plimsoll_sys::limits;
 use crate::exit::Stop;
 use crate::flags::ServeFlags;
 use crate::flags::values::Processes;
+use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::hosts::fleet_stop;
 use crate::plan;
 use crate::plan::Inputs;
@@ -28,6 +29,10 @@ const LOOKS_PER_LINE: u32 = 10;
 const CONNECTIONS_AUTO: u64 = 65_536;
 /// More processes than this help nobody who did not ask for them.
 const PROCESSES_AUTO_MAX: u64 = 8;
+/// The most that `--connections` starts.
+const PROCESSES_MAX: u64 = 1024;
+/// The kernel spreads connections over processes by a hash, so none is planned fuller than this.
+const FILL_PERCENT: u64 = 90;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
@@ -47,7 +52,14 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     let count = match job.processes {
         Processes::Exactly(count) => count,
         Processes::Auto => {
-            let needed = CONNECTIONS_AUTO.div_ceil(descriptors.max(1)).min(PROCESSES_AUTO_MAX);
+            let needed = match job.connections {
+                None => CONNECTIONS_AUTO.div_ceil(descriptors.max(1)).min(PROCESSES_AUTO_MAX),
+                Some(connections) => {
+                    let usable =
+                        descriptors.saturating_sub(DESCRIPTOR_RESERVE) * FILL_PERCENT / 100;
+                    connections.div_ceil(usable.max(1)).min(PROCESSES_MAX)
+                }
+            };
             let count = u32::try_from(needed).unwrap_or(1).max(1);
             job.plan.threads = job.plan.threads.div_ceil(count);
             count

@@ -19,6 +19,8 @@ use plimsoll_fleet::message::Readiness;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::TlsState;
+use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 use plimsoll_sys::process;
 use plimsoll_tune::ProxyPlan;
@@ -28,16 +30,52 @@ use plimsoll_tune::nginx;
 use crate::commands::lab;
 use crate::commands::search::SutWatch;
 use crate::exit::Stop;
+use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::hosts::fleet_stop;
-use crate::plan::lab::LabJob;
+use crate::plan::lab::Hosts;
 use crate::plan::lab::Sut;
 
-/// Every timer of the proxy outlasts the linger by this, so that none of them fires inside what
-/// is measured.
-const TIMEOUT_PAST_LINGER: Nanos = Nanos::from_secs(60);
 /// Connections beyond the load's own: health checks of the curious, the next trial's first ones
 /// while the last trial's are being closed.
 const CONNECTIONS_SPARE: u64 = 100;
+/// The kernel spreads connections over the processes that share a port by a hash: a process gets
+/// its mean give or take some hundred, so it is not planned fuller than this, in percent.
+const FILL_PERCENT: u64 = 90;
+/// More processes than this are not started, whatever the limits of one are.
+const PROCESSES_MAX: u32 = 1024;
+/// TLS sessions that each of several HAProxy processes remembers: nobody resumes at another one,
+/// and the default of 20,000 would cost more memory than the held connections of a small lab.
+const TLS_SESSIONS_OF_MANY: u32 = 1_000;
+/// Programs that are started at once; each batch has the whole patience of the warden.
+const STARTS_AT_ONCE: usize = 16;
+
+/// What the SUT must have room for, and how it may take it.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    /// Client connections at once.
+    pub(super) connections: u64,
+    /// Every timer of the SUT: longer than anything that is waited for.
+    pub(super) timeout: Nanos,
+    /// CPUs it is pinned to; empty pins nothing.
+    pub(super) cpus: Vec<u32>,
+    /// Where one process may not open enough files, several share the port.
+    pub(super) may_split: bool,
+    /// What our own server keeps of a TLS connection.
+    pub(super) tls_state: TlsState,
+}
+
+impl Room {
+    /// How many processes share the connections when each can have `fit`.
+    fn processes(&self, fit: u64) -> u32 {
+        let usable = (fit * FILL_PERCENT / 100).max(1);
+        let needed = self.connections.div_ceil(usable).clamp(1, u64::from(PROCESSES_MAX));
+        if self.may_split && self.connections > fit {
+            u32::try_from(needed).unwrap_or(PROCESSES_MAX)
+        } else {
+            1
+        }
+    }
+}
 
 /// What is to be started.
 pub(super) enum Program {
@@ -50,19 +88,19 @@ pub(super) enum Program {
 }
 
 /// Finds the program that the job asks for.
-pub(super) fn program(job: &LabJob) -> Result<Program, Stop> {
+pub(super) fn program(hosts: &Hosts) -> Result<Program, Stop> {
     let missing = |name: &str, package: &str| {
         Stop::CannotRun(format!(
             "{name} is not installed; install it with apt-get install {package}, name it with \
              --{name} PATH, or use --sut embedded"
         ))
     };
-    match job.sut {
+    match hosts.sut {
         Sut::Embedded => Ok(Program::Embedded),
-        Sut::Haproxy => haproxy::find(job.haproxy.as_deref())
+        Sut::Haproxy => haproxy::find(hosts.haproxy.as_deref())
             .map(Program::Haproxy)
             .ok_or_else(|| missing("haproxy", "haproxy")),
-        Sut::Nginx => nginx::find(job.nginx.as_deref())
+        Sut::Nginx => nginx::find(hosts.nginx.as_deref())
             .map(Program::Nginx)
             .ok_or_else(|| missing("nginx", "nginx-light")),
         Sut::Auto => Ok(haproxy::find(None).map_or(Program::Embedded, Program::Haproxy)),
@@ -81,8 +119,8 @@ pub(super) struct Started {
     pub(super) address: SocketAddr,
     /// Program and version.
     pub(super) name: String,
-    /// A line for the reader.
-    pub(super) note: Option<String>,
+    /// Lines for the reader.
+    pub(super) notes: Vec<String>,
     keeper: Keeper,
 }
 
@@ -116,78 +154,154 @@ impl Started {
 }
 
 /// Starts our own TLS server.
-pub(super) fn start_embedded(identity: &Identity, cpus: &[u32]) -> Result<Started, Stop> {
+pub(super) fn start_embedded(identity: &Identity, room: &Room) -> Result<Started, Stop> {
     let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls: true };
-    let servers = lab::start_servers(vec![listener], Some(identity.clone()), cpus)?;
+    let fit = limits::raise_descriptor_limit().saturating_sub(DESCRIPTOR_RESERVE);
+    let staff = lab::Staff {
+        processes: room.processes(fit),
+        cpus: room.cpus.clone(),
+        timeout: room.timeout,
+        tls_state: room.tls_state,
+    };
+    let servers = lab::start_servers(vec![listener], Some(identity.clone()), &staff)?;
     let address = servers.listeners().first().map(|listener| listener.address);
     let address = address.ok_or_else(|| Stop::CannotRun("the server has no port".to_owned()))?;
     Ok(Started {
         address,
-        name: "plimsoll serve (embedded)".to_owned(),
-        note: None,
+        name: several(staff.processes, "plimsoll serve (embedded)"),
+        notes: Vec::new(),
         keeper: Keeper::Servers(servers),
     })
+}
+
+/// `haproxy 2.6`, or `3 x haproxy 2.6`.
+fn several(processes: u32, name: &str) -> String {
+    if processes == 1 { name.to_owned() } else { format!("{processes} x {name}") }
 }
 
 /// Starts HAProxy or nginx in front of `backends`.
 pub(super) fn start_proxy(
     program: &Program,
-    job: &LabJob,
+    keep: bool,
     identity: &Identity,
     backends: Vec<SocketAddr>,
-    cpus: &[u32],
+    room: &Room,
 ) -> Result<Started, Stop> {
     let scratch = std::env::temp_dir().join(format!("plimsoll-lab-{}", std::process::id()));
-    let plan = GuardPlan { scratch_dir: Some(scratch.clone()), keep: job.keep, children: vec![] };
+    let plan = GuardPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };
     let mut warden =
         Warden::start(&AgentCommand::this_program(), plan).map_err(|error| fleet_stop(&error))?;
     let plan = ProxyPlan {
         listen: free_address()?,
         backends,
         certificate_pem_path: scratch.join("certificate.pem"),
-        connections_max: job.connections() + CONNECTIONS_SPARE,
-        timeout: job.linger() + TIMEOUT_PAST_LINGER,
-        threads: cpus.len().max(1) as u32,
-        cpus: cpus.to_vec(),
+        connections_max: room.connections + CONNECTIONS_SPARE,
+        timeout: room.timeout,
+        threads: room.cpus.len().max(1) as u32,
+        cpus: room.cpus.clone(),
+        tls_sessions_max: None,
         stats_socket: scratch.join("stats.sock"),
         scratch: scratch.clone(),
     };
     let pem = format!("{}{}", identity.chain_pem, identity.key_pem);
     write(&plan.certificate_pem_path, &pem)?;
-    let (name, argv) = match program {
-        Program::Haproxy(path) => prepare_haproxy(path, &plan)?,
-        Program::Nginx(path) => prepare_nginx(path, &plan)?,
-        Program::Embedded => return start_embedded(identity, cpus),
+    let prepared = match program {
+        Program::Haproxy(path) => prepare_haproxy(path, &plan, room)?,
+        Program::Nginx(path) => prepare_nginx(path, &plan, room)?,
+        Program::Embedded => return start_embedded(identity, room),
     };
+    for batch in prepared.children.chunks(STARTS_AT_ONCE) {
+        warden.guard(batch.to_vec()).map_err(|error| fleet_stop(&error))?;
+    }
+    let mut notes = prepared.notes;
+    if keep {
+        notes.push(format!("the generated configuration stays in {}", scratch.display()));
+    }
+    Ok(Started { address: plan.listen, name: prepared.name, notes, keeper: Keeper::Warden(warden) })
+}
+
+/// Programs whose configuration is written and checked.
+struct Prepared {
+    name: String,
+    children: Vec<GuardedChild>,
+    notes: Vec<String>,
+}
+
+/// As many HAProxy processes on one port as descriptors require, each with a configuration and a
+/// statistics socket of its own.
+fn prepare_haproxy(path: &Path, plan: &ProxyPlan, room: &Room) -> Result<Prepared, Stop> {
+    let cannot = |error: plimsoll_tune::CheckError| Stop::CannotRun(error.to_string());
+    let fit = haproxy::connections_fit(plan, limits::raise_descriptor_limit());
+    let processes = room.processes(fit.saturating_sub(CONNECTIONS_SPARE));
+    let version = haproxy::version(path).map_err(cannot)?;
+    let mut children = Vec::new();
+    for number in 1..=processes {
+        let mut plan = plan.clone();
+        let mut config = plan.scratch.join("haproxy.cfg");
+        if processes > 1 {
+            // All that one can have: which process a connection comes to is the kernel's choice.
+            plan.connections_max = fit;
+            plan.tls_sessions_max = Some(TLS_SESSIONS_OF_MANY);
+            plan.stats_socket = plan.scratch.join(format!("stats-{number}.sock"));
+            config = plan.scratch.join(format!("haproxy-{number}.cfg"));
+        }
+        check_descriptors("haproxy", haproxy::descriptors_needed(&plan))?;
+        write(&config, &haproxy::render(&plan))?;
+        if number == 1 {
+            haproxy::check(path, &config).map_err(cannot)?;
+        }
+        let name = format!("haproxy {version}");
+        children.push(GuardedChild {
+            name: if processes == 1 { name } else { format!("{name} ({number})") },
+            argv: haproxy::argv(path, &config),
+            cpus: plan.cpus.clone(),
+            ready: if processes == 1 {
+                Readiness::Accepts(plan.listen)
+            } else {
+                // The port is open as soon as the first of them listens.
+                Readiness::Exists(plan.stats_socket.clone())
+            },
+        });
+    }
+    let mut notes = Vec::new();
+    if processes > 1 {
+        notes.push(format!(
+            "{processes} HAProxy processes share the port, maxconn {} each; tune.ssl.cachesize \
+             {TLS_SESSIONS_OF_MANY}, every other tune.* as HAProxy has it",
+            grouped(fit)
+        ));
+    }
+    let name = several(processes, &format!("haproxy {version}"));
+    Ok(Prepared { name, children, notes })
+}
+
+/// One nginx with as many workers as descriptors require: each worker has a listening socket of
+/// its own on the port.
+fn prepare_nginx(path: &Path, plan: &ProxyPlan, room: &Room) -> Result<Prepared, Stop> {
+    let cannot = |error: plimsoll_tune::CheckError| Stop::CannotRun(error.to_string());
+    let have = limits::raise_descriptor_limit();
+    let mut plan = plan.clone();
+    while room.may_split && plan.threads < PROCESSES_MAX && nginx::descriptors_needed(&plan) > have
+    {
+        plan.threads += 1;
+    }
+    check_descriptors("nginx", nginx::descriptors_needed(&plan))?;
+    let config = plan.scratch.join("nginx.conf");
+    write(&config, &nginx::render(&plan))?;
+    nginx::check(path, &config, &plan.scratch).map_err(cannot)?;
+    let version = nginx::version(path).map_err(cannot)?;
+    let name = format!("nginx {version}");
     let child = GuardedChild {
         name: name.clone(),
-        argv,
-        cpus: cpus.to_vec(),
+        argv: nginx::argv(path, &config, &plan.scratch),
+        cpus: plan.cpus.clone(),
         ready: Readiness::Accepts(plan.listen),
     };
-    warden.guard(vec![child]).map_err(|error| fleet_stop(&error))?;
-    let note =
-        job.keep.then(|| format!("the generated configuration stays in {}", scratch.display()));
-    Ok(Started { address: plan.listen, name, note, keeper: Keeper::Warden(warden) })
-}
-
-fn prepare_haproxy(path: &Path, plan: &ProxyPlan) -> Result<(String, Vec<String>), Stop> {
-    check_descriptors("haproxy", haproxy::descriptors_needed(plan))?;
-    let config = plan.scratch.join("haproxy.cfg");
-    write(&config, &haproxy::render(plan))?;
-    haproxy::check(path, &config).map_err(|error| Stop::CannotRun(error.to_string()))?;
-    let version = haproxy::version(path).map_err(|error| Stop::CannotRun(error.to_string()))?;
-    Ok((format!("haproxy {version}"), haproxy::argv(path, &config)))
-}
-
-fn prepare_nginx(path: &Path, plan: &ProxyPlan) -> Result<(String, Vec<String>), Stop> {
-    check_descriptors("nginx", nginx::descriptors_needed(plan))?;
-    let config = plan.scratch.join("nginx.conf");
-    write(&config, &nginx::render(plan))?;
-    nginx::check(path, &config, &plan.scratch)
-        .map_err(|error| Stop::CannotRun(error.to_string()))?;
-    let version = nginx::version(path).map_err(|error| Stop::CannotRun(error.to_string()))?;
-    Ok((format!("nginx {version}"), nginx::argv(path, &config, &plan.scratch)))
+    let notes = match plan.threads > room.cpus.len().max(1) as u32 {
+        true => vec![format!("nginx has {} workers on one port", plan.threads)],
+        false => Vec::new(),
+    };
+    Ok(Prepared { name, children: vec![child], notes })
 }
 
 fn check_descriptors(name: &str, needed: u64) -> Result<(), Stop> {

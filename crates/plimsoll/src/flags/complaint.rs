@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use plimsoll_model::units::ParseError;
 
 /// Commands that the design names and this version does not have.
-const LATER: &[&str] = &["hold", "watch", "doctor", "tune"];
+const LATER: &[&str] = &["watch", "doctor", "tune"];
 
 /// Flags of other load generators, and what does their job here.
 const FOREIGN: &[(&[&str], &str)] = &[
@@ -32,6 +32,16 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--request", "-m"], "write --method"),
     (&["-T", "--content-type"], "write --header 'Content-Type: …'"),
     (&["--http2", "--h2c", "--http3"], "this version speaks HTTP/1.1 only"),
+];
+
+/// Flags of other commands that people write for `hold`.
+const FOREIGN_TO_HOLD: &[(&[&str], &str)] = &[
+    (&["--duration", "-d", "--hold", "--hold-for"], "write --for"),
+    (&["--ramp", "--ramp-rate", "--cps"], "write --rate, in new connections per second"),
+    (&["--ping", "--interval"], "write --heartbeat"),
+    (&["--arrivals", "--stages"], "connections are opened evenly at --rate"),
+    (&["--requests", "-n"], "each connection gets one request per --heartbeat"),
+    (&["--slo"], "the goal is that every connection is held and answers; see --deadline"),
 ];
 
 /// The line for `error`; `command` is the first argument as typed.
@@ -86,8 +96,8 @@ fn unknown_command(error: &clap::Error) -> String {
     let typed = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     if LATER.contains(&typed.as_str()) {
         return format!(
-            "plimsoll {typed} is not available yet; this version has lab, find, load, serve and \
-             report"
+            "plimsoll {typed} is not available yet; this version has lab, find, load, hold, serve \
+             and report"
         );
     }
     if typed.starts_with("http://") || typed.starts_with("https://") {
@@ -104,7 +114,11 @@ fn unknown_argument(error: &clap::Error, command: Option<&str>) -> String {
         return format!("unexpected argument {typed:?}; {}", see_help(command));
     }
     let foreign = FOREIGN.iter().find(|(flags, _)| flags.contains(&typed.as_str()));
-    if let (Some((_, fix)), Some("load" | "find" | "lab")) = (foreign, command) {
+    if let (Some((_, fix)), Some("load" | "find" | "lab" | "hold")) = (foreign, command) {
+        return format!("unknown flag {typed}; {fix}");
+    }
+    let of_hold = FOREIGN_TO_HOLD.iter().find(|(flags, _)| flags.contains(&typed.as_str()));
+    if let (Some((_, fix)), Some("hold" | "lab")) = (of_hold, command) {
         return format!("unknown flag {typed}; {fix}");
     }
     let fix = text(error, ContextKind::SuggestedArg)

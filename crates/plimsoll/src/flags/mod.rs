@@ -10,9 +10,12 @@ use clap::Parser;
 use clap::Subcommand;
 use clap::error::ErrorKind;
 
+pub(crate) use hold::HoldFlags;
+pub(crate) use hold::LabHoldFlags;
 pub(crate) use load::LoadFlags;
 pub(crate) use load::PaceFlags;
 pub(crate) use search::FindFlags;
+pub(crate) use search::LabExperiment;
 pub(crate) use search::LabFlags;
 pub(crate) use serve::ReportFlags;
 pub(crate) use serve::ServeFlags;
@@ -21,6 +24,7 @@ use crate::exit::Stop;
 use crate::screen::Stream;
 
 mod complaint;
+pub(crate) mod hold;
 mod load;
 pub(crate) mod search;
 mod serve;
@@ -49,11 +53,13 @@ struct Cli {
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum Command {
     /// Find the tipping point of a proxy or server on this machine: backends, SUT and clients
-    Lab(LabFlags),
+    Lab(Box<LabFlags>),
     /// Find the tipping point of any server you name
-    Find(FindFlags),
+    Find(Box<FindFlags>),
     /// Make one load, open loop or closed loop, and measure it
-    Load(LoadFlags),
+    Load(Box<LoadFlags>),
+    /// Open many connections and hold them, with heartbeats
+    Hold(Box<HoldFlags>),
     /// Serve as a backend that sleeps, streams and counts as the request says
     Serve(ServeFlags),
     /// Show the report of archived runs
@@ -63,16 +69,27 @@ pub(crate) enum Command {
     Agent,
 }
 
+/// The parser, with shared flags fitted to each command.
+fn parser() -> clap::Command {
+    Cli::command()
+        .mut_subcommand("hold", |hold| hold::adapt(hold, "Connections to hold"))
+        .mut_subcommand("lab", |lab| {
+            lab.mut_subcommand("hold", |hold| {
+                hold::adapt(hold, "Connections to hold at the top [default: 10k]")
+            })
+        })
+}
+
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
-    parse_from(std::env::args_os(), Cli::command(), Stream::Out.colours())
+    parse_from(std::env::args_os(), parser(), Stream::Out.colours())
 }
 
 /// Reads the words after the program's name, as a test types them.
 #[cfg(test)]
 pub(crate) fn parse_words(words: &[&str]) -> Result<Command, Stop> {
     let args = std::iter::once("plimsoll").chain(words.iter().copied()).map(OsString::from);
-    parse_from(args, Cli::command().term_width(HELP_COLUMNS_MAX), false)
+    parse_from(args, parser().term_width(HELP_COLUMNS_MAX), false)
 }
 
 fn parse_from(

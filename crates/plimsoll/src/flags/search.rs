@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::Subcommand;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::units::parse_duration;
 
+use super::hold::LabHoldFlags;
 use super::shared::ConnectionFlags;
 use super::shared::HandshakeFlags;
 use super::shared::OutputFlags;
@@ -40,6 +42,7 @@ Examples:
   plimsoll lab
   plimsoll lab --sut haproxy --haproxy /usr/sbin/haproxy --mode standard
   plimsoll lab --sut embedded --slo 'p99<20ms,errors<0.1%' -H 'sleep: 20' --json lab.json
+  plimsoll lab hold --connections 10k
 
 Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the
 SLO is missed even at the lowest rate, 130 interrupted";
@@ -142,9 +145,14 @@ pub(crate) struct LoadOnlyFlags {
 /// `plimsoll lab`.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = LAB_EXAMPLES, allow_negative_numbers = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct LabFlags {
+    #[command(subcommand)]
+    pub(crate) experiment: Option<LabExperiment>,
+
+    /// Whatever is no experiment: taken so that the refusal can say what to do.
     #[arg(hide = true, value_name = "EXPERIMENT")]
-    pub(crate) experiment: Option<String>,
+    pub(crate) unexpected: Option<String>,
 
     #[command(flatten)]
     pub(crate) hosts: HostFlags,
@@ -187,6 +195,13 @@ pub(crate) struct LabFlags {
 
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+}
+
+/// Another experiment of the laboratory.
+#[derive(Clone, Debug, PartialEq, Subcommand)]
+pub(crate) enum LabExperiment {
+    /// Hold as many connections as asked for, level by level, and measure what each one costs
+    Hold(Box<LabHoldFlags>),
 }
 
 /// What the laboratory is made of.

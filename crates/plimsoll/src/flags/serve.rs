@@ -8,6 +8,8 @@ use plimsoll_model::Nanos;
 use super::values::ListenAt;
 use super::values::OutputFile;
 use super::values::Processes;
+use super::values::TlsStateFlag;
+use super::values::connections;
 use super::values::listen_at;
 use super::values::output_file;
 use super::values::positive_duration;
@@ -24,6 +26,7 @@ Examples:
   plimsoll serve
   plimsoll serve --http 8080 --https 8443
   plimsoll serve --http 0.0.0.0:8000-8099 --processes 2 --statsd 127.0.0.1:8125
+  plimsoll serve --https 8443 --connections 100k
   plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key";
 
 const REPORT_EXAMPLES: &str = "\
@@ -62,9 +65,29 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) processes: Processes,
 
+    /// Connections to make room for, where --processes is auto
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "N",
+        value_parser = connections,
+        help_heading = "Workers"
+    )]
+    pub(crate) connections: Option<u64>,
+
     /// Worker threads in each process [default: one per usable CPU, at most 16]
     #[arg(short = 't', long, value_name = "N", value_parser = threads, help_heading = "Workers")]
     pub(crate) threads: Option<u32>,
+
+    /// What is kept of a TLS connection after its handshake: compact (secrets only) or rustls
+    #[arg(
+        long,
+        value_name = "STATE",
+        default_value = "compact",
+        hide_possible_values = true,
+        help_heading = "Listen"
+    )]
+    pub(crate) tls_state: TlsStateFlag,
 
     /// Longest wait for a whole request head, or for more of a body
     #[arg(

@@ -12,6 +12,7 @@ use super::values::InputFile;
 use super::values::OutputFile;
 use super::values::Processes;
 use super::values::TargetFormat;
+use super::values::TlsStateFlag;
 use super::values::cidr;
 use super::values::connections;
 use super::values::header;
@@ -67,6 +68,10 @@ pub(crate) struct ConnectionFlags {
     /// Close a connection after N requests
     #[arg(long, value_name = "N", value_parser = positive_count)]
     pub(crate) requests_per_connection: Option<u64>,
+
+    /// Connect, make the TLS handshake and close: nothing is sent, a handshake is an operation
+    #[arg(long)]
+    pub(crate) handshake_only: bool,
 
     /// Longest wait for TCP connect and TLS handshake
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = positive_duration)]
@@ -126,6 +131,15 @@ pub(crate) struct HandshakeFlags {
     /// Share of new connections that try to resume a session, 0 to 1
     #[arg(long, value_name = "RATIO", default_value = "0", value_parser = ratio)]
     pub(crate) resume: f64,
+
+    /// Make one key share per thread and use it for all handshakes: cheaper, and no longer what
+    /// real clients do
+    #[arg(long)]
+    pub(crate) reuse_key_share: bool,
+
+    /// What is kept of a connection after its handshake: compact (secrets only) or rustls
+    #[arg(long, value_name = "STATE", default_value = "compact", hide_possible_values = true)]
+    pub(crate) tls_state: TlsStateFlag,
 }
 
 /// Where the result goes.

@@ -33,6 +33,16 @@ fn help_of_lab() {
 }
 
 #[test]
+fn help_of_hold() {
+    golden("help_hold", &["hold", "--help"]);
+}
+
+#[test]
+fn help_of_lab_hold() {
+    golden("help_lab_hold", &["lab", "hold", "--help"]);
+}
+
+#[test]
 fn help_of_serve() {
     golden("help_serve", &["serve", "--help"]);
 }
@@ -44,9 +54,11 @@ fn help_of_report() {
 
 #[test]
 fn short_and_long_help_are_the_same_and_fit() {
-    for command in ["lab", "find", "load", "serve", "report"] {
-        let long = parse_words(&[command, "--help"]).unwrap_err();
-        assert_eq!(Some(&long), parse_words(&[command, "-h"]).as_ref().err());
+    for command in ["lab", "lab hold", "find", "load", "hold", "serve", "report"] {
+        let words: Vec<_> = command.split(' ').collect();
+        let asked = |flag: &'static str| parse_words(&[&words[..], &[flag]].concat());
+        let long = asked("--help").unwrap_err();
+        assert_eq!(Some(&long), asked("-h").as_ref().err());
         assert_eq!(long.code(), 0);
         let Stop::Asked(text) = long else { panic!("{command} shows no help") };
         for line in text.lines() {
@@ -57,7 +69,7 @@ fn short_and_long_help_are_the_same_and_fit() {
 
 #[test]
 fn the_parser_is_consistent() {
-    Cli::command().debug_assert();
+    parser().debug_assert();
 }
 
 #[test]
@@ -70,7 +82,8 @@ fn complaints_are_one_line_with_a_fix() {
         // A verb of the design that this version lacks.
         (
             vec!["tune", "plan"],
-            "plimsoll tune is not available yet; this version has lab, find, load, serve and report",
+            "plimsoll tune is not available yet; this version has lab, find, load, hold, serve \
+             and report",
         ),
         // The verb was forgotten.
         (vec![URL], "\"http://127.0.0.1\" is not a command; write plimsoll load http://127.0.0.1"),
@@ -163,6 +176,26 @@ fn complaints_are_one_line_with_a_fix() {
             vec!["serve", "--http", "::1:80"],
             "--http \"::1:80\" is not accepted; write an address such as 127.0.0.1:8080, \
              [::1]:8080, 0.0.0.0:8000-8009 or a bare port such as 8080 (on 127.0.0.1)",
+        ),
+        (vec!["hold", URL, "--duration", "5s"], "unknown flag --duration; write --for"),
+        (vec!["lab", "hold", "-d", "5s"], "unknown flag -d; write --for"),
+        (
+            vec!["hold", URL, "--rate", "0"],
+            "--rate \"0\" is not accepted; write a rate above 0 such as 500, 500/s or 2k/s",
+        ),
+        (
+            vec!["hold", URL, "-c", "0"],
+            "--connections \"0\" is not accepted; write a number of connections from 1 to 10M, \
+             such as 100 or 20k",
+        ),
+        (
+            vec!["hold", URL, "--opening", "0"],
+            "--opening \"0\" is not accepted; write a number of connections from 1 to 1M, such as \
+             512",
+        ),
+        (
+            vec!["serve", "--tls-state", "full"],
+            "--tls-state \"full\" is not accepted; write one of compact, rustls",
         ),
         (vec!["agent", "x"], "unexpected argument \"x\"; see plimsoll agent --help"),
     ] {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::target::parse_header;
 use plimsoll_model::units::ParseError;
 use plimsoll_model::units::parse_count;
@@ -125,6 +126,24 @@ pub(crate) enum SutFlag {
     Nginx,
 }
 
+/// `--tls-state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TlsStateFlag {
+    /// Secrets and sequence numbers only.
+    Compact,
+    /// The whole TLS library's object, as a reference.
+    Rustls,
+}
+
+impl From<TlsStateFlag> for TlsState {
+    fn from(flag: TlsStateFlag) -> Self {
+        match flag {
+            TlsStateFlag::Compact => Self::Compact,
+            TlsStateFlag::Rustls => Self::Rustls,
+        }
+    }
+}
+
 /// `--isolate` of the laboratory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IsolateFlag {
@@ -155,6 +174,14 @@ pub(crate) fn connections(text: &str) -> Result<u64, ParseError> {
         Ok(count @ 1..=10_000_000) => Ok(count),
         _ => Err(refuse(text, "a number of connections from 1 to 10M, such as 100 or 20k")),
     }
+}
+
+/// Connections that may be opened at once: 1 to 1M.
+pub(crate) fn opening(text: &str) -> Result<u32, ParseError> {
+    let count = parse_count(text).ok().filter(|count| (1..=1_000_000).contains(count));
+    count
+        .and_then(|count| u32::try_from(count).ok())
+        .ok_or_else(|| refuse(text, "a number of connections from 1 to 1M, such as 512"))
 }
 
 /// A span longer than nothing.

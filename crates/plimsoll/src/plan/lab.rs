@@ -35,9 +35,9 @@ pub(crate) enum Sut {
     Nginx,
 }
 
-/// One laboratory, checked; what it starts is not yet known by address.
+/// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LabJob {
+pub(crate) struct Hosts {
     /// What is tested.
     pub(crate) sut: Sut,
     /// HAProxy's program, where named; it exists.
@@ -48,6 +48,13 @@ pub(crate) struct LabJob {
     pub(crate) backends: u32,
     /// Whether the generated config stays.
     pub(crate) keep: bool,
+}
+
+/// One laboratory, checked; what it starts is not yet known by address.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LabJob {
+    /// What it is made of.
+    pub(crate) hosts: Hosts,
     /// How to search.
     pub(crate) search: SearchJob,
     flags: LabFlags,
@@ -56,28 +63,15 @@ pub(crate) struct LabJob {
 /// Checks the flags of `lab`. A trial search against a stand-in address is built as well, so that
 /// whatever is wrong with the load is said before anything is started.
 pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob, Stop> {
-    match flags.experiment.as_deref() {
-        None => {}
-        Some("hold") => {
-            return Err(Stop::usage("plimsoll lab hold is not available yet", "use plimsoll lab"));
-        }
-        Some(other) => {
-            return Err(Stop::usage(
-                format_args!("unexpected argument {other:?}"),
-                "the laboratory makes its own server; to test another, use plimsoll find rate URL",
-            ));
-        }
+    if let Some(other) = &flags.unexpected {
+        return Err(Stop::usage(
+            format_args!("unexpected argument {other:?}"),
+            "the laboratory makes its own server; to test another, use plimsoll find rate URL",
+        ));
     }
     known_axis(&flags.find)?;
-    if flags.hosts.isolate == IsolateFlag::Netns {
-        return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
-    }
     let job = LabJob {
-        sut: sut(&flags.hosts)?,
-        haproxy: flags.hosts.haproxy.clone(),
-        nginx: flags.hosts.nginx.clone(),
-        backends: flags.hosts.backends,
-        keep: flags.hosts.keep,
+        hosts: hosts(&flags.hosts)?,
         search: search(&flags.search, flags.mode, &flags.foreign, "lab")?,
         flags: flags.clone(),
     };
@@ -124,6 +118,20 @@ impl LabJob {
         load.plan.tls.trust = trust;
         Ok(FindJob { load, search: self.search.clone(), watch_pids: Vec::new() })
     }
+}
+
+/// Checks what the laboratory is to be made of.
+pub(super) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
+    if flags.isolate == IsolateFlag::Netns {
+        return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
+    }
+    Ok(Hosts {
+        sut: sut(flags)?,
+        haproxy: flags.haproxy.clone(),
+        nginx: flags.nginx.clone(),
+        backends: flags.backends,
+        keep: flags.keep,
+    })
 }
 
 fn sut(flags: &HostFlags) -> Result<Sut, Stop> {

@@ -102,6 +102,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let Parts { request, connection, trust, handshake, output, .. } = parts;
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(&parts)?;
+    check_handshake_only(connection, request)?;
     let pool = Pool::new(connection, parts.ops_total, inputs)?;
     outputs::check(output)?;
     let tls = tls::options(trust, handshake)?;
@@ -120,7 +121,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             pacing: parts.pacing,
             connections: pool.connections,
             keepalive: pool.keepalive,
-            handshake_only: false,
+            handshake_only: connection.handshake_only,
             requests_per_connection: connection.requests_per_connection,
             staggered: false,
             // A pool that is opened during the run would show up as latency of its first second.
@@ -158,8 +159,9 @@ impl Pool {
         ops_total: Option<u64>,
         inputs: &Inputs<'_>,
     ) -> Result<Self, Stop> {
-        let keepalive = !flags.no_keepalive;
-        if !keepalive && flags.requests_per_connection.is_some_and(|requests| requests > 1) {
+        let keepalive = !flags.no_keepalive && !flags.handshake_only;
+        if flags.no_keepalive && flags.requests_per_connection.is_some_and(|requests| requests > 1)
+        {
             return Err(Stop::usage(
                 "--no-keepalive closes after one request, --requests-per-connection later",
                 "drop one of them",
@@ -215,6 +217,24 @@ fn check_request_source(parts: &Parts<'_>) -> Result<(), Stop> {
         ));
     }
     Ok(())
+}
+
+/// Whatever describes a request contradicts that none is sent.
+fn check_handshake_only(flags: &ConnectionFlags, request: &RequestFlags) -> Result<(), Stop> {
+    let described = [
+        ("--requests-per-connection", flags.requests_per_connection.is_some()),
+        ("--method", request.method.is_some()),
+        ("--header", !request.headers.is_empty()),
+        ("--body", request.body.is_some()),
+        ("--data", request.data.is_some()),
+    ];
+    match described.iter().find(|(_, given)| *given && flags.handshake_only) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Stop::usage(
+            format_args!("--handshake-only sends no request, and {flag} is about requests"),
+            "drop one of them",
+        )),
+    }
 }
 
 fn source_settings(flags: &ConnectionFlags, count: usize) -> BTreeMap<String, String> {

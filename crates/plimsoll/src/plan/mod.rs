@@ -4,6 +4,7 @@
 //! it is. Files, standard input and names come in through [`Inputs`].
 
 pub(crate) mod find;
+pub(crate) mod hold;
 pub(crate) mod inputs;
 pub(crate) mod lab;
 pub(crate) mod load;
@@ -13,7 +14,7 @@ pub(crate) mod serve;
 mod sources;
 mod targets;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tls;
 
 pub(crate) use inputs::Inputs;

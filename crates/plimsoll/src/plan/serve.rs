@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::ServePlan;
-use plimsoll_model::plan::TlsState;
 
 use super::Inputs;
 use super::tls::identity;
@@ -32,6 +31,8 @@ pub(crate) struct ServeJob {
     pub(crate) plan: ServePlan,
     /// Processes that share the listeners.
     pub(crate) processes: Processes,
+    /// Connections to make room for.
+    pub(crate) connections: Option<u64>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
 }
@@ -40,6 +41,12 @@ pub(crate) struct ServeJob {
 pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob, Stop> {
     if flags.https.is_empty() && flags.cert.is_some() {
         return Err(Stop::usage("--cert is for --https, and there is none", "add --https 8443"));
+    }
+    if let (Some(_), Processes::Exactly(_)) = (flags.connections, flags.processes) {
+        return Err(Stop::usage(
+            "--connections sizes --processes auto, and --processes says how many there are",
+            "drop one of them",
+        ));
     }
     let mut listeners = Vec::new();
     for (ranges, tls) in [(&flags.http, false), (&flags.https, true)] {
@@ -60,13 +67,14 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             identity: identity(flags.cert.as_ref(), flags.key.as_ref())?,
             threads: flags.threads.unwrap_or_else(|| inputs.threads_default(processes)),
             cpus: Vec::new(),
-            tls_state: TlsState::Compact,
+            tls_state: flags.tls_state.into(),
             statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
             seed: flags.seed,
             request_timeout: flags.request_timeout,
             idle_timeout: flags.idle_timeout,
         },
         processes: flags.processes,
+        connections: flags.connections,
         ui: !flags.no_ui,
     })
 }

@@ -11,8 +11,10 @@ use plimsoll_model::pace::Arrivals;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::pace::Stage;
 use plimsoll_model::plan::Group;
+use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::slo::Slo;
@@ -20,6 +22,8 @@ use plimsoll_model::slo::Slo;
 use super::Inputs;
 use super::find::FindJob;
 use super::find::Mode;
+use super::hold::HoldJob;
+use super::hold::LabHoldJob;
 use super::lab::LabJob;
 use super::lab::Sut;
 use super::load::LoadJob;
@@ -27,6 +31,7 @@ use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
 use crate::flags::Command;
+use crate::flags::LabExperiment;
 use crate::flags::parse_words;
 use crate::flags::values::OutputFile;
 use crate::flags::values::Processes;
@@ -57,7 +62,9 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
 enum Job {
     Load(LoadJob),
     Find(FindJob),
+    Hold(HoldJob),
     Lab(LabJob),
+    LabHold(LabHoldJob),
     Serve(ServeJob),
 }
 
@@ -67,7 +74,13 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Job, Stop> {
         built = Some(parse_words(words).and_then(|command| match command {
             Command::Load(flags) => load::build(&flags, inputs).map(Job::Load),
             Command::Find(flags) => find::build(&flags, inputs).map(Job::Find),
-            Command::Lab(flags) => lab::build(&flags, inputs).map(Job::Lab),
+            Command::Hold(flags) => hold::build(&flags, inputs).map(Job::Hold),
+            Command::Lab(flags) => match &flags.experiment {
+                None => lab::build(&flags, inputs).map(Job::Lab),
+                Some(LabExperiment::Hold(flags)) => {
+                    hold::build_lab(flags, inputs).map(Job::LabHold)
+                }
+            },
             Command::Serve(flags) => serve::build(&flags, inputs).map(Job::Serve),
             other => panic!("{other:?} has no plan"),
         }));
@@ -78,6 +91,14 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Job, Stop> {
 fn load_job(flags: &[&str]) -> LoadJob {
     match build(&[&["load"], flags].concat(), b"") {
         Ok(Job::Load(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    }
+}
+
+/// The hold that `flags` ask for.
+pub(crate) fn hold_job(flags: &[&str]) -> HoldJob {
+    match build(&[&["hold"], flags].concat(), b"") {
+        Ok(Job::Hold(job)) => job,
         other => panic!("{flags:?}: {other:?}"),
     }
 }
@@ -276,7 +297,57 @@ fn bad_searches_laboratories_and_servers() {
             vec!["find", "rate", URL, "--slo", "p99<50ms", "--deadline", "20ms"],
             "--deadline 20.0 ms and --slo p99<50ms disagree on what is late; give only --slo",
         ),
-        (vec!["lab", "hold"], "plimsoll lab hold is not available yet; use plimsoll lab"),
+        (
+            vec!["hold", URL],
+            "hold needs to know how many connections; for example: plimsoll hold \
+             https://127.0.0.1:8443/ --connections 10k",
+        ),
+        (
+            vec!["hold", "--connections", "9"],
+            "no URL given; for example: plimsoll hold http://127.0.0.1:8080/",
+        ),
+        (
+            vec!["hold", URL, "-c", "9", "--no-keepalive"],
+            "--no-keepalive closes the connections that hold is to keep; drop --no-keepalive, or \
+             use plimsoll load",
+        ),
+        (
+            vec!["hold", URL, "-c", "9", "--requests-per-connection", "5"],
+            "--requests-per-connection closes the connections that hold is to keep; drop \
+             --requests-per-connection, or use plimsoll load",
+        ),
+        (
+            vec!["lab", "hold", "--handshake-only"],
+            "--handshake-only closes the connections that hold is to keep; drop --handshake-only, \
+             or use plimsoll load",
+        ),
+        (
+            vec!["hold", URL, "-c", "2", "--processes", "3"],
+            "--processes 3 share 2 connections; give --connections 3 or more, or a smaller \
+             --processes",
+        ),
+        (
+            vec!["lab", "hold", "--isolate", "netns"],
+            "--isolate netns is not available yet; use --isolate none",
+        ),
+        (
+            vec!["lab", "hold", "--haproxy", "no-such-file"],
+            "--haproxy \"no-such-file\" is no file; name the program",
+        ),
+        (
+            vec!["load", URL, "--handshake-only", "--requests-per-connection", "2"],
+            "--handshake-only sends no request, and --requests-per-connection is about requests; \
+             drop one of them",
+        ),
+        (
+            vec!["load", URL, "--handshake-only", "--data", "x"],
+            "--handshake-only sends no request, and --data is about requests; drop one of them",
+        ),
+        (
+            vec!["serve", "--connections", "100k", "--processes", "2"],
+            "--connections sizes --processes auto, and --processes says how many there are; drop \
+             one of them",
+        ),
         (
             vec!["lab", URL],
             "unexpected argument \"http://127.0.0.1:9/\"; the laboratory makes its own server; to \
@@ -531,10 +602,10 @@ fn laboratories() {
         other => panic!("{flags:?}: {other:?}"),
     };
     let job = lab(&[]);
-    assert_eq!((job.sut, job.backends, job.keep), (Sut::Auto, 4, false));
+    assert_eq!((job.hosts.sut, job.hosts.backends, job.hosts.keep), (Sut::Auto, 4, false));
     assert_eq!(job.search.mode, Mode::Quick);
     let job = lab(&["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"]);
-    assert_eq!(job.sut, Sut::Embedded);
+    assert_eq!(job.hosts.sut, Sut::Embedded);
     let trust = Trust::Roots("ca".into());
     inputs(&mut &b""[..], |inputs| {
         let found = job.find("https://127.0.0.1:4433/", trust.clone(), inputs).unwrap();
@@ -547,9 +618,67 @@ fn laboratories() {
     // A program that is named is what is tested; it must not contradict --sut.
     let folder = tempfile::tempdir().unwrap();
     let program = file(folder.path(), "nginx", "PROGRAM");
-    assert_eq!(lab(&["--nginx", &program]).sut, Sut::Nginx);
+    assert_eq!(lab(&["--nginx", &program]).hosts.sut, Sut::Nginx);
     let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
     assert_eq!(code, 2, "{said}");
+}
+
+#[test]
+fn holds() {
+    let job = hold_job(&["https://127.0.0.1:9/", "-c", "20k"]);
+    let plan = &job.load.plan;
+    let expected = HoldPlan {
+        connections_per_s: 2_000.0,
+        opening_max: 512,
+        heartbeat: Some(Nanos::from_secs(60)),
+        replace: false,
+    };
+    assert_eq!((job.hold, &plan.pacing), (expected, &Pacing::Hold(expected)));
+    assert_eq!((plan.connections, plan.keepalive, plan.prewarm), (20_000, true, false));
+    assert_eq!((plan.deadline, plan.linger), (Some(Nanos::from_secs(1)), Nanos::from_secs(10)));
+    assert_eq!((job.span, &job.levels[..]), (Nanos::from_secs(60), &[20_000][..]));
+    assert!(job.both_ends_here && !job.up_to);
+    let words =
+        "--rate 30/m --for 0 --heartbeat 0 --replace --up-to --opening 7 --tls-state rustls";
+    let flags: Vec<_> = words.split(' ').chain(["https://10.9.9.9/", "-c", "100"]).collect();
+    let mut job = hold_job(&flags);
+    let expected =
+        HoldPlan { connections_per_s: 0.5, opening_max: 7, heartbeat: None, replace: true };
+    assert_eq!((job.hold, job.span, job.up_to), (expected, Nanos::ZERO, true));
+    assert_eq!(job.load.plan.tls.state, TlsState::Rustls);
+    assert!(!job.both_ends_here);
+    job.lower_to(60);
+    assert_eq!((job.load.plan.connections, &job.levels[..]), (60, &[60][..]));
+}
+
+#[test]
+fn laboratories_for_holding() {
+    let lab = |flags: &[&str]| match build(&[&["lab", "hold"], flags].concat(), b"") {
+        Ok(Job::LabHold(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    let hold = |job: &LabHoldJob| {
+        let mut held = None;
+        inputs(&mut &b""[..], |inputs| {
+            held = Some(job.hold("https://127.0.0.1:4433/", Trust::Insecure, inputs).unwrap());
+        });
+        held.unwrap()
+    };
+    let job = hold(&lab(&[]));
+    assert_eq!(job.levels, [1_000, 2_500, 5_000, 7_500, 10_000]);
+    assert_eq!((job.load.plan.connections, job.span), (10_000, Nanos::from_secs(5)));
+    let mut job = hold(&lab(&["-c", "3", "--sut", "embedded", "--for", "1s"]));
+    assert_eq!(job.levels, [1, 2, 3]);
+    job.lower_to(2);
+    assert_eq!((job.levels, job.load.plan.connections), (vec![1, 2], 2));
+}
+
+#[test]
+fn handshakes_alone() {
+    let job = load_job(&["https://127.0.0.1:9/", "--handshake-only", "--reuse-key-share"]);
+    let plan = &job.plan;
+    assert_eq!((plan.handshake_only, plan.keepalive, plan.prewarm), (true, false, false));
+    assert!(plan.tls.reuse_key_share && plan.tls.state == TlsState::Compact);
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use plimsoll_model::plan::Group;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 
@@ -44,8 +43,8 @@ pub(super) fn options(trust: &TrustFlags, shake: &HandshakeFlags) -> Result<TlsO
         version: shake.tls,
         groups,
         resume_ratio: shake.resume,
-        reuse_key_share: false,
-        state: TlsState::Compact,
+        reuse_key_share: shake.reuse_key_share,
+        state: shake.tls_state.into(),
     })
 }
 

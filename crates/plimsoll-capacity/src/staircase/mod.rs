@@ -1,0 +1,321 @@
+//! Holding connections level by level: what to do next, and when to stop going up.
+//!
+//! ```text
+//! Baseline -> Ramp -> Settle -> Measure -> Sweep --+--> next level, unless a resource would end
+//!               |  guard: out of memory            |
+//!               +-------> Ramp to nothing more     +--> Hold -> Sweep -> End
+//! ```
+//!
+//! Pure: whoever holds the connections asks [`Staircase::step`], does it, and says what came of it
+//! with [`Staircase::handle`]. A level that the projection says would not fit is lowered to what
+//! fits, as long as that is worth another ramp.
+
+mod project;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::hold::MemoryReading;
+use plimsoll_model::hold::Plateau;
+use plimsoll_model::hold::Projection;
+use plimsoll_model::hold::Swept;
+use plimsoll_model::units::grouped;
+
+pub use project::Gauge;
+pub use project::project;
+
+/// A level less than this above the last one teaches nothing new.
+const WORTHWHILE: f64 = 1.02;
+/// Share of a host's memory that is never used up: below it, the kernel begins to reclaim in
+/// earnest and everything measured is about that.
+pub const MEMORY_RESERVE: f64 = 0.05;
+
+/// What a staircase is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StairSettings {
+    /// Connections of each level, ascending, at least one; the last is what is asked for.
+    pub levels: Vec<u64>,
+    /// How long a level is left alone before it is read.
+    pub settle: Nanos,
+    /// How long the last level is held.
+    pub hold: Nanos,
+    /// Whether a level that lost connections, or did not answer, is the last one.
+    pub ends_at_losses: bool,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// Read memory while nothing is held.
+    Baseline,
+    /// Open connections until so many were tried in all; 0 ends a ramp where it is.
+    Ramp {
+        /// Connections of the whole hold.
+        connections: u64,
+    },
+    /// Wait for so long.
+    Settle(Nanos),
+    /// Read memory.
+    Measure,
+    /// One request on every connection.
+    Sweep,
+    /// Hold for so long.
+    Hold(Nanos),
+    /// Close everything.
+    End,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Done {
+    /// Of [`Step::Settle`] and [`Step::Hold`].
+    Waited,
+    /// Of [`Step::Ramp`].
+    Ramped {
+        /// Connections held now.
+        held: u64,
+        /// How long it took.
+        took: Nanos,
+    },
+    /// Of [`Step::Baseline`] and [`Step::Measure`].
+    Read {
+        /// What was read.
+        memory: MemoryReading,
+        /// What is known of each resource at this level.
+        gauges: Vec<Gauge>,
+    },
+    /// Of [`Step::Sweep`].
+    Swept(Swept),
+}
+
+/// Where the machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Baseline,
+    Ramping,
+    /// A ramp that is being ended where it is.
+    Halting,
+    Settling,
+    Measuring,
+    Sweeping,
+    Holding,
+    LastSweep,
+    Ended,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Staircase {
+    settings: StairSettings,
+    stage: Stage,
+    target: u64,
+    held: u64,
+    took: Nanos,
+    baseline: MemoryReading,
+    plateaus: Vec<Plateau>,
+    /// The gauges of each level, the empty one first.
+    gauges: Vec<(u64, Vec<Gauge>)>,
+    last_sweep: Option<Swept>,
+    /// Why this machine takes no more levels.
+    cut: Option<String>,
+    /// Why the server gave way.
+    gave_way: Option<String>,
+    /// Nothing that later levels teach can allow another one.
+    is_last: bool,
+    stopped: bool,
+}
+
+impl Staircase {
+    /// A staircase at its foot.
+    pub fn new(settings: StairSettings) -> Self {
+        let target = settings.levels.first().copied().unwrap_or(0);
+        Self {
+            settings,
+            stage: Stage::Baseline,
+            target,
+            held: 0,
+            took: Nanos::ZERO,
+            baseline: MemoryReading::default(),
+            plateaus: Vec::new(),
+            gauges: Vec::new(),
+            last_sweep: None,
+            cut: None,
+            gave_way: None,
+            is_last: false,
+            stopped: false,
+        }
+    }
+
+    /// What to do now.
+    pub const fn step(&self) -> Step {
+        match self.stage {
+            Stage::Baseline => Step::Baseline,
+            Stage::Ramping => Step::Ramp { connections: self.target },
+            Stage::Halting => Step::Ramp { connections: 0 },
+            Stage::Settling => Step::Settle(self.settings.settle),
+            Stage::Measuring => Step::Measure,
+            Stage::Sweeping | Stage::LastSweep => Step::Sweep,
+            Stage::Holding => Step::Hold(self.settings.hold),
+            Stage::Ended => Step::End,
+        }
+    }
+
+    /// Takes what came of the step; an answer to another step changes nothing.
+    pub fn handle(&mut self, done: Done) {
+        self.stage = match (self.stage, done) {
+            (Stage::Baseline, Done::Read { memory, gauges }) => {
+                self.baseline = memory;
+                self.gauges.push((0, gauges));
+                Stage::Ramping
+            }
+            (Stage::Ramping | Stage::Halting, Done::Ramped { held, took }) => {
+                self.held = held;
+                self.took = took;
+                if held == 0 { Stage::Ended } else { Stage::Settling }
+            }
+            (Stage::Settling, Done::Waited) => Stage::Measuring,
+            (Stage::Measuring, Done::Read { memory, gauges }) => {
+                let (asked, held, ramp) = (self.target, self.held, self.took);
+                self.plateaus.push(Plateau { asked, held, ramp, memory, swept: None });
+                self.gauges.push((held, gauges));
+                Stage::Sweeping
+            }
+            (Stage::Sweeping, Done::Swept(swept)) => {
+                self.last_sweep = Some(swept);
+                if let Some(plateau) = self.plateaus.last_mut() {
+                    plateau.swept = Some(swept);
+                }
+                self.after_level()
+            }
+            (Stage::Holding, Done::Waited) => Stage::LastSweep,
+            (Stage::LastSweep, Done::Swept(swept)) => {
+                self.last_sweep = Some(swept);
+                Stage::Ended
+            }
+            (stage, _) => stage,
+        };
+    }
+
+    /// While a ramp is under way: ends it where it is when a resource is used up.
+    pub fn handle_guard(&mut self, gauges: &[Gauge]) {
+        let full = gauges.iter().find(|gauge| gauge.used >= gauge.limit);
+        if let Some(full) = full
+            && self.stage == Stage::Ramping
+        {
+            self.stage = Stage::Halting;
+            self.cut = Some(format!("{} ran out during the ramp", full.resource));
+            self.is_last = true;
+        }
+    }
+
+    /// While a ramp is under way: ends it where it is, because the server takes no more.
+    pub fn handle_hopeless(&mut self, why: String) {
+        if self.stage == Stage::Ramping {
+            self.stage = Stage::Halting;
+            self.gave_way = Some(why);
+            self.is_last = true;
+        }
+    }
+
+    /// There will be no more answers: the user stopped, or everything that held is gone.
+    pub fn handle_stop(&mut self) {
+        self.stopped = self.stopped || self.stage != Stage::Ended;
+        self.stage = Stage::Ended;
+    }
+
+    /// What was read before anything was held.
+    pub const fn baseline(&self) -> &MemoryReading {
+        &self.baseline
+    }
+
+    /// The levels measured so far.
+    pub fn plateaus(&self) -> &[Plateau] {
+        &self.plateaus
+    }
+
+    /// The sweep that came last.
+    pub const fn last_sweep(&self) -> Option<Swept> {
+        self.last_sweep
+    }
+
+    /// How it ended, or stands.
+    pub fn end(&self) -> HoldEnd {
+        match (&self.gave_way, &self.cut) {
+            _ if self.stopped || self.stage != Stage::Ended => HoldEnd::Unfinished,
+            _ if self.held == 0 => HoldEnd::NothingHeld,
+            (Some(why), _) => HoldEnd::GaveWay { why: why.clone() },
+            (None, Some(why)) => HoldEnd::CutShort { why: why.clone() },
+            (None, None) => HoldEnd::Complete,
+        }
+    }
+
+    /// Where each resource would end, by name in the order of the last level's gauges.
+    pub fn projections(&self) -> Vec<Projection> {
+        let Some((_, last)) = self.gauges.last() else { return Vec::new() };
+        last.iter().filter_map(|gauge| self.projection(&gauge.resource)).collect()
+    }
+
+    fn projection(&self, resource: &str) -> Option<Projection> {
+        let levels: Vec<_> = self
+            .gauges
+            .iter()
+            .filter_map(|(held, gauges)| {
+                Some((*held, gauges.iter().find(|gauge| gauge.resource == resource)?))
+            })
+            .collect();
+        project(&levels)
+    }
+
+    /// After a level was swept: the next one, or the hold.
+    fn after_level(&mut self) -> Stage {
+        if self.settings.ends_at_losses
+            && !self.is_last
+            && let Some(why) = self.losses()
+        {
+            self.gave_way = Some(why);
+            self.is_last = true;
+        }
+        match self.next_level() {
+            Some(level) => {
+                self.target = level;
+                Stage::Ramping
+            }
+            None if self.settings.hold > Nanos::ZERO => Stage::Holding,
+            None => Stage::Ended,
+        }
+    }
+
+    /// What went wrong with the level that was just swept.
+    fn losses(&self) -> Option<String> {
+        let plateau = self.plateaus.last()?;
+        let swept = plateau.swept?;
+        let (what, count) = if plateau.held < plateau.asked {
+            ("not held", plateau.asked - plateau.held)
+        } else if swept.answered < swept.connections {
+            ("silent", swept.connections - swept.answered)
+        } else {
+            return None;
+        };
+        let (count, asked) = (grouped(count), grouped(plateau.asked));
+        Some(format!("{count} of {asked} connections were {what}"))
+    }
+
+    fn next_level(&mut self) -> Option<u64> {
+        if self.is_last {
+            return None;
+        }
+        let next = self.settings.levels.iter().copied().find(|level| *level > self.target)?;
+        let projections = self.projections();
+        let first = projections.iter().filter_map(|p| Some((p.ends_at_min?, p)));
+        let Some((end, projection)) = first.min_by_key(|(end, _)| *end).filter(|(e, _)| *e < next)
+        else {
+            self.cut = None;
+            return Some(next);
+        };
+        let (resource, likely) = (&projection.resource, projection.ends_at.unwrap_or(end));
+        self.cut = Some(format!("{resource} would end at about {} connections", grouped(likely)));
+        (end as f64 >= self.target as f64 * WORTHWHILE).then_some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Where a resource ends: a robust line through what was used at each level.
+//!
+//! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
+//! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
+
+use plimsoll_model::hold::Confidence;
+use plimsoll_model::hold::Projection;
+
+/// What one resource was at one level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gauge {
+    /// Its name in reports; gauges of the same name belong together.
+    pub resource: String,
+    /// Units in use.
+    pub used: f64,
+    /// The most that may be used, any reserve taken off.
+    pub limit: f64,
+    /// Units that each connection takes, where that is known and needs no fit.
+    pub per_connection: Option<f64>,
+}
+
+/// 97.5 % quantile of the normal distribution: a 95 % interval has so many deviations each side.
+const DEVIATIONS: f64 = 1.96;
+/// One slope has no interval; a margin of 10 % stands in for it.
+const MARGIN_OF_ONE: f64 = 0.10;
+/// Slopes that lie so close together agree.
+const AGREEMENT: f64 = 0.10;
+/// Further than so many times the largest level measured, a line is a guess.
+const EXTRAPOLATION_MAX: f64 = 4.0;
+/// When the last levels take so much more per connection than the first, the line bends upwards.
+const SUPERLINEAR: f64 = 1.15;
+
+/// Projects one resource from its levels, `(connections held, gauge)` in ascending order, each
+/// with the same name. `None` without levels.
+pub fn project(levels: &[(u64, &Gauge)]) -> Option<Projection> {
+    let (held, last) = *levels.last()?;
+    let fit = match last.per_connection {
+        Some(slope) => Fit { slope, high: slope, spread: 0.0, superlinear: false },
+        None => fit(levels),
+    };
+    let end = |slope: f64| {
+        let left = (last.limit - last.used).max(0.0);
+        (slope > 0.0).then(|| held.saturating_add((left / slope) as u64))
+    };
+    let ends_at = end(fit.slope);
+    Some(Projection {
+        resource: last.resource.clone(),
+        per_connection: fit.slope.max(0.0),
+        limit: last.limit,
+        ends_at,
+        ends_at_min: end(fit.high),
+        points: u32::try_from(levels.len()).unwrap_or(u32::MAX),
+        confidence: confidence(levels.len(), held, ends_at, &fit, last.per_connection),
+        superlinear: fit.superlinear,
+    })
+}
+
+/// A line's slope, the high end of its interval, and how far apart the slopes lay, relatively.
+struct Fit {
+    slope: f64,
+    high: f64,
+    spread: f64,
+    superlinear: bool,
+}
+
+fn fit(levels: &[(u64, &Gauge)]) -> Fit {
+    let slopes = pair_slopes(levels);
+    let Some(slope) = median(&slopes) else {
+        return Fit { slope: 0.0, high: 0.0, spread: f64::INFINITY, superlinear: false };
+    };
+    if slopes.len() == 1 {
+        let high = slope * (1.0 + MARGIN_OF_ONE);
+        return Fit { slope, high, spread: f64::INFINITY, superlinear: false };
+    }
+    let (low, high) = interval(&slopes, levels.len());
+    let spread = if slope > 0.0 { (high - low) / slope } else { f64::INFINITY };
+    match bend(levels) {
+        Some(late) if slope > 0.0 => {
+            Fit { slope: late, high: late.max(high), spread, superlinear: true }
+        }
+        _ => Fit { slope, high, spread, superlinear: false },
+    }
+}
+
+/// The slopes between all pairs of levels, ascending.
+fn pair_slopes(levels: &[(u64, &Gauge)]) -> Vec<f64> {
+    let mut slopes = Vec::new();
+    for (index, (held, gauge)) in levels.iter().enumerate() {
+        for (earlier_held, earlier) in &levels[..index] {
+            if held > earlier_held {
+                slopes.push((gauge.used - earlier.used) / (held - earlier_held) as f64);
+            }
+        }
+    }
+    slopes.sort_by(f64::total_cmp);
+    slopes
+}
+
+fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        len if len % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// Sen's rank interval of the slope through `points` levels.
+fn interval(sorted: &[f64], points: usize) -> (f64, f64) {
+    let n = points as f64;
+    let width = DEVIATIONS * (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    let out = ((sorted.len() as f64 - width) / 2.0).max(0.0) as usize;
+    let last = sorted.len() - 1;
+    (sorted[out.min(last)], sorted[last - out.min(last)])
+}
+
+/// The slope of the last three levels, if it is clearly above that of the first three: something
+/// grows faster than the connections, or leaks. Two halves need four levels.
+fn bend(levels: &[(u64, &Gauge)]) -> Option<f64> {
+    if levels.len() < 4 {
+        return None;
+    }
+    let early = median(&pair_slopes(&levels[..3]))?;
+    let late = median(&pair_slopes(&levels[levels.len() - 3..]))?;
+    (early > 0.0 && late / early > SUPERLINEAR).then_some(late)
+}
+
+fn confidence(
+    points: usize,
+    held: u64,
+    ends_at: Option<u64>,
+    fit: &Fit,
+    known: Option<f64>,
+) -> Confidence {
+    if known.is_some() {
+        return Confidence::Exact;
+    }
+    let is_near = ends_at.is_some_and(|end| end as f64 <= held as f64 * EXTRAPOLATION_MAX);
+    match points {
+        0..=2 => Confidence::Low,
+        _ if fit.superlinear || fit.spread > 0.5 => Confidence::Low,
+        3 => Confidence::Fair,
+        _ if fit.spread <= AGREEMENT && is_near => Confidence::Good,
+        _ => Confidence::Fair,
+    }
+}

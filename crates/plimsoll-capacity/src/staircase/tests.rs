@@ -1,0 +1,234 @@
+//! Staircases on simulated machines, whose memory grows by a known law.
+
+use plimsoll_model::hold::Confidence;
+use proptest::prelude::*;
+
+use super::*;
+
+const GB: f64 = 1e9;
+
+/// A machine: memory in use with so many connections, and how much there is.
+struct Machine {
+    limit: f64,
+    used: Box<dyn Fn(u64) -> f64>,
+    /// The SUT keeps so many at most.
+    keeps: u64,
+    /// A shard of connections that never answer.
+    silent: u64,
+}
+
+impl Machine {
+    fn new(limit: f64, used: impl Fn(u64) -> f64 + 'static) -> Self {
+        Self { limit, used: Box::new(used), keeps: u64::MAX, silent: 0 }
+    }
+
+    fn gauges(&self, held: u64) -> Vec<Gauge> {
+        let ports = Gauge {
+            resource: "ports".to_owned(),
+            used: held as f64,
+            limit: 5e6,
+            per_connection: Some(1.0),
+        };
+        let used = (self.used)(held);
+        let memory =
+            Gauge { resource: "memory".to_owned(), used, limit: self.limit, per_connection: None };
+        vec![memory, ports]
+    }
+
+    /// Climbs to the end; says the steps that were taken, ramps by their levels.
+    fn climb(&self, stairs: &mut Staircase) -> Vec<u64> {
+        let mut ramps = Vec::new();
+        let mut held = 0;
+        for _ in 0..200 {
+            let done = match stairs.step() {
+                Step::End => return ramps,
+                Step::Ramp { connections } => {
+                    let reached = connections.min(self.keeps);
+                    // Looked at on the way, as a guard does.
+                    let full = (held..=reached)
+                        .step_by(1_000)
+                        .find(|held| (self.used)(*held) >= self.limit);
+                    if let Some(at) = full.filter(|_| connections > 0) {
+                        stairs.handle_guard(&self.gauges(at));
+                        assert_eq!(stairs.step(), Step::Ramp { connections: 0 });
+                        held = at;
+                        ramps.push(at);
+                        continue;
+                    }
+                    if connections > 0 {
+                        held = reached;
+                        ramps.push(connections);
+                    }
+                    Done::Ramped { held, took: Nanos::from_secs(1) }
+                }
+                Step::Baseline | Step::Measure => {
+                    let available = self.limit - (self.used)(held);
+                    let memory = MemoryReading {
+                        available_bytes: Some(available as u64),
+                        ..MemoryReading::default()
+                    };
+                    Done::Read { memory, gauges: self.gauges(held) }
+                }
+                Step::Sweep => {
+                    let answered = held.saturating_sub(self.silent);
+                    Done::Swept(Swept { connections: held, answered })
+                }
+                Step::Settle(_) | Step::Hold(_) => Done::Waited,
+            };
+            stairs.handle(done);
+        }
+        panic!("no end after 200 steps: {stairs:?}")
+    }
+}
+
+fn stairs(levels: &[u64]) -> Staircase {
+    Staircase::new(StairSettings {
+        levels: levels.to_vec(),
+        settle: Nanos::from_secs(1),
+        hold: Nanos::from_secs(10),
+        ends_at_losses: true,
+    })
+}
+
+fn linear(bytes: f64) -> impl Fn(u64) -> f64 {
+    move |held| 2.0 * GB + bytes * held as f64
+}
+
+const MILLION: [u64; 5] = [100_000, 250_000, 500_000, 750_000, 1_000_000];
+
+#[test]
+fn a_machine_that_is_large_enough_is_climbed_to_the_top() {
+    let mut stairs = stairs(&MILLION);
+    let ramps = Machine::new(22.0 * GB, linear(9_300.0)).climb(&mut stairs);
+    assert_eq!(ramps, MILLION);
+    assert_eq!(stairs.end(), HoldEnd::Complete);
+    assert_eq!(stairs.last_sweep(), Some(Swept { connections: 1_000_000, answered: 1_000_000 }));
+    let projections = stairs.projections();
+    let [memory, ports] = &projections[..] else { panic!("{projections:?}") };
+    assert_eq!((memory.resource.as_str(), memory.points), ("memory", 6));
+    assert!((memory.per_connection - 9_300.0).abs() < 0.1, "{memory:?}");
+    assert_eq!(memory.ends_at, Some(20_000_000_000 / 9_300));
+    assert_eq!((memory.confidence, memory.superlinear), (Confidence::Good, false));
+    assert_eq!((ports.ends_at, ports.confidence), (Some(5_000_000), Confidence::Exact));
+}
+
+#[test]
+fn a_small_machine_is_filled_to_the_projection_and_never_past_it() {
+    let machine = Machine::new(8.0 * GB, linear(9_300.0));
+    let mut stairs = stairs(&MILLION);
+    let ramps = machine.climb(&mut stairs);
+    // 6 GB at 9.3 kB each.
+    let fits = 645_161;
+    let last = *ramps.last().unwrap();
+    assert!(last <= fits && last as f64 >= 0.95 * fits as f64, "{ramps:?}");
+    let HoldEnd::CutShort { why } = stairs.end() else { panic!("{:?}", stairs.end()) };
+    assert!(why.contains("memory would end at about 645,16"), "{why}");
+    // It was held and swept at the last level all the same.
+    assert_eq!(stairs.last_sweep().unwrap().connections, last);
+}
+
+#[test]
+fn one_jump_does_not_bend_the_line() {
+    // A hash table that is allocated once, on the way to the third level.
+    let jump = |held: u64| linear(9_000.0)(held) + if held > 300_000 { 0.2 * GB } else { 0.0 };
+    let mut stairs = stairs(&MILLION);
+    let ramps = Machine::new(22.0 * GB, jump).climb(&mut stairs);
+    assert_eq!(ramps, MILLION);
+    let memory = &stairs.projections()[0];
+    assert!((memory.per_connection / 9_000.0 - 1.0).abs() < 0.05, "{memory:?}");
+    assert!(!memory.superlinear && memory.ends_at_min < memory.ends_at);
+}
+
+#[test]
+fn what_leaks_is_projected_by_its_last_levels() {
+    let leak = |held: u64| 2.0 * GB + 4_000.0 * held as f64 + 0.012 * (held as f64).powi(2);
+    let mut stairs = stairs(&MILLION);
+    let ramps = Machine::new(15.0 * GB, leak).climb(&mut stairs);
+    let memory = &stairs.projections()[0];
+    assert!(memory.superlinear && memory.confidence == Confidence::Low, "{memory:?}");
+    assert!(matches!(stairs.end(), HoldEnd::CutShort { .. }), "{ramps:?}");
+    // The true end: 4,000 n + 0.012 n^2 = 13e9, and the guard looks every thousand connections.
+    assert!(*ramps.last().unwrap() <= 887_600 + 1_000, "{ramps:?}");
+}
+
+#[test]
+fn the_guard_ends_a_ramp_that_no_projection_foresaw() {
+    let cliff = |held: u64| if held < 90_000 { 2.0 * GB } else { 9.0 * GB };
+    let machine = Machine::new(8.0 * GB, cliff);
+    let mut stairs = stairs(&[10_000, 100_000]);
+    let ramps = machine.climb(&mut stairs);
+    assert_eq!(ramps, [10_000, 90_000]);
+    let why = "memory ran out during the ramp".to_owned();
+    assert_eq!(stairs.end(), HoldEnd::CutShort { why });
+}
+
+#[test]
+fn losses_are_the_end_of_the_stairs() {
+    let mut full = Machine::new(22.0 * GB, linear(1_000.0));
+    full.keeps = 300_000;
+    let mut first = stairs(&MILLION);
+    assert_eq!(full.climb(&mut first), [100_000, 250_000, 500_000]);
+    let why = "200,000 of 500,000 connections were not held".to_owned();
+    assert_eq!(first.end(), HoldEnd::GaveWay { why });
+    let mut mute = Machine::new(22.0 * GB, linear(1_000.0));
+    mute.silent = 7;
+    let mut second = stairs(&MILLION);
+    assert_eq!(mute.climb(&mut second), [100_000]);
+    let why = "7 of 100,000 connections were silent".to_owned();
+    assert_eq!(second.end(), HoldEnd::GaveWay { why });
+    // A hold with one level goes on with what it has, and its verdict counts the losses.
+    let settings = StairSettings { ends_at_losses: false, ..first.settings.clone() };
+    let mut third = Staircase::new(StairSettings { levels: vec![500_000], ..settings });
+    full.climb(&mut third);
+    assert_eq!((third.end(), third.plateaus()[0].held), (HoldEnd::Complete, 300_000));
+}
+
+#[test]
+fn nothing_held_and_a_stop_are_ends() {
+    let mut nothing = Machine::new(22.0 * GB, linear(1_000.0));
+    nothing.keeps = 0;
+    let mut empty = stairs(&MILLION);
+    nothing.climb(&mut empty);
+    assert_eq!((empty.end(), empty.plateaus().len()), (HoldEnd::NothingHeld, 0));
+    let mut stopped = stairs(&MILLION);
+    stopped.handle(Done::Read { memory: MemoryReading::default(), gauges: Vec::new() });
+    stopped.handle_stop();
+    assert_eq!((stopped.step(), stopped.end()), (Step::End, HoldEnd::Unfinished));
+    // An answer that comes too late changes nothing.
+    stopped.handle(Done::Ramped { held: 5, took: Nanos::ZERO });
+    assert_eq!(stopped.step(), Step::End);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_linear_machine_is_overfilled_or_left_half_empty(
+        bytes in 500.0f64..40_000.0,
+        gigabytes in 3.0f64..64.0,
+        asked in 10_000u64..3_000_000,
+        noise in prop::collection::vec(-1.0f64..1.0, 16),
+    ) {
+        let levels: Vec<u64> = [10, 25, 50, 75, 100].map(|share| asked * share / 100).to_vec();
+        // Noise of up to 2 MB, as other programs make it.
+        let used = move |held: u64| {
+            linear(bytes)(held) + 2e6 * noise[(held / 7) as usize % noise.len()]
+        };
+        let machine = Machine::new(gigabytes * GB, used);
+        let fits = ((gigabytes - 2.0) * GB / bytes) as u64;
+        let mut stairs = stairs(&levels);
+        let ramps = machine.climb(&mut stairs);
+        let last = *ramps.last().unwrap();
+        prop_assert!(last <= asked.max(1));
+        match stairs.end() {
+            HoldEnd::Complete => prop_assert_eq!(last, asked),
+            HoldEnd::CutShort { .. } => {
+                // A first level that is too large already is caught by the guard.
+                prop_assert!(last as f64 <= fits as f64 * 1.01 + 5_000.0, "{:?} {}", ramps, fits);
+                let plain = ramps.len() > 3 && bytes * asked as f64 > 1e9;
+                prop_assert!(!plain || last as f64 >= 0.9 * fits as f64, "{:?} {}", ramps, fits);
+            }
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The machine fed by hand: scripts of frames and losses, and what comes out.
+
+use plimsoll_model::Rate;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::plan::TlsOptions;
+use proptest::prelude::*;
+
+use crate::message::AgentFault;
+
+use super::*;
+
+/// Two seconds at 10/s.
+pub(in crate::coordinator) fn plan() -> LoadPlan {
+    let rate = Rate::per_second(10.0).unwrap();
+    LoadPlan {
+        targets: Vec::new(),
+        target_destination: Vec::new(),
+        destinations: Vec::new(),
+        pacing: Pacing::Open {
+            profile: Profile::constant(rate, Nanos::from_secs(2)),
+            arrivals: Arrivals::Uniform,
+        },
+        connections: 8,
+        keepalive: true,
+        handshake_only: false,
+        requests_per_connection: None,
+        staggered: false,
+        prewarm: false,
+        deadline: None,
+        linger: Nanos::from_secs(3),
+        connect_timeout: Nanos::from_secs(5),
+        tls: TlsOptions::default(),
+        sources: Vec::new(),
+        threads: 1,
+        cpus: Vec::new(),
+        seed: 1,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+const NOW: Nanos = Nanos::from_secs(1000);
+
+fn load(plan: &LoadPlan, agents: usize) -> LoadRun {
+    let control = LoadControl::new(&|| false);
+    let names = (0..agents).map(|index| format!("agent {}", index + 1)).collect();
+    LoadRun::new(names, Terms::new(plan, &control, agents), NOW)
+}
+
+fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
+    let mut run = load(plan, agents);
+    for index in 0..agents {
+        assert_eq!(run.poll_action(), None);
+        run.handle_frame(index, ready(), NOW);
+    }
+    let start = ToAgent::Start { epoch_monotonic: NOW + START_DELAY };
+    for index in 0..agents {
+        assert_eq!(run.poll_action(), Some(Action::Send(index, start.clone())));
+    }
+    assert!(matches!(run.poll_event(), Some(Event::LoadStarted { .. })));
+    run
+}
+
+fn ready() -> FromAgent {
+    FromAgent::Ready { opened: 4, failed: 0, first_error: None }
+}
+
+fn ended(ms: u64) -> FromAgent {
+    FromAgent::LoadEnded { window: Nanos::from_millis(ms) }
+}
+
+/// A second in which `scheduled` operations came due and `ok` of them, or of earlier ones,
+/// were answered.
+fn second(second: u32, scheduled: u64, ok: u64) -> FromAgent {
+    let mut tally = Tally { scheduled, ok, ..Tally::default() };
+    tally.spans.corrected.record_n(Nanos::from_millis(u64::from(second) + 1), ok);
+    FromAgent::Interval(Box::new(Interval { second, tally }))
+}
+
+fn actions(run: &mut LoadRun) -> Vec<Action> {
+    std::iter::from_fn(|| run.poll_action()).collect()
+}
+
+fn seconds(run: &mut LoadRun) -> Vec<(u32, u64)> {
+    std::iter::from_fn(|| run.poll_event())
+        .filter_map(|event| match event {
+            Event::Interval(interval) => Some((interval.second, interval.tally.ok)),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_second_is_handed_out_once_every_agent_has_delivered_it() {
+    let mut run = started(&plan(), 2);
+    run.handle_frame(0, second(0, 5, 5), NOW);
+    run.handle_frame(0, second(1, 5, 5), NOW);
+    assert_eq!(seconds(&mut run), []);
+    run.handle_frame(1, second(0, 5, 4), NOW);
+    assert_eq!(seconds(&mut run), [(0, 9)]);
+    // The first agent is done: the second one alone decides.
+    run.handle_frame(0, ended(2000), NOW);
+    assert_eq!(seconds(&mut run), []);
+    run.handle_frame(1, second(1, 5, 5), NOW);
+    run.handle_frame(1, FromAgent::Draining { in_flight: 1 }, NOW);
+    run.handle_frame(1, second(2, 0, 1), NOW);
+    run.handle_frame(1, ended(2100), NOW);
+    let events: Vec<_> = std::iter::from_fn(|| run.poll_event()).collect();
+    assert!(
+        matches!(
+            &events[..],
+            [
+                Event::Interval(first),
+                Event::Draining { in_flight: 1 },
+                Event::Interval(last)
+            ] if first.second == 1 && last.second == 2
+        ),
+        "{events:?}"
+    );
+    let outcome = run.into_outcome().unwrap();
+    assert!(outcome.tally.balances() && !outcome.is_partial());
+    assert_eq!((outcome.tally.scheduled, outcome.tally.generator.processes), (20, 2));
+    assert_eq!(outcome.window, Nanos::from_millis(2100));
+    assert_eq!(outcome.notes, Vec::<String>::new());
+}
+
+#[test]
+fn too_many_bad_operations_stop_all_agents_once() {
+    let mut run = started(&LoadPlan { abort_bad_ops: Some(3), ..plan() }, 2);
+    for (index, unsent, expected) in [(0, 3, false), (1, 1, true), (1, 9, true)] {
+        let tally = Tally { scheduled: unsent, unsent, ..Tally::default() };
+        let interval = Box::new(Interval { second: 0, tally });
+        run.handle_frame(index, FromAgent::Interval(interval), NOW);
+        assert_eq!(run.aborted, expected);
+    }
+    let stop = ToAgent::Stop { grace: Nanos::from_secs(1) };
+    let expected = [Action::Send(0, stop.clone()), Action::Send(1, stop)];
+    assert_eq!(actions(&mut run), expected);
+    // An interrupt adds nothing to say.
+    run.handle_interrupt(NOW);
+    assert_eq!(actions(&mut run), []);
+}
+
+#[test]
+fn a_hung_agent_is_killed_and_its_operations_are_counted() {
+    let mut run = started(&plan(), 2);
+    run.handle_frame(0, second(0, 5, 5), NOW);
+    run.handle_frame(0, ended(2000), NOW);
+    run.handle_frame(1, second(0, 7, 4), NOW);
+    // 50 ms to the epoch, 2 s of load, 5 s to connect, 3 s of linger, 10 s of overrun.
+    let deadline = NOW + Nanos::from_millis(20_050);
+    assert_eq!(run.poll_timeout(), deadline);
+    run.handle_timeout(Nanos(deadline.0 - 1));
+    assert!(!run.is_over());
+    run.handle_timeout(deadline);
+    assert_eq!(actions(&mut run), [Action::Kill(1)]);
+    // What it still says is not heard, its end no news.
+    run.handle_frame(1, second(1, 3, 3), deadline);
+    run.handle_loss(1, "ended", deadline);
+    let outcome = run.into_outcome().unwrap();
+    assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 3);
+    assert!(outcome.tally.balances() && outcome.is_partial());
+    assert_eq!((outcome.lost_agents, outcome.notes.len()), (1, 1));
+}
+
+#[test]
+fn silence_is_the_limit_of_a_load_without_an_end() {
+    let pacing = Pacing::Closed { duration: None, ops_total: Some(1000) };
+    let mut run = started(&LoadPlan { pacing, ..plan() }, 2);
+    let later = NOW + Nanos::from_secs(29);
+    run.handle_frame(0, second(0, 5, 5), later);
+    run.handle_timeout(NOW + SILENCE_MAX);
+    assert_eq!(actions(&mut run), [Action::Kill(1)]);
+    assert_eq!(run.poll_timeout(), later + SILENCE_MAX);
+}
+
+#[test]
+fn an_agent_that_cannot_prepare_is_an_error_and_the_others_are_stopped() {
+    let mut run = load(&plan(), 3);
+    run.handle_frame(0, ready(), NOW);
+    let fault = AgentFault::Usage;
+    let message = "no such host".to_owned();
+    run.handle_frame(1, FromAgent::Failed { fault, message }, NOW);
+    let stop = ToAgent::Stop { grace: Nanos::ZERO };
+    assert_eq!(actions(&mut run), [Action::Send(0, stop.clone()), Action::Send(2, stop)]);
+    // Was on its way already: nothing may start now.
+    run.handle_frame(2, ready(), NOW);
+    assert_eq!(actions(&mut run), []);
+    run.handle_frame(0, ended(0), NOW);
+    run.handle_loss(2, "ended unasked", NOW);
+    assert!(run.is_over());
+    let error = run.into_outcome().unwrap_err();
+    assert_eq!((error.fault(), error.to_string().as_str()), (fault, "agent 2: no such host"));
+}
+
+#[test]
+fn an_interrupt_before_the_start_is_an_empty_outcome() {
+    let mut run = load(&plan(), 1);
+    run.handle_interrupt(NOW);
+    run.handle_frame(0, ready(), NOW);
+    run.handle_frame(0, ended(0), NOW);
+    let outcome = run.into_outcome().unwrap();
+    assert!(outcome.interrupted && outcome.tally.balances());
+    assert_eq!(outcome.tally.scheduled, 0);
+}
+
+#[test]
+fn a_slow_start_is_an_error_that_names_the_agent() {
+    let mut run = load(&plan(), 2);
+    run.handle_frame(0, ready(), NOW);
+    run.handle_timeout(run.poll_timeout());
+    let stop = ToAgent::Stop { grace: Nanos::ZERO };
+    assert_eq!(actions(&mut run), [Action::Send(0, stop), Action::Kill(1)]);
+    run.handle_frame(0, ended(0), NOW);
+    let error = run.into_outcome().unwrap_err().to_string();
+    assert!(error.starts_with("agent 2 did not answer in time"), "{error}");
+}
+
+/// A hold of 1,000 connections.
+fn hold_plan() -> LoadPlan {
+    let pacing = Pacing::Hold(HoldPlan {
+        connections_per_s: 100.0,
+        opening_max: 8,
+        heartbeat: None,
+        replace: false,
+    });
+    LoadPlan { pacing, connections: 1_000, ..plan() }
+}
+
+fn held(second: u32, held_end: u64) -> FromAgent {
+    let mut tally = Tally::default();
+    tally.connections.held_end = held_end;
+    FromAgent::Interval(Box::new(Interval { second, tally }))
+}
+
+#[test]
+fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
+    let mut run = started(&hold_plan(), 2);
+    let ramp = Steer::Ramp { connections: 1_000 };
+    run.steer(ramp);
+    let order = |index, id, steer| Action::Send(index, ToAgent::Steer { id, steer });
+    assert_eq!(actions(&mut run), [order(0, 1, ramp), order(1, 1, ramp)]);
+    run.handle_frame(0, held(0, 500), NOW);
+    run.handle_frame(1, held(0, 400), NOW);
+    run.handle_frame(0, FromAgent::Steered { id: 1 }, NOW);
+    let view = run.view(NOW).unwrap();
+    assert_eq!((view.held, view.given, view.done, view.agents), (900, 1, 0, 2));
+    assert_eq!(view.covered, view.epoch + Nanos::from_secs(1));
+    run.handle_loss(1, "ended unasked", NOW);
+    let view = run.view(NOW).unwrap();
+    assert_eq!((view.held, view.done, view.agents), (500, 1, 1));
+    let sweep = Steer::Sweep { over: Nanos::from_secs(1) };
+    run.steer(sweep);
+    assert_eq!(actions(&mut run), [order(0, 2, sweep)]);
+    // Nothing is planned, so only silence is a fault, and a finished hold ends in bounded time.
+    assert_eq!(run.poll_timeout(), NOW + SILENCE_MAX);
+    run.finish(NOW);
+    let grace = Nanos::from_secs(1);
+    assert_eq!(actions(&mut run), [Action::Send(0, ToAgent::Stop { grace })]);
+    assert!(run.view(NOW).is_none());
+    run.steer(sweep);
+    assert_eq!(actions(&mut run), []);
+    run.handle_frame(0, FromAgent::Steered { id: 2 }, NOW);
+    run.handle_frame(0, ended(5_000), NOW);
+    let outcome = run.into_outcome().unwrap();
+    assert!(!outcome.interrupted && !outcome.aborted);
+    assert_eq!(outcome.tally.losses.get(ErrorClass::AgentLost), 400);
+    assert_eq!((outcome.lost_agents, outcome.window), (1, Nanos::from_secs(5)));
+}
+
+#[test]
+fn an_order_that_was_never_given_cannot_be_answered() {
+    let mut run = started(&hold_plan(), 1);
+    run.handle_frame(0, FromAgent::Steered { id: 1 }, NOW);
+    assert_eq!(actions(&mut run), [Action::Kill(0)]);
+    assert!(run.is_over());
+}
+
+#[test]
+fn closing_a_million_connections_may_take_its_time() {
+    let plan = LoadPlan { connections: 1_000_000, ..hold_plan() };
+    let mut run = started(&plan, 1);
+    run.finish(NOW);
+    // 1 s of grace, 10 s of overrun, 50 s for a million resets.
+    assert_eq!(run.poll_timeout(), NOW + Nanos::from_secs(61));
+}
+
+/// What an agent does: for each second (came due, answered of those in hand), then its end.
+#[derive(Clone, Debug)]
+struct Script {
+    seconds: Vec<(u64, u64)>,
+    is_lost: bool,
+}
+
+fn script() -> impl Strategy<Value = Script> {
+    let seconds = prop::collection::vec((0u64..20, 0u64..20), 0..4);
+    (seconds, any::<bool>()).prop_map(|(seconds, is_lost)| Script { seconds, is_lost })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_is_lost_in_any_order(
+        scripts in prop::collection::vec(script(), 1..4),
+        order in prop::collection::vec(0usize..3, 32),
+    ) {
+        let mut run = started(&plan(), scripts.len());
+        let mut queues: Vec<VecDeque<Option<FromAgent>>> = Vec::new();
+        let (mut scheduled, mut ok, mut lost) = (0, 0, 0);
+        for script in &scripts {
+            let mut queue = VecDeque::new();
+            let mut in_hand = 0;
+            let last = script.seconds.len();
+            for (index, (due, done)) in script.seconds.iter().enumerate() {
+                in_hand += due;
+                let is_closing = index + 1 == last && !script.is_lost;
+                let done = if is_closing { in_hand } else { (*done).min(in_hand) };
+                in_hand -= done;
+                queue.push_back(Some(second(index as u32, *due, done)));
+                scheduled += due;
+                ok += done;
+            }
+            queue.push_back((!script.is_lost).then(|| ended(2000)));
+            lost += in_hand;
+            queues.push(queue);
+        }
+        let mut order = order.into_iter().chain((0..scripts.len()).cycle());
+        while !run.is_over() {
+            let index = order.next().unwrap() % scripts.len();
+            match queues[index].pop_front() {
+                Some(Some(frame)) => run.handle_frame(index, frame, NOW),
+                Some(None) => run.handle_loss(index, "ended unasked", NOW),
+                None => {}
+            }
+        }
+        let handed_out = seconds(&mut run);
+        let ascending: Vec<_> = handed_out.iter().map(|(second, _)| *second).collect();
+        prop_assert!(ascending.is_sorted_by(|a, b| a < b), "{:?}", ascending);
+        prop_assert_eq!(handed_out.iter().map(|(_, ok)| ok).sum::<u64>(), ok);
+        let outcome = run.into_outcome().unwrap();
+        prop_assert_eq!(outcome.tally.scheduled, scheduled);
+        prop_assert_eq!(outcome.tally.ok, ok);
+        prop_assert_eq!(outcome.tally.spans.corrected.count(), ok);
+        prop_assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), lost);
+        prop_assert!(outcome.tally.balances());
+        let lost_agents = scripts.iter().filter(|script| script.is_lost).count();
+        prop_assert_eq!(outcome.lost_agents as usize, lost_agents);
+    }
+}

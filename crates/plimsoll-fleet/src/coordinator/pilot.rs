@@ -1,0 +1,42 @@
+//! Who decides what a hold does next, while it runs.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Steer;
+use plimsoll_model::tally::Tally;
+
+/// How a hold stands. Times are on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub struct HoldView<'a> {
+    /// Now.
+    pub now: Nanos,
+    /// When the hold began: the first second's start.
+    pub epoch: Nanos,
+    /// The seconds that every agent has delivered.
+    pub total: &'a Tally,
+    /// `total` covers everything up to here.
+    pub covered: Nanos,
+    /// Connections usable now, as far as the agents have said.
+    pub held: u64,
+    /// Steers given so far; they are numbered from 1.
+    pub given: u32,
+    /// Every steer up to this number is done.
+    pub done: u32,
+    /// Agents that are still there.
+    pub agents: u32,
+}
+
+/// What a pilot wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// Tell this to every agent.
+    Steer(Steer),
+    /// Close everything; the hold is over.
+    Finish,
+}
+
+/// Steers a hold. Asked after each message of an agent and at least every 50 ms, from the start of
+/// the hold until it was told to finish, the user stopped it, or no agent is left.
+pub trait Pilot {
+    /// What to do next; `None` to wait.
+    fn poll(&mut self, view: &HoldView<'_>) -> Option<Order>;
+}

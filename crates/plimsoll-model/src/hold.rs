@@ -1,0 +1,374 @@
+//! Holding connections: what is done next, what was read at each level, and what it came to.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::tally::ErrorCounts;
+use crate::tally::Tally;
+
+/// Memory and counters of this host at one instant. What could not be read is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReading {
+    /// Proportional set size of the agents that hold the connections.
+    pub client_bytes: Option<u64>,
+    /// Proportional set size of the SUT's processes, where they run here.
+    pub sut_bytes: Option<u64>,
+    /// The kernel's slab: sockets, inodes, files, epoll entries.
+    pub kernel_bytes: Option<u64>,
+    /// Memory in the buffers of TCP sockets.
+    pub socket_buffer_bytes: Option<u64>,
+    /// What programs can still get without swapping: MemAvailable.
+    pub available_bytes: Option<u64>,
+    /// All memory of the host: MemTotal.
+    pub total_bytes: Option<u64>,
+    /// TCP sockets in use, IPv4 and IPv6, both ends of what is local.
+    pub tcp_sockets: Option<u64>,
+    /// Open files of the whole host.
+    pub open_files: Option<u64>,
+}
+
+/// What a hold does next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldStep {
+    /// Opens connections until so many were tried in all.
+    Ramp {
+        /// Connections of the whole hold.
+        connections: u64,
+        /// New ones per second.
+        per_s: f64,
+    },
+    /// Lets what the ramp stirred up calm down, then reads memory.
+    Settle,
+    /// One request on every connection.
+    Sweep {
+        /// Connections held when it began.
+        connections: u64,
+        /// From the first request to the last.
+        over: Nanos,
+    },
+    /// Holds, with heartbeats where they were asked for.
+    Hold {
+        /// For so long.
+        span: Nanos,
+    },
+}
+
+/// One request on every connection: what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swept {
+    /// Connections held when it began.
+    pub connections: u64,
+    /// Those that answered.
+    pub answered: u64,
+}
+
+impl Swept {
+    /// What a sweep over `connections` came to between two tallies of the same hold. An answer
+    /// with a bad status is an answer; heartbeats that failed meanwhile count as well, because
+    /// their connections failed.
+    pub fn between(before: &Tally, after: &Tally, connections: u64) -> Self {
+        let since = |of: fn(&Tally) -> u64| of(after).saturating_sub(of(before));
+        let failed = since(|tally| unanswered(&tally.errors)).max(since(|t| t.losses.total()));
+        let answers = since(|tally| tally.ok + bad_statuses(&tally.errors));
+        Self { connections, answered: connections.saturating_sub(failed).min(answers) }
+    }
+}
+
+/// Complete answers with a status of 400 or above.
+pub fn bad_statuses(errors: &ErrorCounts) -> u64 {
+    use crate::ErrorClass::Status4xx;
+    use crate::ErrorClass::Status5xx;
+    errors.get(Status4xx) + errors.get(Status5xx)
+}
+
+/// Operations that got no complete answer.
+pub fn unanswered(errors: &ErrorCounts) -> u64 {
+    errors.total() - bad_statuses(errors)
+}
+
+/// One level on the way up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plateau {
+    /// Connections to try, in all.
+    pub asked: u64,
+    /// Connections held once the ramp was over.
+    pub held: u64,
+    /// How long the ramp to here took.
+    pub ramp: Nanos,
+    /// Read before the sweep, while the connections were idle.
+    pub memory: MemoryReading,
+    /// The sweep; `None` when the hold ended before it.
+    pub swept: Option<Swept>,
+}
+
+/// How much a projection is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Two levels only, or more that disagree.
+    Low,
+    /// Three levels in rough agreement, or an extrapolation to more than four times the last one.
+    Fair,
+    /// Four levels or more whose slopes agree within 10 %.
+    Good,
+    /// Not fitted: each connection takes a known part of a known whole.
+    Exact,
+}
+
+/// Where one resource would end if holding went on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Projection {
+    /// The resource: `memory`, `client ports`, …
+    pub resource: String,
+    /// Units of the resource that one more connection takes.
+    pub per_connection: f64,
+    /// The most that may be used, any reserve taken off.
+    pub limit: f64,
+    /// Connections at which the limit is reached; `None` when nothing grows.
+    pub ends_at: Option<u64>,
+    /// The cautious end of the confidence interval of `ends_at`.
+    pub ends_at_min: Option<u64>,
+    /// Levels that were fitted, the empty one included.
+    pub points: u32,
+    /// How much the figure is worth.
+    pub confidence: Confidence,
+    /// The last levels took more per connection than the first ones.
+    pub superlinear: bool,
+}
+
+/// How a hold ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldEnd {
+    /// It went its whole way.
+    Complete,
+    /// This machine does not take more; what was reached was held and swept.
+    CutShort {
+        /// What would have run out.
+        why: String,
+    },
+    /// The server refused, lost or did not answer connections; there was no point in more.
+    GaveWay {
+        /// What happened.
+        why: String,
+    },
+    /// Nothing could be held.
+    NothingHeld,
+    /// The user stopped it, or the agents were lost.
+    Unfinished,
+}
+
+/// The answer of `hold` and `lab hold`: `hold` of the summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct HoldSummary {
+    pub asked: u64,
+    pub held: u64,
+    pub end: HoldEnd,
+    pub ramp_s: f64,
+    pub ramp_per_s: f64,
+    pub hold_s: f64,
+    pub heartbeat_s: Option<f64>,
+    pub lost: u64,
+    pub loss_classes: BTreeMap<String, u64>,
+    pub replaced: u64,
+    pub beats: BeatSummary,
+    pub last_sweep: Option<Swept>,
+    pub user_bytes_per_connection: Option<f64>,
+    pub sut_bytes_per_connection: Option<f64>,
+    pub kernel_bytes_per_connection: Option<f64>,
+    pub machine_bytes_per_connection: Option<f64>,
+    pub both_ends_here: bool,
+    pub baseline: MemoryReading,
+    pub plateaus: Vec<PlateauSummary>,
+    pub projections: Vec<Projection>,
+    pub sources: u64,
+    pub ports_per_source: u64,
+    pub closed_by: String,
+    pub tickets: u64,
+    pub key_updates_received: u64,
+    pub key_updates_sent: u64,
+}
+
+/// What a summary of a hold needs besides the tally.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "see HoldSummary")]
+pub struct HoldHead {
+    pub asked: u64,
+    pub held: u64,
+    pub end: HoldEnd,
+    /// Wall time of the last stretch at the top, sweeps apart.
+    pub hold: Nanos,
+    pub heartbeat: Option<Nanos>,
+    pub baseline: MemoryReading,
+    pub plateaus: Vec<Plateau>,
+    pub projections: Vec<Projection>,
+    pub last_sweep: Option<Swept>,
+    pub both_ends_here: bool,
+    pub sources: u64,
+    pub ports_per_source: u64,
+}
+
+impl HoldSummary {
+    /// The summary of a hold whose whole tally is `tally`.
+    pub fn new(head: HoldHead, tally: &Tally) -> Self {
+        let HoldHead { baseline, .. } = head;
+        let plateaus: Vec<_> =
+            head.plateaus.iter().map(|plateau| PlateauSummary::new(plateau, &baseline)).collect();
+        let ramp_s: f64 = plateaus.iter().map(|plateau| plateau.ramp_s).sum();
+        let ramped = plateaus.last().map_or(0, |plateau| plateau.held);
+        // The fullest level: what each process takes anyway weighs least there.
+        let full = plateaus.iter().max_by_key(|plateau| plateau.held);
+        let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
+        let classes = tally.losses.iter().map(|(class, count)| (class.name().to_owned(), count));
+        Self {
+            asked: head.asked,
+            held: head.held,
+            end: head.end,
+            ramp_s,
+            ramp_per_s: if ramp_s > 0.0 { ramped as f64 / ramp_s } else { 0.0 },
+            hold_s: head.hold.as_secs_f64(),
+            heartbeat_s: head.heartbeat.map(Nanos::as_secs_f64),
+            lost: tally.losses.total(),
+            loss_classes: classes.collect(),
+            replaced: tally.connections.replaced,
+            beats: BeatSummary::of(tally),
+            last_sweep: head.last_sweep,
+            user_bytes_per_connection: cost(|plateau| plateau.user_bytes_per_connection),
+            sut_bytes_per_connection: cost(|plateau| plateau.sut_bytes_per_connection),
+            kernel_bytes_per_connection: cost(|plateau| plateau.kernel_bytes_per_connection),
+            machine_bytes_per_connection: cost(|plateau| plateau.machine_bytes_per_connection),
+            both_ends_here: head.both_ends_here,
+            baseline,
+            plateaus,
+            projections: head.projections,
+            sources: head.sources,
+            ports_per_source: head.ports_per_source,
+            closed_by: "rst".to_owned(),
+            tickets: tally.tls_messages.tickets,
+            key_updates_received: tally.tls_messages.key_updates_received,
+            key_updates_sent: tally.tls_messages.key_updates_sent,
+        }
+    }
+}
+
+/// Requests on held connections: heartbeats, and those of sweeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see HoldSummary")]
+pub struct BeatSummary {
+    pub sent: u64,
+    pub answered: u64,
+    pub late: u64,
+    pub unsent: u64,
+}
+
+impl BeatSummary {
+    /// The requests of a hold's tally.
+    pub fn of(tally: &Tally) -> Self {
+        Self {
+            sent: tally.scheduled.saturating_sub(tally.unsent),
+            answered: tally.ok + bad_statuses(&tally.errors),
+            late: tally.late,
+            unsent: tally.unsent,
+        }
+    }
+}
+
+/// A level with its costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see HoldSummary")]
+pub struct PlateauSummary {
+    pub asked: u64,
+    pub held: u64,
+    pub ramp_s: f64,
+    pub user_bytes_per_connection: Option<f64>,
+    pub sut_bytes_per_connection: Option<f64>,
+    pub kernel_bytes_per_connection: Option<f64>,
+    pub machine_bytes_per_connection: Option<f64>,
+    pub available_bytes: Option<u64>,
+    pub answered: Option<u64>,
+}
+
+impl PlateauSummary {
+    /// What each connection of `plateau` costs above `baseline`, which held none.
+    pub fn new(plateau: &Plateau, baseline: &MemoryReading) -> Self {
+        let per_connection = |now: Option<u64>, before: Option<u64>| {
+            let grown = now? as f64 - before? as f64;
+            (plateau.held > 0).then(|| (grown / plateau.held as f64).max(0.0))
+        };
+        let memory = &plateau.memory;
+        let used = |at: &MemoryReading| Some(at.total_bytes?.saturating_sub(at.available_bytes?));
+        Self {
+            asked: plateau.asked,
+            held: plateau.held,
+            ramp_s: plateau.ramp.as_secs_f64(),
+            user_bytes_per_connection: per_connection(memory.client_bytes, baseline.client_bytes),
+            sut_bytes_per_connection: per_connection(memory.sut_bytes, baseline.sut_bytes),
+            kernel_bytes_per_connection: per_connection(memory.kernel_bytes, baseline.kernel_bytes),
+            machine_bytes_per_connection: per_connection(used(memory), used(baseline)),
+            available_bytes: memory.available_bytes,
+            answered: plateau.swept.map(|swept| swept.answered),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorClass;
+
+    fn tally(ok: u64, errors: &[(ErrorClass, u64)], lost: u64) -> Tally {
+        let mut tally = Tally { ok, ..Tally::default() };
+        errors.iter().for_each(|(class, count)| tally.errors.add(*class, *count));
+        tally.losses.add(ErrorClass::ClosedByPeer, lost);
+        tally
+    }
+
+    #[test]
+    fn a_sweep_counts_the_connections_that_answered() {
+        let before = tally(100, &[(ErrorClass::Timeout, 3)], 1);
+        for (ok, errors, lost, answered) in [
+            // Every one, while heartbeats went on beside the sweep.
+            (160, vec![(ErrorClass::Timeout, 3)], 1, 50),
+            // Two did not answer in time, and a third was lost while idle.
+            (148, vec![(ErrorClass::Timeout, 5)], 4, 47),
+            // A bad status is an answer all the same.
+            (100, vec![(ErrorClass::Timeout, 3), (ErrorClass::Status5xx, 50)], 1, 50),
+            // Without answers nothing is taken for answered.
+            (100, vec![(ErrorClass::Timeout, 3)], 1, 0),
+        ] {
+            let swept = Swept::between(&before, &tally(ok, &errors, lost), 50);
+            assert_eq!(swept, Swept { connections: 50, answered }, "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn costs_are_growth_over_held() {
+        let baseline = MemoryReading {
+            client_bytes: Some(1_000),
+            kernel_bytes: Some(9_000),
+            total_bytes: Some(1_000_000),
+            available_bytes: Some(900_000),
+            ..MemoryReading::default()
+        };
+        let memory = MemoryReading {
+            client_bytes: Some(5_000),
+            kernel_bytes: Some(8_000),
+            available_bytes: Some(860_000),
+            ..baseline
+        };
+        let plateau = Plateau { asked: 12, held: 10, ramp: Nanos::ZERO, memory, swept: None };
+        let costs = PlateauSummary::new(&plateau, &baseline);
+        assert_eq!(costs.user_bytes_per_connection, Some(400.0));
+        assert_eq!(costs.machine_bytes_per_connection, Some(4_000.0));
+        // Others gave memory back meanwhile: that is no negative cost.
+        assert_eq!(costs.kernel_bytes_per_connection, Some(0.0));
+        assert_eq!(costs.sut_bytes_per_connection, None);
+        let none = PlateauSummary::new(&Plateau { held: 0, ..plateau }, &baseline);
+        assert_eq!(none.user_bytes_per_connection, None);
+    }
+}

@@ -1,0 +1,281 @@
+//! The report of a hold: what was held and what it costs, then what went wrong.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::hold::Confidence;
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::hold::Plateau;
+use plimsoll_model::hold::PlateauSummary;
+use plimsoll_model::hold::Projection;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+
+use super::Style;
+use super::layout::Page;
+use super::layout::Tone;
+use super::layout::bytes;
+use super::layout::clean;
+use super::layout::counted;
+use super::layout::per_s;
+use super::layout::span;
+use super::layout::whole;
+use super::sections;
+
+/// Writes the report of `hold` and `lab hold`.
+pub fn render_hold(
+    summary: &Summary,
+    hold: &HoldSummary,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    let (word, tone) = head_word(summary);
+    page.hanging(tone, word, &sentence(summary, hold))?;
+    page.blank()?;
+    costs(&mut page, hold)?;
+    projections(&mut page, hold)?;
+    page.blank()?;
+    sections::latency(&mut page, "Latency in ms", summary)?;
+    page.blank()?;
+    facts(&mut page, hold)?;
+    sections::errors(&mut page, summary)?;
+    sections::server_side(&mut page, summary)?;
+    tls_messages(&mut page, hold)?;
+    closing(&mut page, hold)?;
+    sections::generator(&mut page, summary)?;
+    sections::settings(&mut page, summary)?;
+    sections::checks(&mut page, &summary.reasons)?;
+    sections::archive(&mut page, summary)
+}
+
+const fn head_word(summary: &Summary) -> (&'static str, Tone) {
+    if summary.partial {
+        return ("PARTIAL", Tone::Warn);
+    }
+    match summary.verdict {
+        Verdict::Good => ("HELD", Tone::Good),
+        Verdict::Bad => ("BAD", Tone::Bad),
+        Verdict::Invalid => ("INVALID", Tone::Warn),
+    }
+}
+
+fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
+    let (held, asked) = (grouped(hold.held), grouped(hold.asked));
+    let target = clean(&summary.target);
+    let mut text = format!("{held} of {} to {target}", whole(&format!("{asked} connections")));
+    match &hold.end {
+        HoldEnd::NothingHeld => {
+            return format!("Not one of {asked} connections to {target} could be held.");
+        }
+        HoldEnd::Unfinished => text.push_str(" when it was cut short"),
+        HoldEnd::Complete | HoldEnd::CutShort { .. } | HoldEnd::GaveWay { .. } => {
+            text.push_str(&format!(", held for {}", span(hold.hold_s)));
+        }
+    }
+    text.push_str(match hold.lost {
+        0 => "; none was lost",
+        _ => "; some were lost",
+    });
+    if hold.lost > 0 {
+        text.push_str(&format!(" ({})", grouped(hold.lost)));
+    }
+    if let Some(swept) = &hold.last_sweep {
+        let answered = match swept.connections - swept.answered {
+            0 => ", and every one answered at the end".to_owned(),
+            silent => format!(", and {} did not answer at the end", grouped(silent)),
+        };
+        text.push_str(&answered);
+    }
+    text.push('.');
+    match &hold.end {
+        HoldEnd::CutShort { why } => {
+            text.push_str(&format!(" This machine takes no more: {}.", clean(why)));
+        }
+        HoldEnd::GaveWay { why } => {
+            text.push_str(&format!(" The server gave way: {}.", clean(why)));
+        }
+        HoldEnd::Complete | HoldEnd::NothingHeld | HoldEnd::Unfinished => {}
+    }
+    text
+}
+
+/// One line per level: what each connection costs, and what is left.
+fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+    if hold.plateaus.is_empty() {
+        return page.quiet(0, "No level was reached at which memory could be read.");
+    }
+    let has_sut = hold.plateaus.iter().any(|level| level.sut_bytes_per_connection.is_some());
+    let sut = if has_sut { format!("{:>10}", "SUT") } else { String::new() };
+    page.heading(&format!(
+        "{:>10}{:>10}{sut}{:>10}{:>10}{:>11}{:>12}",
+        "Held", "client", "kernel", "machine", "available", "answered"
+    ))?;
+    for level in &hold.plateaus {
+        let sut = if has_sut {
+            format!("{:>10}", cost(level.sut_bytes_per_connection))
+        } else {
+            String::new()
+        };
+        page.line(&format!(
+            "{:>10}{:>10}{sut}{:>10}{:>10}{:>11}{:>12}",
+            grouped(level.held),
+            cost(level.user_bytes_per_connection),
+            cost(level.kernel_bytes_per_connection),
+            cost(level.machine_bytes_per_connection),
+            level.available_bytes.map_or_else(|| "?".to_owned(), shown_bytes),
+            answered(level)
+        ))?;
+    }
+    let ends = if hold.both_ends_here {
+        "Both ends are on this host: kernel and machine count two sockets for each connection."
+    } else {
+        "The server is elsewhere: kernel and machine count this end only."
+    };
+    page.quiet(
+        2,
+        &format!(
+            "Memory per connection above that of the empty start. Client: private memory of \
+             plimsoll's processes; kernel: slab; machine: all that is no longer available. {ends}"
+        ),
+    )
+}
+
+/// `449 B`, or what could not be read.
+fn cost(per_connection: Option<f64>) -> String {
+    per_connection.map_or_else(|| "?".to_owned(), |cost| shown_bytes(cost.round() as u64))
+}
+
+/// Bytes for a table, where nothing is wrapped.
+fn shown_bytes(count: u64) -> String {
+    bytes(count).replace('\u{a0}', " ")
+}
+
+fn answered(level: &PlateauSummary) -> String {
+    match level.answered {
+        None => "-".to_owned(),
+        Some(answered) if answered >= level.held => "all".to_owned(),
+        Some(answered) => grouped(answered),
+    }
+}
+
+/// Where each resource would end, the first one to end above the others.
+fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+    if hold.projections.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
+    let columns = format!("{:>12}{:>14}{:>14}", "each", "connections", "at least");
+    page.heading(&format!("{:26}{columns}  confidence", "Where it would end"))?;
+    let mut rows: Vec<_> = hold.projections.iter().collect();
+    rows.sort_by_key(|row| row.ends_at.unwrap_or(u64::MAX));
+    for row in rows {
+        let count = |end: Option<u64>| end.map_or_else(|| "never".to_owned(), grouped);
+        page.line(&format!(
+            "  {:24}{:>12}{:>14}{:>14}  {}",
+            clean(&row.resource),
+            each(row),
+            count(row.ends_at),
+            count(row.ends_at_min),
+            confidence(row)
+        ))?;
+    }
+    page.quiet(2, "A projection in a straight line; 5 % of the memory is left untouched.")
+}
+
+fn each(row: &Projection) -> String {
+    if row.resource == "memory" {
+        return shown_bytes(row.per_connection.round() as u64);
+    }
+    let text = format!("{:.2}", row.per_connection);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn confidence(row: &Projection) -> String {
+    let word = match row.confidence {
+        Confidence::Low => "low",
+        Confidence::Fair => "fair",
+        Confidence::Good => "good",
+        Confidence::Exact => return "exact".to_owned(),
+    };
+    let bend = if row.superlinear { ", grows faster than the connections" } else { "" };
+    format!("{word}, {} levels{bend}", row.points)
+}
+
+/// How it went: ramp, requests, replacements.
+fn facts(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+    if hold.ramp_s > 0.0 {
+        let ramp = format!("{}, {} on average", span(hold.ramp_s), per_s(hold.ramp_per_s));
+        page.entry("Ramp", &ramp)?;
+    }
+    let beats = &hold.beats;
+    let mut items = vec![
+        format!("{} sent", grouped(beats.sent)),
+        format!("{} answered", grouped(beats.answered)),
+        format!("{} late", grouped(beats.late)),
+    ];
+    if beats.unsent > 0 {
+        items.push(format!("{} not sent, the one before was still open", grouped(beats.unsent)));
+    }
+    items.push(match hold.heartbeat_s {
+        Some(every) => format!("one per connection every {}", span(every)),
+        None => "no heartbeats, sweeps only".to_owned(),
+    });
+    page.entry_items("Requests", &items)?;
+    if hold.replaced > 0 {
+        page.entry("Replaced", &counted(hold.replaced, "connection"))?;
+    }
+    Ok(())
+}
+
+fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+    if hold.tickets + hold.key_updates_received + hold.key_updates_sent == 0 {
+        return Ok(());
+    }
+    page.entry_items(
+        "TLS",
+        &[
+            format!("{} tickets", grouped(hold.tickets)),
+            format!("{} key updates received", grouped(hold.key_updates_received)),
+            format!("{} sent", grouped(hold.key_updates_sent)),
+        ],
+    )
+}
+
+/// How connections end here, and where they came from.
+fn closing(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+    let sources = match hold.sources {
+        0 => "the address that the kernel chose".to_owned(),
+        1 => "one address".to_owned(),
+        count => format!("{} addresses", grouped(count)),
+    };
+    let from = format!(
+        "{sources}, {} ports each; closed by RST at the end, so that no TIME_WAIT is left",
+        grouped(hold.ports_per_source)
+    );
+    page.entry("From", &from)
+}
+
+/// One level in one line, for progress.
+pub(crate) fn plateau_line(
+    plateau: &Plateau,
+    baseline: &plimsoll_model::hold::MemoryReading,
+) -> String {
+    let level = PlateauSummary::new(plateau, baseline);
+    let mut parts = vec![format!("{} held", grouped(level.held))];
+    for (name, figure) in [
+        ("client", level.user_bytes_per_connection),
+        ("SUT", level.sut_bytes_per_connection),
+        ("kernel", level.kernel_bytes_per_connection),
+    ] {
+        if figure.is_some() {
+            parts.push(format!("{name} {}", cost(figure)));
+        }
+    }
+    let left = level.available_bytes.map(|left| format!("{} available", shown_bytes(left)));
+    parts.extend(left);
+    parts.push(format!("answered: {}", answered(&level)));
+    parts.join(", ")
+}

@@ -1,0 +1,367 @@
+//! `plimsoll hold` and `plimsoll lab hold`: many connections, level by level, and what they cost.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+
+use plimsoll_capacity::Held;
+use plimsoll_capacity::StairSettings;
+use plimsoll_capacity::Staircase;
+use plimsoll_capacity::judge_hold;
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::hold::HoldHead;
+use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+use plimsoll_sys::signal::Interrupts;
+use plimsoll_tls::KeyKind;
+
+use crate::commands::lab;
+use crate::commands::lab::Staff;
+use crate::commands::search::SutWatch;
+use crate::commands::sut;
+use crate::exit::Stop;
+use crate::flags::HoldFlags;
+use crate::flags::LabHoldFlags;
+use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::hosts::fleet_stop;
+use crate::hosts::start_load_agents;
+use crate::plan;
+use crate::plan::Inputs;
+use crate::plan::hold::HoldJob;
+use crate::plan::lab::Sut;
+use crate::preflight;
+use crate::preflight::Ask;
+use crate::preflight::Host;
+use crate::run;
+use crate::run::Run;
+use crate::run::RunHead;
+
+mod pilot;
+mod witness;
+
+use pilot::StairPilot;
+use witness::Bounds;
+use witness::Depth;
+use witness::Witness;
+
+/// How long a level is left alone before memory is read: tickets arrive, allocators and the
+/// kernel's deferred frees come to rest.
+const SETTLE: Nanos = Nanos::from_secs(1);
+/// The same for levels of this many connections and more.
+const SETTLE_LARGE: Nanos = Nanos::from_secs(3);
+const LARGE: u64 = 100_000;
+/// A sweep sends so many requests for each connection that a ramp opens in the same time: a
+/// request costs less than a fifth of a handshake.
+const SWEEP_PER_RAMP: f64 = 5.0;
+/// Bounds of a sweep's pace, requests per second: below, small holds would be swept for minutes;
+/// above, a server on this host's CPUs would be measured under full load.
+const SWEEP_PER_S: (f64, f64) = (1_000.0, 20_000.0);
+/// Of each source address's ports, the part that is planned with; some are taken by others.
+const PORT_FILL: f64 = 0.8;
+/// From this part of one address's ports on, loopback gets more addresses.
+const ONE_SOURCE_FILL: f64 = 0.5;
+/// Every timer of a laboratory's servers: no hold lasts longer.
+const LAB_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
+
+/// `plimsoll hold`.
+pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
+    let mut stdin = std::io::stdin();
+    let mut job = plan::hold::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    let host = Host::read();
+    spread_sources(&mut job.load.plan, &host);
+    let asked = job.load.plan.connections;
+    let fits = preflight::check(&ask(&job, false), &host, job.up_to)?;
+    let mut notes = Vec::new();
+    if fits < asked {
+        job.lower_to(fits);
+        notes.push(format!("{} of {} connections fit", grouped(fits), grouped(asked)));
+    }
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
+    let elsewhere = SutWatch { pids: Box::new(Vec::new), ended: Box::new(|| None) };
+    hold(
+        Experiment { command: "hold", is_lab: false, notes },
+        &mut job,
+        &host,
+        elsewhere,
+        &interrupts,
+    )
+}
+
+/// `plimsoll lab hold`.
+pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
+    let mut stdin = std::io::stdin();
+    let mut inputs = Inputs::of_host(&mut stdin);
+    let lab_job = plan::hold::build_lab(flags, &mut inputs)?;
+    let program = sut::program(&lab_job.hosts)?;
+    let host = Host::read();
+    let asked = lab_job.connections();
+    let fits = {
+        let mut stand_in = lab_job.hold("https://127.0.0.1:443/", Trust::Insecure, &mut inputs)?;
+        spread_sources(&mut stand_in.load.plan, &host);
+        preflight::check(&ask(&stand_in, true), &host, lab_job.up_to())?
+    };
+    let interrupts = run::install_interrupts()?;
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let identity = plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)
+        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let trust = Trust::Roots(identity.chain_pem.clone());
+    // Nothing is pinned: while connections are opened, every part wants every CPU.
+    let room = sut::Room {
+        connections: fits,
+        timeout: LAB_TIMEOUT,
+        cpus: Vec::new(),
+        may_split: true,
+        tls_state: lab_job.tls_state(),
+    };
+    let mut notes = Vec::new();
+    // Kept alive to the end; dropped in reverse order, the SUT before its backends.
+    let backends;
+    let started = match &program {
+        sut::Program::Embedded => sut::start_embedded(&identity, &room)?,
+        program => {
+            let staff = Staff { timeout: LAB_TIMEOUT, ..Staff::new(&[]) };
+            backends = lab::start_backends(lab_job.hosts.backends, &staff)?;
+            let addresses: Vec<_> =
+                backends.listeners().iter().map(|listener| listener.address).collect();
+            notes.push(format!("{} backends", addresses.len()));
+            sut::start_proxy(program, lab_job.hosts.keep, &identity, addresses, &room)?
+        }
+    };
+    if lab_job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
+        notes.push(lab::NO_HAPROXY.to_owned());
+    }
+    let url = format!("https://{}/", started.address);
+    notes.insert(0, format!("SUT {} at {url}", started.name));
+    notes.extend(started.notes.clone());
+    let mut job = lab_job.hold(&url, trust, &mut inputs)?;
+    job.load.target_name = format!("{} at {url}", started.name);
+    if fits < asked {
+        job.lower_to(fits);
+        notes.push(format!("{} of {} connections fit", grouped(fits), grouped(asked)));
+    }
+    spread_sources(&mut job.load.plan, &host);
+    let experiment = Experiment { command: "lab hold", is_lab: true, notes };
+    hold(experiment, &mut job, &host, started.into_watch(), &interrupts)
+}
+
+/// Gives a hold over loopback as many source addresses as its connections need. Elsewhere, one
+/// address is what the kernel chooses, and more must be named.
+fn spread_sources(plan: &mut LoadPlan, host: &Host) {
+    let addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
+    let is_loopback = addresses.clone().all(|at| at.is_ipv4() && at.ip().is_loopback());
+    // The same port reaches each of them.
+    let destinations = addresses.count().max(1);
+    let ports = host.ports as f64 * destinations as f64;
+    let connections = plan.connections as f64;
+    if !plan.sources.is_empty() || !is_loopback || connections <= ports * ONE_SOURCE_FILL {
+        return;
+    }
+    let needed = (connections / (ports * PORT_FILL)).ceil().max(1.0) as u32;
+    let first = u32::from(Ipv4Addr::LOCALHOST);
+    plan.sources = (0..needed).map(|index| IpAddr::V4(Ipv4Addr::from(first + index))).collect();
+}
+
+/// What a job asks of this machine.
+fn ask(job: &HoldJob, watches_memory: bool) -> Ask {
+    let plan = &job.load.plan;
+    let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
+    Ask {
+        connections: plan.connections,
+        processes: job.load.processes,
+        both_ends_here: job.both_ends_here,
+        sources: (plan.sources.len() as u64).max(1),
+        destinations: (destinations as u64).max(1),
+        watches_memory,
+    }
+}
+
+/// What is run, and what is said first.
+struct Experiment {
+    command: &'static str,
+    is_lab: bool,
+    notes: Vec<String>,
+}
+
+/// What a hold came to.
+struct Outcome {
+    load: LoadOutcome,
+    held: u64,
+    hold: Nanos,
+    stairs: Staircase,
+}
+
+/// Holds, reports, and says how the command ends.
+fn hold(
+    experiment: Experiment,
+    job: &mut HoldJob,
+    host: &Host,
+    mut watch: SutWatch,
+    interrupts: &Interrupts,
+) -> Result<(), Stop> {
+    let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
+    let head = RunHead {
+        command: experiment.command,
+        job: &job.load,
+        search: None,
+        always_archive: experiment.is_lab,
+    };
+    let run = RefCell::new(Run::begin(head)?);
+    for note in &experiment.notes {
+        run.borrow_mut().handle_event(&Event::Note(note.clone()));
+    }
+    let bounds = bounds(job, host, agents.count() as u64, agents.descriptors_max());
+    let outcome = drive(job, &mut agents, bounds, &run, watch.pids, interrupts)?;
+    drop(agents);
+    if let Some(how) = (watch.ended)() {
+        run.borrow_mut().handle_event(&Event::Note(format!("the SUT ended: {how}")));
+    }
+    let run = run.into_inner();
+    let summary = summarise(&experiment, job, host, &outcome, &run);
+    let verdict = summary.verdict;
+    run.finish(&summary, &[])?;
+    if outcome.load.interrupted {
+        return Err(run::interrupted_stop(interrupts));
+    }
+    match verdict {
+        Verdict::Good => Ok(()),
+        Verdict::Bad => Err(Stop::SloMissed),
+        Verdict::Invalid => Err(Stop::Invalid),
+    }
+}
+
+fn bounds(job: &HoldJob, host: &Host, agents: u64, descriptors: u64) -> Bounds {
+    let asked = ask(job, true);
+    Bounds {
+        descriptors: agents.saturating_mul(descriptors.saturating_sub(DESCRIPTOR_RESERVE)),
+        ports: host.ports.saturating_mul(asked.sources).saturating_mul(asked.destinations),
+        watches: host.watches,
+        files: host.files.map(|(_, max)| max),
+        sockets_each: if job.both_ends_here { 2 } else { 1 },
+    }
+}
+
+fn drive(
+    job: &HoldJob,
+    agents: &mut LocalAgents,
+    bounds: Bounds,
+    run: &RefCell<Run>,
+    sut: Box<dyn Fn() -> Vec<u32>>,
+    interrupts: &Interrupts,
+) -> Result<Outcome, Stop> {
+    let plan = &job.load.plan;
+    let stairs = Staircase::new(StairSettings {
+        levels: job.levels.clone(),
+        settle: if plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },
+        hold: job.span,
+        // One level is a hold: whatever was lost, the rest is held for as long as was asked for.
+        ends_at_losses: job.levels.len() > 1,
+    });
+    let witness = Witness { clients: agents.pids(), sut };
+    let read = |depth: Depth| witness.read(depth);
+    let tell = |event: Event| run.borrow_mut().handle_event(&event);
+    let rate = job.hold.connections_per_s;
+    let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
+    let mut pilot = StairPilot::new(stairs, bounds, rate, sweep_per_s, &read, &tell);
+    // Asked several times a second, also while nothing happens.
+    let interrupted = || {
+        run.borrow_mut().handle_tick();
+        interrupts.is_raised()
+    };
+    let control = LoadControl::new(&interrupted);
+    let load = agents
+        .run_hold(plan, &control, &mut pilot, &mut |event| tell(event))
+        .map_err(|error| fleet_stop(&error))?;
+    let (held, hold, stairs) = pilot.into_parts();
+    Ok(Outcome { load, held, hold, stairs })
+}
+
+fn summarise(
+    experiment: &Experiment,
+    job: &HoldJob,
+    host: &Host,
+    outcome: &Outcome,
+    run: &Run,
+) -> Summary {
+    let Outcome { load, held, hold, stairs } = outcome;
+    let end = stairs.end();
+    let cut_short = match &end {
+        HoldEnd::CutShort { why } => Some(why.as_str()),
+        _ => None,
+    };
+    let judgement = judge_hold(&Held {
+        asked: job.load.plan.connections,
+        held: *held,
+        tally: &load.tally,
+        last_sweep: stairs.last_sweep(),
+        cut_short,
+        accepts_less: job.up_to,
+        lost_agents: load.lost_agents,
+        interrupted: load.interrupted,
+    });
+    let head = HoldHead {
+        asked: job.load.plan.connections,
+        held: *held,
+        end: end.clone(),
+        hold: *hold,
+        heartbeat: job.hold.heartbeat,
+        baseline: *stairs.baseline(),
+        plateaus: stairs.plateaus().to_vec(),
+        projections: stairs.projections(),
+        last_sweep: stairs.last_sweep(),
+        both_ends_here: job.both_ends_here,
+        sources: job.load.plan.sources.len() as u64,
+        ports_per_source: host.ports,
+    };
+    let head = SummaryHead {
+        command: experiment.command.to_owned(),
+        target: job.load.target_name.clone(),
+        started_at: run.started_at.clone(),
+        window: load.window,
+        partial: load.is_partial(),
+        settings: run::settings(&job.load, &job.load.plan),
+        verdict: judgement.verdict,
+        reasons: judgement.reasons,
+        find: None,
+        hold: Some(HoldSummary::new(head, &load.tally)),
+        archive: run.archive_dir(),
+    };
+    Summary::new(head, &load.tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::hold_job;
+
+    fn host() -> Host {
+        Host { descriptors: 20_000, ports: 28_232, ..Host::default() }
+    }
+
+    #[test]
+    fn loopback_gets_as_many_addresses_as_its_connections_need() {
+        let sources = |connections: &str, url: &str| {
+            let mut job = hold_job(&[url, "--connections", connections]);
+            spread_sources(&mut job.load.plan, &host());
+            job.load.plan.sources
+        };
+        let here = "https://127.0.0.1:8443/";
+        assert!(sources("14k", here).is_empty());
+        assert_eq!(sources("15k", here).len(), 1);
+        let million = sources("1M", here);
+        assert_eq!(million.len(), 45);
+        assert_eq!(million[44], IpAddr::from([127, 0, 0, 45]));
+        assert!(sources("1M", "https://[::1]:8443/").is_empty());
+        assert!(sources("1M", "https://10.1.2.3:8443/").is_empty());
+    }
+}

@@ -1,0 +1,269 @@
+//! Carries out the steps of a staircase on a running hold: orders, waits and readings.
+
+use plimsoll_capacity::Staircase;
+use plimsoll_capacity::staircase::Done;
+use plimsoll_capacity::staircase::Step;
+use plimsoll_fleet::coordinator::HoldView;
+use plimsoll_fleet::coordinator::Order;
+use plimsoll_fleet::coordinator::Pilot;
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldStep;
+use plimsoll_model::hold::MemoryReading;
+use plimsoll_model::hold::Swept;
+use plimsoll_model::plan::Steer;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::units::grouped;
+
+use super::witness::Bounds;
+use super::witness::Depth;
+use super::witness::memory_gauge;
+
+/// How often the host's memory is looked at during a ramp: 4,000 connections a second take 20 MB
+/// in such a time, far less than the reserve.
+const GUARD_EVERY: Nanos = Nanos::from_millis(500);
+/// How often memory is told to displays and the archive.
+const TELL_EVERY: Nanos = Nanos::from_secs(2);
+/// Seconds that are not delivered so long after a step was done will not be waited for.
+const COVER_WAIT: Nanos = Nanos::from_secs(5);
+/// Shortest sweep.
+const SWEEP_MIN: Nanos = Nanos::from_millis(500);
+/// When nothing is held after so many failures, nothing will be.
+const HOPELESS_FAILURES: u64 = 500;
+
+/// What was ordered, and what is waited for.
+#[derive(Debug)]
+enum Doing {
+    /// The next step begins now.
+    Nothing,
+    /// Every order up to this number must be done.
+    Order { id: u32, began: Nanos },
+    /// The seconds up to `until` must be delivered.
+    Cover { began: Nanos, until: Nanos },
+    /// Time must pass.
+    Wait { began: Nanos, until: Nanos },
+}
+
+/// The pilot of `hold` and `lab hold`.
+pub(super) struct StairPilot<'a> {
+    stairs: Staircase,
+    bounds: Bounds,
+    /// New connections per second.
+    rate: f64,
+    sweep_per_s: f64,
+    read: &'a dyn Fn(Depth) -> MemoryReading,
+    tell: &'a dyn Fn(Event),
+    doing: Doing,
+    /// The step that is being done.
+    step: Step,
+    /// The tally when a sweep began, and the connections held then.
+    before_sweep: Option<(Box<Tally>, u64)>,
+    guarded_at: Nanos,
+    told_at: Nanos,
+    plateaus_told: usize,
+    /// Connections held when last asked.
+    held: u64,
+    /// How long the top was held.
+    hold: Nanos,
+}
+
+impl<'a> StairPilot<'a> {
+    pub(super) fn new(
+        stairs: Staircase,
+        bounds: Bounds,
+        rate: f64,
+        sweep_per_s: f64,
+        read: &'a dyn Fn(Depth) -> MemoryReading,
+        tell: &'a dyn Fn(Event),
+    ) -> Self {
+        let step = stairs.step();
+        Self {
+            stairs,
+            bounds,
+            rate,
+            sweep_per_s,
+            read,
+            tell,
+            doing: Doing::Nothing,
+            step,
+            before_sweep: None,
+            guarded_at: Nanos::ZERO,
+            told_at: Nanos::ZERO,
+            plateaus_told: 0,
+            held: 0,
+            hold: Nanos::ZERO,
+        }
+    }
+
+    /// Connections held at the end, how long the top was held, and the stairs.
+    pub(super) fn into_parts(mut self) -> (u64, Nanos, Staircase) {
+        if self.stairs.step() != Step::End {
+            self.stairs.handle_stop();
+        }
+        self.tell_plateaus(true);
+        (self.held, self.hold, self.stairs)
+    }
+
+    /// Begins the step that the stairs ask for.
+    fn begin(&mut self, view: &HoldView<'_>) -> Option<Order> {
+        self.step = self.stairs.step();
+        let order = |pilot: &mut Self, steer| {
+            pilot.doing = Doing::Order { id: view.given + 1, began: view.now };
+            Some(Order::Steer(steer))
+        };
+        match self.step {
+            Step::Baseline | Step::Measure => {
+                let memory = (self.read)(Depth::Processes);
+                (self.tell)(Event::Memory(Box::new(memory)));
+                let gauges = self.bounds.gauges(view.held, &memory);
+                self.stairs.handle(Done::Read { memory, gauges });
+                None
+            }
+            Step::Ramp { connections } => {
+                if connections > 0 {
+                    self.tell_step(HoldStep::Ramp { connections, per_s: self.rate });
+                }
+                order(self, Steer::Ramp { connections })
+            }
+            Step::Settle(span) => {
+                self.tell_step(HoldStep::Settle);
+                self.wait(view.now, span)
+            }
+            Step::Sweep => {
+                let connections = view.held;
+                let over = Nanos::from_secs_f64(connections as f64 / self.sweep_per_s);
+                let over = over.max(SWEEP_MIN);
+                self.tell_step(HoldStep::Sweep { connections, over });
+                self.before_sweep = Some((Box::new(view.total.clone()), connections));
+                order(self, Steer::Sweep { over })
+            }
+            Step::Hold(span) => {
+                self.tell_step(HoldStep::Hold { span });
+                self.wait(view.now, span)
+            }
+            Step::End => Some(Order::Finish),
+        }
+    }
+
+    fn wait(&mut self, now: Nanos, span: Nanos) -> Option<Order> {
+        self.doing = Doing::Wait { began: now, until: now + span };
+        None
+    }
+
+    /// Looks whether what is waited for has come; true when a new step can begin.
+    fn advance(&mut self, view: &HoldView<'_>) -> bool {
+        match self.doing {
+            Doing::Nothing => return true,
+            Doing::Order { id, began } if view.done >= id => {
+                self.doing = Doing::Cover { began, until: view.now };
+            }
+            Doing::Order { began, .. } => {
+                self.guard(view);
+                if self.stairs.step() != self.step {
+                    // The ramp is to end where it is; it has lasted since it began.
+                    self.step = self.stairs.step();
+                    self.doing = Doing::Order { id: view.given + 1, began };
+                }
+            }
+            Doing::Cover { began, until } => {
+                if view.covered >= until || view.now >= until + COVER_WAIT {
+                    self.conclude(view, until.since(began));
+                    self.doing = Doing::Nothing;
+                    return true;
+                }
+            }
+            Doing::Wait { began, until } => {
+                let is_hold = matches!(self.step, Step::Hold(_));
+                if is_hold {
+                    self.hold = view.now.since(began);
+                }
+                // There is nothing left to hold.
+                if view.now >= until || (is_hold && view.held == 0) {
+                    self.stairs.handle(Done::Waited);
+                    self.doing = Doing::Nothing;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The order of the step is done, and counted.
+    fn conclude(&mut self, view: &HoldView<'_>, took: Nanos) {
+        match self.step {
+            Step::Ramp { .. } => self.stairs.handle(Done::Ramped { held: view.held, took }),
+            Step::Sweep => {
+                let (before, connections) = self.before_sweep.take().unwrap_or_default();
+                let swept = Swept::between(&before, view.total, connections);
+                self.stairs.handle(Done::Swept(swept));
+                self.tell_plateaus(false);
+            }
+            Step::Baseline | Step::Settle(_) | Step::Measure | Step::Hold(_) | Step::End => {}
+        }
+    }
+
+    /// Looks after the machine and the server while connections are opened.
+    fn guard(&mut self, view: &HoldView<'_>) {
+        if !matches!(self.step, Step::Ramp { .. }) || view.now < self.guarded_at + GUARD_EVERY {
+            return;
+        }
+        self.guarded_at = view.now;
+        let gauge = memory_gauge(&(self.read)(Depth::Host));
+        self.stairs.handle_guard(gauge.as_slice());
+        let connections = &view.total.connections;
+        if connections.opened == 0 && connections.failed >= HOPELESS_FAILURES {
+            let failed = grouped(connections.failed);
+            self.stairs.handle_hopeless(format!("none of {failed} connections could be opened"));
+        }
+    }
+
+    fn tell_step(&self, step: HoldStep) {
+        (self.tell)(Event::HoldStep(step));
+    }
+
+    fn tell_memory(&mut self, now: Nanos) {
+        // The first reading that is told must be the baseline's.
+        let is_due = now >= self.told_at + TELL_EVERY && self.step != Step::Baseline;
+        if is_due && !matches!(self.doing, Doing::Nothing) {
+            self.told_at = now;
+            (self.tell)(Event::Memory(Box::new((self.read)(Depth::Host))));
+        }
+    }
+
+    /// Tells each level once, when it was swept, or at the end when it never was.
+    fn tell_plateaus(&mut self, all: bool) {
+        let plateaus = self.stairs.plateaus();
+        for plateau in &plateaus[self.plateaus_told..] {
+            if all || plateau.swept.is_some() {
+                (self.tell)(Event::PlateauEnded(Box::new(*plateau)));
+                self.plateaus_told += 1;
+            }
+        }
+    }
+}
+
+impl Pilot for StairPilot<'_> {
+    fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
+        self.held = view.held;
+        self.tell_memory(view.now);
+        let ramp = self.step;
+        while self.advance(view) {
+            if let Some(order) = self.begin(view) {
+                return Some(order);
+            }
+            if !matches!(self.doing, Doing::Nothing) {
+                return None;
+            }
+        }
+        // A ramp that was given up: the order that ends it.
+        match self.step {
+            Step::Ramp { connections } if self.step != ramp => {
+                Some(Order::Steer(Steer::Ramp { connections }))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

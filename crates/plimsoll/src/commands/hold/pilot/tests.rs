@@ -1,0 +1,190 @@
+//! The pilot against a scripted hold: every order is carried out as the script says.
+
+use std::cell::Cell;
+use std::cell::RefCell;
+
+use plimsoll_capacity::StairSettings;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::hold::HoldEnd;
+
+use super::*;
+
+const BOUNDS: Bounds =
+    Bounds { descriptors: 20_000, ports: 28_000, watches: None, files: None, sockets_each: 2 };
+
+/// Agents by their book: what is held and counted.
+struct World {
+    tally: Tally,
+    held: u64,
+    given: u32,
+    done: u32,
+    now: Nanos,
+    /// Connections that the server takes; the others are refused.
+    takes: u64,
+    /// Connections lost while the top is held.
+    loses: u64,
+    /// Bytes available when so many are held.
+    available: fn(u64) -> u64,
+    /// Whether an order is done at once, or never.
+    is_stuck: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            tally: Tally::default(),
+            held: 0,
+            given: 0,
+            done: 0,
+            now: Nanos::from_secs(1_000),
+            takes: u64::MAX,
+            loses: 0,
+            available: |held| 20_000_000_000 - 9_000 * held,
+            is_stuck: false,
+        }
+    }
+
+    fn carry_out(&mut self, steer: Steer) {
+        self.given += 1;
+        match steer {
+            Steer::Ramp { connections } if connections > self.held => {
+                let taken = connections.min(self.takes);
+                self.tally.connections.failed += connections - taken;
+                self.tally.connections.opened += taken - self.held;
+                self.held = taken;
+            }
+            // Ends every ramp before it.
+            Steer::Ramp { .. } => self.is_stuck = false,
+            Steer::Sweep { .. } => {
+                self.tally.scheduled += self.held;
+                self.tally.ok += self.held;
+            }
+        }
+    }
+
+    /// Lets the pilot steer until it finishes; says its orders and what it told.
+    fn run(mut self, levels: &[u64], span: Nanos) -> (Vec<Steer>, Vec<Event>, u64, Staircase) {
+        let settings = StairSettings {
+            levels: levels.to_vec(),
+            settle: Nanos::from_secs(1),
+            hold: span,
+            ends_at_losses: levels.len() > 1,
+        };
+        let (held, events) = (Cell::new(0), RefCell::new(Vec::new()));
+        let available = self.available;
+        let read = |_| MemoryReading {
+            total_bytes: Some(22_000_000_000),
+            available_bytes: Some(available(held.get())),
+            ..MemoryReading::default()
+        };
+        let tell = |event| events.borrow_mut().push(event);
+        let mut pilot =
+            StairPilot::new(Staircase::new(settings), BOUNDS, 2_000.0, 10_000.0, &read, &tell);
+        let mut orders = Vec::new();
+        for _ in 0..10_000 {
+            let view = HoldView {
+                now: self.now,
+                epoch: Nanos::from_secs(1_000),
+                total: &self.tally,
+                covered: self.now,
+                held: self.held,
+                given: self.given,
+                done: self.done,
+                agents: 1,
+            };
+            match pilot.poll(&view) {
+                Some(Order::Finish) => {
+                    let (held, _, stairs) = pilot.into_parts();
+                    return (orders, events.into_inner(), held, stairs);
+                }
+                Some(Order::Steer(steer)) => {
+                    orders.push(steer);
+                    self.carry_out(steer);
+                }
+                None => {
+                    self.now = self.now + Nanos::from_millis(50);
+                    let is_holding = matches!(pilot.step, Step::Hold(_));
+                    if is_holding && self.loses > 0 {
+                        self.tally.losses.add(ErrorClass::ClosedByPeer, self.loses);
+                        self.held -= self.loses;
+                        self.loses = 0;
+                    }
+                }
+            }
+            held.set(self.held);
+            if !self.is_stuck {
+                self.done = self.given;
+            }
+        }
+        panic!("the pilot never finished: {orders:?}")
+    }
+}
+
+fn ramps(orders: &[Steer]) -> Vec<u64> {
+    let ramp = |steer: &Steer| match steer {
+        Steer::Ramp { connections } => Some(*connections),
+        Steer::Sweep { .. } => None,
+    };
+    orders.iter().filter_map(ramp).collect()
+}
+
+#[test]
+fn each_level_is_ramped_read_and_swept_and_the_top_is_held() {
+    let span = Nanos::from_secs(5);
+    let (orders, events, held, stairs) = World::new().run(&[1_000, 5_000, 10_000], span);
+    let sweep = |over| Steer::Sweep { over: Nanos::from_millis(over) };
+    let ramp = |connections| Steer::Ramp { connections };
+    let expected = [
+        ramp(1_000),
+        sweep(500),
+        ramp(5_000),
+        sweep(500),
+        ramp(10_000),
+        sweep(1_000),
+        sweep(1_000),
+    ];
+    assert_eq!(orders, expected);
+    assert_eq!((held, stairs.end()), (10_000, HoldEnd::Complete));
+    assert_eq!(stairs.last_sweep(), Some(Swept { connections: 10_000, answered: 10_000 }));
+    let told = events.iter().filter(|event| matches!(event, Event::PlateauEnded(_))).count();
+    assert_eq!(told, 3);
+    // The first word on memory is the baseline.
+    let first = events.iter().find_map(|event| match event {
+        Event::Memory(memory) => memory.available_bytes,
+        _ => None,
+    });
+    assert_eq!(first, Some(20_000_000_000));
+}
+
+#[test]
+fn a_ramp_that_eats_the_memory_is_ended_where_it_is() {
+    let world = World {
+        is_stuck: true,
+        available: |held| if held > 0 { 1 } else { 2 << 33 },
+        ..World::new()
+    };
+    let (orders, _, held, stairs) = world.run(&[10_000], Nanos::ZERO);
+    assert_eq!(ramps(&orders), [10_000, 0]);
+    assert!(matches!(stairs.end(), HoldEnd::CutShort { .. }), "{:?}", stairs.end());
+    assert_eq!(held, 10_000);
+}
+
+#[test]
+fn a_server_that_refuses_everything_is_not_asked_for_long() {
+    let world = World { takes: 0, is_stuck: true, ..World::new() };
+    let (orders, _, held, stairs) = world.run(&[10_000], Nanos::from_secs(60));
+    assert_eq!((ramps(&orders), orders.len()), (vec![10_000, 0], 2));
+    assert_eq!((held, stairs.end()), (0, HoldEnd::NothingHeld));
+}
+
+#[test]
+fn what_is_lost_while_holding_is_not_swept() {
+    let world = World { loses: 10, ..World::new() };
+    let (_, _, held, stairs) = world.run(&[100], Nanos::from_secs(2));
+    assert_eq!(held, 90);
+    assert_eq!(stairs.last_sweep(), Some(Swept { connections: 90, answered: 90 }));
+    // When nothing is left, nothing is waited for.
+    let world = World { loses: 100, ..World::new() };
+    let (_, _, held, stairs) = world.run(&[100], Nanos::from_secs(100_000));
+    assert_eq!((held, stairs.last_sweep().map(|swept| swept.connections)), (0, Some(0)));
+}

@@ -1,0 +1,147 @@
+//! What a hold costs this host: memory of clients and SUT, the kernel's part, and the limits that
+//! end it.
+
+use std::path::Path;
+
+use plimsoll_capacity::staircase::Gauge;
+use plimsoll_capacity::staircase::MEMORY_RESERVE;
+use plimsoll_model::hold::MemoryReading;
+use plimsoll_probe::memory;
+use plimsoll_probe::memory::HostMemory;
+use plimsoll_probe::memory::TcpSockets;
+
+/// The unit of a socket buffer's account on x86-64 and on most ARM kernels.
+const PAGE_BYTES: u64 = 4_096;
+/// A limit above this is none: the kernel's word for "unlimited" is close to 2^63.
+const UNLIMITED: u64 = 1 << 50;
+
+/// How much is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// What the kernel has ready: often.
+    Host,
+    /// The page tables of every process as well: milliseconds for each gigabyte, so at levels only.
+    Processes,
+}
+
+/// Reads this host.
+pub(super) struct Witness {
+    /// The agents that hold the connections.
+    pub(super) clients: Vec<u32>,
+    /// The SUT's processes here; none when it is elsewhere.
+    pub(super) sut: Box<dyn Fn() -> Vec<u32>>,
+}
+
+impl Witness {
+    /// Memory and counters now.
+    pub(super) fn read(&self, depth: Depth) -> MemoryReading {
+        let root = Path::new("/proc");
+        let host = HostMemory::read(root);
+        let tcp = TcpSockets::read(root);
+        let of = |pids: &[u32]| match depth {
+            Depth::Host => None,
+            Depth::Processes => memory::proportional_bytes(root, pids),
+        };
+        MemoryReading {
+            client_bytes: of(&self.clients),
+            sut_bytes: of(&(self.sut)()),
+            kernel_bytes: host.slab_bytes,
+            socket_buffer_bytes: tcp.buffer_pages.map(|pages| pages.saturating_mul(PAGE_BYTES)),
+            available_bytes: host.available_bytes,
+            total_bytes: host.total_bytes,
+            tcp_sockets: tcp.in_use,
+            open_files: memory::open_files(root).map(|(open, _)| open),
+        }
+    }
+}
+
+/// What bounds a hold besides memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Connections for which the agents have descriptors.
+    pub(super) descriptors: u64,
+    /// Connections for which there are source ports.
+    pub(super) ports: u64,
+    /// Sockets that one user may watch.
+    pub(super) watches: Option<u64>,
+    /// Files that the host may have open.
+    pub(super) files: Option<u64>,
+    /// Sockets of each connection on this host: 2 when both ends are here.
+    pub(super) sockets_each: u64,
+}
+
+impl Bounds {
+    /// Every resource at a level with `held` connections.
+    pub(super) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
+        let known = |resource: &str, used: u64, limit: u64, each: u64| Gauge {
+            resource: resource.to_owned(),
+            used: used as f64,
+            limit: limit as f64,
+            per_connection: Some(each as f64),
+        };
+        let each = self.sockets_each;
+        let mut gauges: Vec<_> = memory_gauge(memory).into_iter().collect();
+        gauges.push(known("client descriptors", held, self.descriptors, 1));
+        gauges.push(known("client ports", held, self.ports, 1));
+        let watches = self.watches.filter(|limit| *limit < UNLIMITED);
+        gauges.extend(watches.map(|limit| known("epoll watches", held * each, limit, each)));
+        let files = self.files.filter(|limit| *limit < UNLIMITED).zip(memory.open_files);
+        gauges.extend(files.map(|(limit, open)| known("open files", open, limit, each)));
+        gauges
+    }
+}
+
+/// Memory alone: the resource that must not run out unseen.
+pub(super) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
+    let (total, available) = (memory.total_bytes?, memory.available_bytes?);
+    Some(Gauge {
+        resource: "memory".to_owned(),
+        used: total.saturating_sub(available) as f64,
+        limit: total as f64 * (1.0 - MEMORY_RESERVE),
+        per_connection: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_or_has_no_limit_is_no_gauge() {
+        let bounds = Bounds {
+            descriptors: 19_936,
+            ports: 28_232,
+            watches: Some(5_000_000),
+            files: Some(u64::MAX),
+            sockets_each: 2,
+        };
+        let memory = MemoryReading {
+            total_bytes: Some(1_000),
+            available_bytes: Some(400),
+            open_files: Some(7),
+            ..MemoryReading::default()
+        };
+        let gauges = bounds.gauges(100, &memory);
+        let seen: Vec<_> = gauges.iter().map(|g| (g.resource.as_str(), g.used, g.limit)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("memory", 600.0, 950.0),
+                ("client descriptors", 100.0, 19_936.0),
+                ("client ports", 100.0, 28_232.0),
+                ("epoll watches", 200.0, 5_000_000.0),
+            ]
+        );
+        let unknown = Bounds { watches: None, ..bounds };
+        assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 2);
+    }
+
+    #[test]
+    fn this_host_and_this_process_are_readable() {
+        let own = std::process::id();
+        let witness = Witness { clients: vec![own], sut: Box::new(Vec::new) };
+        let deep = witness.read(Depth::Processes);
+        assert!(deep.client_bytes > Some(0) && deep.sut_bytes.is_none());
+        assert!(witness.read(Depth::Host).client_bytes.is_none());
+    }
+}
