@@ -20,14 +20,18 @@ const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Three digits: quantiles are within 0.1 % of the recorded values.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// A histogram of spans in nanoseconds. An empty one costs nothing; the first value allocates
-/// about 200 kB, of which only the touched pages count.
+/// A histogram of spans in nanoseconds. An empty one costs nothing, one up to 1 ms 16 kB, and each
+/// doubling of its largest value 8 kB more, up to 200 kB.
 #[derive(Clone, Default)]
 pub struct Histogram(Option<Hdr<u64>>);
 
+/// The smallest there is; it grows with its values. hdrhistogram writes to all of its memory, so
+/// that one made for an hour would cost 200 kB where 20 will do.
 fn allocate() -> Hdr<u64> {
-    Hdr::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
-        .expect("the bounds are constants that hdrhistogram accepts")
+    let mut hdr = Hdr::new_with_bounds(LOWEST_NS, 2 * LOWEST_NS, SIGNIFICANT_DIGITS)
+        .expect("the bounds are constants that hdrhistogram accepts");
+    hdr.auto(true);
+    hdr
 }
 
 impl Histogram {
@@ -39,12 +43,15 @@ impl Histogram {
     /// Counts one value; above one hour it is counted as one hour.
     #[inline]
     pub fn record(&mut self, span: Nanos) {
-        self.0.get_or_insert_with(allocate).saturating_record(span.0);
+        self.record_n(span, 1);
     }
 
     /// Counts one value `count` times.
     pub fn record_n(&mut self, span: Nanos, count: u64) {
-        self.0.get_or_insert_with(allocate).saturating_record_n(span.0, count);
+        self.0
+            .get_or_insert_with(allocate)
+            .record_n(span.0.min(HIGHEST_NS), count)
+            .expect("it grows up to an hour");
     }
 
     /// Adds every count of `other`.
@@ -53,12 +60,10 @@ impl Histogram {
         self.0
             .get_or_insert_with(allocate)
             .add(theirs)
-            .expect("all histograms here share one set of bounds");
+            .expect("it grows up to an hour, and no value is above");
     }
 
-    /// Forgets every count and gives the memory back. Keeping it would mean to write zeros to all
-    /// 200 kB; of a fresh one only the pages are ever touched in which values fall, 8 kB for each
-    /// factor of two between them.
+    /// Forgets every count and gives the memory back.
     pub fn clear(&mut self) {
         self.0 = None;
     }
@@ -129,10 +134,14 @@ impl Histogram {
             return Ok(Self::new());
         }
         let bytes = STANDARD_NO_PAD.decode(text).map_err(|_| DecodeError)?;
-        let decoded: Hdr<u64> =
+        let mut decoded: Hdr<u64> =
             Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| DecodeError)?;
-        let ours = (LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS);
-        if (decoded.low(), decoded.high(), decoded.sigfig()) == ours {
+        // The largest value is reported as the end of its bucket, 0.1 % above an hour at most.
+        if decoded.max() > HIGHEST_NS + HIGHEST_NS / 512 {
+            return Err(DecodeError);
+        }
+        if (decoded.low(), decoded.sigfig()) == (LOWEST_NS, SIGNIFICANT_DIGITS) {
+            decoded.auto(true);
             return Ok(Self(Some(decoded)));
         }
         let mut hdr = allocate();
@@ -146,9 +155,10 @@ impl Histogram {
 #[error("not a base64 HdrHistogram V2 within 1 us to 1 h")]
 pub struct DecodeError;
 
+/// The same counts of the same values, whatever memory they take.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        self.filled() == other.filled()
+        self.count() == other.count() && self.buckets().eq(other.buckets())
     }
 }
 
@@ -207,6 +217,21 @@ mod tests {
         fn decode_never_panics(text in ".{0,80}") {
             let _ = Histogram::decode(&text);
         }
+    }
+
+    #[test]
+    fn values_up_to_an_hour_keep_their_digits_and_longer_ones_are_an_hour() {
+        let mut hist = Histogram::new();
+        for span in [Nanos::from_secs(3599), Nanos::ZERO, Nanos::from_secs(7200)] {
+            hist.record(span);
+        }
+        let within = |value: Option<Nanos>, expected: Nanos| {
+            let value = value.expect("three values").0;
+            value.abs_diff(expected.0) <= expected.0 / 1000
+        };
+        assert!(within(hist.quantile(0.5), Nanos::from_secs(3599)), "{hist:?}");
+        assert!(within(hist.max(), Nanos::from_secs(3600)), "{hist:?}");
+        assert_eq!(Histogram::decode(&hist.encode()), Ok(hist));
     }
 
     #[test]

@@ -141,8 +141,7 @@ impl Meter {
         tally.connections.held_end = held;
         self.cpu_at_begin_ns = cpu_ns;
         let second = self.tally.second;
-        // Fresh rather than used and emptied: emptying writes to all of a histogram's 200 kB, using
-        // a fresh one only to the few pages where values fall.
+        // Fresh rather than used and emptied: histograms are as large as their values need.
         let fresh = Box::new(Interval { second, tally: Tally::default() });
         let full = std::mem::replace(&mut self.tally, fresh);
         self.tally.second = second;

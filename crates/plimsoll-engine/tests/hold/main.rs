@@ -2,22 +2,18 @@
 //! whatever happens to a connection, it is counted once, in the right class.
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
-mod hold {
-    pub(crate) mod pilot;
-    pub(crate) mod puppet;
-    pub(crate) mod served;
-}
+mod pilot;
+mod puppet;
+mod served;
 
 use std::collections::BTreeMap;
 
-use hold::pilot::OverTls;
-use hold::pilot::PATIENCE;
-use hold::pilot::Pilot;
-use hold::pilot::plan;
-use hold::pilot::ramp;
-use hold::pilot::sweep;
-use hold::puppet::Puppet;
-use hold::served::serve;
+use pilot::OverTls;
+use pilot::PATIENCE;
+use pilot::Pilot;
+use pilot::plan;
+use pilot::ramp;
+use pilot::sweep;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
@@ -25,6 +21,8 @@ use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_sys::socket::ListenSocket;
+use puppet::Puppet;
+use served::serve;
 
 /// As fast as can be, silent, losses stay lost.
 const PLAIN: HoldPlan =
