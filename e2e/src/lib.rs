@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+pub mod conversation;
 pub mod haproxy;
 pub mod nginx;
 pub mod openssl;

@@ -14,6 +14,7 @@ use anyhow::bail;
 const PROGRAMS: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
     ("curl", "curl"),
+    ("go", "golang-go"),
     ("haproxy", "haproxy"),
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),

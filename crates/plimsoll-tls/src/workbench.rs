@@ -90,3 +90,20 @@ impl Drop for Permit {
         self.0.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::ErrorClass;
+
+    use super::*;
+
+    #[test]
+    fn partials_are_bounded_and_come_free_again() {
+        let bench = Workbench::new(0);
+        let mut permits: Vec<_> = (0..PARTIALS_MAX).map(|_| bench.permit().unwrap()).collect();
+        let error = bench.permit().err().unwrap();
+        assert_eq!(error.class(), ErrorClass::LocalMemory, "{error}");
+        permits.pop();
+        assert!(bench.permit().is_ok());
+    }
+}

@@ -21,6 +21,8 @@ use std::thread::JoinHandle;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Steer;
+use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsState;
 use plimsoll_model::tally::GeneratorUse;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::Tally;
@@ -196,7 +198,7 @@ impl Load {
         }
         limits::raise_descriptor_limit();
         let needs_tls = plan.destinations.iter().any(|destination| destination.tls.is_some());
-        let tls = if needs_tls { Some(ClientContext::new(&plan.tls)?) } else { None };
+        let tls = if needs_tls { Some(ClientContext::new(&tls_options(&plan))?) } else { None };
         let tls = tls.map(Arc::new);
         let plan = Arc::new(plan);
         let control = Arc::new(Control {
@@ -282,6 +284,13 @@ impl Load {
 /// Starts, steers and stops a load from another thread than the one that takes its events.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Control>);
+
+/// A connection that carries one operation is not worth parking: the check and the keys would cost
+/// some 2 % of its handshake, and it is gone before memory matters.
+fn tls_options(plan: &LoadPlan) -> TlsOptions {
+    let state = if plan.keepalive { plan.tls.state } else { TlsState::Rustls };
+    TlsOptions { state, ..plan.tls.clone() }
+}
 
 impl Stopper {
     /// As [`Load::start`].

@@ -67,7 +67,7 @@ fn both_versions_carry_bytes_both_ways() {
             assert_eq!(handshake.kind, HandshakeKind::Full);
             assert_eq!(handshake.version, text);
             assert_eq!(handshake.group, Some("X25519"));
-            assert!(handshake.suite.contains("_AES_256_GCM_"), "{handshake:?}");
+            assert!(handshake.suite.contains("_AES_128_GCM_"), "{handshake:?}");
             assert!(!handshake.retried);
         }
     }
@@ -271,8 +271,8 @@ fn settings_are_described() {
     let options = TlsOptions { version: Some(TlsVersion::V1_3), resume_ratio: 0.25, ..trusting() };
     assert_eq!(
         ClientContext::new(&options).unwrap().describe(),
-        "TLS 1.3 only, groups x25519 secp256r1 secp384r1, certificates checked against --cacert, \
-         each chain once in 10 s, resuming 25 %, parked after the handshake"
+        "TLS 1.3 only, AES-128 before AES-256, groups x25519 secp256r1 secp384r1, \
+         certificates checked against --cacert, each chain once in 10 s, resuming 25 %, parked after the handshake"
     );
 }
 

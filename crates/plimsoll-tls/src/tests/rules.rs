@@ -1,5 +1,6 @@
 //! The rules of the record layer, one by one. What the peer is told is read by the peer itself.
 
+use proptest::prelude::*;
 use rustls::CipherSuite;
 
 use plimsoll_model::ErrorClass;
@@ -476,4 +477,54 @@ fn one_bench_serves_many_sessions_without_mixing_them_up() {
             }
         }
     }
+}
+
+/// What a peer may protect: types and messages that exist, nearly exist, or do not.
+fn any_record() -> impl Strategy<Value = (u8, Vec<u8>, usize)> {
+    let kind = prop_oneof![4 => 20u8..24, 1 => any::<u8>()];
+    let noise = prop::collection::vec(any::<u8>(), 0..40);
+    let message = (prop::sample::select(vec![0u8, 1, 4, 13, 24]), 0u8..4, noise.clone())
+        .prop_map(|(kind, length, body)| [&[kind, 0, 0, length], &body[..]].concat());
+    let content = prop_oneof![noise, message, Just(UPDATE_BACK.to_vec()), Just(TICKET.to_vec())];
+    (kind, content, 0usize..20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn whatever_a_peer_protects_is_taken_or_refused(
+        suite in prop::sample::select(SUITES.to_vec()),
+        records in prop::collection::vec(any_record(), 1..12),
+        step_bytes in 1usize..100,
+        to_client in any::<bool>(),
+    ) {
+        let Pair { mut client, mut server, .. } = pair_of(suite);
+        let (from, to) = if to_client { (&mut server, &mut client) } else { (&mut client, &mut server) };
+        let wire: Vec<u8> = records
+            .iter()
+            .flat_map(|(kind, content, padding)| {
+                craft(from, *kind, content, if suite_is_tls13(suite) { *padding } else { 0 })
+            })
+            .collect();
+        let outcome = wire.chunks(step_bytes).try_for_each(|chunk| to.receive(chunk));
+        let out = to.take_out();
+        if outcome.is_err() {
+            // It is over, and stays so.
+            prop_assert!(to.receive(&wire).is_err());
+            prop_assert!(to.take_out().is_empty());
+        }
+        // Alerts, refusals, an answer to a KeyUpdate: some hundred bytes at most.
+        prop_assert!(out.len() < 200);
+        let data: usize = records
+            .iter()
+            .filter(|(kind, ..)| *kind == APPLICATION_DATA)
+            .map(|(_, content, _)| content.len())
+            .sum();
+        prop_assert!(to.got.len() <= data);
+    }
+}
+
+fn suite_is_tls13(suite: CipherSuite) -> bool {
+    SUITES[..3].contains(&suite)
 }
