@@ -42,6 +42,8 @@ const FLUSH_WAIT: Duration = Duration::from_millis(300);
 /// - Intervals of a load have strictly ascending seconds. Over all of them,
 ///   `scheduled = ok + errors + unsent` once `LoadEnded` was sent.
 /// - `Stop` without a load does nothing: it may cross `LoadEnded` on the way.
+/// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
+///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`.
 /// - `Guard` and `Exit` never arrive here.
 pub trait Executor: Send + 'static {

@@ -64,7 +64,8 @@ impl Run {
         let job = head.job;
         let place = job.out.clone().or_else(|| {
             let stamp = time_text::compact(unix_s);
-            let name = format!("{stamp}-{}-{}", head.command, std::process::id());
+            let command = head.command.replace(' ', "-");
+            let name = format!("{stamp}-{command}-{}", std::process::id());
             head.always_archive.then(|| PathBuf::from(ARCHIVES).join(name))
         });
         let archive = match place {

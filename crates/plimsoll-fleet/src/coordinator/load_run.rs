@@ -288,11 +288,14 @@ impl LoadRun {
     pub(super) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
         let epoch = self.epoch.filter(|_| self.takes_orders())?;
         let running = || self.parts.iter().filter(|part| !part.is_over());
+        let second = |second: u32| epoch + Nanos(u64::from(second) * SECOND.0);
+        let delivered = self.parts.iter().map(|part| part.next_second).max();
         Some(HoldView {
             now,
             epoch,
             total: &self.total,
-            covered: epoch + Nanos(u64::from(self.next_second) * SECOND.0),
+            covered: second(self.next_second),
+            delivered: second(delivered.unwrap_or(0)),
             held: running().map(|part| part.held).sum(),
             given: self.steering.given(),
             done: self.steering.done(),

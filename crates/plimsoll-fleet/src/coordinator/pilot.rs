@@ -15,6 +15,9 @@ pub struct HoldView<'a> {
     pub total: &'a Tally,
     /// `total` covers everything up to here.
     pub covered: Nanos,
+    /// Some agent has delivered everything up to here. A steer that is done was done by then: an
+    /// agent says so after it has delivered the second.
+    pub delivered: Nanos,
     /// Connections usable now, as far as the agents have said.
     pub held: u64,
     /// Steers given so far; they are numbered from 1.

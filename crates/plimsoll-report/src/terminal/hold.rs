@@ -138,7 +138,8 @@ fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
         2,
         &format!(
             "Memory per connection above that of the empty start. Client: private memory of \
-             plimsoll's processes; kernel: slab; machine: all that is no longer available. {ends}"
+             plimsoll's processes; kernel: slab; machine: all that is no longer available, also \
+             because of other programs. {ends}"
         ),
     )
 }

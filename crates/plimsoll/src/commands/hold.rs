@@ -220,7 +220,11 @@ fn hold(
     for note in &experiment.notes {
         run.borrow_mut().handle_event(&Event::Note(note.clone()));
     }
-    let bounds = bounds(job, host, agents.count() as u64, agents.descriptors_max());
+    let bounds = Bounds {
+        // A server that somebody else started here takes memory that nobody attributes.
+        is_all_ours: experiment.is_lab || !job.both_ends_here,
+        ..bounds(job, host, agents.count() as u64, agents.descriptors_max())
+    };
     let outcome = drive(job, &mut agents, bounds, &run, watch.pids, interrupts)?;
     drop(agents);
     if let Some(how) = (watch.ended)() {
@@ -248,6 +252,7 @@ fn bounds(job: &HoldJob, host: &Host, agents: u64, descriptors: u64) -> Bounds {
         watches: host.watches,
         files: host.files.map(|(_, max)| max),
         sockets_each: if job.both_ends_here { 2 } else { 1 },
+        is_all_ours: false,
     }
 }
 

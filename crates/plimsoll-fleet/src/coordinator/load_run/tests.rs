@@ -249,6 +249,9 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
     let view = run.view(NOW).unwrap();
     assert_eq!((view.held, view.given, view.done, view.agents), (900, 1, 0, 2));
     assert_eq!(view.covered, view.epoch + Nanos::from_secs(1));
+    run.handle_frame(0, held(1, 500), NOW);
+    let view = run.view(NOW).unwrap();
+    assert_eq!(view.delivered, view.covered + SECOND);
     run.handle_loss(1, "ended unasked", NOW);
     let view = run.view(NOW).unwrap();
     assert_eq!((view.held, view.done, view.agents), (500, 1, 1));

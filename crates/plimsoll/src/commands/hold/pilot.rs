@@ -24,7 +24,7 @@ use super::witness::memory_gauge;
 const GUARD_EVERY: Nanos = Nanos::from_millis(500);
 /// How often memory is told to displays and the archive.
 const TELL_EVERY: Nanos = Nanos::from_secs(2);
-/// Seconds that are not delivered so long after a step was done will not be waited for.
+/// Seconds that an agent does not deliver so long after others did are not waited for.
 const COVER_WAIT: Nanos = Nanos::from_secs(5);
 /// Shortest sweep.
 const SWEEP_MIN: Nanos = Nanos::from_millis(500);
@@ -38,10 +38,21 @@ enum Doing {
     Nothing,
     /// Every order up to this number must be done.
     Order { id: u32, began: Nanos },
-    /// The seconds up to `until` must be delivered.
-    Cover { began: Nanos, until: Nanos },
+    /// Done after `took`; the seconds up to `until` must be delivered by every agent, which takes
+    /// them milliseconds, or `given_up` must come.
+    Cover { took: Nanos, until: Nanos, given_up: Nanos },
     /// Time must pass.
     Wait { began: Nanos, until: Nanos },
+}
+
+/// What a look at the hold calls for.
+enum Turn {
+    /// Nothing yet.
+    Wait,
+    /// The next step.
+    Begin,
+    /// An order within this step.
+    Give(Steer),
 }
 
 /// The pilot of `hold` and `lab hold`.
@@ -150,42 +161,40 @@ impl<'a> StairPilot<'a> {
         None
     }
 
-    /// Looks whether what is waited for has come; true when a new step can begin.
-    fn advance(&mut self, view: &HoldView<'_>) -> bool {
+    /// Looks whether what is waited for has come.
+    fn advance(&mut self, view: &HoldView<'_>) -> Turn {
+        if let Doing::Order { id, began } = self.doing {
+            if view.done < id {
+                return self.guard(view, began);
+            }
+            self.doing = Doing::Cover {
+                took: view.now.since(began),
+                until: view.delivered,
+                given_up: view.now + COVER_WAIT,
+            };
+        }
         match self.doing {
-            Doing::Nothing => return true,
-            Doing::Order { id, began } if view.done >= id => {
-                self.doing = Doing::Cover { began, until: view.now };
-            }
-            Doing::Order { began, .. } => {
-                self.guard(view);
-                if self.stairs.step() != self.step {
-                    // The ramp is to end where it is; it has lasted since it began.
-                    self.step = self.stairs.step();
-                    self.doing = Doing::Order { id: view.given + 1, began };
-                }
-            }
-            Doing::Cover { began, until } => {
-                if view.covered >= until || view.now >= until + COVER_WAIT {
-                    self.conclude(view, until.since(began));
-                    self.doing = Doing::Nothing;
-                    return true;
-                }
+            Doing::Nothing => return Turn::Begin,
+            Doing::Cover { took, until, given_up }
+                if view.covered >= until || view.now >= given_up =>
+            {
+                self.conclude(view, took);
             }
             Doing::Wait { began, until } => {
                 let is_hold = matches!(self.step, Step::Hold(_));
                 if is_hold {
                     self.hold = view.now.since(began);
                 }
-                // There is nothing left to hold.
-                if view.now >= until || (is_hold && view.held == 0) {
-                    self.stairs.handle(Done::Waited);
-                    self.doing = Doing::Nothing;
-                    return true;
+                // Nobody waits when there is nothing left to hold.
+                if view.now < until && !(is_hold && view.held == 0) {
+                    return Turn::Wait;
                 }
+                self.stairs.handle(Done::Waited);
             }
+            Doing::Order { .. } | Doing::Cover { .. } => return Turn::Wait,
         }
-        false
+        self.doing = Doing::Nothing;
+        Turn::Begin
     }
 
     /// The order of the step is done, and counted.
@@ -202,10 +211,10 @@ impl<'a> StairPilot<'a> {
         }
     }
 
-    /// Looks after the machine and the server while connections are opened.
-    fn guard(&mut self, view: &HoldView<'_>) {
+    /// Looks after the machine and the server while connections are opened, since `began`.
+    fn guard(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
         if !matches!(self.step, Step::Ramp { .. }) || view.now < self.guarded_at + GUARD_EVERY {
-            return;
+            return Turn::Wait;
         }
         self.guarded_at = view.now;
         let gauge = memory_gauge(&(self.read)(Depth::Host));
@@ -214,6 +223,15 @@ impl<'a> StairPilot<'a> {
         if connections.opened == 0 && connections.failed >= HOPELESS_FAILURES {
             let failed = grouped(connections.failed);
             self.stairs.handle_hopeless(format!("none of {failed} connections could be opened"));
+        }
+        match self.stairs.step() {
+            Step::Ramp { connections } if self.stairs.step() != self.step => {
+                // The ramp is to end where it is.
+                self.step = self.stairs.step();
+                self.doing = Doing::Order { id: view.given + 1, began };
+                Turn::Give(Steer::Ramp { connections })
+            }
+            _ => Turn::Wait,
         }
     }
 
@@ -246,21 +264,16 @@ impl Pilot for StairPilot<'_> {
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
         self.held = view.held;
         self.tell_memory(view.now);
-        let ramp = self.step;
-        while self.advance(view) {
-            if let Some(order) = self.begin(view) {
-                return Some(order);
+        loop {
+            match self.advance(view) {
+                Turn::Wait => return None,
+                Turn::Give(steer) => return Some(Order::Steer(steer)),
+                Turn::Begin => {
+                    if let Some(order) = self.begin(view) {
+                        return Some(order);
+                    }
+                }
             }
-            if !matches!(self.doing, Doing::Nothing) {
-                return None;
-            }
-        }
-        // A ramp that was given up: the order that ends it.
-        match self.step {
-            Step::Ramp { connections } if self.step != ramp => {
-                Some(Order::Steer(Steer::Ramp { connections }))
-            }
-            _ => None,
         }
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct Bounds {
     pub(super) files: Option<u64>,
     /// Sockets of each connection on this host: 2 when both ends are here.
     pub(super) sockets_each: u64,
+    /// Whoever takes memory for the connections on this host is known: clients, SUT, kernel.
+    pub(super) is_all_ours: bool,
 }
 
 impl Bounds {
@@ -80,7 +82,11 @@ impl Bounds {
             per_connection: Some(each as f64),
         };
         let each = self.sockets_each;
-        let mut gauges: Vec<_> = memory_gauge(memory).into_iter().collect();
+        let memory_used = match self.is_all_ours {
+            true => attributed_gauge(memory).or_else(|| memory_gauge(memory)),
+            false => memory_gauge(memory),
+        };
+        let mut gauges: Vec<_> = memory_used.into_iter().collect();
         gauges.push(known("client descriptors", held, self.descriptors, 1));
         gauges.push(known("client ports", held, self.ports, 1));
         let watches = self.watches.filter(|limit| *limit < UNLIMITED);
@@ -91,7 +97,19 @@ impl Bounds {
     }
 }
 
-/// Memory alone: the resource that must not run out unseen.
+/// Memory by those who hold connections. Other programs come and go: what they take between two
+/// levels must not look like a cost of the connections, so only the limit feels it.
+fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
+    let parts = [memory.client_bytes, memory.kernel_bytes, memory.socket_buffer_bytes];
+    let known = parts.into_iter().sum::<Option<u64>>()?;
+    let used = (known + memory.sut_bytes.unwrap_or(0)) as f64;
+    let reserve = memory.total_bytes? as f64 * MEMORY_RESERVE;
+    let left = memory.available_bytes? as f64 - reserve;
+    let limit = used + left.max(0.0);
+    Some(Gauge { resource: "memory".to_owned(), used, limit, per_connection: None })
+}
+
+/// Memory of the whole host: the resource that must not run out unseen.
 pub(super) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
     Some(Gauge {
@@ -114,6 +132,7 @@ mod tests {
             watches: Some(5_000_000),
             files: Some(u64::MAX),
             sockets_each: 2,
+            is_all_ours: false,
         };
         let memory = MemoryReading {
             total_bytes: Some(1_000),
@@ -132,6 +151,19 @@ mod tests {
                 ("epoll watches", 200.0, 5_000_000.0),
             ]
         );
+        // Of 400 available, 50 are the reserve.
+        let ours = Bounds { is_all_ours: true, ..bounds };
+        let attributed = MemoryReading {
+            client_bytes: Some(30),
+            sut_bytes: Some(20),
+            kernel_bytes: Some(10),
+            socket_buffer_bytes: Some(0),
+            ..memory
+        };
+        let gauge = &ours.gauges(100, &attributed)[0];
+        assert_eq!((gauge.used, gauge.limit), (60.0, 410.0));
+        // What cannot be attributed is taken for the whole host's.
+        assert_eq!(ours.gauges(100, &memory)[0].used, 600.0);
         let unknown = Bounds { watches: None, ..bounds };
         assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 2);
     }

@@ -9,8 +9,14 @@ use plimsoll_model::hold::HoldEnd;
 
 use super::*;
 
-const BOUNDS: Bounds =
-    Bounds { descriptors: 20_000, ports: 28_000, watches: None, files: None, sockets_each: 2 };
+const BOUNDS: Bounds = Bounds {
+    descriptors: 20_000,
+    ports: 28_000,
+    watches: None,
+    files: None,
+    sockets_each: 2,
+    is_all_ours: false,
+};
 
 /// Agents by their book: what is held and counted.
 struct World {
@@ -87,6 +93,7 @@ impl World {
                 epoch: Nanos::from_secs(1_000),
                 total: &self.tally,
                 covered: self.now,
+                delivered: self.now,
                 held: self.held,
                 given: self.given,
                 done: self.done,
