@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::Nanos;
+use crate::cliff::ProbedTimer;
 use crate::tally::Interval;
 use crate::trial::TippingPoint;
 use crate::trial::TrialRecord;
@@ -29,6 +30,8 @@ pub enum Event {
     },
     /// A trial was judged.
     TrialEnded(Box<TrialRecord>),
+    /// The timeout probe is over.
+    TimersProbed(Vec<ProbedTimer>),
     /// The search is over.
     SearchEnded(Box<TippingPoint>),
     /// A line for the reader: what was started, what was not as expected.

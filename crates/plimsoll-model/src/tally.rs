@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::ErrorClass;
 use crate::Histogram;
 use crate::Nanos;
+use crate::ending::Endings;
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,6 +229,9 @@ pub struct Tally {
     pub bytes: ByteCounts,
     /// Latencies.
     pub spans: Spans,
+    /// How long operations, attempts and connections lasted that somebody ended.
+    #[serde(default, skip_serializing_if = "Endings::is_empty")]
+    pub endings: Endings,
     /// Operations due but not finished (waiting or in flight), sampled every 100 ms
     /// ([`OUTSTANDING_SAMPLE`]); merged over threads and agents as sums.
     pub outstanding: Vec<u32>,
@@ -329,6 +333,7 @@ impl Tally {
         self.bytes.sent += other.bytes.sent;
         self.bytes.received += other.bytes.received;
         self.spans.merge(&other.spans);
+        self.endings.merge(&other.endings);
         self.pool_exhausted += other.pool_exhausted;
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;

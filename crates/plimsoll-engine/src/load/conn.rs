@@ -66,6 +66,8 @@ pub(crate) struct ConnHot {
     pub(crate) answer_begun: bool,
     /// Opening: `since` to TCP established, us. Busy: `since` to the request's first byte, us.
     pub(crate) offset_us: u32,
+    /// When it became usable, CLOCK_MONOTONIC in ms, wrapping.
+    pub(crate) opened_ms: u32,
 }
 
 const _: () = assert!(size_of::<ConnHot>() == 64);

@@ -27,6 +27,7 @@ use plimsoll_tls::ClientContext;
 
 mod classify;
 mod conn;
+mod endings;
 mod exchange;
 mod meter;
 mod opening;

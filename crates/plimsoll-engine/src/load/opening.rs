@@ -16,6 +16,7 @@ use super::classify::opening_error;
 use super::conn::ConnHot;
 use super::conn::Op;
 use super::conn::State;
+use super::endings::wrapping_ms;
 use super::worker::Worker;
 
 /// Connections from one loopback address: the default port range has 28,232 ports, and finding a
@@ -139,6 +140,7 @@ impl Worker {
         let hot = &mut self.slab.hot[index as usize];
         hot.timer_armed = false;
         hot.state = State::Idle;
+        hot.opened_ms = wrapping_ms(now);
         let tally = &mut self.meter.tally.tally;
         let connect = Nanos(u64::from(hot.offset_us) * 1000);
         tally.spans.connect.record(connect);
@@ -172,6 +174,7 @@ impl Worker {
         detail: &dyn std::fmt::Display,
         now: Nanos,
     ) {
+        self.count_failed_opening(index, class, now);
         let hot = &mut self.slab.hot[index as usize];
         let destination = hot.destination;
         let op = hot.has_op.then_some(Op { intended: hot.intended, target: hot.target });
