@@ -20,8 +20,8 @@ const EXACT: f64 = 0.02;
 enum Law {
     Exponential { mean: f64 },
     Lognormal { median: f64, sigma: f64 },
-    /// Two lognormal humps, the second with this share.
-    Bimodal { fast: f64, slow: f64, share: f64 },
+    /// Two lognormal humps, the second with this share and width.
+    Bimodal { fast: f64, slow: f64, share: f64, sigma: f64 },
     /// Sharp edges, which are no piles.
     Uniform { from: f64, to: f64 },
 }
@@ -36,9 +36,10 @@ impl Law {
         match self {
             Self::Exponential { mean } => -mean * (1.0 - rng.f64()).ln(),
             Self::Lognormal { median, sigma } => median * (sigma * normal(rng)).exp(),
-            Self::Bimodal { fast, slow, share } => {
-                let median = if rng.f64() < share { slow } else { fast };
-                median * (0.1 * normal(rng)).exp()
+            Self::Bimodal { fast, slow, share, sigma } => {
+                let is_slow = rng.f64() < share;
+                let (median, sigma) = if is_slow { (slow, sigma) } else { (fast, 0.1) };
+                median * (sigma * normal(rng)).exp()
             }
             Self::Uniform { from, to } => from + (to - from) * rng.f64(),
         }
@@ -54,8 +55,10 @@ impl Law {
                 fast: median,
                 slow: median * (2.0 + 30.0 * rng.f64()),
                 share: 0.02 + 0.4 * rng.f64(),
+                // A second path of steady work; no timer is noticed so unsteadily.
+                sigma: 0.018 + 0.2 * rng.f64(),
             },
-            _ => Self::Uniform { from: median * rng.f64(), to: median * (2.0 + 20.0 * rng.f64()) },
+            _ => Self::Uniform { from: median, to: median * (1.1 + 20.0 * rng.f64().powi(3)) },
         }
     }
 }
@@ -105,7 +108,7 @@ fn timers_among_smooth_durations_are_found_and_nothing_else() {
         Law::Exponential { mean: 0.02 },
         Law::Exponential { mean: 0.3 },
         Law::Lognormal { median: 0.05, sigma: 0.8 },
-        Law::Bimodal { fast: 0.01, slow: 0.25, share: 0.1 },
+        Law::Bimodal { fast: 0.01, slow: 0.25, share: 0.1, sigma: 0.1 },
     ];
     for seed in 0..60 {
         for timer in TIMERS_S {
