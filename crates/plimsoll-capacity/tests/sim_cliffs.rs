@@ -18,12 +18,25 @@ const EXACT: f64 = 0.02;
 /// A law of service times, in seconds.
 #[derive(Clone, Copy, Debug)]
 enum Law {
-    Exponential { mean: f64 },
-    Lognormal { median: f64, sigma: f64 },
+    Exponential {
+        mean: f64,
+    },
+    Lognormal {
+        median: f64,
+        sigma: f64,
+    },
     /// Two lognormal humps, the second with this share and width.
-    Bimodal { fast: f64, slow: f64, share: f64, sigma: f64 },
+    Bimodal {
+        fast: f64,
+        slow: f64,
+        share: f64,
+        sigma: f64,
+    },
     /// Sharp edges, which are no piles.
-    Uniform { from: f64, to: f64 },
+    Uniform {
+        from: f64,
+        to: f64,
+    },
 }
 
 fn normal(rng: &mut Rng) -> f64 {
@@ -72,11 +85,8 @@ fn span(seconds: f64) -> Nanos {
 fn held_up(rng: &mut Rng, law: Law, ops: u32, timer: f64, share: f64) -> Tally {
     let mut tally = Tally::default();
     for _ in 0..ops {
-        let lasted = if rng.f64() < share {
-            timer * (1.0 + 0.005 * rng.f64())
-        } else {
-            law.draw(rng)
-        };
+        let lasted =
+            if rng.f64() < share { timer * (1.0 + 0.005 * rng.f64()) } else { law.draw(rng) };
         tally.spans.uncorrected.record(span(lasted));
     }
     tally

@@ -7,4 +7,5 @@
 
 pub mod load;
 pub mod server;
+pub mod timeouts;
 pub mod wheel;

@@ -297,9 +297,12 @@ fn connections_that_the_server_ends_are_timed() {
 
 #[test]
 fn what_ends_well_or_by_our_will_costs_nothing() {
-    let server = Scripted::start(|mut stream| {
-        while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-    });
+    let server =
+        Scripted::start(
+            |mut stream| {
+                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+            },
+        );
     for (keepalive, requests_per_connection) in [(true, None), (true, Some(2)), (false, None)] {
         let plan = plan(server.address, open(200.0, 200));
         let tally = run(LoadPlan { keepalive, requests_per_connection, ..plan });

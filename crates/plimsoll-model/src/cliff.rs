@@ -168,9 +168,8 @@ pub struct ProbedTimer {
     /// How long they waited until they were closed or answered, the median; `None` when nothing
     /// ended them while the probe lasted.
     pub after_ms: Option<f64>,
-    /// Who ended the wait: as in a cliff, `us` when nothing did, `failed` when a connection did
-    /// not get as far as waiting.
-    pub closer: String,
+    /// Who ended the wait; [`Closer::Us`] when nothing else did while the probe lasted.
+    pub closer: Closer,
     /// The nearest well-known constant, or the name of the known timer.
     pub label: Option<String>,
     /// Whose timer.

@@ -41,11 +41,11 @@ const CONSTANTS: [(f64, &str); 32] = [
     (3600.0, "Envoy connection idle"),
 ];
 
-/// The nearest well-known constant and whose it commonly is: `60 s: nginx, ...`.
+/// The nearest well-known constant and whose it commonly is: `near 60 s (nginx, ...)`.
 pub(crate) fn label(at: Nanos) -> Option<String> {
     let off = |seconds: f64| (at.as_secs_f64() / seconds).ln().abs();
     let (seconds, name) = CONSTANTS.iter().min_by(|a, b| off(a.0).total_cmp(&off(b.0)))?;
-    (off(*seconds) <= NEAR).then(|| format!("{seconds} s: {name}"))
+    (off(*seconds) <= NEAR).then(|| format!("near {seconds} s ({name})"))
 }
 
 #[cfg(test)]
@@ -55,9 +55,9 @@ mod tests {
     #[test]
     fn the_nearest_one_is_named_and_no_far_one() {
         for (ms, text) in [
-            (60_400, Some("60 s: nginx")), // 0.7 % late
-            (63_200, Some("63 s: SYN-ACK")),
-            (64_900, Some("65 s: nginx keep-alive")),
+            (60_400, Some("near 60 s (nginx")), // 0.7 % late
+            (63_200, Some("near 63 s (SYN-ACK")),
+            (64_900, Some("near 65 s (nginx keep-alive")),
             (17_000, None),
             (61_300, None), // 2.2 % from 60, 2.7 % from 63
         ] {

@@ -177,15 +177,17 @@ mod tests {
         let tally = tally(Stretch::Operation, Closer::Status(504), at, [0, 0], at);
         let [cliff] = &find(&tally, &[])[..] else { panic!("{:?}", find(&tally, &[])) };
         assert_eq!((cliff.owner, cliff.count), (Owner::Sut, 100));
-        assert!(cliff.label.as_ref().is_some_and(|label| label.starts_with("30 s")), "{cliff:?}");
+        assert!(
+            cliff.label.as_ref().is_some_and(|label| label.starts_with("near 30 s")),
+            "{cliff:?}"
+        );
     }
 
     #[test]
     fn a_limit_on_requests_is_no_timer() {
         let at = Nanos::from_secs(10);
-        let find_with = |ops| {
-            find(&tally(Stretch::Lifetime, Closer::PeerAnswer, at, ops, at), &[]).len()
-        };
+        let find_with =
+            |ops| find(&tally(Stretch::Lifetime, Closer::PeerAnswer, at, ops, at), &[]).len();
         assert_eq!(find_with([100, 100]), 0);
         assert_eq!(find_with([99, 104]), 1);
     }

@@ -131,9 +131,7 @@ fn reason(stretch: Stretch, closer: Closer) -> Ascription {
         (Stretch::Idle, _) => {
             say(Owner::Sut, Likely, "closed by the server while nothing was asked")
         }
-        (Stretch::Lifetime, _) => {
-            say(Owner::Sut, Possible, "closed by the server at a fixed age")
-        }
+        (Stretch::Lifetime, _) => say(Owner::Sut, Possible, "closed by the server at a fixed age"),
         (Stretch::Opening, _) => {
             say(Owner::Sut, Likely, "ended by the server before the connection was usable")
         }

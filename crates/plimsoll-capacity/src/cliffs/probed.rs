@@ -27,10 +27,7 @@ pub fn rows(ends: &[ProbeEnd], known: &[KnownTimer]) -> Vec<ProbedTimer> {
     };
     let all: Vec<_> = ProbeKind::ALL.into_iter().filter_map(of_kind).collect();
     let typical: Vec<&ProbeEnd> = all.iter().map(|ends| typical(ends)).collect();
-    all.iter()
-        .zip(&typical)
-        .map(|(kind, end)| row(end, kind.len(), &typical, known))
-        .collect()
+    all.iter().zip(&typical).map(|(kind, end)| row(end, kind.len(), &typical, known)).collect()
 }
 
 /// The connection that waited the median time.
@@ -40,12 +37,7 @@ fn typical<'a>(ends: &[&'a ProbeEnd]) -> &'a ProbeEnd {
     sorted[sorted.len() / 2]
 }
 
-fn row(
-    end: &ProbeEnd,
-    connections: usize,
-    all: &[&ProbeEnd],
-    known: &[KnownTimer],
-) -> ProbedTimer {
+fn row(end: &ProbeEnd, connections: usize, all: &[&ProbeEnd], known: &[KnownTimer]) -> ProbedTimer {
     let is_over = end.closer == Closer::Us;
     let found = if is_over {
         Ascription::new(Owner::Unknown, Confidence::Possible, "nothing ended the wait")
@@ -61,10 +53,8 @@ fn row(
         kind: end.kind,
         connections: u32::try_from(connections).unwrap_or(u32::MAX),
         after_ms: (!is_over).then(|| end.after.as_millis_f64()),
-        closer: end.closer.to_string(),
-        label: found
-            .name
-            .or_else(|| is_timer.then(|| constants::label(end.after)).flatten()),
+        closer: end.closer,
+        label: found.name.or_else(|| is_timer.then(|| constants::label(end.after)).flatten()),
         owner: found.owner,
         evidence: found.evidence,
     }

@@ -100,9 +100,10 @@ impl ArchiveWriter {
                 self.trial = trial.map(|request| request.number);
                 self.events.push(event)
             }
-            Event::Draining { .. } | Event::SearchEnded(_) | Event::Note(_) => {
-                self.events.push(event)
-            }
+            Event::Draining { .. }
+            | Event::TimersProbed(_)
+            | Event::SearchEnded(_)
+            | Event::Note(_) => self.events.push(event),
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod hints;
 pub(crate) mod layout;
 mod load;
 mod sections;
+mod timers;
 
 pub use find::render_find;
 pub use find::render_trial_line;

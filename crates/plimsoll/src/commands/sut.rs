@@ -17,6 +17,8 @@ use plimsoll_fleet::message::GuardPlan;
 use plimsoll_fleet::message::GuardedChild;
 use plimsoll_fleet::message::Readiness;
 use plimsoll_model::Nanos;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::Owner;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::Listener;
 use plimsoll_sys::limits;
@@ -83,6 +85,8 @@ pub(super) struct Started {
     pub(super) name: String,
     /// A line for the reader.
     pub(super) note: Option<String>,
+    /// Its timers.
+    timers: Vec<KnownTimer>,
     keeper: Keeper,
 }
 
@@ -92,6 +96,8 @@ impl Started {
         let keeper = Rc::new(RefCell::new(self.keeper));
         let seen = Rc::clone(&keeper);
         SutWatch {
+            timers: self.timers,
+            backend_is_ours: true,
             pids: Box::new(move || match &*seen.borrow() {
                 Keeper::Servers(servers) => servers.pids(),
                 // nginx's workers are children of its master: all of them are in the session.
@@ -125,6 +131,7 @@ pub(super) fn start_embedded(identity: &Identity, cpus: &[u32]) -> Result<Starte
         address,
         name: "plimsoll serve (embedded)".to_owned(),
         note: None,
+        timers: lab::server_timers(Owner::Sut, "plimsoll serve"),
         keeper: Keeper::Servers(servers),
     })
 }
@@ -154,9 +161,9 @@ pub(super) fn start_proxy(
     };
     let pem = format!("{}{}", identity.chain_pem, identity.key_pem);
     write(&plan.certificate_pem_path, &pem)?;
-    let (name, argv) = match program {
-        Program::Haproxy(path) => prepare_haproxy(path, &plan)?,
-        Program::Nginx(path) => prepare_nginx(path, &plan)?,
+    let ((name, argv), mut timers) = match program {
+        Program::Haproxy(path) => (prepare_haproxy(path, &plan)?, haproxy::timers(&plan)),
+        Program::Nginx(path) => (prepare_nginx(path, &plan)?, nginx::timers(&plan)),
         Program::Embedded => return start_embedded(identity, cpus),
     };
     let child = GuardedChild {
@@ -168,7 +175,8 @@ pub(super) fn start_proxy(
     warden.guard(vec![child]).map_err(|error| fleet_stop(&error))?;
     let note =
         job.keep.then(|| format!("the generated configuration stays in {}", scratch.display()));
-    Ok(Started { address: plan.listen, name, note, keeper: Keeper::Warden(warden) })
+    timers.extend(lab::server_timers(Owner::Backend, "backend"));
+    Ok(Started { address: plan.listen, name, note, timers, keeper: Keeper::Warden(warden) })
 }
 
 fn prepare_haproxy(path: &Path, plan: &ProxyPlan) -> Result<(String, Vec<String>), Stop> {
