@@ -7,6 +7,7 @@
 
 pub mod certificate;
 pub mod haproxy;
+pub mod mute;
 pub mod nginx;
 pub mod openssl;
 pub mod plimsoll;

@@ -64,6 +64,9 @@ fn slow(hist: &Histogram) -> Nanos {
 }
 
 fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -> Vec<Cliff> {
+    // Without keep-alive a good answer begins with its connection's SYN.
+    let connecting = key.stretch == Stretch::Opening
+        || (key.stretch == Stretch::Operation && key.closer == Closer::Success);
     let of_peak = |peak: peaks::Peak| {
         let found = owner::ascribe(key.stretch, key.closer, peak.at, known);
         Cliff {
@@ -72,7 +75,7 @@ fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -
             share: peak.share,
             stretch: key.stretch,
             closer: key.closer,
-            label: found.name.or_else(|| constants::label(peak.at)),
+            label: found.name.or_else(|| constants::label(peak.at, connecting)),
             owner: found.owner,
             confidence: found.confidence,
             evidence: found.evidence,

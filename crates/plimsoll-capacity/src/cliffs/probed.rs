@@ -54,7 +54,9 @@ fn row(end: &ProbeEnd, connections: usize, all: &[&ProbeEnd], known: &[KnownTime
         connections: u32::try_from(connections).unwrap_or(u32::MAX),
         after_ms: (!is_over).then(|| end.after.as_millis_f64()),
         closer: end.closer,
-        label: found.name.or_else(|| is_timer.then(|| constants::label(end.after)).flatten()),
+        label: found
+            .name
+            .or_else(|| is_timer.then(|| constants::label(end.after, false)).flatten()),
         owner: found.owner,
         evidence: found.evidence,
     }
