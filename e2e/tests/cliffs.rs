@@ -64,6 +64,18 @@ fn the_clients_own_timer_is_called_its_own() {
 }
 
 #[test]
+fn a_connection_that_does_not_come_is_given_up_by_the_clients_own_timer() {
+    // It accepts, and never answers the ClientHello.
+    let mute = Mute::start(Duration::from_secs(60));
+    let url = format!("https://{}/", mute.address);
+    let flags = ["-k", "--no-keepalive", "-r", "40", "-d", "1s", "--connect-timeout", "2s"];
+    let summary = load(&url, &flags);
+    let cliff = assert_cliff(&summary, "own-timer", 2.0, "client");
+    assert_eq!((&cliff["stretch"], &cliff["confidence"]), (&"opening".into(), &"certain".into()));
+    assert_eq!(cliff["label"], "plimsoll's own --connect-timeout");
+}
+
+#[test]
 fn the_proxys_timer_for_its_backend_is_the_suts() {
     let serve = Serve::plain();
     let haproxy = proxy(serve.address(), "", "    timeout server 3s");

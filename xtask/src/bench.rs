@@ -4,12 +4,14 @@
 //!   and how well it keeps a pace.
 //! - `truth`: whether the latencies it reports are the ones that the server made.
 //! - `lab`: whether the search is fast, repeatable and right.
+//! - `cliffs`: whether hidden timers are found, and whose they are.
 //!
 //! Each part becomes a section of one page; a part that is not run keeps the section it has.
 
 mod announced;
 mod claim;
 mod client;
+mod cliffs;
 mod cost;
 mod invocation;
 mod lab;
@@ -100,6 +102,7 @@ fn measure(bench: &Bench, part: Part) -> Section {
         Part::Cost => cost::measure(bench, &mut section),
         Part::Truth => truth::measure(bench, &mut section),
         Part::Lab => lab::measure(bench, &mut section),
+        Part::Cliffs => cliffs::measure(bench, &mut section),
     };
     if let Err(error) = measured {
         section.fail(format!("{error:#}"));

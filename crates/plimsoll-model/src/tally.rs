@@ -349,3 +349,30 @@ pub struct Interval {
     /// What happened in it. Operations are counted where they ended.
     pub tally: Tally,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ending::Closer;
+    use crate::ending::Stretch;
+
+    use super::*;
+
+    fn one_end(now: u64) -> Tally {
+        let mut tally = Tally::default();
+        let (lasted, now) = (Nanos::from_secs(3), Nanos(now));
+        tally.endings.record(Stretch::Idle, Closer::PeerFin, lasted, 2, now);
+        tally
+    }
+
+    #[test]
+    fn endings_are_summed_over_threads_and_seconds_and_cost_nothing_once_cleared() {
+        let mut whole = one_end(5);
+        whole.merge_parallel(&one_end(9));
+        whole.merge_following(&one_end(7));
+        let series = whole.endings.get(Stretch::Idle, Closer::PeerFin).expect("counted");
+        assert_eq!(series.durations.count(), 3);
+        assert_eq!((series.first, series.last), (Nanos(5), Nanos(9)));
+        whole.clear();
+        assert!(whole.endings.is_empty());
+    }
+}

@@ -14,9 +14,10 @@ use crate::bench::server::ServerKind;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [flags]
 
-  --part PART          cost, truth or lab; repeatable (default: all)
+  --part PART          cost, truth, lab or cliffs; repeatable (default: all)
   --rounds N           interleaved rounds of cost and truth, at least 1 (default 5 and 3)
-  --seconds N          length of one measurement, 1 to 60 (default 10 in cost, 20 in truth)
+  --seconds N          length of one measurement, 1 to 60 (default 10 in cost, 20 in truth);
+                       in cliffs the longest timer (default 120)
   --repeats N          searches of the lab after the first, at least 1 (default 5)
   --connections N      connections of each client of cost, 1 to 1000 (default 100)
   --server KIND        nginx or plimsoll, for cost (default nginx)
@@ -35,17 +36,19 @@ pub(crate) enum Part {
     Cost,
     Truth,
     Lab,
+    Cliffs,
 }
 
 impl Part {
     /// In the order of the page.
-    pub(crate) const ALL: [Self; 3] = [Self::Cost, Self::Truth, Self::Lab];
+    pub(crate) const ALL: [Self; 4] = [Self::Cost, Self::Truth, Self::Lab, Self::Cliffs];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cost => "cost",
             Self::Truth => "truth",
             Self::Lab => "lab",
+            Self::Cliffs => "cliffs",
         }
     }
 
@@ -54,6 +57,7 @@ impl Part {
             Self::Cost => "Cost and pace",
             Self::Truth => "Truth",
             Self::Lab => "The lab",
+            Self::Cliffs => "Hidden timers",
         }
     }
 }
@@ -63,7 +67,7 @@ impl FromStr for Part {
 
     fn from_str(text: &str) -> Result<Self> {
         let part = Self::ALL.into_iter().find(|part| part.name() == text);
-        part.with_context(|| format!("--part {text}: give cost, truth or lab"))
+        part.with_context(|| format!("--part {text}: give cost, truth, lab or cliffs"))
     }
 }
 
@@ -148,7 +152,7 @@ mod tests {
             (vec!["--rounds", "0"], "--rounds 0: give a number from 1 to 1000"),
             (vec!["--seconds", "3600"], "--seconds 3600: give a number from 1 to 60"),
             (vec!["--server", "iis"], "--server iis: give nginx or plimsoll"),
-            (vec!["--part", "speed"], "--part speed: give cost, truth or lab"),
+            (vec!["--part", "speed"], "--part speed: give cost, truth, lab or cliffs"),
             (vec!["--fast", "1"], "unknown flag: --fast"),
         ] {
             let error = parse(&flags).unwrap_err().to_string();

@@ -23,7 +23,7 @@ const AT_ONCE: Nanos = Nanos::from_millis(100);
 pub fn rows(ends: &[ProbeEnd], known: &[KnownTimer]) -> Vec<ProbedTimer> {
     let of_kind = |kind| {
         let ends: Vec<&ProbeEnd> = ends.iter().filter(|end| end.kind == kind).collect();
-        (!ends.is_empty()).then(|| ends)
+        (!ends.is_empty()).then_some(ends)
     };
     let all: Vec<_> = ProbeKind::ALL.into_iter().filter_map(of_kind).collect();
     let typical: Vec<&ProbeEnd> = all.iter().map(|ends| typical(ends)).collect();
