@@ -5,6 +5,9 @@ use plimsoll_model::Nanos;
 
 /// How near a value has to be to take the name.
 const NEAR: f64 = 0.015;
+/// How late a kernel's timer fires: never early but for the clock's last digit, at most by a tick of
+/// its wheel, 36 ms in 1 s and 256 ms in 7 s at 250 Hz; a loaded host adds a little.
+const KERNEL_LATE: std::ops::RangeInclusive<f64> = -0.001..=0.05;
 
 /// Timers of programs and load balancers, in seconds.
 const PROGRAMS: [(f64, &str); 19] = [
@@ -55,6 +58,15 @@ pub(crate) fn label(at: Nanos, connecting: bool) -> Option<String> {
     let (seconds, name) =
         kernels.iter().chain(&PROGRAMS).min_by(|a, b| off(a.0).total_cmp(&off(b.0)))?;
     (off(*seconds) <= NEAR).then(|| format!("near {seconds} s ({name})"))
+}
+
+/// The kernel's timer for connecting that `at` is late for, by no more than kernels are: those of
+/// other causes, such as a far address among near ones, are no timers.
+pub(crate) fn connecting_label(at: Nanos) -> Option<String> {
+    let late = |seconds: f64| at.as_secs_f64() / seconds - 1.0;
+    let (seconds, name) =
+        CONNECTING.iter().find(|(seconds, _)| KERNEL_LATE.contains(&late(*seconds)))?;
+    Some(format!("near {seconds} s ({name})"))
 }
 
 #[cfg(test)]

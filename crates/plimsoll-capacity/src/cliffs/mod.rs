@@ -24,6 +24,8 @@ mod owner;
 mod peaks;
 mod probed;
 
+use peaks::Timer;
+
 pub use probed::rows as probed_timers;
 
 /// Nothing below this is called a timer: retransmissions and schedulers live there.
@@ -41,7 +43,7 @@ pub fn find(tally: &Tally, known: &[KnownTimer]) -> Vec<Cliff> {
     let (answers, connects) = (&tally.spans.uncorrected, &tally.spans.connect);
     let good = |stretch| SeriesKey { stretch, closer: Closer::Success };
     let mut cliffs = piles(answers, good(Stretch::Operation), slow(answers), known);
-    cliffs.extend(piles(connects, good(Stretch::Opening), slow(connects), known));
+    cliffs.extend(retransmissions(connects));
     // A refusal takes a round trip, as connecting does, and nobody waited.
     let floor = slow(connects);
     for (key, series) in tally.endings.iter() {
@@ -65,8 +67,7 @@ fn slow(hist: &Histogram) -> Nanos {
 
 fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -> Vec<Cliff> {
     // Without keep-alive a good answer begins with its connection's SYN.
-    let connecting = key.stretch == Stretch::Opening
-        || (key.stretch == Stretch::Operation && key.closer == Closer::Success);
+    let connecting = key.stretch == Stretch::Opening || key.closer == Closer::Success;
     let of_peak = |peak: peaks::Peak| {
         let found = owner::ascribe(key.stretch, key.closer, peak.at, known);
         Cliff {
@@ -81,7 +82,27 @@ fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -
             evidence: found.evidence,
         }
     };
-    peaks::peaks(hist, floor).into_iter().map(of_peak).collect()
+    peaks::peaks(hist, floor, Timer::Fine).into_iter().map(of_peak).collect()
+}
+
+/// Connections that came when the kernel had asked again: also when most of them did.
+fn retransmissions(connects: &Histogram) -> Vec<Cliff> {
+    let of_peak = |peak: peaks::Peak| {
+        let label = constants::connecting_label(peak.at)?;
+        let found = owner::ascribe(Stretch::Opening, Closer::Success, peak.at, &[]);
+        Some(Cliff {
+            at: peak.at,
+            count: peak.count,
+            share: peak.share,
+            stretch: Stretch::Opening,
+            closer: Closer::Success,
+            label: Some(label),
+            owner: found.owner,
+            confidence: found.confidence,
+            evidence: found.evidence,
+        })
+    };
+    peaks::peaks(connects, FLOOR_MIN, Timer::Coarse).into_iter().filter_map(of_peak).collect()
 }
 
 /// A server that closes after so many requests does so at a fixed age when requests come evenly.
@@ -213,6 +234,22 @@ mod tests {
             tally.endings.record(Stretch::Lifetime, Closer::PeerAnswer, at, i as u32, now);
         }
         assert_eq!(find(&tally, &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_syn_that_was_sent_again_is_told_from_a_far_address() {
+        let connects = |late_ms: u64| {
+            let mut tally = Tally::default();
+            for i in 0..200 {
+                tally.spans.connect.record(ms(late_ms + i % 33));
+                tally.spans.connect.record(ms(if i % 2 == 0 { 1 } else { late_ms }));
+            }
+            find(&tally, &[])
+        };
+        let [cliff] = &connects(1_000)[..] else { panic!("{:?}", connects(1_000)) };
+        assert_eq!((cliff.owner, cliff.closer), (Owner::Client, Closer::Success));
+        assert_eq!(cliff.label.as_deref(), Some("near 1 s (first SYN retransmission)"));
+        assert_eq!(connects(1_500), []);
     }
 
     #[test]

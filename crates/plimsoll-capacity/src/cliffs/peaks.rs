@@ -12,6 +12,9 @@ const SHARE_MIN: f64 = 0.10;
 const CONTRAST_MIN: f64 = 5.0;
 /// Half the width of the window that counts a pile, in natural logarithms: 1 %.
 const WINDOW: f64 = 0.01;
+/// How much wider everything is for [`Timer::Coarse`]: Linux rounds the 1 s of a first SYN
+/// retransmission up by as much as 36 ms, and the 4 s of a third by 256 ms (250 Hz).
+const COARSE: f64 = 2.5;
 /// Half the width within which a pile has to be narrow.
 const CLUSTER: f64 = 0.05;
 /// Share of the cluster, less the background, that lies in the window. For a normal spread this
@@ -37,13 +40,22 @@ pub(crate) struct Peak {
     pub(crate) share: f64,
 }
 
+/// How exactly a timer fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// Within 1 %, as programs' do.
+    Fine,
+    /// Within 2.5 %, as a kernel's own do.
+    Coarse,
+}
+
 /// Every pile above `floor`, the largest first.
-pub(crate) fn peaks(hist: &Histogram, floor: Nanos) -> Vec<Peak> {
+pub(crate) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
     let tail = hist.count_above(floor) as f64;
     if tail < COUNT_MIN {
         return Vec::new();
     }
-    let density = Density::of(hist);
+    let density = Density::of(hist, if timer == Timer::Fine { 1.0 } else { COARSE });
     let floor_ln = (floor.0.max(1) as f64).ln();
     let mut centres: Vec<(f64, f64)> = density
         .points
@@ -57,7 +69,7 @@ pub(crate) fn peaks(hist: &Histogram, floor: Nanos) -> Vec<Peak> {
     let mut found = Vec::new();
     for (_, near) in centres {
         // The slopes of a pile that was looked at already are no piles of their own.
-        if looked_at.iter().any(|other| (other - near).abs() < CLUSTER) {
+        if looked_at.iter().any(|other| (other - near).abs() < CLUSTER * density.scale) {
             continue;
         }
         let at = density.median_around(near, WINDOW);
@@ -81,10 +93,12 @@ struct Density {
     points: Vec<f64>,
     /// `sums[i]`: values in the first `i` buckets.
     sums: Vec<u64>,
+    /// Of all widths.
+    scale: f64,
 }
 
 impl Density {
-    fn of(hist: &Histogram) -> Self {
+    fn of(hist: &Histogram, scale: f64) -> Self {
         let (mut points, mut sums) = (Vec::new(), vec![0]);
         let mut sum = 0;
         for (value, count) in hist.buckets() {
@@ -92,7 +106,7 @@ impl Density {
             points.push((value.0.max(1) as f64).ln());
             sums.push(sum);
         }
-        Self { points, sums }
+        Self { points, sums, scale }
     }
 
     fn range(&self, from: f64, to: f64) -> (usize, usize) {
@@ -101,13 +115,15 @@ impl Density {
         (first, end.max(first))
     }
 
-    /// Values within `half` of `centre`.
+    /// Values within `half`, scaled, of `centre`.
     fn around(&self, centre: f64, half: f64) -> f64 {
+        let half = half * self.scale;
         let (first, end) = self.range(centre - half, centre + half);
         (self.sums[end] - self.sums[first]) as f64
     }
 
     fn median_around(&self, centre: f64, half: f64) -> f64 {
+        let half = half * self.scale;
         let (first, end) = self.range(centre - half, centre + half);
         let middle = self.sums[first] + (self.sums[end] - self.sums[first]) / 2;
         let index = self.sums[first..=end].partition_point(|sum| *sum <= middle);
@@ -116,7 +132,7 @@ impl Density {
 
     /// Values of a pile at `at` beyond the background; `None` when it is no pile.
     fn pile_at(&self, at: f64) -> Option<f64> {
-        let mut near = NEIGHBOURS.map(|off| self.around(at + off, WINDOW));
+        let mut near = NEIGHBOURS.map(|off| self.around(at + off * self.scale, WINDOW));
         near.sort_by(f64::total_cmp);
         let background = f64::midpoint(near[7], near[8]);
         let count = self.around(at, WINDOW);
@@ -144,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_timer_noticed_a_little_late_is_a_pile() {
-        let found = peaks(&hist((0..200).map(|i| 3_000.0 + f64::from(i % 20))), FLOOR);
+        let found = peaks(&hist((0..200).map(|i| 3_000.0 + f64::from(i % 20))), FLOOR, Timer::Fine);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].count, 200);
         assert!((found[0].share - 1.0).abs() < 1e-9, "{found:?}");
@@ -167,13 +183,23 @@ mod tests {
             ),
         ];
         for (what, values) in table {
-            assert_eq!(peaks(&hist(values), FLOOR), [], "{what}");
+            assert_eq!(peaks(&hist(values), FLOOR, Timer::Fine), [], "{what}");
         }
     }
 
     #[test]
+    fn what_a_kernel_rounds_up_is_a_coarse_pile_only() {
+        let values = hist((0..200).map(|i| 1_000.0 + f64::from(i % 37)));
+        assert_eq!(peaks(&values, FLOOR, Timer::Fine), []);
+        let found = peaks(&values, FLOOR, Timer::Coarse);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].count, 200);
+    }
+
+    #[test]
     fn two_timers_eight_percent_apart_are_two() {
-        let found = peaks(&hist((0..300).map(|i| [60_000.0, 65_000.0][i % 2])), FLOOR);
+        let values = (0..300).map(|i| [60_000.0, 65_000.0][i % 2]);
+        let found = peaks(&hist(values), FLOOR, Timer::Fine);
         let mut at: Vec<f64> = found.iter().map(|peak| peak.at.as_secs_f64()).collect();
         at.sort_by(f64::total_cmp);
         assert_eq!(found.len(), 2, "{found:?}");
