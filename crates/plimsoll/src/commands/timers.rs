@@ -64,7 +64,11 @@ impl TimerWatch {
 
     /// Waits for the probe: overload ends connections, and would look like a timer.
     pub(super) fn wait(&mut self, run: &mut Run, interrupts: &Interrupts) {
-        while self.probe.as_ref().is_some_and(|probe| !probe.is_over()) && !interrupts.is_raised() {
+        let under_way = |probe: &Option<Probe>| probe.as_ref().is_some_and(|p| !p.is_over());
+        if under_way(&self.probe) {
+            run.handle_event(&Event::Note("waiting for the timeout probe to end".to_owned()));
+        }
+        while under_way(&self.probe) && !interrupts.is_raised() {
             search::rest(LOOK_EVERY, run, interrupts);
         }
         self.finish(run);
