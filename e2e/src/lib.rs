@@ -8,6 +8,7 @@
 pub mod certificate;
 pub mod conversation;
 pub mod haproxy;
+pub mod mute;
 pub mod nginx;
 pub mod openssl;
 pub mod plimsoll;

@@ -7,6 +7,7 @@
 //! - `hold`: a million connections and more, both ends on this machine; only when asked for.
 //! - `truth`: whether the latencies it reports are the ones that the server made.
 //! - `lab`: whether the search is fast, repeatable and right.
+//! - `cliffs`: whether hidden timers are found, and whose they are.
 //!
 //! Each part becomes a section of one page; a part that is not run keeps the section it has. On
 //! top of the page is a table of what must be reached, from the sections as they stand.
@@ -14,6 +15,7 @@
 mod announced;
 mod claim;
 mod client;
+mod cliffs;
 mod cost;
 mod footprint;
 mod hold;
@@ -113,6 +115,7 @@ fn measure(bench: &Bench, part: Part) -> Section {
         Part::Cost => cost::measure(bench, &mut section),
         Part::Truth => truth::measure(bench, &mut section),
         Part::Lab => lab::measure(bench, &mut section),
+        Part::Cliffs => cliffs::measure(bench, &mut section),
     };
     if let Err(error) = measured {
         section.fail(format!("{error:#}"));

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
+pub mod cliffs;
 pub mod holding;
 pub mod search;
 pub mod stability;

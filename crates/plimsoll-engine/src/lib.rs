@@ -8,4 +8,5 @@
 pub mod load;
 pub mod server;
 mod sessions;
+pub mod timeouts;
 pub mod wheel;

@@ -15,6 +15,8 @@ use plimsoll_engine::load::LoadEvent;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
+use plimsoll_model::ending::Closer;
+use plimsoll_model::ending::Stretch;
 use plimsoll_model::pace::Arrivals;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::pace::Shard;
@@ -240,6 +242,71 @@ fn faults_of_the_server_are_counted_in_their_class() {
         };
         let tally = run(plan);
         assert_eq!(tally.errors.get(class), 20, "{what}: {:?}", tally.errors);
+        // Each is timed, too, where whoever ended it may have had a timer.
+        let closer = match class {
+            ErrorClass::Status5xx => Some(Closer::Status(503)),
+            other => Closer::of_class(other),
+        };
+        let timed = closer.and_then(|closer| tally.endings.get(Stretch::Operation, closer));
+        let count = timed.map_or(0, |series| series.durations.count());
+        assert_eq!(count, if closer.is_some() { 20 } else { 0 }, "{what}: {:?}", tally.endings);
+    }
+}
+
+#[test]
+fn connections_that_the_server_ends_are_timed() {
+    type Script = fn(TcpStream);
+    let table: [(&str, Script, Closer, bool); 4] = [
+        ("closes an idle connection", |_| {}, Closer::PeerFin, true),
+        (
+            "answers unasked, as it does to a request that does not come",
+            |mut s| s.write_all(b"HTTP/1.1 408 Late\r\nContent-Length: 0\r\n\r\n").unwrap(),
+            Closer::PeerAnswer,
+            true,
+        ),
+        (
+            "says that it will close",
+            |mut s| {
+                read_request(&mut s);
+                s.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+                    .unwrap();
+            },
+            Closer::PeerAnswer,
+            false,
+        ),
+        (
+            "closes with a request in hand",
+            |mut s| {
+                read_request(&mut s);
+            },
+            Closer::PeerFin,
+            false,
+        ),
+    ];
+    for (what, script, closer, is_idle) in table {
+        let server = Scripted::start(script);
+        let plan = LoadPlan { connections: 40, ..plan(server.address, open(100.0, 200)) };
+        let tally = run(plan);
+        let count = |stretch| {
+            tally.endings.get(stretch, closer).map_or(0, |series| series.durations.count())
+        };
+        assert!(count(Stretch::Lifetime) >= 20, "{what}: {:?}", tally.endings);
+        assert_eq!(count(Stretch::Idle) > 0, is_idle, "{what}: {:?}", tally.endings);
+    }
+}
+
+#[test]
+fn what_ends_well_or_by_our_will_costs_nothing() {
+    let server =
+        Scripted::start(
+            |mut stream| {
+                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+            },
+        );
+    for (keepalive, requests_per_connection) in [(true, None), (true, Some(2)), (false, None)] {
+        let plan = plan(server.address, open(200.0, 200));
+        let tally = run(LoadPlan { keepalive, requests_per_connection, ..plan });
+        assert!(tally.endings.is_empty(), "{:?}", tally.endings);
     }
 }
 

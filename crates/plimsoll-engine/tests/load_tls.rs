@@ -67,7 +67,7 @@ fn run(plan: LoadPlan) -> Tally {
         match event {
             LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
-            LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
         }
     }
     assert!(

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::Nanos;
+use crate::cliff::ProbedTimer;
 use crate::hold::HoldStep;
 use crate::hold::MemoryReading;
 use crate::hold::Plateau;
@@ -32,6 +33,8 @@ pub enum Event {
     },
     /// A trial was judged.
     TrialEnded(Box<TrialRecord>),
+    /// The timeout probe is over.
+    TimersProbed(Vec<ProbedTimer>),
     /// The search is over.
     SearchEnded(Box<TippingPoint>),
     /// A hold begins its next step.

@@ -4,6 +4,8 @@
 //! it as an argument, what needs chance takes a seed.
 #![forbid(unsafe_code)]
 
+pub mod cliff;
+pub mod ending;
 pub mod error_class;
 pub mod event;
 pub mod hist;

@@ -7,6 +7,12 @@ use serde::Serialize;
 
 use crate::Histogram;
 use crate::Nanos;
+use crate::cliff::Cliff;
+use crate::cliff::Confidence;
+use crate::cliff::Horizon;
+use crate::cliff::Owner;
+use crate::cliff::ProbedTimer;
+use crate::ending::Closer;
 use crate::hold::HoldSummary;
 use crate::tally::Tally;
 use crate::trial::Check;
@@ -53,6 +59,14 @@ pub struct Summary {
     pub find: Option<FindSummary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldSummary>,
+    /// `None`: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliffs: Option<Vec<CliffSummary>>,
+    /// `None`: there was no timeout probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timers: Option<Vec<ProbedTimer>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_timer: Option<Horizon>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -148,6 +162,37 @@ pub struct GeneratorSummary {
     pub rss_bytes_max: u64,
     pub user_bytes_per_connection: Option<f64>,
     pub kernel_bytes_per_connection: Option<f64>,
+}
+
+/// A hidden timer that the load met.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct CliffSummary {
+    pub at_ms: f64,
+    pub count: u64,
+    pub share: f64,
+    pub stretch: String,
+    pub closer: Closer,
+    pub label: Option<String>,
+    pub owner: Owner,
+    pub confidence: Confidence,
+    pub evidence: String,
+}
+
+impl From<&Cliff> for CliffSummary {
+    fn from(cliff: &Cliff) -> Self {
+        Self {
+            at_ms: cliff.at.as_millis_f64(),
+            count: cliff.count,
+            share: cliff.share,
+            stretch: cliff.stretch.name().to_owned(),
+            closer: cliff.closer,
+            label: cliff.label.clone(),
+            owner: cliff.owner,
+            confidence: cliff.confidence,
+            evidence: cliff.evidence.clone(),
+        }
+    }
 }
 
 /// The answer of `find` and `lab`.
@@ -295,7 +340,24 @@ impl Summary {
             reasons: head.reasons,
             find: head.find,
             hold: head.hold,
+            cliffs: None,
+            timers: None,
+            longest_timer: None,
             archive: head.archive,
         }
+    }
+
+    /// Adds what is known of hidden timers; `timers` only where the timeout probe ran.
+    #[must_use]
+    pub fn with_timers(
+        mut self,
+        cliffs: &[Cliff],
+        timers: Option<Vec<ProbedTimer>>,
+        longest: Horizon,
+    ) -> Self {
+        self.cliffs = Some(cliffs.iter().map(CliffSummary::from).collect());
+        self.timers = timers;
+        self.longest_timer = Some(longest);
+        self
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::ErrorClass;
 use crate::Histogram;
 use crate::Nanos;
+use crate::ending::Endings;
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,6 +224,9 @@ pub struct Tally {
     pub bytes: ByteCounts,
     /// Latencies.
     pub spans: Spans,
+    /// How long operations, attempts and connections lasted that somebody ended.
+    #[serde(default, skip_serializing_if = "Endings::is_empty")]
+    pub endings: Endings,
     /// Operations due but not finished (waiting or in flight), sampled every 100 ms
     /// ([`OUTSTANDING_SAMPLE`]); merged over threads and agents as sums.
     pub outstanding: Vec<u32>,
@@ -317,6 +321,7 @@ impl Tally {
         self.bytes.sent += other.bytes.sent;
         self.bytes.received += other.bytes.received;
         self.spans.merge(&other.spans);
+        self.endings.merge(&other.endings);
         self.pool_exhausted += other.pool_exhausted;
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;
@@ -331,4 +336,31 @@ pub struct Interval {
     pub second: u32,
     /// What happened in it. Operations are counted where they ended.
     pub tally: Tally,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ending::Closer;
+    use crate::ending::Stretch;
+
+    use super::*;
+
+    fn one_end(now: u64) -> Tally {
+        let mut tally = Tally::default();
+        let (lasted, now) = (Nanos::from_secs(3), Nanos(now));
+        tally.endings.record(Stretch::Idle, Closer::PeerFin, lasted, 2, now);
+        tally
+    }
+
+    #[test]
+    fn endings_are_summed_over_threads_and_seconds_and_cost_nothing_once_cleared() {
+        let mut whole = one_end(5);
+        whole.merge_parallel(&one_end(9));
+        whole.merge_following(&one_end(7));
+        let series = whole.endings.get(Stretch::Idle, Closer::PeerFin).expect("counted");
+        assert_eq!(series.durations.count(), 3);
+        assert_eq!((series.first, series.last), (Nanos(5), Nanos(9)));
+        whole.clear();
+        assert!(whole.endings.is_empty());
+    }
 }

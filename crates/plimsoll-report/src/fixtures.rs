@@ -6,6 +6,14 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::Histogram;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
+use plimsoll_model::cliff;
+use plimsoll_model::cliff::Cliff;
+use plimsoll_model::cliff::Horizon;
+use plimsoll_model::cliff::Owner;
+use plimsoll_model::cliff::ProbeKind;
+use plimsoll_model::cliff::ProbedTimer;
+use plimsoll_model::ending::Closer;
+use plimsoll_model::ending::Stretch;
 use plimsoll_model::hold::Confidence;
 use plimsoll_model::hold::HoldEnd;
 use plimsoll_model::hold::HoldHead;
@@ -377,7 +385,74 @@ pub(crate) fn load_bad() -> Summary {
         check("generator-cpu", "busiest thread 74 %", "at most 90 %", Level::Warn),
         check("stable", "backlog +61.0 operations/s", "at most 25.0 operations/s", Level::Warn),
     ];
-    Summary::new(head(10.0, Verdict::Bad, reasons), &tally)
+    Summary::new(head(10.0, Verdict::Bad, reasons), &tally).with_timers(
+        &[
+            cliff(
+                (30_012, 1_104, Closer::Status(504)),
+                Owner::Sut,
+                Some("HAProxy timeout server"),
+                "HAProxy timeout server is set to 30.0 s",
+            ),
+            cliff(
+                (17_003, 40, Closer::PeerReset),
+                Owner::Sut,
+                None,
+                "closed by the server, without an answer",
+            ),
+        ],
+        None,
+        Horizon { answer_ms: 150_050.0, connection_ms: 10_000.0, probe_ms: None },
+    )
+}
+
+/// A cliff in operations at some ms.
+fn cliff(
+    (ms, count, closer): (u64, u64, Closer),
+    owner: Owner,
+    label: Option<&str>,
+    evidence: &str,
+) -> Cliff {
+    let confidence =
+        if label.is_some() { cliff::Confidence::Certain } else { cliff::Confidence::Possible };
+    Cliff {
+        at: Nanos::from_millis(ms),
+        count,
+        share: 0.984,
+        stretch: Stretch::Operation,
+        closer,
+        label: label.map(str::to_owned),
+        owner,
+        confidence,
+        evidence: evidence.to_owned(),
+    }
+}
+
+/// What the timeout probe saw of a proxy.
+pub(crate) fn timers() -> Vec<ProbedTimer> {
+    let row = |kind, after_ms, closer, owner, label: Option<&str>, evidence: &str| ProbedTimer {
+        kind,
+        connections: 3,
+        after_ms,
+        closer,
+        label: label.map(str::to_owned),
+        owner,
+        evidence: evidence.to_owned(),
+    };
+    let nothing = "nothing ended the wait";
+    let alone = "nothing behind the server has heard of this connection";
+    let nginx = Some("near 60 s (nginx, AWS load balancer idle, Apache httpd)");
+    vec![
+        row(ProbeKind::Connected, None, Closer::Us, Owner::Unknown, None, nothing),
+        row(ProbeKind::TlsDone, Some(60_004.0), Closer::PeerFin, Owner::Sut, nginx, alone),
+        row(
+            ProbeKind::HalfBody,
+            Some(17_021.0),
+            Closer::Status(408),
+            Owner::Backend,
+            None,
+            "it came from behind the proxy",
+        ),
+    ]
 }
 
 pub(crate) fn load_invalid() -> Summary {
@@ -566,7 +641,11 @@ fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Sum
 
 pub(crate) fn find_regular() -> (Summary, Vec<TrialRecord>) {
     let trials = trials();
-    (find_with(tipping_point(), &trials, Verdict::Good), trials)
+    let longest =
+        Horizon { answer_ms: 5_050.0, connection_ms: 20_000.0, probe_ms: Some(150_000.0) };
+    let cliffs = [cliff((3_000, 220, Closer::Success), Owner::Backend, None, "good answers")];
+    let summary = find_with(tipping_point(), &trials, Verdict::Good);
+    (summary.with_timers(&cliffs, Some(timers()), longest), trials)
 }
 
 pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {

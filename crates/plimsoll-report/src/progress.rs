@@ -231,7 +231,7 @@ impl State {
                 self.last = None;
                 vec![Line { text: render_trial_line(record), kept: true }]
             }
-            Event::SearchEnded(_) => Vec::new(),
+            Event::TimersProbed(_) | Event::SearchEnded(_) => Vec::new(),
             Event::Note(text) => vec![Line { text: clean(text), kept: true }],
         }
     }

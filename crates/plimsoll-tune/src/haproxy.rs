@@ -4,6 +4,10 @@
 use std::path::Path;
 use std::path::PathBuf;
 
+use plimsoll_model::cliff::Awaits;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::Owner;
+
 use crate::plan::ProxyPlan;
 use crate::program;
 use crate::program::CheckError;
@@ -106,6 +110,26 @@ fn quoted(path: &Path) -> String {
         return text.into_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The timers of the configuration that a client can meet.
+pub fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
+    let timer = |(phase, awaits)| KnownTimer {
+        name: format!("HAProxy timeout {phase}"),
+        at: plan.timeout_in_effect(),
+        owner: Owner::Sut,
+        awaits,
+    };
+    [
+        ("server", Awaits::Answer),
+        ("queue", Awaits::Answer),
+        ("connect", Awaits::Answer),
+        ("http-request", Awaits::Request),
+        ("client", Awaits::Request),
+        ("http-keep-alive", Awaits::NextRequest),
+    ]
+    .map(timer)
+    .to_vec()
 }
 
 /// Lets HAProxy judge a configuration file; the error holds its first alert.

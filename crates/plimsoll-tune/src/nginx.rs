@@ -6,6 +6,10 @@
 use std::path::Path;
 use std::path::PathBuf;
 
+use plimsoll_model::cliff::Awaits;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::Owner;
+
 use crate::plan::ProxyPlan;
 use crate::program;
 use crate::program::CheckError;
@@ -39,6 +43,25 @@ pub fn render(plan: &ProxyPlan) -> String {
     render_server(plan, &mut text);
     text.push_str("}\n");
     text
+}
+
+/// The timers of the configuration that a client can meet.
+pub fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
+    let timer = |(directive, awaits)| KnownTimer {
+        name: format!("nginx {directive}"),
+        at: plan.timeout_in_effect(),
+        owner: Owner::Sut,
+        awaits,
+    };
+    [
+        ("proxy_read_timeout", Awaits::Answer),
+        ("proxy_connect_timeout", Awaits::Answer),
+        ("client_header_timeout", Awaits::Request),
+        ("client_body_timeout", Awaits::Request),
+        ("keepalive_timeout", Awaits::NextRequest),
+    ]
+    .map(timer)
+    .to_vec()
 }
 
 fn render_process(plan: &ProxyPlan, text: &mut String) {

@@ -43,6 +43,11 @@ impl ProxyPlan {
         self.timeout.0.div_ceil(1_000_000).clamp(1, i32::MAX as u64)
     }
 
+    /// [`Self::timeout_ms`] as a span.
+    pub(crate) fn timeout_in_effect(&self) -> Nanos {
+        Nanos::from_millis(self.timeout_ms())
+    }
+
     /// CPU of each of `threads` threads, in order; empty when nothing is pinned.
     pub(crate) fn cpu_per_thread(&self, threads: u32) -> Vec<u32> {
         self.cpus.iter().copied().cycle().take(threads as usize * self.cpus.len().min(1)).collect()

@@ -91,6 +91,8 @@ pub(crate) struct ConnCold {
     /// The source port, when it is the load's own. Kept, because asking the socket when it is
     /// closed takes two system calls, and one that was reset no longer knows its peer.
     pub(crate) lease: Option<Lease>,
+    /// When it became usable, CLOCK_MONOTONIC in ms, wrapping.
+    pub(crate) opened_ms: u32,
 }
 
 const _: () = assert!(size_of::<ConnCold>() <= 16);

@@ -2,6 +2,7 @@
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
+use plimsoll_model::ending::Closer;
 use plimsoll_proto::http1::client::Progress;
 use plimsoll_proto::http1::client::Response;
 use plimsoll_sys::Errno;
@@ -254,6 +255,7 @@ impl Worker {
         let hot = &mut self.slab.hot[index as usize];
         if hot.state != State::Busy {
             // Nothing was asked, so this cannot be an answer.
+            self.count_lifetime(index, Closer::PeerAnswer, now);
             self.meter.tally.tally.connection_errors.count(ErrorClass::HttpMalformed);
             return self.close_and_refill(index, Some(ErrorClass::HttpMalformed), now);
         }
@@ -285,6 +287,7 @@ impl Worker {
                 self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
             }
             State::Idle => {
+                self.count_lifetime(index, Closer::PeerFin, now);
                 self.meter.tally.tally.connections.closed_by_peer += 1;
                 self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
             }
@@ -292,7 +295,10 @@ impl Worker {
                 self.meter.tally.tally.connections.closed_by_peer += 1;
                 match self.slab.parser(index).handle_eof() {
                     Ok(response) => self.handle_answer(index, &response, false, now),
-                    Err(error) => self.fail_op_and_close(index, error.class(), now),
+                    Err(error) => {
+                        self.count_lifetime(index, Closer::PeerFin, now);
+                        self.fail_op_and_close(index, error.class(), now);
+                    }
                 }
             }
         }
@@ -309,6 +315,7 @@ impl Worker {
             State::Idle | State::Busy => {
                 let class = exchange_error(errno);
                 if class == ErrorClass::ResetByPeer {
+                    self.count_lifetime(index, Closer::PeerReset, now);
                     self.meter.tally.tally.connections.reset_by_peer += 1;
                 }
                 self.fail_op_and_close(index, class, now);
@@ -319,6 +326,9 @@ impl Worker {
     // ---- operations end
 
     fn handle_answer(&mut self, index: u32, answer: &Response, exact: bool, now: Nanos) {
+        if answer.status >= 400 {
+            self.count_failing_answer(index, answer.status, now);
+        }
         let hot = &mut self.slab.hot[index as usize];
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
@@ -342,6 +352,9 @@ impl Worker {
         {
             self.handle_free(index, now);
         } else {
+            if self.plan.keepalive && !answer.keep_alive {
+                self.count_lifetime(index, Closer::PeerAnswer, now);
+            }
             let destination = self.slab.hot[index as usize].destination;
             // A server that announces the end, or says more than was asked, is the one that ends it.
             let loss = match (answer.keep_alive, exact) {
@@ -384,6 +397,7 @@ impl Worker {
             hot.has_op = false;
             self.in_flight -= 1;
             self.meter.count_error(class);
+            self.count_failed_operation(index, class, now);
         }
         self.close_and_refill(index, Some(class), now);
     }

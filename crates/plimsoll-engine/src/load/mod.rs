@@ -35,6 +35,7 @@ use plimsoll_tls::ClientContext;
 mod classify;
 mod closed;
 mod conn;
+mod endings;
 mod exchange;
 mod handshake;
 mod hold;

@@ -10,6 +10,7 @@ use plimsoll_tls::HandshakeKind;
 use super::conn::ConnHot;
 use super::conn::Op;
 use super::conn::State;
+use super::endings::wrapping_ms;
 use super::origin::OriginError;
 use super::worker::Worker;
 
@@ -115,6 +116,7 @@ impl Worker {
         let hot = &mut self.slab.hot[index as usize];
         hot.timer_armed = false;
         hot.state = State::Idle;
+        self.slab.cold[index as usize].opened_ms = wrapping_ms(now);
         let tally = &mut self.meter.tally.tally;
         let connect = Nanos(u64::from(hot.offset_us) * 1000);
         tally.spans.connect.record(connect);
@@ -150,6 +152,7 @@ impl Worker {
         detail: &dyn std::fmt::Display,
         now: Nanos,
     ) {
+        self.count_failed_opening(index, class, now);
         let hot = &mut self.slab.hot[index as usize];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let op = hot.has_op.then_some(Op { intended: hot.intended, target: hot.target });

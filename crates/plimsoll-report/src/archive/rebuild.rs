@@ -204,7 +204,11 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         hold: None,
         archive: Some(archive.dir().display().to_string()),
     };
-    Summary::new(head, &tally)
+    let probed = archive.events().iter().rev().find_map(|event| match event {
+        Event::TimersProbed(timers) => Some(timers.clone()),
+        _ => None,
+    });
+    Summary { timers: probed, ..Summary::new(head, &tally) }
 }
 
 /// Of the seconds seen, those in which operations were still to be started.

@@ -216,9 +216,13 @@ fn a_search_killed_after_its_end_keeps_its_answer() {
     let trials = fixtures::trials();
     let mut writer = write_search(dir.path(), &trials);
     let tip = fixtures::tipping_point();
+    writer.handle_event(&Event::TimersProbed(fixtures::timers())).unwrap();
     writer.handle_event(&Event::SearchEnded(Box::new(tip.clone()))).unwrap();
     drop(writer);
-    let find = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap().find.unwrap();
+    let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
+    // Nobody looked for cliffs, but the probe had told what it saw.
+    assert_eq!((summary.cliffs, summary.timers), (None, Some(fixtures::timers())));
+    let find = summary.find.unwrap();
     assert_eq!((find.outcome, find.notes), (tip.outcome, tip.notes));
 }
 

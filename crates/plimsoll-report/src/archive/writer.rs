@@ -101,6 +101,7 @@ impl ArchiveWriter {
                 self.events.push(event)
             }
             Event::Draining { .. }
+            | Event::TimersProbed(_)
             | Event::SearchEnded(_)
             | Event::HoldStep(_)
             | Event::Memory(_)

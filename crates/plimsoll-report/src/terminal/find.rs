@@ -31,6 +31,7 @@ use super::layout::ratio_percent;
 use super::layout::span;
 use super::layout::whole;
 use super::sections;
+use super::timers;
 
 /// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
 pub fn render_find(
@@ -58,8 +59,11 @@ pub fn render_find(
     explanations(&mut page, trials)?;
     if let Some(find) = &summary.find {
         evidence(&mut page, summary, find, trials)?;
+        timers::longest(&mut page, summary)?;
         notes(&mut page, find, trials)?;
     }
+    timers::probe(&mut page, summary)?;
+    timers::cliffs_of_search(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
     sections::archive(&mut page, summary)
 }

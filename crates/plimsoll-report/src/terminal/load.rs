@@ -20,6 +20,7 @@ use super::layout::percent;
 use super::layout::span;
 use super::layout::whole;
 use super::sections;
+use super::timers;
 use crate::settings;
 
 /// Writes the report of `load`.
@@ -32,9 +33,11 @@ pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::
     page.blank()?;
     sections::operations(&mut page, summary)?;
     sections::errors(&mut page, summary)?;
+    timers::cliffs_of_load(&mut page, summary)?;
     sections::server_side(&mut page, summary)?;
     sections::generator(&mut page, summary)?;
     sections::settings(&mut page, summary)?;
+    timers::longest(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
     sections::archive(&mut page, summary)
 }

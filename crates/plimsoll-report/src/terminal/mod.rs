@@ -15,6 +15,7 @@ mod hold;
 pub(crate) mod layout;
 mod load;
 mod sections;
+mod timers;
 
 pub use find::render_find;
 pub use find::render_trial_line;

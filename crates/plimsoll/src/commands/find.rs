@@ -14,6 +14,11 @@ pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let pids = job.watch_pids.clone();
-    let watch = SutWatch { pids: Box::new(move || pids.clone()), ended: Box::new(|| None) };
+    let watch = SutWatch {
+        pids: Box::new(move || pids.clone()),
+        ended: Box::new(|| None),
+        timers: Vec::new(),
+        backend_is_ours: false,
+    };
     search::run("find", &mut job, watch, &[], &interrupts)
 }

@@ -88,7 +88,12 @@ pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
     }
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let elsewhere = SutWatch { pids: Box::new(Vec::new), ended: Box::new(|| None) };
+    let elsewhere = SutWatch {
+        timers: Vec::new(),
+        backend_is_ours: false,
+        pids: Box::new(Vec::new),
+        ended: Box::new(|| None),
+    };
     hold(
         Experiment { command: "hold", is_lab: false, notes },
         &mut job,

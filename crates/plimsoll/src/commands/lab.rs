@@ -5,6 +5,9 @@ use std::net::Ipv4Addr;
 use plimsoll_fleet::AgentSpec;
 use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
+use plimsoll_model::cliff::Awaits;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::Owner;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::LoadPlan;
@@ -102,8 +105,34 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
              client would be the limit"
         ));
     }
-    let watch = started.into_watch();
+    let mut watch = started.into_watch();
+    let proxied = !matches!(program, sut::Program::Embedded);
+    watch.timers.extend(sleep_timer(&find.load.plan, proxied));
     search::run("lab", &mut find, watch, &notes, &interrupts)
+}
+
+/// The timers of our own servers.
+pub(super) fn server_timers(owner: Owner, name: &str) -> Vec<KnownTimer> {
+    let timer = |(flag, awaits)| KnownTimer {
+        name: format!("{name} {flag}"),
+        at: SERVER_TIMEOUT,
+        owner,
+        awaits,
+    };
+    let timers = [("--request-timeout", Awaits::Request), ("--idle-timeout", Awaits::NextRequest)];
+    timers.map(timer).to_vec()
+}
+
+/// The fixed sleep that the requests ask of the backends.
+fn sleep_timer(plan: &LoadPlan, proxied: bool) -> Option<KnownTimer> {
+    let headers = plan.targets.iter().flat_map(|target| &target.headers);
+    let mut named = headers.filter(|(name, _)| name.eq_ignore_ascii_case("sleep-fixed"));
+    Some(KnownTimer {
+        name: "the header sleep-fixed".to_owned(),
+        at: Nanos::from_millis(named.next()?.1.trim().parse().ok()?),
+        owner: if proxied { Owner::Backend } else { Owner::Sut },
+        awaits: Awaits::Answer,
+    })
 }
 
 /// Our own server costs what our own client costs, request for request (6.7 us each over TLS, see

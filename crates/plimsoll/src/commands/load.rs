@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use plimsoll_capacity::cliffs;
 use plimsoll_capacity::judge_load;
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::LoadControl;
@@ -53,7 +54,9 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
         hold: None,
         archive: run.archive_dir(),
     };
-    let summary = Summary::new(head, &outcome.tally);
+    let found = cliffs::find(&outcome.tally, &cliffs::own_timers(&job.plan));
+    let longest = cliffs::horizon(&job.plan, outcome.window, outcome.is_partial(), None);
+    let summary = Summary::new(head, &outcome.tally).with_timers(&found, None, longest);
     run.finish(&summary, &[])?;
     if outcome.interrupted {
         return Err(run::interrupted_stop(&interrupts));

@@ -9,3 +9,4 @@ pub(crate) mod report;
 mod search;
 pub(crate) mod serve;
 mod sut;
+mod timers;

@@ -11,6 +11,7 @@ use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::LoadControl;
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::Nanos;
+use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::Pacing;
@@ -32,6 +33,7 @@ use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
+use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
 use crate::hosts::fleet_stop;
 use crate::hosts::start_load_agents;
@@ -50,6 +52,10 @@ pub(crate) struct SutWatch {
     pub(crate) pids: Box<dyn Fn() -> Vec<u32>>,
     /// How it ended, if it has.
     pub(crate) ended: Box<dyn FnMut() -> Option<String>>,
+    /// Its timers and those of its backends, as far as they are known.
+    pub(crate) timers: Vec<KnownTimer>,
+    /// Our own backend answers, itself or from behind the SUT.
+    pub(crate) backend_is_ours: bool,
 }
 
 /// What a search came to.
@@ -83,10 +89,13 @@ pub(crate) fn run(
     let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
     let objective = format!("SLO {}{default}", job.search.slo);
     run.handle_event(&Event::Note(objective));
-    let found = search(job, &mut agents, &mut watch, &mut run, interrupts)?;
+    let mut timers = TimerWatch::start(job, &watch, &mut run);
+    let found = search(job, &mut agents, &mut watch, &mut timers, &mut run, interrupts)?;
     drop(agents);
+    timers.finish(&mut run);
     run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
     let summary = summarise(command, job, &found, &run, interrupts.is_raised());
+    let summary = timers.add_to(summary, &job.load.plan, &found.trials);
     run.finish(&summary, &found.trials)?;
     conclude(&found, interrupts)
 }
@@ -95,6 +104,7 @@ fn search(
     job: &FindJob,
     agents: &mut LocalAgents,
     watch: &mut SutWatch,
+    timers: &mut TimerWatch,
     run: &mut Run,
     interrupts: &Interrupts,
 ) -> Result<Found, Stop> {
@@ -107,6 +117,9 @@ fn search(
             Step::Done(tipping) => break tipping,
             Step::Trial(request) => request,
         };
+        if request.phase != Phase::Qualify {
+            timers.wait(run, interrupts);
+        }
         let began = run.elapsed();
         rest(search.rest(), run, interrupts);
         if let Some(how) = (watch.ended)() {
@@ -156,7 +169,7 @@ fn settings(job: &FindJob) -> SearchSettings {
 }
 
 /// Waits out what an overload left behind.
-fn rest(span: Nanos, run: &mut Run, interrupts: &Interrupts) {
+pub(super) fn rest(span: Nanos, run: &mut Run, interrupts: &Interrupts) {
     let until = clock::monotonic_ns().saturating_add(span.0);
     while clock::monotonic_ns() < until && !interrupts.is_raised() {
         std::thread::sleep(REST_STEP);
@@ -241,7 +254,7 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
     Summary::new(head, &tally)
 }
 
-fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
+pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
     let mut tally = Tally::default();
     let mut window = Nanos::ZERO;
     for record in trials {

@@ -17,6 +17,8 @@ use plimsoll_fleet::message::GuardPlan;
 use plimsoll_fleet::message::GuardedChild;
 use plimsoll_fleet::message::Readiness;
 use plimsoll_model::Nanos;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::Owner;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::TlsState;
@@ -121,6 +123,8 @@ pub(super) struct Started {
     pub(super) name: String,
     /// Lines for the reader.
     pub(super) notes: Vec<String>,
+    /// Its timers.
+    timers: Vec<KnownTimer>,
     keeper: Keeper,
 }
 
@@ -130,6 +134,8 @@ impl Started {
         let keeper = Rc::new(RefCell::new(self.keeper));
         let seen = Rc::clone(&keeper);
         SutWatch {
+            timers: self.timers,
+            backend_is_ours: true,
             pids: Box::new(move || match &*seen.borrow() {
                 Keeper::Servers(servers) => servers.pids(),
                 // nginx's workers are children of its master: all of them are in the session.
@@ -170,6 +176,7 @@ pub(super) fn start_embedded(identity: &Identity, room: &Room) -> Result<Started
         address,
         name: several(staff.processes, "plimsoll serve (embedded)"),
         notes: Vec::new(),
+        timers: lab::server_timers(Owner::Sut, "plimsoll serve"),
         keeper: Keeper::Servers(servers),
     })
 }
@@ -205,9 +212,9 @@ pub(super) fn start_proxy(
     };
     let pem = format!("{}{}", identity.chain_pem, identity.key_pem);
     write(&plan.certificate_pem_path, &pem)?;
-    let prepared = match program {
-        Program::Haproxy(path) => prepare_haproxy(path, &plan, room)?,
-        Program::Nginx(path) => prepare_nginx(path, &plan, room)?,
+    let (prepared, mut timers) = match program {
+        Program::Haproxy(path) => (prepare_haproxy(path, &plan, room)?, haproxy::timers(&plan)),
+        Program::Nginx(path) => (prepare_nginx(path, &plan, room)?, nginx::timers(&plan)),
         Program::Embedded => return start_embedded(identity, room),
     };
     for batch in prepared.children.chunks(STARTS_AT_ONCE) {
@@ -217,7 +224,9 @@ pub(super) fn start_proxy(
     if keep {
         notes.push(format!("the generated configuration stays in {}", scratch.display()));
     }
-    Ok(Started { address: plan.listen, name: prepared.name, notes, keeper: Keeper::Warden(warden) })
+    timers.extend(lab::server_timers(Owner::Backend, "backend"));
+    let (name, keeper) = (prepared.name, Keeper::Warden(warden));
+    Ok(Started { address: plan.listen, name, notes, timers, keeper })
 }
 
 /// Programs whose configuration is written and checked.

@@ -124,6 +124,11 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 
+    /// How long connections wait for the server's hidden timers before the search; 0 for not at
+    /// all [default: 150s; 0 with --mode quick]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) probe_timeouts: Option<Nanos>,
+
     /// Seed of all that is random
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     pub(crate) seed: u64,

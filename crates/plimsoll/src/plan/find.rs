@@ -20,6 +20,11 @@ use crate::flags::search::SearchFlags;
 use crate::flags::values::ModeFlag;
 use crate::flags::values::Watch;
 
+/// The timeout probe's wait where none is asked for: above 120 s, the longest setting that is common.
+const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);
+/// And at most.
+const PROBE_MAX: Nanos = Nanos::from_secs(3_600);
+
 /// How exact a search is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -57,6 +62,8 @@ pub(crate) struct SearchJob {
     pub(crate) max: Option<Rate>,
     /// How starts are spread in each trial.
     pub(crate) arrivals: Arrivals,
+    /// How long the timeout probe waits, if there is one; at most an hour.
+    pub(crate) probe: Option<Nanos>,
 }
 
 /// One search, resolved and checked.
@@ -117,13 +124,15 @@ pub(super) fn search(
             "widen the range",
         ));
     }
+    let mode = self::mode(mode)?;
     Ok(SearchJob {
         slo: objective(flags)?,
         slo_given: flags.slo.is_some() || flags.deadline.is_some(),
-        mode: self::mode(mode)?,
+        mode,
         min: flags.min,
         max: flags.max,
         arrivals: flags.arrivals.map_or(Arrivals::Uniform, arrivals),
+        probe: probe(flags.probe_timeouts, mode)?,
     })
 }
 
@@ -148,6 +157,21 @@ pub(super) fn known_axis(axis: &str) -> Result<(), Stop> {
             Err(Stop::usage(format_args!("the axis {axis} is not available yet"), "use rate"))
         }
         other => Err(Stop::usage(format_args!("unknown axis {other:?}"), "use rate")),
+    }
+}
+
+/// How long the timeout probe waits: by the mode where the flags do not say.
+fn probe(wait: Option<Nanos>, mode: Mode) -> Result<Option<Nanos>, Stop> {
+    match wait {
+        Some(Nanos::ZERO) => Ok(None),
+        Some(wait) if wait > PROBE_MAX => Err(Stop::usage(
+            format_args!(
+                "--probe-timeouts {wait} would hold the search up for longer than an hour"
+            ),
+            "give at most 1h",
+        )),
+        Some(wait) => Ok(Some(wait)),
+        None => Ok((mode != Mode::Quick).then_some(PROBE_DEFAULT)),
     }
 }
 

@@ -593,6 +593,17 @@ fn searches() {
     assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
     assert_eq!(job.watch_pids, [7]);
     assert!(job.search.slo_given);
+    // A quick search does not wait for timers unless it is told to.
+    for (flags, seconds) in [
+        (&[][..], Some(150)),
+        (&["--mode", "quick"], None),
+        (&["--probe-timeouts", "0"], None),
+        (&["--mode", "quick", "--probe-timeouts", "20s"], Some(20)),
+    ] {
+        assert_eq!(find(flags).search.probe, seconds.map(Nanos::from_secs), "{flags:?}");
+    }
+    let flags = ["find", "rate", URL, "--probe-timeouts", "2h"];
+    assert!(matches!(build(&flags, b""), Err(Stop::Usage(_))));
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! What the timeout probe's connections say together: one row for each kind.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::cliff::Awaits;
+use plimsoll_model::cliff::Confidence;
+use plimsoll_model::cliff::Hand;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::Owner;
+use plimsoll_model::cliff::ProbeEnd;
+use plimsoll_model::cliff::ProbeKind;
+use plimsoll_model::cliff::ProbedTimer;
+use plimsoll_model::ending::Closer;
+
+use super::SAME;
+use super::constants;
+use super::owner::Ascription;
+use super::owner::with_known;
+
+/// What ends sooner was refused, not waited for.
+const AT_ONCE: Nanos = Nanos::from_millis(100);
+
+/// One row for each kind of connection that got as far as waiting.
+pub fn rows(ends: &[ProbeEnd], known: &[KnownTimer]) -> Vec<ProbedTimer> {
+    let of_kind = |kind| {
+        let ends: Vec<&ProbeEnd> = ends.iter().filter(|end| end.kind == kind).collect();
+        (!ends.is_empty()).then_some(ends)
+    };
+    let all: Vec<_> = ProbeKind::ALL.into_iter().filter_map(of_kind).collect();
+    let typical: Vec<&ProbeEnd> = all.iter().map(|ends| typical(ends)).collect();
+    all.iter().zip(&typical).map(|(kind, end)| row(end, kind.len(), &typical, known)).collect()
+}
+
+/// The connection that waited the median time.
+fn typical<'a>(ends: &[&'a ProbeEnd]) -> &'a ProbeEnd {
+    let mut sorted = ends.to_vec();
+    sorted.sort_by_key(|end| end.after);
+    sorted[sorted.len() / 2]
+}
+
+fn row(end: &ProbeEnd, connections: usize, all: &[&ProbeEnd], known: &[KnownTimer]) -> ProbedTimer {
+    let is_over = end.closer == Closer::Us;
+    let found = if is_over {
+        Ascription::new(Owner::Unknown, Confidence::Possible, "nothing ended the wait")
+    } else if end.after < AT_ONCE {
+        Ascription::new(Owner::Unknown, Confidence::Likely, "ended at once: no timer")
+    } else if end.closer == Closer::Success {
+        Ascription::new(Owner::Unknown, Confidence::Likely, "an ordinary answer: no timer")
+    } else {
+        with_known(reason(end, all), end.after, known, awaits(end.kind))
+    };
+    let is_timer = !is_over && end.after >= AT_ONCE && end.closer != Closer::Success;
+    ProbedTimer {
+        kind: end.kind,
+        connections: u32::try_from(connections).unwrap_or(u32::MAX),
+        after_ms: (!is_over).then(|| end.after.as_millis_f64()),
+        closer: end.closer,
+        label: found
+            .name
+            .or_else(|| is_timer.then(|| constants::label(end.after, false)).flatten()),
+        owner: found.owner,
+        evidence: found.evidence,
+    }
+}
+
+const fn awaits(kind: ProbeKind) -> &'static [Awaits] {
+    match kind {
+        ProbeKind::Connected => &[Awaits::Opening, Awaits::Request, Awaits::NextRequest],
+        ProbeKind::TlsDone => &[Awaits::Request, Awaits::NextRequest],
+        ProbeKind::HalfHead | ProbeKind::HalfBody => &[Awaits::Request],
+        ProbeKind::Answered => &[Awaits::NextRequest],
+        ProbeKind::SlowAnswer => &[Awaits::Answer],
+    }
+}
+
+fn reason(end: &ProbeEnd, all: &[&ProbeEnd]) -> Ascription {
+    let sut = |evidence: &str| Ascription::new(Owner::Sut, Confidence::Likely, evidence);
+    let backend = |evidence: &str| Ascription::new(Owner::Backend, Confidence::Likely, evidence);
+    match (end.kind, end.closer) {
+        (_, Closer::Status(502)) => backend("502: what is behind the proxy closed first"),
+        (_, Closer::Status(504)) => sut("504: the proxy stopped waiting for its backend"),
+        (ProbeKind::HalfBody, _) if came_from_behind(end, all) => backend(
+            "written by whoever writes the good answers, and not like what ends half a head: it \
+             came from behind the proxy",
+        ),
+        (ProbeKind::HalfBody, _) => sut("ended as the server itself ends a request"),
+        (ProbeKind::SlowAnswer, _) => sut("ended by the server before its answer came"),
+        _ => sut("nothing behind the server has heard of this connection"),
+    }
+}
+
+/// Whether the end of half a body was another program's than the end of half a head: a proxy passes
+/// a complete head on, so that whoever is behind it waits for the body as well.
+fn came_from_behind(body: &ProbeEnd, all: &[&ProbeEnd]) -> bool {
+    let of = |kind| all.iter().find(|end| end.kind == kind);
+    let good = of(ProbeKind::Answered).and_then(|end| end.good_hand.as_ref());
+    let (Some(hand), Some(good)) = (&body.hand, good) else { return false };
+    let Some(head) = of(ProbeKind::HalfHead) else { return false };
+    let differs = |hand: &Hand| head.hand.as_ref().is_some_and(|other| other != hand);
+    let off = (body.after.0 as f64 / head.after.0.max(1) as f64).ln().abs();
+    hand == good && (differs(hand) || (head.hand.is_none() && off > SAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(kind: ProbeKind, s: u64, closer: Closer, hand: Option<&str>) -> ProbeEnd {
+        let hand = hand.map(|names| Hand(names.split(' ').map(str::to_owned).collect()));
+        ProbeEnd { kind, after: Nanos::from_secs(s), closer, hand, good_hand: None }
+    }
+
+    fn answered(s: u64, closer: Closer, good: &str) -> ProbeEnd {
+        let good_hand = Some(Hand(good.split(' ').map(str::to_owned).collect()));
+        ProbeEnd { good_hand, ..end(ProbeKind::Answered, s, closer, None) }
+    }
+
+    fn owner_of_body(ends: &[ProbeEnd]) -> Owner {
+        let rows = rows(ends, &[]);
+        rows.iter().find(|row| row.kind == ProbeKind::HalfBody).expect("a row").owner
+    }
+
+    #[test]
+    fn half_a_body_is_the_backends_only_if_another_program_ended_half_a_head() {
+        let late = Closer::Status(408);
+        let proxy = [
+            end(ProbeKind::HalfHead, 10, late, Some("cache-control content-type")),
+            answered(60, Closer::Us, "x-app"),
+        ];
+        let with = |first: &ProbeEnd, s, hand| {
+            owner_of_body(&[
+                first.clone(),
+                proxy[1].clone(),
+                end(ProbeKind::HalfBody, s, late, Some(hand)),
+            ])
+        };
+        assert_eq!(with(&proxy[0], 17, "x-app"), Owner::Backend);
+        assert_eq!(with(&proxy[0], 17, "cache-control content-type"), Owner::Sut);
+        // One server by itself: the same program ends both.
+        let alone = end(ProbeKind::HalfHead, 10, late, Some("x-app"));
+        assert_eq!(with(&alone, 10, "x-app"), Owner::Sut);
+        // A proxy that closes without a word.
+        let silent = end(ProbeKind::HalfHead, 60, Closer::PeerFin, None);
+        assert_eq!(with(&silent, 17, "x-app"), Owner::Backend);
+        assert_eq!(with(&silent, 60, "x-app"), Owner::Sut);
+    }
+
+    #[test]
+    fn what_nothing_ended_and_what_was_refused_at_once_is_no_timer() {
+        let refused = ProbeEnd {
+            after: Nanos::from_millis(2),
+            ..end(ProbeKind::HalfBody, 0, Closer::Status(405), Some("x"))
+        };
+        let rows = rows(&[end(ProbeKind::Connected, 150, Closer::Us, None), refused], &[]);
+        assert_eq!(rows[0].after_ms, None);
+        assert_eq!((rows[0].owner, rows[1].owner), (Owner::Unknown, Owner::Unknown));
+        assert!(rows.iter().all(|row| row.label.is_none()), "{rows:?}");
+    }
+
+    #[test]
+    fn the_median_of_its_connections_makes_the_row_and_known_timers_name_it() {
+        let known = KnownTimer {
+            name: "HAProxy timeout http-keep-alive".to_owned(),
+            at: Nanos::from_secs(3),
+            owner: Owner::Sut,
+            awaits: Awaits::NextRequest,
+        };
+        let ends = [3, 9, 3].map(|s| answered(s, Closer::PeerFin, "x"));
+        let rows = rows(&ends, &[known]);
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].connections, rows[0].after_ms), (3, Some(3_000.0)));
+        assert_eq!(rows[0].label.as_deref(), Some("HAProxy timeout http-keep-alive"));
+    }
+}

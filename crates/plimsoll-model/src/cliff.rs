@@ -1,0 +1,190 @@
+//! Hidden timers: what was found in a load, what a probe saw, and which are known beforehand.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::ending::Closer;
+use crate::ending::Stretch;
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// plimsoll, or the kernel it runs on.
+    Client,
+    /// What plimsoll connects to.
+    Sut,
+    /// What stands behind the SUT and makes the answers.
+    Backend,
+    /// The evidence does not say.
+    Unknown,
+}
+
+impl Owner {
+    /// `client`, `sut`, `backend` or `unknown`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Sut => "sut",
+            Self::Backend => "backend",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How far the evidence carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Something else may have done it.
+    Possible,
+    /// Nothing else that is common does it.
+    Likely,
+    /// It is our own, or its value was known beforehand.
+    Certain,
+}
+
+/// What a timer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Awaits {
+    /// A connection to be established, TLS included.
+    Opening,
+    /// The rest of a request.
+    Request,
+    /// An answer.
+    Answer,
+    /// The next request on a kept connection.
+    NextRequest,
+}
+
+/// A timer that is known beforehand: our own, or one of a server that we configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownTimer {
+    /// As its owner's flags or configuration call it: `--linger`, `HAProxy timeout server`.
+    pub name: String,
+    /// Its value.
+    pub at: Nanos,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What it waits for.
+    pub awaits: Awaits,
+}
+
+/// A pile of durations at one value: somebody's timer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cliff {
+    /// The value.
+    pub at: Nanos,
+    /// Durations in the pile.
+    pub count: u64,
+    /// Their share of the slow durations of their kind, 0 to 1.
+    pub share: f64,
+    /// What was measured.
+    pub stretch: Stretch,
+    /// Who ended it.
+    pub closer: Closer,
+    /// The nearest well-known constant, or the name of the known timer.
+    pub label: Option<String>,
+    /// Whose timer.
+    pub owner: Owner,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Why that owner, as a sentence without its end.
+    pub evidence: String,
+}
+
+/// What a connection of the timeout probe does before it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbeKind {
+    /// Connects and sends nothing.
+    Connected,
+    /// Completes the TLS handshake and sends nothing.
+    TlsDone,
+    /// Sends half of a request's head.
+    HalfHead,
+    /// Sends a request's head and half of its body.
+    HalfBody,
+    /// Sends a request, takes the answer, and sends nothing more.
+    Answered,
+    /// Sends a request whose answer takes longer than the probe waits.
+    SlowAnswer,
+}
+
+impl ProbeKind {
+    /// Every kind, in the order in which they are shown.
+    pub const ALL: [Self; 6] = [
+        Self::Connected,
+        Self::TlsDone,
+        Self::HalfHead,
+        Self::HalfBody,
+        Self::Answered,
+        Self::SlowAnswer,
+    ];
+
+    /// What the connection did, in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Connected => "connected, nothing sent",
+            Self::TlsDone => "TLS done, nothing sent",
+            Self::HalfHead => "half a request head",
+            Self::HalfBody => "half a request body",
+            Self::Answered => "idle after an answer",
+            Self::SlowAnswer => "a slow answer awaited",
+        }
+    }
+}
+
+/// Who wrote an answer, as far as its header names tell. Proxies and applications put different
+/// headers into their answers, whatever the values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hand(pub Vec<String>);
+
+/// How one connection of the timeout probe ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeEnd {
+    /// What it did before it waited.
+    pub kind: ProbeKind,
+    /// How long it then waited.
+    pub after: Nanos,
+    /// Who ended the wait; [`Closer::Us`] when the probe's time was over first, and
+    /// [`Closer::Success`] when the answer came that is not a timer's doing.
+    pub closer: Closer,
+    /// Who wrote the last answer, where there was one.
+    pub hand: Option<Hand>,
+    /// Who wrote the good answer before the wait; only of [`ProbeKind::Answered`].
+    pub good_hand: Option<Hand>,
+}
+
+/// A row of the timeout probe's table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbedTimer {
+    /// What the connections did.
+    pub kind: ProbeKind,
+    /// Connections that did so.
+    pub connections: u32,
+    /// How long they waited until they were closed or answered, the median; `None` when nothing
+    /// ended them while the probe lasted.
+    pub after_ms: Option<f64>,
+    /// Who ended the wait; [`Closer::Us`] when nothing else did while the probe lasted.
+    pub closer: Closer,
+    /// The nearest well-known constant, or the name of the known timer.
+    pub label: Option<String>,
+    /// Whose timer.
+    pub owner: Owner,
+    /// Why.
+    pub evidence: String,
+}
+
+/// The longest timers that a run could have seen; a longer one would have left no trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Horizon {
+    /// In an answer: as long as an operation is waited for.
+    pub answer_ms: f64,
+    /// In a connection that rests or is held: as long as the load lasted.
+    pub connection_ms: f64,
+    /// In the connections of the timeout probe; `None` when it did not run.
+    pub probe_ms: Option<f64>,
+}

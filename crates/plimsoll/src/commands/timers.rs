@@ -1,0 +1,101 @@
+//! Hidden timers of a search: the timeout probe beside its first trials, and what all trials show.
+
+use plimsoll_capacity::cliffs;
+use plimsoll_engine::timeouts::Probe;
+use plimsoll_engine::timeouts::ProbePlan;
+use plimsoll_model::Nanos;
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::cliff::ProbedTimer;
+use plimsoll_model::ending::Closer;
+use plimsoll_model::event::Event;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_sys::signal::Interrupts;
+
+use crate::commands::search;
+use crate::commands::search::SutWatch;
+use crate::plan::find::FindJob;
+use crate::run::Run;
+
+/// How often it is looked whether the probe is over.
+const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+
+/// What is known and what is seen of timers while a search runs.
+pub(super) struct TimerWatch {
+    known: Vec<KnownTimer>,
+    /// While it waits.
+    probe: Option<Probe>,
+    wait: Nanos,
+    /// What it saw, once it is over.
+    probed: Option<Vec<ProbedTimer>>,
+}
+
+impl TimerWatch {
+    /// Starts the probe, if there is to be one.
+    pub(super) fn start(job: &FindJob, watch: &SutWatch, run: &mut Run) -> Self {
+        let plan = &job.load.plan;
+        let mut known = cliffs::own_timers(plan);
+        known.extend(watch.timers.iter().cloned());
+        let wait = job.search.probe.unwrap_or_default();
+        let first = plan.targets.first().zip(plan.target_destination.first());
+        let server = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
+        let probe = match (job.search.probe, first, server) {
+            (Some(wait), Some((target, _)), Some(destination)) => Probe::start(ProbePlan {
+                destination: destination.clone(),
+                target: target.clone(),
+                tls: plan.tls.clone(),
+                wait,
+                backend_is_ours: watch.backend_is_ours,
+            })
+            .map_err(|error| run.handle_event(&Event::Note(format!("{error}; no timers probed"))))
+            .ok(),
+            _ => None,
+        };
+        if probe.is_some() {
+            let note = format!(
+                "timeout probe: connections wait up to {wait} for the server's timers \
+                 (--probe-timeouts)"
+            );
+            run.handle_event(&Event::Note(note));
+        }
+        Self { known, probe, wait, probed: None }
+    }
+
+    /// Waits for the probe: overload ends connections, and would look like a timer.
+    pub(super) fn wait(&mut self, run: &mut Run, interrupts: &Interrupts) {
+        let under_way = |probe: &Option<Probe>| probe.as_ref().is_some_and(|p| !p.is_over());
+        if under_way(&self.probe) {
+            run.handle_event(&Event::Note("waiting for the timeout probe to end".to_owned()));
+        }
+        while under_way(&self.probe) && !interrupts.is_raised() {
+            search::rest(LOOK_EVERY, run, interrupts);
+        }
+        self.finish(run);
+    }
+
+    /// Takes what the probe has seen so far, and ends it.
+    pub(super) fn finish(&mut self, run: &mut Run) {
+        let Some(probe) = self.probe.take() else { return };
+        let mut ends = probe.finish();
+        // What was cut short shows nothing: the timer may have come right after.
+        ends.retain(|end| end.closer != Closer::Us || end.after >= self.wait);
+        let probed = cliffs::probed_timers(&ends, &self.known);
+        run.handle_event(&Event::TimersProbed(probed.clone()));
+        self.probed = Some(probed);
+    }
+
+    /// Looks for timers in all trials together, and adds everything to the summary.
+    pub(super) fn add_to(
+        self,
+        summary: Summary,
+        plan: &LoadPlan,
+        trials: &[TrialRecord],
+    ) -> Summary {
+        let (tally, _) = search::all_trials(trials);
+        let longest_trial = trials.iter().map(|trial| trial.measurement.window).max();
+        let probe = self.probed.is_some().then_some(self.wait);
+        let horizon = cliffs::horizon(plan, longest_trial.unwrap_or_default(), false, probe);
+        summary.with_timers(&cliffs::find(&tally, &self.known), self.probed, horizon)
+    }
+}
