@@ -67,15 +67,14 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// How many processes share the connections when each can have `fit`.
+    /// How many processes share the connections when each can have `fit`, spare ones included.
     fn processes(&self, fit: u64) -> u32 {
+        if !self.may_split || self.connections + CONNECTIONS_SPARE <= fit {
+            return 1;
+        }
         let usable = (fit * FILL_PERCENT / 100).max(1);
         let needed = self.connections.div_ceil(usable).clamp(1, u64::from(PROCESSES_MAX));
-        if self.may_split && self.connections > fit {
-            u32::try_from(needed).unwrap_or(PROCESSES_MAX)
-        } else {
-            1
-        }
+        u32::try_from(needed).unwrap_or(PROCESSES_MAX)
     }
 }
 
@@ -241,7 +240,7 @@ struct Prepared {
 fn prepare_haproxy(path: &Path, plan: &ProxyPlan, room: &Room) -> Result<Prepared, Stop> {
     let cannot = |error: plimsoll_tune::CheckError| Stop::CannotRun(error.to_string());
     let fit = haproxy::connections_fit(plan, limits::raise_descriptor_limit());
-    let processes = room.processes(fit.saturating_sub(CONNECTIONS_SPARE));
+    let processes = room.processes(fit);
     let version = haproxy::version(path).map_err(cannot)?;
     let mut children = Vec::new();
     for number in 1..=processes {
@@ -335,4 +334,32 @@ fn free_address() -> Result<SocketAddr, Stop> {
 fn write(path: &Path, text: &str) -> Result<(), Stop> {
     fs::write(path, text)
         .map_err(|error| Stop::CannotRun(format!("cannot write {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_started_for_descriptors_and_none_is_planned_full() {
+        let room = |connections, may_split| Room {
+            connections,
+            timeout: Nanos::ZERO,
+            cpus: Vec::new(),
+            may_split,
+            tls_state: TlsState::Compact,
+        };
+        for (connections, fit, processes) in [
+            (9_000, 9_964, 1),
+            // No room for the spare ones.
+            (9_900, 9_964, 2),
+            (300, 164, 3),
+            (1_000_000, 9_964, 112),
+            (1, 0, 1),
+        ] {
+            assert_eq!(room(connections, true).processes(fit), processes, "{connections}");
+        }
+        // A search's SUT is one process, or is refused for its descriptors.
+        assert_eq!(room(1_000_000, false).processes(9_964), 1);
+    }
 }
