@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_model::units::grouped;
+use plimsoll_probe::limits::HostLimits;
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::HostMemory;
-use plimsoll_sys::limits;
+use plimsoll_sys::limits::raise_descriptor_limit;
 
 use crate::exit::Stop;
 use crate::flags::values::Processes;
@@ -62,12 +63,14 @@ impl Host {
     pub(crate) fn read() -> Self {
         let root = Path::new("/proc");
         let seen = HostMemory::read(root);
+        let limits = HostLimits::read(Path::new("/"));
         let number = |path: &str| fs::read_to_string(root.join(path)).ok()?.trim().parse().ok();
         Self {
-            descriptors: limits::raise_descriptor_limit(),
+            descriptors: raise_descriptor_limit(),
             ports: port_count(root).unwrap_or(28_232),
             memory: seen.total_bytes.zip(seen.available_bytes),
-            files: memory::open_files(root),
+            // The kernel lets a privileged process open more.
+            files: memory::open_files(root).filter(|_| !limits.may_exceed_file_max),
             watches: number("sys/fs/epoll/max_user_watches"),
         }
     }

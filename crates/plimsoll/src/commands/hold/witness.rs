@@ -45,7 +45,7 @@ impl Witness {
         MemoryReading {
             client_bytes: of(&self.clients),
             sut_bytes: of(&(self.sut)()),
-            kernel_bytes: host.slab_bytes,
+            kernel_bytes: host.slab_of_work_bytes(),
             socket_buffer_bytes: tcp.buffer_pages.map(|pages| pages.saturating_mul(PAGE_BYTES)),
             available_bytes: host.available_bytes,
             total_bytes: host.total_bytes,
