@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
+pub mod compare;
 pub mod search;
 pub mod stability;
 pub mod validity;

@@ -4,6 +4,7 @@
 //! it as an argument, what needs chance takes a seed.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod error_class;
 pub mod event;
 pub mod hist;
