@@ -126,3 +126,26 @@ fn loads_that_were_good_and_bad_are_told() {
     }
     assert!(told(&trials));
 }
+
+#[test]
+fn handshakes_are_called_by_their_name() {
+    let (mut summary, mut trials) = fixtures::find_regular();
+    if let Some(find) = &mut summary.find {
+        "handshakes".clone_into(&mut find.axis);
+    }
+    let what = [(crate::settings::OPERATION, crate::settings::HANDSHAKE)];
+    summary.settings.extend(what.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let text = page(&summary, &trials, false);
+    for words in
+        ["18,200 handshakes/s and", "axis handshakes", "CPU per handshake", "nothing is sent"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // A handshake has no status, and one that was late was answered all the same.
+    trials.iter_mut().for_each(|trial| trial.measurement.tally.status = Default::default());
+    if let Some(find) = &mut summary.find {
+        find.outcome = Outcome::FailsAtMinimum;
+    }
+    let text = page(&summary, &trials, false);
+    assert!(text.contains("missed the SLO even at the lowest load"), "{text}");
+}

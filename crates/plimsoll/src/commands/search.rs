@@ -71,13 +71,13 @@ pub(crate) fn run(
 ) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
     let search_head = SearchHead {
-        axis: "rate".to_owned(),
+        axis: job.search.axis.name().to_owned(),
         slo: job.search.slo.to_string(),
         mode: job.search.mode.name().to_owned(),
     };
     let head = RunHead { command, job: &job.load, search: Some(search_head), always_archive: true };
     let mut run = Run::begin(head)?;
-    for note in notes {
+    for note in notes.iter().chain(&job.search.notes) {
         run.handle_event(&Event::Note(note.clone()));
     }
     let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
@@ -149,8 +149,9 @@ fn settings(job: &FindJob) -> SearchSettings {
     };
     let defaults = SearchSettings::new(mode);
     SearchSettings {
-        lowest: job.search.min.unwrap_or(defaults.lowest),
+        lowest: job.search.lowest(),
         cap: job.search.max,
+        cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
         ..defaults
     }
 }
@@ -221,7 +222,7 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
         verdict: verdict(found),
         reasons: reasons(found),
         find: Some(FindSummary {
-            axis: "rate".to_owned(),
+            axis: job.search.axis.name().to_owned(),
             slo: job.search.slo.to_string(),
             mode: job.search.mode.name().to_owned(),
             outcome: tipping.outcome.clone(),

@@ -4,6 +4,7 @@
 //! it is. Files, standard input and names come in through [`Inputs`].
 
 pub(crate) mod find;
+mod handshakes;
 pub(crate) mod inputs;
 pub(crate) mod lab;
 pub(crate) mod load;

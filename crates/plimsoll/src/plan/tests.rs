@@ -49,6 +49,7 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
         owns: |address| address != std::net::IpAddr::from([10, 9, 9, 9]),
         is_alive: |pid| pid < 4_000_000,
         cpus: 4,
+        source_ports: 28_232,
     });
 }
 
@@ -253,8 +254,27 @@ fn bad_searches_laboratories_and_servers() {
             vec!["find", "rate"],
             "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
         ),
-        (vec!["find", "handshakes", URL], "the axis handshakes is not available yet; use rate"),
-        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate"),
+        (
+            vec!["find", "handshakes", URL],
+            "the axis handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find \
+             rate with --no-keepalive",
+        ),
+        (
+            vec!["find", "handshakes", "https://127.0.0.1:9/", "--data", "x"],
+            "the axis handshakes sends no request, so --data has no effect; drop it, or use the \
+             axis rate with --no-keepalive",
+        ),
+        (
+            vec!["find", "handshakes", "https://10.0.0.1/", "--max", "2k"],
+            "--max of 2,000 handshakes/s is more than the 329 that the ports of 1 address allow: \
+             each rests 60 s; give 7 addresses with --source, or lower --max",
+        ),
+        (
+            vec!["find", "handshakes", "https://10.0.0.1/", "--min", "400"],
+            "the lowest rate of 400 handshakes/s is more than the 329 that the ports of 1 address \
+             allow: each rests 60 s; give 2 addresses with --source, or lower --min",
+        ),
+        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate or handshakes"),
         (
             vec!["find", "rate", URL, "--mode", "rfc9411"],
             "--mode rfc9411 is not available yet; use quick, standard or strict",
@@ -284,7 +304,7 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["lab", "--find", "connections"],
-            "the axis connections is not available yet; use rate",
+            "the axis connections is not available yet; use rate or handshakes",
         ),
         (
             vec!["lab", "--isolate", "netns"],
@@ -522,6 +542,43 @@ fn searches() {
     assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
     assert_eq!(job.watch_pids, [7]);
     assert!(job.search.slo_given);
+}
+
+#[test]
+fn searches_of_handshakes() {
+    let find = |url: &str, flags: &[&str]| match build(
+        &[&["find", "handshakes", url], flags].concat(),
+        b"",
+    ) {
+        Ok(Job::Find(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    // On loopback there are addresses enough, and the search is bounded by what they allow.
+    let job = find("https://127.0.0.1:9/", &["--resume", "0.3"]);
+    let plan = &job.load.plan;
+    assert!(plan.handshake_only && !plan.keepalive && !plan.prewarm);
+    assert_eq!((plan.sources.len(), plan.tls.resume_ratio), (256, 0.3));
+    assert_eq!(plan.sources[255].to_string(), "127.0.1.0");
+    let cap = job.search.max.unwrap().get();
+    assert!((84_000.0..85_000.0).contains(&cap), "{cap}");
+    assert!(job.search.cap_reason.unwrap().contains("256 addresses"));
+    assert_eq!(job.search.axis.name(), "handshakes");
+    // As many as --max needs, which then is what ends the search.
+    let job = find("https://127.0.0.1:9/", &["--max", "1000"]);
+    assert_eq!((job.load.plan.sources.len(), job.search.max), (4, Some(rate(1e3))));
+    assert_eq!(job.search.cap_reason, None);
+    // Elsewhere one address is all there is, unless the user has more.
+    let job = find("https://10.0.0.1/", &[]);
+    assert_eq!(job.load.plan.sources.len(), 0);
+    assert!((job.search.max.unwrap().get() - 329.4).abs() < 0.1);
+    assert!(job.search.notes[0].ends_with("allow 329 handshakes/s from 1 address"));
+    let job = find("https://10.0.0.1/", &["--source", "10.0.1.0/28", "--max", "2k"]);
+    assert_eq!((job.load.plan.sources.len(), job.search.max), (14, Some(rate(2e3))));
+    let Ok(Job::Lab(job)) = build(&["lab", "--find", "handshakes"], b"") else { panic!("no lab") };
+    inputs(&mut &b""[..], |inputs| {
+        let found = job.find("https://127.0.0.1:4433/", Trust::Insecure, inputs).unwrap();
+        assert!(found.load.plan.handshake_only && found.load.plan.sources.len() == 256);
+    });
 }
 
 #[test]
