@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Histogram;
 use crate::Nanos;
+use crate::compare::CompareSummary;
 use crate::tally::Tally;
 use crate::trial::Check;
 use crate::trial::Outcome;
@@ -50,6 +51,9 @@ pub struct Summary {
     pub reasons: Vec<Check>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<FindSummary>,
+    /// Set by `compare` alone, whose measurements have summaries of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<CompareSummary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -284,6 +288,7 @@ impl Summary {
             verdict: head.verdict,
             reasons: head.reasons,
             find: head.find,
+            compare: None,
             archive: head.archive,
         }
     }

@@ -57,6 +57,34 @@ fn find_pages() {
 }
 
 #[test]
+fn compare_pages() {
+    for (name, summary) in [
+        ("compare_higher", fixtures::compare_higher()),
+        ("compare_lower", fixtures::compare_lower()),
+        ("compare_no_difference", fixtures::compare_no_difference()),
+        ("compare_undecided", fixtures::compare_undecided()),
+    ] {
+        let text = page(&summary, &[], false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80 && line == line.trim_end(), "{line}");
+        }
+        golden(name, &text);
+    }
+    golden("compare_higher_color", &page(&fixtures::compare_higher(), &[], true));
+}
+
+#[test]
+fn compare_lines() {
+    let summary = fixtures::compare_higher();
+    let compare = summary.compare.as_ref().unwrap();
+    let (metric, unit) = (compare.metric, compare.unit.as_str());
+    let mut lines = vec![render_measured_line(metric, unit, 1, 6, &compare.same[0])];
+    let rounds = compare.rounds.iter();
+    lines.extend(rounds.map(|round| render_round_line(metric, unit, 10, round)));
+    golden("compare_lines", &lines.join("\n"));
+}
+
+#[test]
 fn trial_lines() {
     let lines: Vec<_> = fixtures::trials().iter().map(render_trial_line).collect();
     golden("trial_lines", &lines.join("\n"));

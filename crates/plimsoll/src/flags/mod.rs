@@ -10,6 +10,7 @@ use clap::Parser;
 use clap::Subcommand;
 use clap::error::ErrorKind;
 
+pub(crate) use compare::CompareFlags;
 pub(crate) use load::LoadFlags;
 pub(crate) use load::PaceFlags;
 pub(crate) use search::FindFlags;
@@ -20,6 +21,7 @@ pub(crate) use serve::ServeFlags;
 use crate::exit::Stop;
 use crate::screen::Stream;
 
+mod compare;
 mod complaint;
 mod load;
 pub(crate) mod search;
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Find(FindFlags),
     /// Make one load, open loop or closed loop, and measure it
     Load(LoadFlags),
+    /// Measure two configurations in turn, and say by how much they differ
+    Compare(CompareFlags),
     /// Serve as a backend that sleeps, streams and counts as the request says
     Serve(ServeFlags),
     /// Show the report of archived runs
@@ -66,6 +70,12 @@ pub(crate) enum Command {
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
     parse_from(std::env::args_os(), Cli::command(), Stream::Out.colours())
+}
+
+/// Reads a command line that stands inside an argument of another.
+pub(crate) fn parse_line(words: &[String]) -> Result<Command, Stop> {
+    let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
+    parse_from(args.map(OsString::from), Cli::command(), false)
 }
 
 /// Reads the words after the program's name, as a test types them.

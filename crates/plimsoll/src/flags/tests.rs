@@ -28,6 +28,11 @@ fn help_of_find() {
 }
 
 #[test]
+fn help_of_compare() {
+    golden("help_compare", &["compare", "--help"]);
+}
+
+#[test]
 fn help_of_lab() {
     golden("help_lab", &["lab", "--help"]);
 }
@@ -44,7 +49,7 @@ fn help_of_report() {
 
 #[test]
 fn short_and_long_help_are_the_same_and_fit() {
-    for command in ["lab", "find", "load", "serve", "report"] {
+    for command in ["lab", "find", "load", "compare", "serve", "report"] {
         let long = parse_words(&[command, "--help"]).unwrap_err();
         assert_eq!(Some(&long), parse_words(&[command, "-h"]).as_ref().err());
         assert_eq!(long.code(), 0);
@@ -70,7 +75,8 @@ fn complaints_are_one_line_with_a_fix() {
         // A verb of the design that this version lacks.
         (
             vec!["tune", "plan"],
-            "plimsoll tune is not available yet; this version has lab, find, load, serve and report",
+            "plimsoll tune is not available yet; this version has lab, find, load, compare, serve \
+             and report",
         ),
         // The verb was forgotten.
         (vec![URL], "\"http://127.0.0.1\" is not a command; write plimsoll load http://127.0.0.1"),

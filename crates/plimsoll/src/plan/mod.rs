@@ -3,6 +3,7 @@
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
+pub(crate) mod compare;
 pub(crate) mod find;
 mod handshakes;
 pub(crate) mod inputs;
@@ -16,5 +17,6 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod words;
 
 pub(crate) use inputs::Inputs;
