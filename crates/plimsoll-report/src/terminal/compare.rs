@@ -70,29 +70,32 @@ fn headline(compare: &CompareSummary) -> (Tone, &'static str, String) {
             };
             let better = is_higher == compare.metric.more_is_better();
             let (tone, judged) = if better { (Tone::Good, "better") } else { (Tone::Bad, "worse") };
-            let text = format!("{} {word} {range}: its {title}. That is {judged}.", percent(size));
-            (tone, "B is", text)
+            let size = percent(size);
+            let text = format!("B is {size} {word} {range} in {title}, which is {judged}.");
+            (tone, "Difference:", text)
         }
         Finding::NoDifference => {
             let above = compare.difference_max.map_or_else(|| "?".to_owned(), percent);
             let text = format!(
-                "larger than {above} in {title}. B/A is {ratio:.3} {}.",
+                "none larger than {above} in {title}. B/A is {ratio:.3} {}.",
                 whole(&format!("({low:.3} to {high:.3})"))
             );
-            (Tone::Strong, "No difference", text)
+            (Tone::Strong, "No difference:", text)
         }
         Finding::Undecided => (Tone::Warn, "Undecided:", undecided(compare)),
     }
 }
 
 fn undecided(compare: &CompareSummary) -> String {
-    let made = counted(compare.rounds.len() as u64, "round");
     let stopped = compare.stopped.as_ref().map(|why| format!(" {}.", sentence(why)));
-    format!(
-        "{} of {made} can be used, and six are the fewest that support a statement.{}",
-        compare.rounds_used,
-        stopped.unwrap_or_default()
-    )
+    let made = match compare.rounds.len() {
+        0 => "no round was made".to_owned(),
+        made => {
+            format!("{} of {} can be used", compare.rounds_used, counted(made as u64, "round"))
+        }
+    };
+    let stopped = stopped.unwrap_or_default();
+    format!("{made}, and six are the fewest that support a statement.{stopped}")
 }
 
 /// `text` as the beginning of a sentence.

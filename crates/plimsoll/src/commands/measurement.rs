@@ -61,7 +61,8 @@ pub(super) fn make(
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     if !matches!(code, Some(exit::DONE | exit::INVALID | exit::SLO_MISSED)) {
-        return Err(failed(format!("{} ({})", last_words(&log, status), arm.text)));
+        let archive = dir.display();
+        return Err(failed(format!("{} (archived in {archive})", last_words(&log, status))));
     }
     let archive = Archive::open(dir).map_err(|error| failed(error.to_string()))?;
     archive.summary().cloned().ok_or_else(|| failed(format!("{} has no summary", dir.display())))
