@@ -51,16 +51,16 @@ fn simulate(seed: u64, shape: Shape, rounds: usize, ratio: f64, step: f64) -> Co
         if step > 0.0 { down_to_grid(value, step) } else { value }
     };
     let same: Vec<f64> = (0..SAME_RUNS).map(|_| measure(10_000.0, &mut rng)).collect();
-    let noise = Noise::of(&same).unwrap();
+    let noise = Noise::of(&same).expect("six values");
     let pairs: Vec<Pair> = (0..rounds)
         .map(|_| {
             let host = 10_000.0 * (0.1 * normal(&mut rng)).exp();
             let a = measure(host, &mut rng);
-            Pair::new(a, measure(host * ratio, &mut rng)).unwrap()
+            Pair::new(a, measure(host * ratio, &mut rng)).expect("both are positive")
         })
         .collect();
     let tolerance = Tolerance { threshold: 0.0, resolution: step };
-    compare(&pairs, noise, tolerance).unwrap()
+    compare(&pairs, noise, tolerance).expect("six rounds or more")
 }
 
 /// The lower bound that a search with this width finds.
@@ -129,7 +129,7 @@ fn a_detectable_difference_is_found_four_times_in_five() {
     for rounds in [6, 10, 20] {
         let sd = 0.03;
         // What a comparison would call detectable if it knew the noise exactly.
-        let known = Noise::of(&[1.0, (sd * 2.0f64.sqrt()).exp(), 1.0, 1.0]).unwrap();
+        let known = Noise::of(&[1.0, (sd * 2.0f64.sqrt()).exp(), 1.0, 1.0]).expect("four values");
         let ratio = 1.0 + known.detectable(rounds, 0.0) * sd / known.deviation;
         let found = (0..COMPARISONS)
             .map(|seed| simulate(seed, Shape::Normal(sd), rounds, ratio, 0.0))

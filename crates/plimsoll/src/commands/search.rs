@@ -35,6 +35,7 @@ use plimsoll_sys::signal::Interrupts;
 use crate::exit::Stop;
 use crate::hosts::fleet_stop;
 use crate::hosts::start_load_agents;
+use crate::plan::find::Axis;
 use crate::plan::find::FindJob;
 use crate::plan::find::Mode;
 use crate::run;
@@ -43,6 +44,10 @@ use crate::run::RunHead;
 
 /// How often a rest looks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
+
+/// The first connections of a trial have no ticket to offer: this little less than what was asked
+/// for is as it should be.
+const RESUMED_SHORT: f64 = 0.05;
 
 /// What is known of the SUT beside its answers.
 pub(crate) struct SutWatch {
@@ -212,6 +217,10 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
         Some(record) => (record.measurement.tally.clone(), record.measurement.window),
         None => all_trials(&found.trials),
     };
+    let mut notes = tipping.notes.clone();
+    if job.search.axis == Axis::Handshakes {
+        notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
+    }
     let head = SummaryHead {
         command: command.to_owned(),
         target: job.load.target_name.clone(),
@@ -234,11 +243,25 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
             search_s: found.search.as_secs_f64(),
             confirm_s: found.confirm.as_secs_f64(),
             conditional_throughput: tipping.conditional_throughput.map(|rate| rate.get()),
-            notes: tipping.notes.clone(),
+            notes,
         }),
         archive: run.archive_dir(),
     };
     Summary::new(head, &tally)
+}
+
+/// A line when fewer handshakes were resumed than were asked for: then the figure is that of
+/// another mix, and full handshakes cost a server many times what resumed ones do.
+fn resumption(asked: f64, tally: &Tally) -> Option<String> {
+    let all = tally.handshakes.full + tally.handshakes.resumed;
+    let share = tally.handshakes.resumed as f64 / all.max(1) as f64;
+    (all > 0 && share < asked - RESUMED_SHORT).then(|| {
+        format!(
+            "--resume {asked}: only {:.0} % of the handshakes were resumed. The server gave no \
+             ticket before the connection was closed, or did not take it back",
+            share * 100.0
+        )
+    })
 }
 
 fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
@@ -282,5 +305,23 @@ fn conclude(found: &Found, interrupts: &Interrupts) -> Result<(), Stop> {
         Verdict::Good => Ok(()),
         Verdict::Bad => Err(Stop::SloMissed),
         Verdict::Invalid => Err(Stop::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_that_was_not_had_is_told() {
+        let told = |asked, full, resumed| {
+            let mut tally = Tally::default();
+            (tally.handshakes.full, tally.handshakes.resumed) = (full, resumed);
+            resumption(asked, &tally)
+        };
+        assert_eq!(told(0.0, 100, 0), None);
+        assert_eq!(told(0.5, 53, 47), None);
+        assert_eq!(told(0.5, 0, 0), None);
+        assert!(told(0.5, 60, 40).unwrap().starts_with("--resume 0.5: only 40 % of"));
     }
 }
