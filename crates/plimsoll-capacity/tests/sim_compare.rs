@@ -50,15 +50,14 @@ fn simulate(seed: u64, shape: Shape, rounds: usize, ratio: f64, step: f64) -> Co
         let value = truth * shape.deviation(rng).exp();
         if step > 0.0 { down_to_grid(value, step) } else { value }
     };
-    let same: Vec<f64> = (0..SAME_RUNS).map(|_| measure(10_000.0, &mut rng)).collect();
-    let noise = Noise::of(&same).expect("six values");
-    let pairs: Vec<Pair> = (0..rounds)
-        .map(|_| {
-            let host = 10_000.0 * (0.1 * normal(&mut rng)).exp();
-            let a = measure(host, &mut rng);
-            Pair::new(a, measure(host * ratio, &mut rng)).expect("both are positive")
-        })
-        .collect();
+    let mut round = |ratio: f64| {
+        let host = 10_000.0 * (0.1 * normal(&mut rng)).exp();
+        let a = measure(host, &mut rng);
+        Pair::new(a, measure(host * ratio, &mut rng)).expect("both are positive")
+    };
+    let same: Vec<Pair> = (0..SAME_RUNS / 2).map(|_| round(1.0)).collect();
+    let noise = Noise::of(&same).expect("three pairs");
+    let pairs: Vec<Pair> = (0..rounds).map(|_| round(ratio)).collect();
     let tolerance = Tolerance { threshold: 0.0, resolution: step };
     compare(&pairs, noise, tolerance).expect("six rounds or more")
 }
@@ -129,12 +128,13 @@ fn a_detectable_difference_is_found_four_times_in_five() {
     for rounds in [6, 10, 20] {
         let sd = 0.03;
         // What a comparison would call detectable if it knew the noise exactly.
-        let known = Noise::of(&[1.0, (sd * 2.0f64.sqrt()).exp(), 1.0, 1.0]).expect("four values");
-        let ratio = 1.0 + known.detectable(rounds, 0.0) * sd / known.deviation;
+        let apart = Pair::new(1.0, (sd * 2.0f64.sqrt()).exp()).expect("both are positive");
+        let known = Noise::of(&[apart; 3]).expect("three pairs");
+        let ratio = 1.0 + known.detectable(rounds, 0.0);
         let found = (0..COMPARISONS)
             .map(|seed| simulate(seed, Shape::Normal(sd), rounds, ratio, 0.0))
             .filter(|found| found.finding == Finding::Higher)
             .count();
-        assert!((0.75..=0.95).contains(&share(found)), "{rounds} rounds: {}", share(found));
+        assert!((0.75..=0.9).contains(&share(found)), "{rounds} rounds: {}", share(found));
     }
 }

@@ -19,14 +19,14 @@ pub use rounds::orders;
 /// Fewest rounds that support a statement with 95 % confidence: the interval from the lowest to
 /// the highest of six holds the median in 96.9 % of all cases, that of five in 93.8 %.
 pub const ROUNDS_MIN: usize = 6;
-/// Measurements of A against itself, unless they are INVALID.
+/// Measurements of A against itself: three pairs.
 pub const SAME_RUNS: usize = 6;
-/// Fewest of them that say anything about the noise.
-pub const SAME_RUNS_MIN: usize = 4;
+/// Fewest pairs of them that say anything about the noise.
+pub const SAME_PAIRS_MIN: usize = 2;
 /// Difference that is found in 80 % of comparisons, in standard deviations of a pair over the root
-/// of the rounds. It is 2.8 for a mean of normal noise; the median's interval is wider. Simulated
-/// in `tests/sim_compare.rs`.
-const DETECTABLE: f64 = 4.6;
+/// of the rounds. It is 2.8 for a mean of normal noise; the median's interval is wider, and three
+/// pairs tell little of the noise. Simulated in `tests/sim_compare.rs`.
+const DETECTABLE: f64 = 5.0;
 
 /// One round: both values, positive and finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,46 +49,38 @@ impl Pair {
     }
 }
 
-/// How much measurements of one and the same configuration differ.
+/// How much two measurements of one and the same configuration differ, one right after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
-    /// Standard deviation of one measurement, in logarithms: nearly its coefficient of variation.
-    pub deviation: f64,
-    values: usize,
+    /// Standard deviation of a pair, in logarithms.
+    of_pair: f64,
+    pairs: usize,
 }
 
 impl Noise {
-    /// From repeated measurements of A; `None` when there are fewer than [`SAME_RUNS_MIN`] usable
-    /// ones.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let logs: Vec<f64> = values
-            .iter()
-            .filter(|value| value.is_finite() && **value > 0.0)
-            .map(|value| value.ln())
-            .collect();
-        if logs.len() < SAME_RUNS_MIN {
-            return None;
-        }
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-        let deviation = (squares / (logs.len() - 1) as f64).sqrt();
-        Some(Self { deviation, values: logs.len() })
+    /// From A measured against itself; `None` when there are fewer than [`SAME_PAIRS_MIN`].
+    ///
+    /// Pairs of neighbours, as in the rounds: what changes slowly moves both alike and is no noise
+    /// of their ratio. The true difference is known to be none, so that no mean is taken off.
+    pub fn of(same: &[Pair]) -> Option<Self> {
+        let squares: f64 = same.iter().map(|pair| pair.log_ratio().powi(2)).sum();
+        (same.len() >= SAME_PAIRS_MIN)
+            .then(|| Self { of_pair: (squares / same.len() as f64).sqrt(), pairs: same.len() })
     }
 
-    /// Standard deviation of a pair, in logarithms: both of its values are noisy.
-    fn of_pair(self) -> f64 {
-        std::f64::consts::SQRT_2 * self.deviation
+    /// Standard deviation of one measurement, relative: nearly its coefficient of variation.
+    pub fn variation(self) -> f64 {
+        relative(self.of_pair / std::f64::consts::SQRT_2)
     }
 
     /// Half the 95 % interval that a comparison of A with A over `rounds` would have, relative.
     pub fn half_width(self, rounds: usize) -> f64 {
-        let error = self.of_pair() / (rounds.max(1) as f64).sqrt();
-        relative(student_95(self.values - 1) * error)
+        relative(student_95(self.pairs) * self.of_pair / (rounds.max(1) as f64).sqrt())
     }
 
     /// Smallest difference that a comparison over `rounds` finds four times in five, relative.
     pub fn detectable(self, rounds: usize, resolution: f64) -> f64 {
-        let chance = DETECTABLE * self.of_pair() / (rounds.max(1) as f64).sqrt();
+        let chance = DETECTABLE * self.of_pair / (rounds.max(1) as f64).sqrt();
         relative(chance + (1.0 + resolution).ln())
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const QUIET: Noise = Noise { deviation: 0.0, values: 6 };
+const QUIET: Noise = Noise { of_pair: 0.0, pairs: 3 };
 
 fn pairs(ratios: &[f64]) -> Vec<Pair> {
     ratios.iter().map(|ratio| Pair::new(100.0, 100.0 * ratio).unwrap()).collect()
@@ -29,7 +29,7 @@ fn six_rounds_are_the_fewest() {
 fn what_a_differs_from_itself_is_no_difference() {
     let ratios = [1.01, 1.011, 1.012, 1.012, 1.013, 1.014];
     assert_eq!(of(&ratios, QUIET, Tolerance::default()).finding, Finding::Higher);
-    let noisy = Noise::of(&[100.0, 103.0, 98.0, 101.0, 97.0, 102.0]).unwrap();
+    let noisy = Noise::of(&pairs(&[1.03, 0.98, 1.02])).unwrap();
     let found = of(&ratios, noisy, Tolerance::default());
     assert_eq!(found.finding, Finding::NoDifference);
     // The pairs agree, but A does not agree with itself: only the larger of both can be claimed.
@@ -51,14 +51,18 @@ fn one_step_of_a_grid_is_no_difference_and_two_are() {
 }
 
 #[test]
-fn noise_needs_values_and_shrinks_with_rounds() {
-    assert_eq!(Noise::of(&[1.0, 2.0, 3.0]), None);
-    assert_eq!(Noise::of(&[1.0, 2.0, 3.0, 0.0, f64::NAN]), None);
-    let noise = Noise::of(&[100.0, 101.0, 99.0, 100.0, 102.0, 98.0]).unwrap();
-    assert!((noise.deviation - 0.01414).abs() < 1e-4, "{noise:?}");
+fn noise_is_that_of_neighbours_and_shrinks_with_rounds() {
+    assert_eq!(Noise::of(&pairs(&[1.01])), None);
+    let noise = Noise::of(&pairs(&[1.02, 0.98, 1.02])).unwrap();
+    assert!((noise.variation() - 0.02 / 2.0f64.sqrt()).abs() < 2e-4, "{noise:?}");
+    // Student's 3.182 for three pairs.
+    assert!((noise.half_width(9) - 3.182 * 0.02 / 3.0).abs() < 1e-3, "{noise:?}");
     assert!(noise.half_width(10) < noise.half_width(6));
     assert!(noise.half_width(10) < noise.detectable(10, 0.0));
     assert!(noise.detectable(10, 0.0) < noise.detectable(10, 0.05));
+    // A host that gets faster all the time is no noise between neighbours.
+    let drifting = [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)].map(|(a, b)| Pair::new(a, b).unwrap());
+    assert_eq!(Noise::of(&drifting).unwrap().variation(), 0.0);
 }
 
 #[test]

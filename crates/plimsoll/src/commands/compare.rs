@@ -8,8 +8,8 @@ use plimsoll_capacity::compare::Comparison;
 use plimsoll_capacity::compare::Noise;
 use plimsoll_capacity::compare::Pair;
 use plimsoll_capacity::compare::ROUNDS_MIN;
+use plimsoll_capacity::compare::SAME_PAIRS_MIN;
 use plimsoll_capacity::compare::SAME_RUNS;
-use plimsoll_capacity::compare::SAME_RUNS_MIN;
 use plimsoll_capacity::compare::Tolerance;
 use plimsoll_capacity::compare::chance_alone;
 use plimsoll_capacity::compare::compare;
@@ -129,8 +129,8 @@ impl Session<'_> {
             let line = render_measured_line(job.metric, job.unit, number, SAME_RUNS, &measured);
             self.seen.same.push(measured);
             self.run.note(line);
-            let invalid = self.seen.same.iter().filter(|one| one.value.is_none()).count();
-            if SAME_RUNS - invalid < SAME_RUNS_MIN {
+            let spoilt = self.seen.same.chunks(2).filter(|two| is_spoilt(two)).count();
+            if SAME_RUNS / 2 - spoilt < SAME_PAIRS_MIN {
                 self.seen.stopped = Some(Stopped::TooManyInvalid);
                 return Ok(());
             }
@@ -202,6 +202,10 @@ fn seed_of(job: &CompareJob, nth: u64) -> u64 {
     job.seed.wrapping_mul(1_000).wrapping_add(nth)
 }
 
+fn is_spoilt(pair: &[MeasuredSummary]) -> bool {
+    pair.iter().any(|one| one.value.is_none())
+}
+
 fn pair(a: &MeasuredSummary, b: &MeasuredSummary) -> Option<Pair> {
     Pair::new(a.value?, b.value?)
 }
@@ -232,10 +236,11 @@ fn summarise(job: &CompareJob, seen: &Seen, run: &ComparisonRun, partial: bool) 
 }
 
 fn judge(job: &CompareJob, seen: &Seen) -> CompareSummary {
-    let values: Vec<f64> = seen.same.iter().filter_map(|one| one.value).collect();
+    let same: Vec<Pair> =
+        seen.same.chunks_exact(2).filter_map(|two| pair(&two[0], &two[1])).collect();
     let pairs: Vec<Pair> =
         seen.rounds.iter().filter_map(|round| pair(&round.a, &round.b)).collect();
-    let noise = Noise::of(&values);
+    let noise = Noise::of(&same);
     let tolerance = Tolerance { threshold: job.threshold, resolution: seen.resolution };
     let found: Option<Comparison> = noise.and_then(|noise| compare(&pairs, noise, tolerance));
     let used = pairs.len();
@@ -257,7 +262,7 @@ fn judge(job: &CompareJob, seen: &Seen) -> CompareSummary {
             // Until there are rounds, what the planned ones could show.
             let rounds = if used == 0 { job.rounds as usize } else { used };
             NoiseSummary {
-                cv: noise.deviation,
+                cv: noise.variation(),
                 half_width: noise.half_width(rounds),
                 detectable: noise.detectable(rounds, seen.resolution),
             }
