@@ -69,8 +69,13 @@ fn search(world: &mut World, mode: Mode, lowest: f64, abort: bool) -> Found {
 fn tipping_rate(sut: Sut, trial: Nanos) -> f64 {
     let quiet = Sut { noise: 0.0, stalls: None, ..sut };
     let mostly_good = |per_s: f64| {
-        let request =
-            TrialRequest { number: 1, phase: Phase::Narrow, rate: rate(per_s), duration: trial };
+        let request = TrialRequest {
+            number: 1,
+            phase: Phase::Narrow,
+            rate: rate(per_s),
+            duration: trial,
+            split: 1,
+        };
         let good = (0..11).filter(|seed| {
             let measurement = World::new(quiet, 0xA11_0000 + seed).run(request, None);
             let judgement = judge(&measurement, &Slo::default(), &Context::default());
@@ -241,6 +246,7 @@ fn backlog_share(sut: Sut, load: f64) -> f64 {
         phase: Phase::Narrow,
         rate: rate(sut.capacity_per_s * load),
         duration: Nanos::from_secs(5),
+        split: 1,
     };
     let bad = (0..300).filter(|seed| {
         let mut world = World::new(sut, 0xBAC_0000 + seed);

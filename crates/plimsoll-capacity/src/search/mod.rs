@@ -163,7 +163,8 @@ impl RateSearch {
                 None => {
                     self.number += 1;
                     let rate = Rate::per_second(rate).unwrap_or_default();
-                    let request = TrialRequest { number: self.number, phase, rate, duration };
+                    let request =
+                        TrialRequest { number: self.number, phase, rate, duration, split: 1 };
                     self.pending = Some(request);
                     Step::Trial(request)
                 }
@@ -432,6 +433,9 @@ impl RateSearch {
             conditional_throughput: lower.and_then(|lower| self.throughput(lower)),
             trials: self.judged,
             invalid_trials: self.invalid,
+            confirmations: Default::default(),
+            noise: None,
+            recovery: None,
             notes: std::mem::take(&mut self.notes),
         };
         self.state = State::Done(Box::new(tipping.clone()));

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use plimsoll_model::tally::Tally;
+use plimsoll_model::witness::Witnesses;
 
 use super::*;
 
@@ -26,6 +27,8 @@ fn answer(request: TrialRequest, verdict: Verdict) -> TrialMeasurement {
         aborted: false,
         tally,
         sut_busiest_thread: None,
+        split: request.split,
+        witnesses: Witnesses::default(),
     }
 }
 
@@ -250,6 +253,7 @@ fn abort_counts_leave_a_margin_and_need_the_strictest_limit() {
         phase: Phase::Narrow,
         rate: rate(1_000.0),
         duration: Nanos::from_secs(5),
+        split: 1,
     };
     let of = |slo: &str| {
         let slo = slo.parse().expect("an objective");

@@ -2,6 +2,7 @@
 
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::witness::Witnesses;
 
 use super::*;
 
@@ -22,11 +23,14 @@ fn measurement() -> TrialMeasurement {
             phase: Phase::Narrow,
             rate: Rate::per_second(2_000.0).expect("finite"),
             duration: Nanos::from_secs(5),
+            split: 1,
         },
         window: Nanos::from_secs(5),
         aborted: false,
         tally,
         sut_busiest_thread: None,
+        split: 1,
+        witnesses: Witnesses::default(),
     }
 }
 

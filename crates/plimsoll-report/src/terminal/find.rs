@@ -137,6 +137,16 @@ fn headline(find: &FindSummary, trials: &[TrialRecord]) -> (Tone, &'static str, 
                 hints::MORE_GENERATOR
             ),
         ),
+        Outcome::Unconfirmed { why } => (
+            Tone::Warn,
+            "Tipping point not confirmed:",
+            format!(
+                "{between} as far as the search saw; every longer trial at the lower bound was \
+                 INVALID, because the generator was the limit ({}). {}",
+                clean(why),
+                hints::MORE_GENERATOR
+            ),
+        ),
         Outcome::Unfinished { why } => (
             Tone::Warn,
             "Tipping point not settled:",
@@ -244,6 +254,8 @@ const fn phase_word(phase: Phase) -> &'static str {
         Phase::Expand => "expand",
         Phase::Narrow => "narrow",
         Phase::Confirm => "confirm",
+        Phase::Overload => "over",
+        Phase::Recover => "recover",
     }
 }
 

@@ -14,18 +14,19 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::summary::FindHead;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
 use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TippingPoint;
 use plimsoll_model::trial::TrialMeasurement;
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::witness::Witnesses;
 use plimsoll_probe::threads::ThreadTimes;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
@@ -128,11 +129,14 @@ fn search(
             aborted: outcome.aborted,
             tally: outcome.tally,
             sut_busiest_thread,
+            // Agents are started before the search; a split test has to be asked for then.
+            split: 1,
+            witnesses: Witnesses::default(),
         });
         run.handle_event(&Event::TrialEnded(Box::new(record.clone())));
         trials.push(record);
         let took = run.elapsed().since(began);
-        if request.phase == Phase::Confirm {
+        if request.phase.is_after_search() {
             confirming = confirming + took;
         } else {
             searching = searching + took;
@@ -220,21 +224,16 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
         settings: run::settings(&job.load, &job.load.plan),
         verdict: verdict(found),
         reasons: reasons(found),
-        find: Some(FindSummary {
-            axis: "rate".to_owned(),
-            slo: job.search.slo.to_string(),
-            mode: job.search.mode.name().to_owned(),
-            outcome: tipping.outcome.clone(),
-            lower: tipping.lower.map(|rate| rate.get()),
-            upper: tipping.upper.map(|rate| rate.get()),
-            width: tipping.width(),
-            trials: tipping.trials,
-            invalid_trials: tipping.invalid_trials,
-            search_s: found.search.as_secs_f64(),
-            confirm_s: found.confirm.as_secs_f64(),
-            conditional_throughput: tipping.conditional_throughput.map(|rate| rate.get()),
-            notes: tipping.notes.clone(),
-        }),
+        find: Some(FindSummary::new(
+            FindHead {
+                axis: "rate".to_owned(),
+                slo: job.search.slo.to_string(),
+                mode: job.search.mode.name().to_owned(),
+                search: found.search,
+                confirm: found.confirm,
+            },
+            tipping,
+        )),
         archive: run.archive_dir(),
     };
     Summary::new(head, &tally)
@@ -255,7 +254,7 @@ fn verdict(found: &Found) -> Verdict {
     match found.tipping.outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
-        Outcome::GeneratorLimited { .. } => Verdict::Invalid,
+        Outcome::GeneratorLimited { .. } | Outcome::Unconfirmed { .. } => Verdict::Invalid,
         Outcome::Unfinished { .. } if found.sut_ended => Verdict::Bad,
         Outcome::Unfinished { .. } if found.tipping.lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,
