@@ -11,6 +11,8 @@ pub(crate) struct Entry {
     /// Operations per second.
     pub(crate) load: f64,
     pub(crate) trials: Vec<TrialOutcome>,
+    /// For each trial, whether it was BAD and began soon after another BAD one.
+    shadowed: Vec<bool>,
     /// Failed its confirmation: an upper bound whatever the sums say.
     pub(crate) condemned: bool,
 }
@@ -45,15 +47,31 @@ impl Ledger {
         let index = match self.0.binary_search_by(|entry| entry.load.total_cmp(&load)) {
             Ok(index) => index,
             Err(index) => {
-                self.0.insert(index, Entry { load, trials: Vec::new(), condemned: false });
+                self.0.insert(
+                    index,
+                    Entry { load, trials: Vec::new(), shadowed: Vec::new(), condemned: false },
+                );
                 index
             }
         };
         &mut self.0[index]
     }
 
-    pub(crate) fn add(&mut self, load: f64, trial: TrialOutcome) {
-        self.entry(load).trials.push(trial);
+    /// `after_bad`: the trial before it was BAD.
+    pub(crate) fn add(&mut self, load: f64, trial: TrialOutcome, after_bad: bool) {
+        let entry = self.entry(load);
+        entry.trials.push(trial);
+        entry.shadowed.push(after_bad && !trial.good);
+    }
+
+    /// Forgets every BAD trial that began soon after another one: the server had not come back.
+    pub(crate) fn forget_shadowed(&mut self) {
+        for entry in &mut self.0 {
+            let mut shadowed = entry.shadowed.iter();
+            entry.trials.retain(|_| !shadowed.next().is_some_and(|shadowed| *shadowed));
+            entry.shadowed = vec![false; entry.trials.len()];
+        }
+        self.0.retain(|entry| !entry.trials.is_empty());
     }
 
     pub(crate) fn condemn(&mut self, load: f64) {
@@ -106,7 +124,7 @@ mod tests {
             for verdict in trials.bytes() {
                 let good = verdict == b'G';
                 let duration = Nanos::from_secs(5);
-                ledger.add(*load, TrialOutcome { duration, good, loss_ratio: 0.0 });
+                ledger.add(*load, TrialOutcome { duration, good, loss_ratio: 0.0 }, false);
             }
         }
         ledger
