@@ -1,5 +1,6 @@
 //! What one more result means in each state of the search.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
@@ -16,12 +17,15 @@ use super::GROWTH;
 use super::GROWTH_FAR;
 use super::RateSearch;
 use super::State;
+use super::ledger::Seen;
 use super::narrow::Bracket;
 
 /// INVALID trials in a row at one load that end the search there.
 const INVALID_MAX: u32 = 2;
 /// How near to a load that the generator cannot make the search looks for a BAD one.
 const CEILING_CELLS: u32 = 2;
+/// What a trial carried in less time than this is chance.
+const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(300);
 /// The same load is never spread over more than so many times the usual threads.
 const SPLIT_MAX: u32 = 8;
 
@@ -111,7 +115,7 @@ impl RateSearch {
             }
             let loss_ratio = judgement.loss_ratio;
             let outcome = TrialOutcome { duration: request.duration, good, loss_ratio };
-            self.ledger.add(rate, outcome, self.shadow.is_after_bad());
+            self.ledger.add(rate, outcome, self.seen(measurement, good));
         }
         self.shadow.handle_verdict(good);
         match std::mem::replace(&mut self.state, State::Qualify) {
@@ -124,6 +128,16 @@ impl RateSearch {
             }
             // What a trial means while narrowing is read from the ledger.
             state @ (State::Narrow(_) | State::Spread(_) | State::Done(_)) => self.state = state,
+        }
+    }
+
+    fn seen(&self, measurement: &TrialMeasurement, good: bool) -> Seen {
+        let told = !good && measurement.window >= CARRIED_WINDOW_MIN;
+        Seen {
+            shadowed: !good && self.shadow.is_after_bad(),
+            carried_per_s: told
+                .then(|| carried_per_s(measurement))
+                .filter(|carried| *carried > 0.0),
         }
     }
 

@@ -15,6 +15,7 @@ use super::RateSearch;
 use super::State;
 use super::Want;
 use super::ledger::Entry;
+use super::noise::carries_unevenly;
 
 /// Stages of narrowing: cells of the grid that the bracket may be wide at the end of each.
 const STAGE_CELLS: [u32; 3] = [4, 2, 1];
@@ -88,12 +89,13 @@ impl RateSearch {
     /// too often.
     fn repeats(&self) -> u64 {
         // With bounds that are kept apart three verdicts are as clear.
-        let near = self.is_noisy() && self.noise.is_none();
+        let near = self.ledger.mixed() >= MIXED_LOADS_NOISY && self.noise.is_none();
         if near { self.limits.repeats.max(REPEATS_NOISY) } else { self.limits.repeats }
     }
 
     pub(super) fn is_noisy(&self) -> bool {
         self.ledger.mixed() >= MIXED_LOADS_NOISY
+            || carries_unevenly(&self.ledger, self.limits.width_max)
     }
 
     fn stage_goal(&self, stage: usize, load: f64) -> SearchGoal {
@@ -145,6 +147,11 @@ impl RateSearch {
     pub(super) fn plan_narrow(&mut self, mut bracket: Bracket) -> Want {
         self.observe_noise();
         for _ in 0..MOVES_MAX {
+            if let Some(noise) = self.noise
+                && self.grid.within(bracket.low, bracket.high, self.width_cells())
+            {
+                return self.spread(noise);
+            }
             if let Some(want) = self.settle_low(&mut bracket) {
                 self.state = State::Narrow(bracket);
                 return want;
@@ -158,9 +165,6 @@ impl RateSearch {
             }
             let cells = STAGE_CELLS[bracket.stage].max(self.width_cells());
             if self.grid.within(bracket.low, bracket.high, cells) {
-                if let Some(noise) = self.noise {
-                    return self.spread(noise);
-                }
                 if bracket.stage == STAGE_LAST {
                     return self.confirm(bracket.low, bracket.high);
                 }
