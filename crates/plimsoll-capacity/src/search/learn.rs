@@ -26,6 +26,9 @@ const INVALID_MAX: u32 = 2;
 const CEILING_CELLS: u32 = 2;
 /// What a trial carried in less time than this is chance.
 const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(300);
+/// A server that carried nearly all it was offered was not overloaded; it was BAD for another
+/// reason, and how much it can carry was not seen.
+const CARRIED_SHARE_MAX: f64 = 0.995;
 /// The same load is never spread over more than so many times the usual threads.
 const SPLIT_MAX: u32 = 8;
 
@@ -132,12 +135,13 @@ impl RateSearch {
     }
 
     fn seen(&self, measurement: &TrialMeasurement, good: bool) -> Seen {
+        let rate = measurement.request.rate.get();
         let told = !good && measurement.window >= CARRIED_WINDOW_MIN;
         Seen {
             shadowed: !good && self.shadow.is_after_bad(),
             carried_per_s: told
                 .then(|| carried_per_s(measurement))
-                .filter(|carried| *carried > 0.0),
+                .filter(|carried| *carried > 0.0 && *carried < CARRIED_SHARE_MAX * rate),
         }
     }
 

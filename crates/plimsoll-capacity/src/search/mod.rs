@@ -182,8 +182,9 @@ impl RateSearch {
                 None => {
                     self.number += 1;
                     let rate = Rate::per_second(rate).unwrap_or_default();
+                    let split = self.split_wanted();
                     let request =
-                        TrialRequest { number: self.number, phase, rate, duration, split: 1 };
+                        TrialRequest { number: self.number, phase, rate, duration, split };
                     self.pending = Some(request);
                     Step::Trial(request)
                 }

@@ -152,11 +152,11 @@ fn irregular_ends_say_what_was_reached() {
     assert!(why.starts_with("accounting: ") && !why.contains("p99"), "{why}");
     let lower = limited.tipping.lower.expect("found").get();
     assert!((900.0..=1_000.0).contains(&lower) && limited.tipping.upper.is_none(), "{lower}");
-    assert!(limited.tipping.invalid_trials % 3 == 0);
+    assert!(limited.tipping.invalid_trials % 2 == 0);
 
     let unusable = run(quick(), |_| Verdict::Invalid).tipping;
     assert!(matches!(unusable.outcome, Outcome::GeneratorLimited { .. }));
-    assert_eq!((unusable.lower, unusable.invalid_trials), (None, 3));
+    assert_eq!((unusable.lower, unusable.invalid_trials), (None, 2));
 
     let short = SearchSettings { budget: Nanos::from_secs(20), ..quick() };
     let Run { tipping, spent, .. } = run(short, knee(9e9));
@@ -195,7 +195,8 @@ fn one_invalid_trial_is_repeated_and_changes_nothing_else() {
     let plain = run(SearchSettings::new(Mode::Quick), knee(3_000.0));
     let mut world = knee(3_000.0);
     let disturbed = run(SearchSettings::new(Mode::Quick), |request| {
-        if request.number % 4 == 0 { Verdict::Invalid } else { world(request) }
+        let described = !request.phase.moves_bounds();
+        if request.number % 4 == 0 && !described { Verdict::Invalid } else { world(request) }
     });
     assert_eq!(disturbed.tipping.outcome, Outcome::Regular);
     assert_eq!(disturbed.tipping.lower, plain.tipping.lower);
@@ -312,7 +313,7 @@ proptest! {
         if let (Some(lower), Some(upper)) = (tipping.lower, tipping.upper) {
             prop_assert!(lower < upper, "{:?}", tipping);
         }
-        if tipping.outcome == Outcome::Regular {
+        if tipping.outcome == Outcome::Regular && tipping.noise.is_none() {
             prop_assert!(tipping.width().expect("both bounds") <= mode.limits().width_max + 1e-9);
         }
         // A bound is a load with a valid trial of its kind.

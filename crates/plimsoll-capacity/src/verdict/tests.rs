@@ -115,6 +115,19 @@ fn a_small_pool_is_not_the_servers_fault() {
 }
 
 #[test]
+fn a_server_that_answers_in_bursts_keeps_connections_busy_by_itself() {
+    let mut measurement = with_late(3_000);
+    measurement.tally.pool_exhausted = 5_000;
+    let spans = &mut measurement.tally.spans;
+    spans.uncorrected.clear();
+    // The median is the unloaded one, the mean is eleven times as long.
+    spans.uncorrected.record_n(Nanos::from_millis(1), OPS * 6 / 10);
+    spans.uncorrected.record_n(Nanos::from_millis(25), OPS * 4 / 10);
+    assert_eq!(failing(&measurement), ["p99<50ms"]);
+    assert_eq!(verdict(&measurement), Verdict::Bad);
+}
+
+#[test]
 fn lag_spoils_only_what_it_can_explain() {
     let lagging = |late: u64, lagged: u64| {
         let mut measurement = with_late(late);
