@@ -40,7 +40,7 @@ pub(crate) enum Truth {
     Capacity,
     /// The capacity at the end of the search.
     CapacityAtEnd,
-    /// What one trial of 20,000 s at most meets, found by bisection.
+    /// What one trial of 5,000 s at most meets, found by bisection.
     LongTrial,
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn servers() -> Vec<Kind> {
     let worn = Leak { per_minute: 0.0, per_million: 0.01 };
     let metastable = Metastable {
         queue: Nanos::from_millis(100),
-        slow: 0.5,
-        calm: 0.4,
+        slow: 0.4,
+        calm: 0.3,
         calm_for: Nanos::from_secs(5),
     };
     let timer = HiddenTimer { share: 0.0004, after: Nanos::from_secs(30) };
@@ -185,7 +185,7 @@ impl Kind {
                 number: 1,
                 phase: Phase::Confirm,
                 rate: Rate::per_second(per_s).expect("finite"),
-                duration: Nanos::from_secs(20_000),
+                duration: Nanos::from_secs(5_000),
                 split: 1,
             };
             let measurement = self.world(0x70_0F).run(request, None);
@@ -197,5 +197,14 @@ impl Kind {
             if meets(middle) { low = middle } else { high = middle }
         }
         (low * high).sqrt()
+    }
+}
+
+impl Fault {
+    /// The server of 5,000/s behind this generator.
+    pub(crate) fn world(&self, seed: u64) -> Fluid {
+        let mut world = Fluid::new(Sut { base: self.base, ..plain() }, seed ^ 0xFA_017);
+        world.generator = self.generator;
+        world
     }
 }

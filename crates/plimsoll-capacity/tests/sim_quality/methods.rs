@@ -59,6 +59,14 @@ fn lowest_of(seed: u64) -> f64 {
 }
 
 impl Method {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plimsoll(_) => "plimsoll",
+            Self::Bisection(_) => "bisection",
+            Self::Staircase(..) => "staircase",
+        }
+    }
+
     pub(crate) fn search(self, world: &mut Fluid, seed: u64) -> Found {
         match self {
             Self::Plimsoll(mode) => plimsoll(world, mode, seed, &mut |_| ()),

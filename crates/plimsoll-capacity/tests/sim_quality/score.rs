@@ -87,19 +87,21 @@ pub(crate) fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// `seeds` searches.
-pub(crate) fn score(kind: &Kind, method: Method, seeds: u64) -> Score {
+/// `seeds` searches by each method against one kind of server.
+pub(crate) fn scores<const N: usize>(kind: &Kind, methods: [Method; N], seeds: u64) -> [Score; N] {
     let long_run = kind.long_run_per_s();
-    let mut score = Score::default();
-    let found = each_seed(seeds, |seed| {
-        let mut world = kind.world(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1);
-        let found = method.search(&mut world, seed);
-        let truth = kind.true_per_s(&world, long_run);
-        (found, truth)
-    });
-    for (found, truth) in &found {
-        score.add(found, *truth);
-    }
-    score.sort();
-    score
+    methods.map(|method| {
+        let mut score = Score::default();
+        let found = each_seed(seeds, |seed| {
+            let mut world = kind.world(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1);
+            let found = method.search(&mut world, seed);
+            let truth = kind.true_per_s(&world, long_run);
+            (found, truth)
+        });
+        for (found, truth) in &found {
+            score.add(found, *truth);
+        }
+        score.sort();
+        score
+    })
 }
