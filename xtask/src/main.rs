@@ -9,6 +9,7 @@ mod fuzz;
 mod licences;
 mod metadata;
 mod packages;
+mod simulate;
 mod tidy;
 
 use std::env;
@@ -28,6 +29,7 @@ usage: cargo xtask COMMAND
   tidy            check the source text
   licences        check the licences of all dependencies
   bench [...]     measure cost, truth and the lab against their aims; --help lists its flags
+  simulate        run the simulated searches and write docs/search-quality.md
   fuzz TARGET [--seconds N]
                   run one fuzz target (needs a nightly toolchain and cargo-fuzz)
 ";
@@ -58,6 +60,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
+        ["simulate"] => simulate::run(),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, "--seconds", seconds] => {
             fuzz::run(target, seconds.parse().context("--seconds takes a whole number")?)

@@ -298,7 +298,7 @@ fn the_standard_mode_is_narrower_and_as_true() {
         let (lower, upper) = found.bounds().expect("both bounds");
         assert_eq!(found.tipping.outcome, Outcome::Regular, "seed {seed}");
         // With random arrivals verdicts near the truth are drawn by lot, which may show as noise.
-        let width_max = if found.tipping.noise.is_some() { 1.06 } else { 1.02 };
+        let width_max = if found.tipping.noise.is_some() { 1.10 } else { 1.02 };
         assert!(upper / lower <= width_max, "seed {seed}: {:?}", found.tipping);
         let near = lower <= high * 1.02 && low <= upper * 1.02;
         assert!(near, "seed {seed}: [{lower}, {upper}], truth {low} to {high}");
