@@ -118,7 +118,7 @@ impl Counting<'_> {
         let rates = &self.trial.rates;
         let ends = cut.unwrap_or(f64::INFINITY);
         let now = Cursor::new(self.flow).at(ends.min(rates.window_s + rates.patience_s));
-        let before = Cursor::new(self.flow).at((ends - self.trial.base_s).max(0.0).min(1e9));
+        let before = Cursor::new(self.flow).at((ends - self.trial.base_s).clamp(0.0, 1e9));
         tally.scheduled = match cut {
             Some(cut) => (rates.offered * cut) as u64,
             None => (rates.offered * seconds(self.trial.duration)).round() as u64,

@@ -87,7 +87,7 @@ impl Rates {
 
     fn slice(&self, t: f64) -> f64 {
         let index = (t / self.slice_s + 1e-9) as usize;
-        self.slices.get(index).or(self.slices.last()).copied().unwrap_or(1.0)
+        self.slices.get(index).or_else(|| self.slices.last()).copied().unwrap_or(1.0)
     }
 
     /// The next instant after `t` at which a rate changes by itself.

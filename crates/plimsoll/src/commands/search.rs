@@ -13,6 +13,7 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::summary::FindHead;
 use plimsoll_model::summary::FindSummary;
@@ -30,6 +31,7 @@ use plimsoll_model::witness::Witnesses;
 use plimsoll_probe::threads::ThreadTimes;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
+use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
@@ -118,8 +120,11 @@ fn search(
             break search.handle_stop("interrupted".to_owned());
         }
         let abort = search.abort_bad_ops(&request);
+        let workers = u64::from(job.load.plan.threads) * agents.pids().len() as u64;
+        let split = honoured_split(&request, workers, cpus(&job.load.plan));
+        let offered = TrialRequest { split, ..request };
         let (outcome, sut_busiest_thread) =
-            run_trial(job, request, abort, agents, watch, run, interrupts)?;
+            run_trial(job, offered, abort, agents, watch, run, interrupts)?;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
         }
@@ -129,8 +134,7 @@ fn search(
             aborted: outcome.aborted,
             tally: outcome.tally,
             sut_busiest_thread,
-            // Agents are started before the search; a split test has to be asked for then.
-            split: 1,
+            split,
             witnesses: Witnesses::default(),
         });
         run.handle_event(&Event::TrialEnded(Box::new(record.clone())));
@@ -183,6 +187,7 @@ fn run_trial(
         profile: Profile::constant(request.rate, request.duration),
         arrivals: job.search.arrivals,
     };
+    plan.threads = plan.threads.saturating_mul(request.split);
     plan.abort_bad_ops = (abort_bad_ops < u64::MAX).then_some(abort_bad_ops);
     // Every trial draws its own arrivals, and a search can still be repeated exactly.
     plan.seed = plan.seed.wrapping_add(u64::from(request.number));
@@ -206,6 +211,18 @@ fn run_trial(
         after.busiest_since(&before, Nanos(to.saturating_sub(from)))
     });
     Ok((outcome, busiest))
+}
+
+/// CPUs that an agent's threads may use.
+fn cpus(plan: &LoadPlan) -> usize {
+    if plan.cpus.is_empty() { usable_cpus().len() } else { plan.cpus.len() }
+}
+
+/// Over how many times the usual threads, `workers` in all, a trial is spread: as many as it asks
+/// for, where each of them has a CPU. Threads that share one would prove nothing.
+fn honoured_split(request: &TrialRequest, workers: u64, cpus: usize) -> u32 {
+    let fits = workers * u64::from(request.split) <= cpus as u64;
+    if fits { request.split.max(1) } else { 1 }
 }
 
 fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted: bool) -> Summary {
@@ -280,5 +297,64 @@ fn conclude(found: &Found, interrupts: &Interrupts) -> Result<(), Stop> {
         Verdict::Good => Ok(()),
         Verdict::Bad => Err(Stop::SloMissed),
         Verdict::Invalid => Err(Stop::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::Rate;
+    use plimsoll_model::trial::Confirmations;
+
+    use super::*;
+
+    fn found(outcome: Outcome, lower: Option<f64>, sut_ended: bool) -> Found {
+        let tipping = TippingPoint {
+            outcome,
+            lower: lower.and_then(Rate::per_second),
+            upper: None,
+            conditional_throughput: None,
+            trials: 1,
+            invalid_trials: 0,
+            confirmations: Confirmations::default(),
+            noise: None,
+            recovery: None,
+            notes: Vec::new(),
+        };
+        let trials = Vec::new();
+        Found { tipping, trials, search: Nanos::ZERO, confirm: Nanos::ZERO, sut_ended }
+    }
+
+    #[test]
+    fn every_outcome_has_the_contracts_exit_code() {
+        let why = || "send-lag".to_owned();
+        for (outcome, lower, sut_ended, expected) in [
+            (Outcome::Regular, Some(10.0), false, Verdict::Good),
+            (Outcome::NotReached { cap: why() }, Some(10.0), false, Verdict::Good),
+            (Outcome::FailsAtMinimum, None, false, Verdict::Bad),
+            (Outcome::GeneratorLimited { why: why() }, Some(10.0), false, Verdict::Invalid),
+            // Bounds that no valid trial confirmed are not an answer.
+            (Outcome::Unconfirmed { why: why() }, Some(10.0), false, Verdict::Invalid),
+            (Outcome::Unfinished { why: why() }, Some(10.0), false, Verdict::Good),
+            (Outcome::Unfinished { why: why() }, None, false, Verdict::Invalid),
+            (Outcome::Unfinished { why: why() }, Some(10.0), true, Verdict::Bad),
+        ] {
+            let found = found(outcome, lower, sut_ended);
+            assert_eq!(verdict(&found), expected, "{:?}", found.tipping);
+        }
+    }
+
+    #[test]
+    fn a_split_needs_a_cpu_for_every_thread() {
+        let request = |split| TrialRequest {
+            number: 1,
+            phase: plimsoll_model::trial::Phase::Expand,
+            rate: Rate::ZERO,
+            duration: Nanos::from_secs(3),
+            split,
+        };
+        assert_eq!(honoured_split(&request(1), 8, 2), 1);
+        assert_eq!(honoured_split(&request(2), 1, 2), 2);
+        assert_eq!(honoured_split(&request(2), 2, 2), 1);
+        assert_eq!(honoured_split(&request(4), 2, 8), 4);
     }
 }
