@@ -54,7 +54,44 @@ pub(crate) struct Point {
     pub(crate) refused: f64,
 }
 
+/// Rates, operations per second.
+struct Pace {
+    due: f64,
+    sent: f64,
+    accepted: f64,
+    answered: f64,
+    refused: f64,
+    /// Of the server alone, whatever the pool lets through.
+    capacity: f64,
+    /// The server refuses what it has no place for.
+    full: bool,
+}
+
 impl Point {
+    /// Operations due and not sent.
+    fn waiting(&self) -> f64 {
+        self.due - self.sent
+    }
+
+    /// Operations in the server's queue.
+    fn inside(&self) -> f64 {
+        self.accepted - self.answered
+    }
+
+    fn after(&self, pace: &Pace, dt: f64) -> Self {
+        let due = self.due + pace.due * dt;
+        let accepted = self.accepted + pace.accepted * dt;
+        Self {
+            t: self.t + dt,
+            due,
+            // Rounding must not make more of what came before it.
+            sent: (self.sent + pace.sent * dt).min(due),
+            accepted,
+            answered: (self.answered + pace.answered * dt).min(accepted),
+            refused: self.refused + pace.refused * dt,
+        }
+    }
+
     pub(crate) fn between(&self, next: &Self, t: f64) -> Self {
         let share = if next.t > self.t { ((t - self.t) / (next.t - self.t)).min(1.0) } else { 1.0 };
         let mix = |a: f64, b: f64| a + (b - a) * share;
@@ -115,55 +152,59 @@ impl Rates {
             if collapsed && flow.collapsed_at.is_none() && now.t >= self.healed_s {
                 collapsed = false;
             }
-            let (waiting, inside) = (now.due - now.sent, now.accepted - now.answered);
-            if now.t >= self.window_s && waiting < NONE && inside < NONE {
+            if now.t >= self.window_s && now.waiting() < NONE && now.inside() < NONE {
                 break;
             }
-            let slow = self.metastable.filter(|_| collapsed).map_or(1.0, |m| m.slow);
-            let healthy = self.capacity * self.slice(now.t);
-            let server = if Self::is_in(self.stall, now.t) { 0.0 } else { healthy * slow };
-            let server = server.min(self.pool);
-            let generator = if Self::is_in(self.pause, now.t) { 0.0 } else { self.generator };
-            let due = if now.t < self.window_s { self.offered } else { 0.0 };
-            let sent = if waiting > NONE { generator } else { due.min(generator) };
-            let wanted = sent * self.accepted;
-            let full = self.queue_max.is_some_and(|max| inside >= max - NONE) && wanted > server;
-            let accepted = if full { server } else { wanted };
-            let answered = if inside > NONE { server } else { accepted.min(server) };
-            let mut dt = self.edge(now.t).min(end) - now.t;
-            let grows = accepted - answered;
-            if waiting > NONE && sent > due {
-                dt = dt.min(waiting / (sent - due));
+            let pace = self.pace(&now, collapsed);
+            let (dt, tips) = self.step(&now, &pace, end, collapsed);
+            if now.t < self.window_s && pace.capacity > 0.0 {
+                flow.busy_s += dt * (pace.answered / pace.capacity).min(1.0);
             }
-            if inside > NONE && grows < 0.0 {
-                dt = dt.min(inside / -grows);
-            }
-            if let Some(max) = self.queue_max.filter(|max| !full && grows > 0.0 && inside < *max) {
-                dt = dt.min((max - inside) / grows);
-            }
-            let tips = self.metastable.filter(|_| !collapsed && grows > 0.0);
-            let tips = tips.map(|m| (seconds(m.queue) * healthy - inside).max(0.0) / grows);
-            let tipped = tips.is_some_and(|after| after <= dt);
-            dt = dt.min(tips.unwrap_or(f64::INFINITY)).max(1e-9);
-            let step = |rate: f64| rate * dt;
-            if now.t < self.window_s && server > 0.0 {
-                flow.busy_s += dt * (answered / (healthy * slow).max(NONE)).min(1.0);
-            }
-            now = Point {
-                t: now.t + dt,
-                due: now.due + step(due),
-                sent: (now.sent + step(sent)).min(now.due + step(due)),
-                accepted: now.accepted + step(accepted),
-                answered: (now.answered + step(answered)).min(now.accepted + step(accepted)),
-                refused: now.refused + step(wanted - accepted),
-            };
+            now = now.after(&pace, dt);
             flow.points.push(now);
-            if tipped {
+            if tips {
                 collapsed = true;
                 flow.collapsed_at = Some(now.t);
             }
         }
         flow
+    }
+
+    /// Every rate from `now` until something changes.
+    fn pace(&self, now: &Point, collapsed: bool) -> Pace {
+        let slow = self.metastable.filter(|_| collapsed).map_or(1.0, |m| m.slow);
+        let stalled = Self::is_in(self.stall, now.t);
+        let capacity = if stalled { 0.0 } else { self.capacity * self.slice(now.t) * slow };
+        let server = capacity.min(self.pool);
+        let generator = if Self::is_in(self.pause, now.t) { 0.0 } else { self.generator };
+        let due = if now.t < self.window_s { self.offered } else { 0.0 };
+        let sent = if now.waiting() > NONE { generator } else { due.min(generator) };
+        let wanted = sent * self.accepted;
+        let inside = now.inside();
+        let full = self.queue_max.is_some_and(|max| inside >= max - NONE) && wanted > server;
+        let accepted = if full { server } else { wanted };
+        let answered = if inside > NONE { server } else { accepted.min(server) };
+        Pace { due, sent, accepted, answered, refused: wanted - accepted, capacity, full }
+    }
+
+    /// How long those rates hold, and whether the server collapses then.
+    fn step(&self, now: &Point, pace: &Pace, end: f64, collapsed: bool) -> (f64, bool) {
+        let (waiting, inside) = (now.waiting(), now.inside());
+        let grows = pace.accepted - pace.answered;
+        let mut dt = self.edge(now.t).min(end) - now.t;
+        if waiting > NONE && pace.sent > pace.due {
+            dt = dt.min(waiting / (pace.sent - pace.due));
+        }
+        if inside > NONE && grows < 0.0 {
+            dt = dt.min(inside / -grows);
+        }
+        if let Some(max) = self.queue_max.filter(|max| !pace.full && grows > 0.0 && inside < *max) {
+            dt = dt.min((max - inside) / grows);
+        }
+        let healthy = self.capacity * self.slice(now.t);
+        let tips = self.metastable.filter(|_| !collapsed && grows > 0.0);
+        let tips = tips.map(|m| (seconds(m.queue) * healthy - inside).max(0.0) / grows);
+        (dt.min(tips.unwrap_or(f64::INFINITY)).max(1e-9), tips.is_some_and(|after| after <= dt))
     }
 }
 

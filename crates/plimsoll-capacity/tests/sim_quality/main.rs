@@ -56,6 +56,12 @@ fn a_hard_cap_is_found_however_overload_shows() {
 }
 
 #[test]
+fn a_lower_bound_is_never_a_tenth_of_a_percent_too_high() {
+    let [score] = scores(&kind("hard cap"), [STANDARD], 1_000);
+    assert!(score.over_max < 0.001, "{}", score.over_max);
+}
+
+#[test]
 fn capacity_that_differs_from_trial_to_trial_is_found_within_its_noise() {
     check("noise 1 % by trial", 70.0, 99.0, 25);
     check("noise 5 % by trial", 80.0, 95.0, 25);

@@ -23,6 +23,8 @@ pub(crate) struct Score {
     /// |middle - truth| / truth.
     pub(crate) errors: Vec<f64>,
     pub(crate) widths: Vec<f64>,
+    /// How far a lower bound lay above the truth at most, relative.
+    pub(crate) over_max: f64,
 }
 
 impl Score {
@@ -36,6 +38,7 @@ impl Score {
             return;
         };
         let width = upper / lower;
+        self.over_max = self.over_max.max(lower / truth - 1.0);
         self.contained += usize::from((lower..=upper).contains(&truth));
         self.near += usize::from((lower / width..=upper * width).contains(&truth));
         self.errors.push(((lower * upper).sqrt() / truth - 1.0).abs());
