@@ -153,7 +153,7 @@ impl RateSearch {
             ceiling: None,
             split: 1,
             noise: None,
-            shadow: Shadow::new(limits.rest),
+            shadow: Shadow::new(limits.rest, limits.rest_max),
             spent: Nanos::ZERO,
             rest: Nanos::ZERO,
             notes: Vec::new(),

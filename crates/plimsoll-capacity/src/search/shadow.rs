@@ -21,8 +21,6 @@ use super::narrow::Bracket;
 const COLLAPSED: f64 = 0.75;
 /// Trials put aside in one search.
 const SUSPECTS_MAX: u32 = 4;
-/// The rest grows to so many times the mode's.
-const REST_GROWTH_MAX: u64 = 8;
 
 /// What is remembered of overloads.
 #[derive(Clone, Debug)]
@@ -37,8 +35,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    pub(crate) fn new(rest: Nanos) -> Self {
-        let rest_max = Nanos(rest.0.saturating_mul(REST_GROWTH_MAX));
+    pub(crate) fn new(rest: Nanos, rest_max: Nanos) -> Self {
         Self { after_bad: false, suspect: None, suspects: 0, rest, rest_max }
     }
 
@@ -102,8 +99,8 @@ impl RateSearch {
     /// The server is slow after an overload until it was left alone for long enough.
     fn come_back(&mut self) {
         self.notes.push(format!(
-            "after an overload the server stayed slow until it had {} of rest; trials that began \
-             earlier do not count",
+            "the server was slow after an overload and well after {} of rest; BAD trials that \
+             began sooner after another BAD one do not count",
             self.shadow.rest
         ));
         self.ledger.forget_shadowed();

@@ -2,6 +2,8 @@
 //! cells are wide, the interval is made about two standard deviations wide, so that both bounds
 //! are loads of which the verdicts speak clearly.
 
+use plimsoll_model::trial::Outcome;
+
 use crate::classify::LoadClass;
 
 use super::OVERSHOOT_MAX;
@@ -84,11 +86,7 @@ impl RateSearch {
                 }
             }
         }
-        self.give_up_on_noise()
-    }
-
-    fn give_up_on_noise(&mut self) -> Want {
         let why = "verdicts that contradict each other over a wide range of loads".to_owned();
-        Want::Finish(plimsoll_model::trial::Outcome::Unfinished { why })
+        Want::Finish(Outcome::Unfinished { why })
     }
 }
