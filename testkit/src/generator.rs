@@ -20,6 +20,12 @@ pub struct Generator {
     pub pause: Nanos,
     /// Operations per second that ever come due, whatever the plan says.
     pub offers_per_s_max: f64,
+    /// Share of its core that another process takes, 0 to 1.
+    pub rival: f64,
+    /// Operations per second that find a source port; the others fail here.
+    pub ports_per_s_max: f64,
+    /// Whether a split test can be made: twice the threads are twice the capacity.
+    pub splits: bool,
 }
 
 impl Default for Generator {
@@ -31,6 +37,9 @@ impl Default for Generator {
             pauses_share: 0.0,
             pause: Nanos::ZERO,
             offers_per_s_max: f64::INFINITY,
+            rival: 0.0,
+            ports_per_s_max: f64::INFINITY,
+            splits: false,
         }
     }
 }

@@ -1,15 +1,29 @@
 //! A simulated world for tests: servers and load generators with known properties, from a seed.
 //!
 //! It turns a [`plimsoll_model::trial::TrialRequest`] into the measurement that a real run would
-//! give, in milliseconds and without sockets or clocks. It judges nothing: truth is what the test
-//! knows of the world it built.
+//! give, in microseconds to milliseconds and without sockets or clocks. It judges nothing: truth is
+//! what the test knows of the world it built.
+//!
+//! Two worlds share [`Sut`] and [`Generator`]: [`World`] follows every operation and knows random
+//! arrivals and service times; [`Fluid`] follows the queues as curves, which makes whole searches
+//! by the thousand cheap. [`Holding`] is a server whose memory ends, for the connections axis.
 #![forbid(unsafe_code)]
 
+pub mod fluid;
 pub mod generator;
+pub mod habits;
+pub mod holding;
 pub mod sut;
 pub mod world;
 
+pub use fluid::Fluid;
 pub use generator::Generator;
+pub use habits::Habits;
+pub use habits::HiddenTimer;
+pub use habits::Jitter;
+pub use habits::Leak;
+pub use habits::Metastable;
+pub use holding::Holding;
 pub use sut::Overload;
 pub use sut::Service;
 pub use sut::Stalls;

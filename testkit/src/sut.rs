@@ -97,14 +97,19 @@ pub(crate) struct Serving {
 }
 
 /// A standard normal value (Box-Muller).
-fn normal(rng: &mut Rng) -> f64 {
+pub(crate) fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+/// A log-normal factor with median 1. Three standard deviations are the most: no trial finds half
+/// a server.
+pub(crate) fn factor(sd: f64, rng: &mut Rng) -> f64 {
+    (normal(rng).clamp(-3.0, 3.0) * sd).exp()
 }
 
 impl Serving {
     pub(crate) fn new(sut: Sut, duration: Nanos, rng: &mut Rng) -> Self {
-        // Three standard deviations: no trial finds half a server.
-        let noise = (normal(rng).clamp(-3.0, 3.0) * sut.noise).exp();
+        let noise = factor(sut.noise, rng);
         let stall = sut.stalls.filter(|stalls| rng.f64() < stalls.trials_share).map(|stalls| {
             let at = rng.u64(0..duration.0.max(1));
             (at, at + stalls.length.0)

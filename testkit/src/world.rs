@@ -14,6 +14,7 @@ use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialMeasurement;
 use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::witness::Witnesses;
 
 use crate::generator::Generator;
 use crate::generator::Sending;
@@ -34,6 +35,8 @@ pub struct World {
     pub linger: Nanos,
     /// Whether the measurements tell how busy the server was.
     pub observed: bool,
+    /// How starts are spread.
+    pub arrivals: Arrivals,
     rng: Rng,
 }
 
@@ -61,6 +64,7 @@ impl World {
             deadline: Nanos::from_millis(50),
             linger: Nanos::from_secs(2),
             observed: false,
+            arrivals: Arrivals::Poisson,
             rng: Rng::with_seed(seed),
         }
     }
@@ -94,6 +98,8 @@ impl World {
             aborted: cut.is_some(),
             tally,
             sut_busiest_thread: self.observed.then(|| serving.busiest(request.duration)),
+            split: 1,
+            witnesses: Witnesses::default(),
         }
     }
 
@@ -107,7 +113,7 @@ impl World {
         let offered = (self.generator.offers_per_s_max * request.duration.as_secs_f64()) as u64;
         profile.ops_total = profile.ops_total.min(offered);
         let schedule =
-            Schedule::new(Arc::new(profile), Arrivals::Poisson, Shard::WHOLE, self.rng.u64(..));
+            Schedule::new(Arc::new(profile), self.arrivals, Shard::WHOLE, self.rng.u64(..));
         let patience = self.deadline.0 + self.linger.0;
         let mut ops = Vec::with_capacity(schedule.left() as usize);
         for intended in schedule.map(|at| at.0) {
@@ -200,6 +206,7 @@ mod tests {
             phase: Phase::Narrow,
             rate: Rate::per_second(per_s).expect("finite"),
             duration: Nanos::from_secs(20),
+            split: 1,
         }
     }
 

@@ -9,6 +9,7 @@ mod fuzz;
 mod licences;
 mod metadata;
 mod packages;
+mod simulate;
 mod tidy;
 
 use std::env;
@@ -29,6 +30,7 @@ usage: cargo xtask COMMAND
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost, truth and the lab against their aims and beside peers;
                   --help lists its flags
+  simulate        run the simulated searches and write docs/search-quality.md
   fuzz TARGET [--seconds N]
                   run one fuzz target (needs a nightly toolchain and cargo-fuzz)
 ";
@@ -59,6 +61,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
+        ["simulate"] => simulate::run(),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, "--seconds", seconds] => {
             fuzz::run(target, seconds.parse().context("--seconds takes a whole number")?)

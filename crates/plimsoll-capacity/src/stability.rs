@@ -7,18 +7,17 @@ use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 
-/// Growth below this share of the offered rate, per second, is not called overload.
-const SLOPE_SHARE_MAX: f64 = 0.005;
+/// Growth below this share of the offered rate, per second, is not called overload. A queue that
+/// grows so fast makes answers 10 ms slower in 10 s, far below most deadlines.
+const SLOPE_SHARE_MAX: f64 = 0.001;
 /// Share of the second half's arrivals that has to be completed in it.
 const COMPLETED_SHARE_MIN: f64 = 0.995;
 /// Mann-Kendall's z at p = 0.01, two-sided.
 const KENDALL_Z: f64 = 2.576;
 /// A backlog this small is never overload: a handful of connections being opened looks the same.
 const GROWTH_OPS_MIN: f64 = 10.0;
-/// Standard deviations of a free random walk (Poisson arrivals, exponential service: variance
-/// 2*rate*time) that growth must exceed; a healthy queue near saturation wanders by chance.
-/// Simulated at 1,000/s over 5 s: at 99 % load 0.3 % of trials are called overload (with 1.5
-/// sigmas 3 %), at 105 % about three quarters, at 110 % all.
+/// Standard deviations of a random walk with the steps seen that growth must exceed: a healthy
+/// queue near saturation wanders by chance, and how much depends on the arrivals and on the server.
 const WALK_SIGMAS: f64 = 2.0;
 /// More points than this are averaged together: pairs grow with the square.
 const POINTS_MAX: usize = 120;
@@ -74,7 +73,7 @@ impl Backlog {
             kendall_z: kendall_z(&points),
             growth_ops: slope_per_s * span_s,
             completed_share: if arrivals > 0.0 { 1.0 - (end - middle) / arrivals } else { 1.0 },
-            growth_ops_chance: GROWTH_OPS_MIN.max(WALK_SIGMAS * (2.0 * rate.get() * span_s).sqrt()),
+            growth_ops_chance: GROWTH_OPS_MIN.max(WALK_SIGMAS * walk_sd(samples)),
             offered: rate,
         })
     }
@@ -112,6 +111,15 @@ fn theil_sen(points: &[f64]) -> f64 {
     let pairs = (0..points.len())
         .flat_map(|i| (i + 1..points.len()).map(move |j| (points[j] - points[i]) / (j - i) as f64));
     median(pairs)
+}
+
+/// How far a random walk with the steps of these samples goes by chance: a standard deviation.
+fn walk_sd(samples: &[u32]) -> f64 {
+    let steps = || samples.windows(2).map(|pair| f64::from(pair[1]) - f64::from(pair[0]));
+    let count = samples.len().saturating_sub(1).max(1) as f64;
+    let mean = steps().sum::<f64>() / count;
+    let variance = steps().map(|step| (step - mean).powi(2)).sum::<f64>() / count;
+    (variance * count).sqrt()
 }
 
 /// Mann-Kendall's z with the correction for ties.

@@ -15,6 +15,7 @@ use plimsoll_model::trial::Judgement;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::TrialMeasurement;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::witness::Witnesses;
 
 use crate::stability::Backlog;
 use crate::validity;
@@ -29,8 +30,8 @@ pub struct Context {
 /// The server's own time without queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unloaded {
-    /// Median, see [`server_time`].
-    pub p50: Nanos,
+    /// Mean, see [`server_time`].
+    pub mean: Nanos,
     /// 99th percentile of the time from the actual send.
     pub p99: Nanos,
 }
@@ -38,14 +39,14 @@ pub struct Unloaded {
 impl Unloaded {
     /// Reads it off a trial at a load that the server does not feel.
     pub fn of(tally: &Tally) -> Option<Self> {
-        Some(Self { p50: server_time(tally)?, p99: tally.spans.uncorrected.quantile(0.99)? })
+        Some(Self { mean: server_time(tally)?, p99: tally.spans.uncorrected.quantile(0.99)? })
     }
 }
 
-/// The server's median share in an operation: from the actual send, which without keep-alive is
+/// The server's mean share in an operation: from the actual send, which without keep-alive is
 /// the SYN, to the end of the answer.
 pub fn server_time(tally: &Tally) -> Option<Nanos> {
-    tally.spans.uncorrected.quantile(0.5)
+    tally.spans.uncorrected.mean()
 }
 
 /// Judges one trial of a search.
@@ -57,6 +58,9 @@ pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Ju
     goals.extend(aborted(measurement, &goals));
     let subject = validity::Subject {
         tally,
+        witnesses: &measurement.witnesses,
+        window: measurement.window,
+        rate: Some(measurement.request.rate),
         losses: &losses,
         slo: Some(slo),
         deadline: slo.deadline(),
@@ -88,6 +92,10 @@ pub fn judge_load(tally: &Tally, window: Nanos, slo: Option<&Slo>, open: bool) -
     let deadline = slo.and_then(Slo::deadline);
     let subject = validity::Subject {
         tally,
+        witnesses: &Witnesses::default(),
+        window,
+        // A load with stages has more than one.
+        rate: None,
         losses: &losses,
         slo,
         deadline,

@@ -20,6 +20,9 @@ use testkit::Stalls;
 use testkit::Sut;
 use testkit::World;
 
+/// Searches against each kind of server. They follow every operation, random arrivals and service
+/// times included; `sim_quality` runs many more, of curves.
+const SEEDS: u64 = 60;
 /// Width of a quick search's interval, and how far beside it the truth may lie.
 const WIDTH: f64 = 0.05;
 
@@ -69,8 +72,13 @@ fn search(world: &mut World, mode: Mode, lowest: f64, abort: bool) -> Found {
 fn tipping_rate(sut: Sut, trial: Nanos) -> f64 {
     let quiet = Sut { noise: 0.0, stalls: None, ..sut };
     let mostly_good = |per_s: f64| {
-        let request =
-            TrialRequest { number: 1, phase: Phase::Narrow, rate: rate(per_s), duration: trial };
+        let request = TrialRequest {
+            number: 1,
+            phase: Phase::Narrow,
+            rate: rate(per_s),
+            duration: trial,
+            split: 1,
+        };
         let good = (0..11).filter(|seed| {
             let measurement = World::new(quiet, 0xA11_0000 + seed).run(request, None);
             let judgement = judge(&measurement, &Slo::default(), &Context::default());
@@ -178,14 +186,14 @@ fn stalling() -> Sut {
 #[test]
 fn a_fixed_rate_is_found() {
     for noise in [0.01, 0.05] {
-        Score::of(plain().noise(noise), 200).check(&format!("fixed, noise {noise}"));
+        Score::of(plain().noise(noise), SEEDS).check(&format!("fixed, noise {noise}"));
     }
 }
 
 #[test]
 fn random_service_times_are_no_obstacle() {
     for noise in [0.01, 0.05] {
-        Score::of(exponential().noise(noise), 200).check(&format!("exponential, noise {noise}"));
+        Score::of(exponential().noise(noise), SEEDS).check(&format!("exponential, noise {noise}"));
     }
 }
 
@@ -194,7 +202,7 @@ fn a_server_that_rejects_or_drops_under_load_is_judged_by_its_errors() {
     for overload in [Overload::Reject(20), Overload::Drop(20)] {
         for noise in [0.01, 0.05] {
             let sut = Sut { overload, ..plain() };
-            Score::of(sut.noise(noise), 200).check(&format!("{overload:?}, noise {noise}"));
+            Score::of(sut.noise(noise), SEEDS).check(&format!("{overload:?}, noise {noise}"));
         }
     }
 }
@@ -202,23 +210,23 @@ fn a_server_that_rejects_or_drops_under_load_is_judged_by_its_errors() {
 #[test]
 fn a_pause_in_one_trial_of_twenty_does_not_move_the_bounds() {
     for noise in [0.01, 0.05] {
-        Score::of(stalling().noise(noise), 200).check(&format!("stalls, noise {noise}"));
+        Score::of(stalling().noise(noise), SEEDS).check(&format!("stalls, noise {noise}"));
     }
 }
 
 #[test]
 fn ten_percent_noise_still_ends_in_time_and_near_the_truth() {
-    let score = Score::of(plain().noise(0.10), 100);
-    assert!(score.hits >= 75, "{}", score.text());
+    let score = Score::of(plain().noise(0.10), SEEDS);
+    assert!(score.hits >= 45, "{}", score.text());
     assert_eq!(score.limited, 0, "{}", score.text());
-    assert!(score.spent[99] < Nanos::from_secs(200), "{}", score.text());
+    assert!(score.spent[SEEDS as usize - 1] < Nanos::from_secs(200), "{}", score.text());
 }
 
 #[test]
 fn a_second_run_overlaps_or_touches_the_first() {
     for (name, sut) in [("fixed", plain()), ("exponential", exponential())] {
         for noise in [0.01, 0.02] {
-            let pairs = 100;
+            let pairs = 40;
             let overlapping = (0..pairs).filter(|seed| {
                 // One world goes on, so the second run has other arrivals and other noise.
                 let mut world = World::new(sut.noise(noise), *seed);
@@ -227,7 +235,7 @@ fn a_second_run_overlaps_or_touches_the_first() {
                 first.overlaps_or_touches(&second)
             });
             let overlapping = overlapping.count();
-            assert!(overlapping >= 93, "{name}, noise {noise}: {overlapping} of {pairs}");
+            assert!(overlapping >= 37, "{name}, noise {noise}: {overlapping} of {pairs}");
         }
     }
 }
@@ -241,6 +249,7 @@ fn backlog_share(sut: Sut, load: f64) -> f64 {
         phase: Phase::Narrow,
         rate: rate(sut.capacity_per_s * load),
         duration: Nanos::from_secs(5),
+        split: 1,
     };
     let bad = (0..300).filter(|seed| {
         let mut world = World::new(sut, 0xBAC_0000 + seed);
@@ -288,7 +297,9 @@ fn the_standard_mode_is_narrower_and_as_true() {
         let found = search(&mut World::new(sut, seed), Mode::Standard, lowest_of(seed), true);
         let (lower, upper) = found.bounds().expect("both bounds");
         assert_eq!(found.tipping.outcome, Outcome::Regular, "seed {seed}");
-        assert!(upper / lower <= 1.02, "seed {seed}");
+        // With random arrivals verdicts near the truth are drawn by lot, which may show as noise.
+        let width_max = if found.tipping.noise.is_some() { 1.10 } else { 1.02 };
+        assert!(upper / lower <= width_max, "seed {seed}: {:?}", found.tipping);
         let near = lower <= high * 1.02 && low <= upper * 1.02;
         assert!(near, "seed {seed}: [{lower}, {upper}], truth {low} to {high}");
     }

@@ -20,6 +20,7 @@ pub mod target;
 pub mod time;
 pub mod trial;
 pub mod units;
+pub mod witness;
 
 pub use error_class::ErrorClass;
 pub use error_class::Fault;

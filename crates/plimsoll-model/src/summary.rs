@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Histogram;
 use crate::Nanos;
+use crate::Rate;
 use crate::cliff::Cliff;
 use crate::cliff::Confidence;
 use crate::cliff::Horizon;
@@ -17,7 +18,10 @@ use crate::ending::Closer;
 use crate::hold::HoldSummary;
 use crate::tally::Tally;
 use crate::trial::Check;
+use crate::trial::Confirmations;
 use crate::trial::Outcome;
+use crate::trial::Recovery;
+use crate::trial::TippingPoint;
 use crate::trial::Verdict;
 
 /// The value of `schema`.
@@ -216,7 +220,59 @@ pub struct FindSummary {
     pub search_s: f64,
     pub confirm_s: f64,
     pub conditional_throughput: Option<f64>,
+    #[serde(default)]
+    pub confirmations: Confirmations,
+    #[serde(default)]
+    pub noise: Option<f64>,
+    /// `yes`, `after` or `no`.
+    #[serde(default)]
+    pub recovers: Option<String>,
+    /// From the end of the overload; for `no`, how long was waited.
+    #[serde(default)]
+    pub recovery_s: Option<f64>,
     pub notes: Vec<String>,
+}
+
+/// How a search was asked and how long it took; the rest is its tipping point.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct FindHead {
+    pub axis: String,
+    pub slo: String,
+    pub mode: String,
+    pub search: Nanos,
+    pub confirm: Nanos,
+}
+
+impl FindSummary {
+    /// The answer as the summary shows it.
+    pub fn new(head: FindHead, tipping: &TippingPoint) -> Self {
+        let (recovers, recovery) = match tipping.recovery {
+            None => (None, None),
+            Some(Recovery::Yes) => (Some("yes"), Some(Nanos::ZERO)),
+            Some(Recovery::After(span)) => (Some("after"), Some(span)),
+            Some(Recovery::No(span)) => (Some("no"), Some(span)),
+        };
+        Self {
+            axis: head.axis,
+            slo: head.slo,
+            mode: head.mode,
+            outcome: tipping.outcome.clone(),
+            lower: tipping.lower.map(Rate::get),
+            upper: tipping.upper.map(Rate::get),
+            width: tipping.width(),
+            trials: tipping.trials,
+            invalid_trials: tipping.invalid_trials,
+            search_s: head.search.as_secs_f64(),
+            confirm_s: head.confirm.as_secs_f64(),
+            conditional_throughput: tipping.conditional_throughput.map(Rate::get),
+            confirmations: tipping.confirmations,
+            noise: tipping.noise,
+            recovers: recovers.map(str::to_owned),
+            recovery_s: recovery.map(Nanos::as_secs_f64),
+            notes: tipping.notes.clone(),
+        }
+    }
 }
 
 fn ms(span: Option<Nanos>) -> Option<f64> {

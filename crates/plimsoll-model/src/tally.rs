@@ -157,6 +157,11 @@ impl Spans {
         }
     }
 
+    /// Forgets every value, keeps the memory.
+    pub fn clear(&mut self) {
+        self.all_mut().into_iter().for_each(Histogram::clear);
+    }
+
     const fn all(&self) -> [&Histogram; 6] {
         [&self.corrected, &self.uncorrected, &self.connect, &self.tls, &self.ttfb, &self.send_lag]
     }
@@ -248,6 +253,13 @@ impl Tally {
     /// Late, failed and unsent operations.
     pub fn bad(&self) -> u64 {
         self.late + self.errors_total() + self.unsent
+    }
+
+    /// Forgets everything, keeps the memory of the histograms.
+    pub fn clear(&mut self) {
+        let mut spans = std::mem::take(&mut self.spans);
+        spans.clear();
+        *self = Self { spans, ..Self::default() };
     }
 
     /// Whether every scheduled operation ended in exactly one class.

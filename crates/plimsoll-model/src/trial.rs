@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::Nanos;
 use crate::Rate;
 use crate::tally::Tally;
+use crate::witness::Witnesses;
 
 /// Why the search asked for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,23 @@ pub enum Phase {
     Narrow,
     /// Longer trials at the lower bound.
     Confirm,
+    /// On purpose too much: 1.2 times the upper bound.
+    Overload,
+    /// Half the lower bound, right after the overload: does the SUT come back?
+    Recover,
+}
+
+impl Phase {
+    /// Whether the search proper is over: what follows confirms and describes its answer.
+    pub const fn is_after_search(self) -> bool {
+        matches!(self, Self::Confirm | Self::Overload | Self::Recover)
+    }
+
+    /// Whether the verdict says where the tipping point is. Trials that are meant to overload the
+    /// SUT, or to see how it gets over that, do not.
+    pub const fn moves_bounds(self) -> bool {
+        !matches!(self, Self::Overload | Self::Recover)
+    }
 }
 
 /// What the search asks for next.
@@ -32,6 +50,16 @@ pub struct TrialRequest {
     pub rate: Rate,
     /// Planned measured window.
     pub duration: Nanos,
+    /// Over how many times the usual threads or processes the same load is to be spread: 1, or
+    /// more in a split test, which shows whether the generator was the limit. Whoever runs the
+    /// trial may not be able to, and says so in [`TrialMeasurement::split`].
+    #[serde(default = "unsplit")]
+    pub split: u32,
+}
+
+/// The ordinary number of threads and processes.
+const fn unsplit() -> u32 {
+    1
 }
 
 /// What was measured in one trial.
@@ -47,6 +75,12 @@ pub struct TrialMeasurement {
     pub tally: Tally,
     /// CPU of the busiest SUT thread over the window, 0 to 1, where it could be observed.
     pub sut_busiest_thread: Option<f64>,
+    /// Over how many times the usual threads or processes the load was really spread.
+    #[serde(default = "unsplit")]
+    pub split: u32,
+    /// What was observed beside the tally.
+    #[serde(default)]
+    pub witnesses: Witnesses,
 }
 
 /// Three-valued verdict.
@@ -135,11 +169,51 @@ pub enum Outcome {
         /// The checks that failed.
         why: String,
     },
+    /// Both bounds were found, but no confirmation of the lower one was valid: the generator, or
+    /// the machine it runs on, was the limit by then.
+    Unconfirmed {
+        /// The checks that failed.
+        why: String,
+    },
     /// Stopped before the bounds were close enough.
     Unfinished {
         /// By what: an interrupt, the time budget, a SUT that died.
         why: String,
     },
+}
+
+/// Trials at the lower bound after the search, by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmations {
+    /// Met the SLO.
+    pub good: u32,
+    /// Missed it.
+    pub bad: u32,
+    /// Shaped by the generator: neither for nor against the bound.
+    pub invalid: u32,
+}
+
+/// Whether the SUT serves half the lower bound again after an overload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recovery {
+    /// At once.
+    Yes,
+    /// After so much time from the end of the overload.
+    After(Nanos),
+    /// Not within so much time.
+    No(Nanos),
+}
+
+/// `yes`, `after 4.00 s`, `no, not within 30.0 s`.
+impl std::fmt::Display for Recovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Yes => f.write_str("yes"),
+            Self::After(span) => write!(f, "after {span}"),
+            Self::No(span) => write!(f, "no, not within {span}"),
+        }
+    }
 }
 
 /// The tipping point: the answer of a search.
@@ -157,6 +231,16 @@ pub struct TippingPoint {
     pub trials: u32,
     /// Trials judged INVALID.
     pub invalid_trials: u32,
+    /// Trials that confirmed the lower bound, or did not.
+    #[serde(default)]
+    pub confirmations: Confirmations,
+    /// How much the capacity differs from trial to trial, relative (a standard deviation), where
+    /// the verdicts showed it; the interval is then about twice as wide.
+    #[serde(default)]
+    pub noise: Option<f64>,
+    /// Whether the SUT came back after an overload, where that was tried.
+    #[serde(default)]
+    pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.
     pub notes: Vec<String>,
 }

@@ -43,12 +43,14 @@ use plimsoll_model::plan::TlsOptions;
 use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
+use plimsoll_model::summary::FindHead;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Confirmations;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
@@ -58,6 +60,7 @@ use plimsoll_model::trial::TrialMeasurement;
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::witness::Witnesses;
 
 use crate::settings;
 
@@ -570,6 +573,7 @@ pub(crate) fn trial(
         phase,
         rate: rate(per_s as f64),
         duration: Nanos::from_secs(seconds),
+        split: 1,
     };
     TrialRecord {
         judgement: Judgement {
@@ -584,6 +588,8 @@ pub(crate) fn trial(
             tally,
             sut_busiest_thread: (verdict == Verdict::Bad || phase == Phase::Confirm)
                 .then_some(0.984),
+            split: 1,
+            witnesses: Witnesses::default(),
         },
     }
 }
@@ -613,6 +619,9 @@ pub(crate) fn tipping_point() -> TippingPoint {
         conditional_throughput: Some(rate(18_150.0)),
         trials: 7,
         invalid_trials: 1,
+        confirmations: Confirmations::default(),
+        noise: None,
+        recovery: None,
         notes: vec![
             "loss inversion: BAD at 18,900/s, later GOOD at 19,100/s; the lower figure is kept"
                 .to_owned(),
@@ -621,21 +630,14 @@ pub(crate) fn tipping_point() -> TippingPoint {
 }
 
 fn find(tip: TippingPoint) -> FindSummary {
-    FindSummary {
+    let head = FindHead {
         axis: "rate".to_owned(),
         slo: "p99<50ms,errors<0.1%".to_owned(),
         mode: "quick".to_owned(),
-        width: tip.width(),
-        outcome: tip.outcome,
-        lower: tip.lower.map(Rate::get),
-        upper: tip.upper.map(Rate::get),
-        trials: tip.trials,
-        invalid_trials: tip.invalid_trials,
-        search_s: 52.0,
-        confirm_s: 20.0,
-        conditional_throughput: tip.conditional_throughput.map(Rate::get),
-        notes: tip.notes,
-    }
+        search: Nanos::from_secs(52),
+        confirm: Nanos::from_secs(20),
+    };
+    FindSummary::new(head, &tip)
 }
 
 fn find_with(tip: TippingPoint, trials: &[TrialRecord], verdict: Verdict) -> Summary {
@@ -671,6 +673,9 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         conditional_throughput: None,
         trials: 2,
         invalid_trials: 2,
+        confirmations: Confirmations::default(),
+        noise: None,
+        recovery: None,
         notes: Vec::new(),
     };
     (find_with(tip, &trials, Verdict::Invalid), trials)
@@ -692,6 +697,9 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
         conditional_throughput: None,
         trials: 1,
         invalid_trials: 0,
+        confirmations: Confirmations::default(),
+        noise: None,
+        recovery: None,
         notes: Vec::new(),
     };
     (find_with(tip, &trials, Verdict::Bad), trials)
@@ -721,6 +729,9 @@ pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
         conditional_throughput: None,
         trials: 4,
         invalid_trials: 0,
+        confirmations: Confirmations::default(),
+        noise: None,
+        recovery: None,
         notes: Vec::new(),
     };
     let mut summary = find_with(tip, &trials, Verdict::Invalid);

@@ -33,6 +33,11 @@ impl Grid {
         self.position(high) - self.position(low)
     }
 
+    /// Cells that cover a relative width given as a logarithm.
+    pub(crate) fn cells_of(&self, log_width: f64) -> u32 {
+        (log_width / std::f64::consts::LN_2 * self.cells_per_doubling - EPSILON).ceil() as u32
+    }
+
     /// Whether `high` is at most `cells` above `low`.
     pub(crate) fn within(&self, low: f64, high: f64, cells: u32) -> bool {
         self.cells(low, high) <= f64::from(cells) + EPSILON

@@ -11,8 +11,19 @@ pub(crate) struct Entry {
     /// Operations per second.
     pub(crate) load: f64,
     pub(crate) trials: Vec<TrialOutcome>,
+    /// What else was seen, one for each trial.
+    pub(crate) seen: Vec<Seen>,
     /// Failed its confirmation: an upper bound whatever the sums say.
     pub(crate) condemned: bool,
+}
+
+/// What a trial shows beside its verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    /// It was BAD and began soon after another BAD one.
+    pub(crate) shadowed: bool,
+    /// Answers per second under overload, of a BAD trial that ran for long enough.
+    pub(crate) carried_per_s: Option<f64>,
 }
 
 impl Entry {
@@ -45,15 +56,37 @@ impl Ledger {
         let index = match self.0.binary_search_by(|entry| entry.load.total_cmp(&load)) {
             Ok(index) => index,
             Err(index) => {
-                self.0.insert(index, Entry { load, trials: Vec::new(), condemned: false });
+                self.0.insert(
+                    index,
+                    Entry { load, trials: Vec::new(), seen: Vec::new(), condemned: false },
+                );
                 index
             }
         };
         &mut self.0[index]
     }
 
-    pub(crate) fn add(&mut self, load: f64, trial: TrialOutcome) {
-        self.entry(load).trials.push(trial);
+    pub(crate) fn add(&mut self, load: f64, trial: TrialOutcome, seen: Seen) {
+        let entry = self.entry(load);
+        entry.trials.push(trial);
+        entry.seen.push(seen);
+    }
+
+    /// Forgets every BAD trial that began soon after another one: the server had not come back.
+    pub(crate) fn forget_shadowed(&mut self) {
+        for entry in &mut self.0 {
+            let mut seen = entry.seen.iter();
+            entry.trials.retain(|_| !seen.next().is_some_and(|seen| seen.shadowed));
+            entry.seen.retain(|seen| !seen.shadowed);
+        }
+        self.0.retain(|entry| !entry.trials.is_empty());
+    }
+
+    /// Every trial: its load, whether it was GOOD, and what else it shows.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (f64, bool, Seen)> + '_ {
+        self.0.iter().flat_map(|entry| {
+            entry.trials.iter().zip(&entry.seen).map(|(t, seen)| (entry.load, t.good, *seen))
+        })
     }
 
     pub(crate) fn condemn(&mut self, load: f64) {
@@ -106,7 +139,8 @@ mod tests {
             for verdict in trials.bytes() {
                 let good = verdict == b'G';
                 let duration = Nanos::from_secs(5);
-                ledger.add(*load, TrialOutcome { duration, good, loss_ratio: 0.0 });
+                let trial = TrialOutcome { duration, good, loss_ratio: 0.0 };
+                ledger.add(*load, trial, Seen::default());
             }
         }
         ledger

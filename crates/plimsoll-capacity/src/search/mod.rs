@@ -1,25 +1,30 @@
 //! The rate search: which load to offer next, and what the answers add up to.
 //!
 //! ```text
-//! qualify -> expand (x2 from below) -> narrow (4, 2, 1 cells of the grid) -> confirm -> done
-//!                                         ^------ lower bound not confirmed ----'
+//! qualify -> expand (x2 from below) -> narrow (4, 2, 1 cells of the grid) -> confirm
+//!                                         ^------ lower bound not confirmed ----' |
+//!                                                      overload -> recover -> done
 //! ```
 //!
 //! A state machine without clock or I/O. It does not run trials and does not retry a failed agent;
-//! it only sees measurements. INVALID trials are repeated and never enter a bound.
+//! it only sees measurements. INVALID trials are repeated once, over twice the threads where that
+//! can be had, and never enter a bound.
 
+mod after;
 mod grid;
+mod learn;
 mod ledger;
 mod narrow;
+mod noise;
 mod settings;
+mod shadow;
+mod spread;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TippingPoint;
@@ -28,23 +33,23 @@ use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
 
-use crate::classify::TrialOutcome;
-use crate::classify::conditional_throughput;
 use crate::verdict::Context;
-use crate::verdict::Unloaded;
 use crate::verdict::judge;
 
+use after::Answer;
+use after::Recovering;
 use grid::Grid;
 use ledger::Ledger;
 use narrow::Bracket;
+use noise::Noise;
+use shadow::Shadow;
+use spread::Spread;
 
 pub use settings::LOWEST_PER_S;
 pub use settings::Limits;
 pub use settings::Mode;
 pub use settings::SearchSettings;
 
-/// INVALID trials in a row at one load that end the search.
-const INVALID_MAX: u32 = 3;
 /// BAD trials while qualifying or at one load while expanding that settle it.
 const BAD_MAX: usize = 2;
 /// Loads above this multiple of the first BAD one are never offered: overload can do harm.
@@ -54,8 +59,6 @@ const GROWTH: f64 = 2.0;
 /// Growth while the SUT's busiest thread uses less than a tenth of its core.
 const GROWTH_FAR: f64 = 4.0;
 const BUSY_FAR: f64 = 0.1;
-/// How near to a load that the generator cannot make the search looks for a BAD one.
-const CEILING_CELLS: u32 = 2;
 /// A trial is ended early only when the goal is missed by so much: what is late is counted by the
 /// agents at their clocks, and the verdict is computed from histograms.
 const ABORT_MARGIN: f64 = 1.25;
@@ -73,9 +76,15 @@ pub enum Step {
 #[derive(Clone, Debug)]
 enum State {
     Qualify,
-    Expand { rate: f64 },
+    Expand {
+        rate: f64,
+    },
     Narrow(Bracket),
-    Confirm { bracket: Bracket, good: u32, bad: u32 },
+    /// Bounds so far apart that noise does not blur them.
+    Spread(Spread),
+    Confirm(Answer),
+    Overload(Answer),
+    Recover(Answer, Recovering),
     Done(Box<TippingPoint>),
 }
 
@@ -101,12 +110,17 @@ pub struct RateSearch {
     judged: u32,
     invalid: u32,
     invalid_in_a_row: u32,
+    /// Over how many times the usual threads the load is spread; more once that was seen to help.
+    split: u32,
     /// Lower bounds that failed their confirmation.
     unconfirmed: u32,
     /// The load at which expansion ended.
     first_bad: f64,
     /// The lowest load at which only INVALID trials were had while expanding, and why.
     ceiling: Option<(f64, String)>,
+    /// How much the capacity differs from trial to trial, once that is taken into account.
+    noise: Option<Noise>,
+    shadow: Shadow,
     spent: Nanos,
     rest: Nanos,
     notes: Vec<String>,
@@ -137,6 +151,9 @@ impl RateSearch {
             unconfirmed: 0,
             first_bad: settings::HIGHEST_PER_S,
             ceiling: None,
+            split: 1,
+            noise: None,
+            shadow: Shadow::new(limits.rest, limits.rest_max),
             spent: Nanos::ZERO,
             rest: Nanos::ZERO,
             notes: Vec::new(),
@@ -159,11 +176,15 @@ impl RateSearch {
         match self.plan() {
             Want::Finish(outcome) => Step::Done(self.finish(outcome)),
             Want::Trial(phase, rate, duration) => match self.exhausted(duration) {
+                // The answer stands; what would only describe it is left out.
+                Some(_) if !phase.moves_bounds() => Step::Done(self.finish(Outcome::Regular)),
                 Some(why) => Step::Done(self.finish(Outcome::Unfinished { why })),
                 None => {
                     self.number += 1;
                     let rate = Rate::per_second(rate).unwrap_or_default();
-                    let request = TrialRequest { number: self.number, phase, rate, duration };
+                    let split = self.split_wanted();
+                    let request =
+                        TrialRequest { number: self.number, phase, rate, duration, split };
                     self.pending = Some(request);
                     Step::Trial(request)
                 }
@@ -178,14 +199,11 @@ impl RateSearch {
         if let Some(request) = self.pending.take() {
             // An aborted trial costs what it ran, any other what was planned or a little more.
             self.spent = self.spent + self.rest + measurement.window;
-            self.rest = match judgement.verdict {
-                Verdict::Good => Nanos::ZERO,
-                Verdict::Bad | Verdict::Invalid => self.limits.rest,
-            };
             match judgement.verdict {
                 Verdict::Invalid => self.learn_invalid(&judgement),
                 Verdict::Good | Verdict::Bad => self.learn(&request, &measurement, &judgement),
             }
+            self.rest = self.rest_after(judgement.verdict);
         }
         TrialRecord { measurement, judgement }
     }
@@ -206,6 +224,10 @@ impl RateSearch {
     /// The count of bad operations (late at the strictest deadline, failed or unsent) above which
     /// `request` can only be BAD; `u64::MAX` when no such count exists.
     pub fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
+        if !request.phase.moves_bounds() {
+            // They are there to be overloaded, and to be looked at until the end.
+            return u64::MAX;
+        }
         let ops = request.rate.get() * request.duration.as_secs_f64();
         let deadline = self.slo.deadline();
         // Goals with a longer limit, or on errors alone, cannot be told from that count.
@@ -243,16 +265,21 @@ impl RateSearch {
         match self.state {
             State::Qualify => {
                 let rate = self.settings.lowest.get();
-                Want::Trial(Phase::Qualify, rate, self.trial_length(rate, self.limits.final_trial))
+                // It decides no bound unless all else fails: a coarse sample is enough.
+                let coarse = self.trial_length(rate, self.limits.initial_trial);
+                Want::Trial(Phase::Qualify, rate, coarse.max(self.limits.final_trial))
             }
             State::Expand { rate } => {
                 let length = self.trial_length(rate, self.limits.initial_trial);
                 Want::Trial(Phase::Expand, rate, length)
             }
             State::Narrow(bracket) => self.plan_narrow(bracket),
-            State::Confirm { bracket, .. } => {
-                Want::Trial(Phase::Confirm, bracket.low, self.limits.confirm_trial)
+            State::Spread(spread) => self.plan_spread(spread),
+            State::Confirm(answer) => {
+                Want::Trial(Phase::Confirm, answer.low, self.limits.confirm_trial)
             }
+            State::Overload(answer) => self.plan_overload(answer),
+            State::Recover(answer, _) => self.plan_recover(answer),
             // next_step answers for a finished search.
             State::Done(ref tipping) => Want::Finish(tipping.outcome.clone()),
         }
@@ -280,169 +307,6 @@ impl RateSearch {
             .max(deadline_span.min(limits.deadline_span_max));
         // Whole tenths of a second, the spacing of the backlog's samples.
         Nanos(length.0.div_ceil(OUTSTANDING_SAMPLE.0) * OUTSTANDING_SAMPLE.0)
-    }
-
-    fn learn_invalid(&mut self, judgement: &Judgement) {
-        self.invalid += 1;
-        self.invalid_in_a_row += 1;
-        if self.invalid_in_a_row < INVALID_MAX {
-            return;
-        }
-        self.invalid_in_a_row = 0;
-        let failed: Vec<String> = judgement
-            .reasons
-            .iter()
-            .filter(|check| check.level == Level::Fail && !self.is_goal(&check.check))
-            .map(|check| format!("{}: {} (limit: {})", check.check, check.value, check.limit))
-            .collect();
-        let why = failed.join("; ");
-        if let State::Expand { rate } = self.state {
-            // The step may have jumped over a tipping point that lies below this ceiling.
-            self.ceiling = Some((rate, why));
-            let lowest = self.settings.lowest.get();
-            let low = self.ledger.entries().rev().find(|entry| entry.leans_good());
-            let low = low.map_or(lowest, |entry| entry.load);
-            self.expand_from(low, None);
-        } else {
-            self.finish(Outcome::GeneratorLimited { why });
-        }
-    }
-
-    fn is_goal(&self, name: &str) -> bool {
-        name == "stable"
-            || name == "aborted"
-            || self.slo.goals.iter().any(|goal| goal.to_string() == name)
-    }
-
-    fn learn(
-        &mut self,
-        request: &TrialRequest,
-        measurement: &TrialMeasurement,
-        judgement: &Judgement,
-    ) {
-        self.judged += 1;
-        self.invalid_in_a_row = 0;
-        let rate = request.rate.get();
-        let good = judgement.verdict == Verdict::Good;
-        let loss_ratio = judgement.loss_ratio;
-        self.ledger.add(rate, TrialOutcome { duration: request.duration, good, loss_ratio });
-        match std::mem::replace(&mut self.state, State::Qualify) {
-            State::Qualify => self.learn_qualify(rate, good, measurement),
-            State::Expand { .. } => self.learn_expand(rate, good, measurement.sut_busiest_thread),
-            State::Confirm { bracket, good: goods, bad: bads } => {
-                let bad = u32::from(!good);
-                self.learn_confirm(bracket, goods + 1 - bad, bads + bad);
-            }
-            // What a trial means while narrowing is read from the ledger.
-            state @ (State::Narrow(_) | State::Done(_)) => self.state = state,
-        }
-    }
-
-    fn learn_qualify(&mut self, rate: f64, good: bool, measurement: &TrialMeasurement) {
-        if good {
-            self.context.unloaded = Unloaded::of(&measurement.tally);
-            self.expand_from(rate, measurement.sut_busiest_thread);
-        } else if self.ledger.trials(rate).len() >= BAD_MAX {
-            self.finish(Outcome::FailsAtMinimum);
-        }
-    }
-
-    fn learn_expand(&mut self, rate: f64, good: bool, busiest: Option<f64>) {
-        if good {
-            self.expand_from(rate, busiest);
-        } else if self.ledger.trials(rate).len() >= BAD_MAX {
-            self.first_bad = rate;
-            let lowest = self.settings.lowest.get();
-            let low = self.ledger.entries().rev().find(|e| e.load < rate).map(|e| e.load);
-            let low = low.unwrap_or(lowest);
-            self.state = State::Narrow(Bracket::new(low, rate));
-        } else {
-            self.state = State::Expand { rate };
-        }
-    }
-
-    fn expand_from(&mut self, rate: f64, busiest: Option<f64>) {
-        if rate >= self.cap() {
-            self.finish(Outcome::NotReached { cap: self.cap_text() });
-            return;
-        }
-        let growth = if busiest.is_some_and(|busy| busy < BUSY_FAR) { GROWTH_FAR } else { GROWTH };
-        let mut next = (rate * growth).min(self.cap());
-        if let Some((ceiling, why)) = self.ceiling.clone()
-            && next >= ceiling
-        {
-            let inside = self.grid.split(rate, ceiling, CEILING_CELLS);
-            let narrow = self.grid.within(rate, ceiling, CEILING_CELLS);
-            let Some(inside) = inside.filter(|_| !narrow) else {
-                self.finish(Outcome::GeneratorLimited { why });
-                return;
-            };
-            next = inside;
-        }
-        self.state = State::Expand { rate: next };
-    }
-
-    /// Back to expansion from a load that is GOOD after all.
-    fn expand_again(&mut self, rate: f64) -> Want {
-        self.first_bad = settings::HIGHEST_PER_S;
-        self.expand_from(rate, None);
-        self.plan()
-    }
-
-    fn learn_confirm(&mut self, bracket: Bracket, good: u32, bad: u32) {
-        let planned = self.limits.confirmations;
-        // A single confirmation is repeated before it overturns a majority of three.
-        let bad_max = (planned / 2 + 1).max(2);
-        if bad >= bad_max {
-            self.unconfirmed += 1;
-            self.ledger.condemn(bracket.low);
-            let rate = Rate::per_second(bracket.low).unwrap_or_default();
-            self.notes.push(format!("{rate} passed the search but not its confirmation"));
-            if self.unconfirmed > self.limits.unconfirmed_max {
-                let why = format!("{} lower bounds that were not confirmed", self.unconfirmed);
-                self.finish(Outcome::Unfinished { why });
-                return;
-            }
-            self.state = State::Narrow(bracket.overturned());
-        } else if good + bad >= planned && good > 0 {
-            self.state = State::Confirm { bracket, good, bad };
-            self.finish(Outcome::Regular);
-        } else {
-            self.state = State::Confirm { bracket, good, bad };
-        }
-    }
-
-    fn finish(&mut self, outcome: Outcome) -> TippingPoint {
-        self.pending = None;
-        let (lower, upper) = match &self.state {
-            State::Confirm { bracket, .. } => {
-                (Rate::per_second(bracket.low), Rate::per_second(bracket.high))
-            }
-            _ => self.ledger.leaning_bounds(),
-        };
-        if let Some((bad, good)) = self.ledger.inversions(|entry| self.final_class(entry)) {
-            let rate = |load| Rate::per_second(load).unwrap_or_default();
-            let note = format!("non-monotonic: BAD at {}, GOOD at {}", rate(bad), rate(good));
-            self.notes.push(note);
-        }
-        let tipping = TippingPoint {
-            outcome,
-            lower,
-            upper,
-            conditional_throughput: lower.and_then(|lower| self.throughput(lower)),
-            trials: self.judged,
-            invalid_trials: self.invalid,
-            notes: std::mem::take(&mut self.notes),
-        };
-        self.state = State::Done(Box::new(tipping.clone()));
-        tipping
-    }
-
-    /// `None` where the lower bound was never measured for as long as the mode asks.
-    fn throughput(&self, lower: Rate) -> Option<Rate> {
-        let goal = self.final_goal(lower.get());
-        let trials = self.ledger.trials(lower.get());
-        Some(conditional_throughput(lower, trials, &goal)).filter(|rate| *rate > Rate::ZERO)
     }
 }
 

@@ -15,6 +15,7 @@ use super::RateSearch;
 use super::State;
 use super::Want;
 use super::ledger::Entry;
+use super::noise::carries_unevenly;
 
 /// Stages of narrowing: cells of the grid that the bracket may be wide at the end of each.
 const STAGE_CELLS: [u32; 3] = [4, 2, 1];
@@ -48,11 +49,19 @@ enum Probe {
     Down(i64),
     /// So many cells above the lower bound.
     Up(i64),
+    /// Where an overloaded server's own pace says that the truth is, operations per second.
+    Expect(f64),
 }
 
 impl Bracket {
     pub(crate) fn new(low: f64, high: f64) -> Self {
         Self { stage: 0, low, high, probe: Probe::Split }
+    }
+
+    /// Looks near `per_s` first.
+    pub(crate) fn expecting(self, per_s: f64) -> Self {
+        let inside = per_s > self.low && per_s < self.high;
+        Self { probe: if inside { Probe::Expect(per_s) } else { Probe::Split }, ..self }
     }
 
     /// The lower bound turned out to be an upper one: look below it.
@@ -79,8 +88,14 @@ impl RateSearch {
     /// once and BAD once; where two are, noise is wider than a cell and a majority of three errs
     /// too often.
     fn repeats(&self) -> u64 {
-        let noisy = self.ledger.mixed() >= MIXED_LOADS_NOISY;
-        if noisy { self.limits.repeats.max(REPEATS_NOISY) } else { self.limits.repeats }
+        // With bounds that are kept apart three verdicts are as clear.
+        let near = self.ledger.mixed() >= MIXED_LOADS_NOISY && self.noise.is_none();
+        if near { self.limits.repeats.max(REPEATS_NOISY) } else { self.limits.repeats }
+    }
+
+    pub(super) fn is_noisy(&self) -> bool {
+        self.ledger.mixed() >= MIXED_LOADS_NOISY
+            || carries_unevenly(&self.ledger, self.limits.width_max)
     }
 
     fn stage_goal(&self, stage: usize, load: f64) -> SearchGoal {
@@ -116,13 +131,27 @@ impl RateSearch {
         }
     }
 
+    pub(super) fn final_class_at(&self, load: f64) -> LoadClass {
+        self.class(STAGE_LAST, load)
+    }
+
+    pub(super) fn final_trial_at(&self, load: f64) -> Want {
+        self.trial_at(STAGE_LAST, load)
+    }
+
     fn trial_at(&self, stage: usize, load: f64) -> Want {
         Want::Trial(Phase::Narrow, load, self.stage_goal(stage, load).final_trial)
     }
 
     /// Moves the bracket as far as the ledger decides it, then asks for the trial that is missing.
     pub(super) fn plan_narrow(&mut self, mut bracket: Bracket) -> Want {
+        self.observe_noise();
         for _ in 0..MOVES_MAX {
+            if let Some(noise) = self.noise
+                && self.grid.within(bracket.low, bracket.high, self.width_cells())
+            {
+                return self.spread(noise);
+            }
             if let Some(want) = self.settle_low(&mut bracket) {
                 self.state = State::Narrow(bracket);
                 return want;
@@ -134,14 +163,12 @@ impl RateSearch {
                 // The upper bound moved: its new place is judged in the next round.
                 continue;
             }
-            let cells = STAGE_CELLS[bracket.stage];
+            let cells = STAGE_CELLS[bracket.stage].max(self.width_cells());
             if self.grid.within(bracket.low, bracket.high, cells) {
                 if bracket.stage == STAGE_LAST {
-                    self.state = State::Confirm { bracket, good: 0, bad: 0 };
-                    return self.plan();
+                    return self.confirm(bracket.low, bracket.high);
                 }
-                bracket.stage += 1;
-                bracket.probe = Probe::Split;
+                bracket.deepen(self.grid.within(bracket.low, bracket.high, 1));
                 continue;
             }
             let Some(inside) = self.inside(&bracket) else {
@@ -172,7 +199,7 @@ impl RateSearch {
             .find(|entry| self.entry_class(stage, entry) == LoadClass::Upper)
             .map(|entry| entry.load);
         if let Some(upper) = upper.filter(|upper| *upper < bracket.high) {
-            bracket.high = upper;
+            bracket.miss_above(upper);
         }
         if bracket.low >= bracket.high {
             let below = |entry: &&Entry| entry.load < bracket.high;
@@ -197,7 +224,7 @@ impl RateSearch {
             .find(|e| e.load < bracket.high && self.entry_class(stage, e) == LoadClass::Lower)
             .map(|entry| entry.load);
         if let Some(better) = better.filter(|better| *better > bracket.low) {
-            bracket.low = better;
+            bracket.miss_below(better);
         }
         match self.class(stage, bracket.low) {
             LoadClass::Undecided => Some(self.trial_at(stage, bracket.low)),
@@ -221,7 +248,9 @@ impl RateSearch {
     fn look_above(&mut self, bracket: &mut Bracket) -> Option<Want> {
         let cells = match bracket.probe {
             Probe::Up(cells) => cells * 2,
-            Probe::Split | Probe::Down(_) => i64::from(STAGE_CELLS[bracket.stage]),
+            Probe::Split | Probe::Down(_) | Probe::Expect(_) => {
+                i64::from(STAGE_CELLS[bracket.stage])
+            }
         };
         bracket.probe = Probe::Up(cells);
         bracket.low = bracket.high;
@@ -251,6 +280,8 @@ impl RateSearch {
             Probe::Split => None,
             Probe::Down(cells) => Some(self.grid.step(bracket.high, -cells)),
             Probe::Up(cells) => Some(self.grid.step(bracket.low, cells)),
+            // The highest load of the grid that should be GOOD.
+            Probe::Expect(per_s) => Some(self.grid.step(per_s, 0)),
         };
         probed
             .filter(|load| *load > bracket.low && *load < bracket.high)
@@ -260,11 +291,18 @@ impl RateSearch {
 }
 
 impl Bracket {
+    /// On to a finer stage: the next, or the last where no coarser one has anything to find.
+    fn deepen(&mut self, narrow: bool) {
+        self.stage = if narrow { STAGE_LAST } else { self.stage + 1 };
+        self.probe = Probe::Split;
+    }
+
     /// `load` inside the bracket is an upper bound.
     fn miss_above(&mut self, load: f64) {
         self.high = load;
         self.probe = match self.probe {
             Probe::Down(cells) => Probe::Down(cells * 2),
+            Probe::Expect(_) => Probe::Down(1),
             Probe::Split | Probe::Up(_) => Probe::Split,
         };
     }
@@ -274,6 +312,7 @@ impl Bracket {
         self.low = load;
         self.probe = match self.probe {
             Probe::Up(cells) => Probe::Up(cells * 2),
+            Probe::Expect(_) => Probe::Up(1),
             Probe::Split | Probe::Down(_) => Probe::Split,
         };
     }

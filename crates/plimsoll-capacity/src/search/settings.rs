@@ -43,6 +43,8 @@ pub struct Limits {
     pub unconfirmed_max: u32,
     /// Rest after a trial that was not GOOD, before load is offered again.
     pub rest: Nanos,
+    /// How long that rest becomes where the SUT needs longer to come back.
+    pub rest_max: Nanos,
     /// Trial and rest time of the whole search.
     pub budget: Nanos,
     /// Trials of the whole search, INVALID ones included.
@@ -64,6 +66,7 @@ const QUICK: Limits = Limits {
     confirmations: 1,
     unconfirmed_max: 2,
     rest: Nanos::from_millis(1_500),
+    rest_max: Nanos::from_secs(6),
     budget: Nanos::from_secs(190),
     trials_max: 60,
     // 500 operations for a p99.
@@ -81,6 +84,7 @@ const STANDARD: Limits = Limits {
     confirmations: 3,
     unconfirmed_max: 3,
     rest: Nanos::from_secs(2),
+    rest_max: Nanos::from_secs(16),
     budget: Nanos::from_secs(1_500),
     trials_max: 150,
     tail_ops: 100.0,
@@ -97,6 +101,7 @@ const STRICT: Limits = Limits {
     confirmations: 6,
     unconfirmed_max: 3,
     rest: Nanos::from_secs(2),
+    rest_max: Nanos::from_secs(16),
     budget: Nanos::from_secs(5_400),
     trials_max: 250,
     tail_ops: 1_000.0,

@@ -3,6 +3,9 @@
 use proptest::prelude::*;
 
 use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Confirmations;
+use plimsoll_model::trial::Recovery;
+use plimsoll_model::witness::Witnesses;
 
 use super::*;
 
@@ -26,6 +29,8 @@ fn answer(request: TrialRequest, verdict: Verdict) -> TrialMeasurement {
         aborted: false,
         tally,
         sut_busiest_thread: None,
+        split: request.split,
+        witnesses: Witnesses::default(),
     }
 }
 
@@ -149,11 +154,11 @@ fn irregular_ends_say_what_was_reached() {
     assert!(why.starts_with("accounting: ") && !why.contains("p99"), "{why}");
     let lower = limited.tipping.lower.expect("found").get();
     assert!((900.0..=1_000.0).contains(&lower) && limited.tipping.upper.is_none(), "{lower}");
-    assert!(limited.tipping.invalid_trials % 3 == 0);
+    assert!(limited.tipping.invalid_trials % 2 == 0);
 
     let unusable = run(quick(), |_| Verdict::Invalid).tipping;
     assert!(matches!(unusable.outcome, Outcome::GeneratorLimited { .. }));
-    assert_eq!((unusable.lower, unusable.invalid_trials), (None, 3));
+    assert_eq!((unusable.lower, unusable.invalid_trials), (None, 2));
 
     let short = SearchSettings { budget: Nanos::from_secs(20), ..quick() };
     let Run { tipping, spent, .. } = run(short, knee(9e9));
@@ -192,7 +197,8 @@ fn one_invalid_trial_is_repeated_and_changes_nothing_else() {
     let plain = run(SearchSettings::new(Mode::Quick), knee(3_000.0));
     let mut world = knee(3_000.0);
     let disturbed = run(SearchSettings::new(Mode::Quick), |request| {
-        if request.number % 4 == 0 { Verdict::Invalid } else { world(request) }
+        let described = !request.phase.moves_bounds();
+        if request.number % 4 == 0 && !described { Verdict::Invalid } else { world(request) }
     });
     assert_eq!(disturbed.tipping.outcome, Outcome::Regular);
     assert_eq!(disturbed.tipping.lower, plain.tipping.lower);
@@ -202,6 +208,94 @@ fn one_invalid_trial_is_repeated_and_changes_nothing_else() {
     let plain_loads: Vec<_> =
         plain.trials.iter().map(|(request, _)| (request.rate, request.duration)).collect();
     assert_eq!(loads, plain_loads);
+}
+
+#[test]
+fn invalid_twice_in_a_row_ends_the_search_and_the_repeat_is_a_split_test() {
+    let Run { trials, tipping, .. } = run(SearchSettings::new(Mode::Standard), |request| {
+        let narrow = request.phase == Phase::Narrow;
+        if narrow { Verdict::Invalid } else { knee(950.0)(request) }
+    });
+    assert!(matches!(tipping.outcome, Outcome::GeneratorLimited { .. }), "{tipping:?}");
+    assert_eq!((tipping.lower, tipping.invalid_trials), (Some(rate(800.0)), 2));
+    let splits: Vec<u32> = trials.iter().rev().take(3).map(|(request, _)| request.split).collect();
+    assert_eq!(splits, [2, 1, 1]);
+    assert_eq!(trials[trials.len() - 1].0.rate, trials[trials.len() - 2].0.rate);
+}
+
+#[test]
+fn a_split_that_helps_is_kept_and_told() {
+    let Run { trials, tipping, .. } = run(SearchSettings::new(Mode::Quick), |request| {
+        let able = request.rate.get() <= 700.0 * f64::from(request.split);
+        if able { knee(1_300.0)(request) } else { Verdict::Invalid }
+    });
+    assert_eq!((tipping.outcome, tipping.invalid_trials), (Outcome::Regular, 2));
+    assert!(tipping.notes.iter().any(|note| note.contains("2 times the threads")));
+    // 1,600/s needs four times as many; from then on all have them.
+    assert_eq!(trials.last().map(|(request, _)| request.split), Some(4));
+}
+
+#[test]
+fn bounds_that_no_valid_trial_confirmed_are_reported_as_such() {
+    let run_with = |invalid: fn(u32) -> bool| {
+        let mut confirmations = 0;
+        run(SearchSettings::new(Mode::Standard), move |request| {
+            if request.phase == Phase::Confirm {
+                confirmations += 1;
+                if invalid(confirmations) {
+                    return Verdict::Invalid;
+                }
+            }
+            knee(1_000.0)(request)
+        })
+        .tipping
+    };
+    let none = run_with(|_| true);
+    assert!(matches!(&none.outcome, Outcome::Unconfirmed { why } if why.contains("accounting")));
+    assert!(none.lower.is_some() && none.upper.is_some() && none.recovery.is_none());
+    assert_eq!(none.confirmations, Confirmations { good: 0, bad: 0, invalid: 2 });
+    // One valid trial is a confirmation, if a thin one.
+    let one = run_with(|number| number > 1);
+    assert_eq!(one.outcome, Outcome::Regular);
+    assert_eq!(one.confirmations, Confirmations { good: 1, bad: 0, invalid: 2 });
+    assert!(one.notes.iter().any(|note| note.contains("1 of 3 trials only")), "{one:?}");
+}
+
+#[test]
+fn after_the_tip_the_server_is_overloaded_and_asked_whether_it_comes_back() {
+    let recovery = |bad_trials: u32| {
+        let mut asked = 0;
+        let Run { trials, tipping, .. } = run(SearchSettings::new(Mode::Quick), |request| {
+            if request.phase != Phase::Recover {
+                return knee(1_000.0)(request);
+            }
+            asked += 1;
+            if asked <= bad_trials { Verdict::Bad } else { Verdict::Good }
+        });
+        assert_eq!(tipping.outcome, Outcome::Regular);
+        let (lower, upper) = (tipping.lower.expect("found"), tipping.upper.expect("found"));
+        let load = |phase| {
+            let of_phase = trials.iter().find(|(request, _)| request.phase == phase);
+            of_phase.expect("asked for").0.rate.get()
+        };
+        assert!((load(Phase::Overload) / upper.get() - 1.2).abs() < 1e-9);
+        assert!((load(Phase::Recover) / lower.get() - 0.5).abs() < 1e-9);
+        tipping.recovery
+    };
+    assert_eq!(recovery(0), Some(Recovery::Yes));
+    // 3 s of trial, 3 s of rest.
+    assert_eq!(recovery(1), Some(Recovery::After(Nanos::from_secs(6))));
+    assert!(matches!(recovery(9), Some(Recovery::No(span)) if span > Nanos::from_secs(12)));
+}
+
+#[test]
+fn an_answer_is_not_given_up_for_lack_of_time_to_describe_it() {
+    let whole = run(SearchSettings::new(Mode::Quick), knee(1_000.0));
+    let budget = Nanos(whole.spent.0 - Nanos::from_secs(9).0);
+    let short = SearchSettings { budget, ..SearchSettings::new(Mode::Quick) };
+    let Run { tipping, .. } = run(short, knee(1_000.0));
+    assert_eq!((tipping.outcome, tipping.recovery), (Outcome::Regular, None));
+    assert_eq!((tipping.lower, tipping.upper), (whole.tipping.lower, whole.tipping.upper));
 }
 
 #[test]
@@ -250,6 +344,7 @@ fn abort_counts_leave_a_margin_and_need_the_strictest_limit() {
         phase: Phase::Narrow,
         rate: rate(1_000.0),
         duration: Nanos::from_secs(5),
+        split: 1,
     };
     let of = |slo: &str| {
         let slo = slo.parse().expect("an objective");
@@ -308,7 +403,7 @@ proptest! {
         if let (Some(lower), Some(upper)) = (tipping.lower, tipping.upper) {
             prop_assert!(lower < upper, "{:?}", tipping);
         }
-        if tipping.outcome == Outcome::Regular {
+        if tipping.outcome == Outcome::Regular && tipping.noise.is_none() {
             prop_assert!(tipping.width().expect("both bounds") <= mode.limits().width_max + 1e-9);
         }
         // A bound is a load with a valid trial of its kind.

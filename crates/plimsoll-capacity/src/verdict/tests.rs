@@ -2,6 +2,7 @@
 
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::witness::Witnesses;
 
 use super::*;
 
@@ -22,11 +23,14 @@ fn measurement() -> TrialMeasurement {
             phase: Phase::Narrow,
             rate: Rate::per_second(2_000.0).expect("finite"),
             duration: Nanos::from_secs(5),
+            split: 1,
         },
         window: Nanos::from_secs(5),
         aborted: false,
         tally,
         sut_busiest_thread: None,
+        split: 1,
+        witnesses: Witnesses::default(),
     }
 }
 
@@ -107,6 +111,19 @@ fn a_small_pool_is_not_the_servers_fault() {
     assert_eq!(verdict(&measurement), Verdict::Invalid);
     // The same waits with a server that takes its time are its own.
     measurement.tally.spans.uncorrected.record_n(Nanos::from_millis(2), 2 * OPS);
+    assert_eq!(verdict(&measurement), Verdict::Bad);
+}
+
+#[test]
+fn a_server_that_answers_in_bursts_keeps_connections_busy_by_itself() {
+    let mut measurement = with_late(3_000);
+    measurement.tally.pool_exhausted = 5_000;
+    let spans = &mut measurement.tally.spans;
+    spans.uncorrected.clear();
+    // The median is the unloaded one, the mean is eleven times as long.
+    spans.uncorrected.record_n(Nanos::from_millis(1), OPS * 6 / 10);
+    spans.uncorrected.record_n(Nanos::from_millis(25), OPS * 4 / 10);
+    assert_eq!(failing(&measurement), ["p99<50ms"]);
     assert_eq!(verdict(&measurement), Verdict::Bad);
 }
 

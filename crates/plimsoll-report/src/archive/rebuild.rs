@@ -7,15 +7,16 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::event::Event;
+use plimsoll_model::summary::FindHead;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::summary::FullQuantiles;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Confirmations;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TippingPoint;
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::Verdict;
@@ -238,25 +239,17 @@ fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {
         trials
             .iter()
             .map(|trial| &trial.measurement)
-            .filter(|m| (m.request.phase == Phase::Confirm) == confirm)
-            .map(|m| m.window.as_secs_f64())
-            .sum()
+            .filter(|m| m.request.phase.is_after_search() == confirm)
+            .fold(Nanos::ZERO, |sum, m| sum + m.window)
     };
-    FindSummary {
+    let head = FindHead {
         axis: search.axis.clone(),
         slo: search.slo.clone(),
         mode: search.mode.clone(),
-        width: tip.width(),
-        outcome: tip.outcome,
-        lower: tip.lower.map(Rate::get),
-        upper: tip.upper.map(Rate::get),
-        trials: tip.trials,
-        invalid_trials: tip.invalid_trials,
-        search_s: seconds(false),
-        confirm_s: seconds(true),
-        conditional_throughput: tip.conditional_throughput.map(Rate::get),
-        notes: tip.notes,
-    }
+        search: seconds(false),
+        confirm: seconds(true),
+    };
+    FindSummary::new(head, &tip)
 }
 
 /// The cautious reading of trials that nobody classified: the lowest BAD load bounds from above,
@@ -266,6 +259,7 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         trials
             .iter()
             .filter(move |trial| trial.judgement.verdict == verdict)
+            .filter(|trial| trial.measurement.request.phase.moves_bounds())
             .map(|trial| trial.measurement.request.rate)
     };
     let upper = rates(Verdict::Bad).min_by(|a, b| a.get().total_cmp(&b.get()));
@@ -278,6 +272,9 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         lower,
         upper,
         conditional_throughput: None,
+        confirmations: Confirmations::default(),
+        noise: None,
+        recovery: None,
         trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
         invalid_trials: count(Verdict::Invalid),
         notes: Vec::new(),

@@ -155,6 +155,16 @@ fn headline(
                 hints::MORE_GENERATOR
             ),
         ),
+        Outcome::Unconfirmed { why } => (
+            Tone::Warn,
+            "Tipping point not confirmed:",
+            format!(
+                "{between} as far as the search saw; every longer trial at the lower bound was \
+                 INVALID, because the generator was the limit ({}). {}",
+                clean(why),
+                hints::MORE_GENERATOR
+            ),
+        ),
         Outcome::Unfinished { why } => (
             Tone::Warn,
             "Tipping point not settled:",
@@ -192,6 +202,7 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         }
     }
     page.entry_items("Search", &items)?;
+    after_search(page, find)?;
     if let Some(rate) = find.conditional_throughput {
         page.entry(
             "Throughput",
@@ -199,6 +210,37 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         )?;
     }
     Ok(())
+}
+
+/// How sure the bounds are, and what came after them.
+fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
+    let seen = find.confirmations;
+    let tried = seen.good + seen.bad + seen.invalid;
+    if tried > 0 {
+        let invalid = match seen.invalid {
+            0 => String::new(),
+            n => format!(", {n} INVALID"),
+        };
+        let text =
+            format!("{} of {tried} longer trials at the lower bound GOOD{invalid}", seen.good);
+        page.entry("Confirmed", &text)?;
+    }
+    if let Some(noise) = find.noise {
+        let text = format!(
+            "the capacity differs by about {:.1} % from trial to trial; the interval is as wide \
+             as that asks for",
+            noise * 100.0
+        );
+        page.entry("Noise", &text)?;
+    }
+    let waited = span(find.recovery_s.unwrap_or(0.0));
+    let text = match find.recovers.as_deref() {
+        Some("yes") => "yes, at once after an overload".to_owned(),
+        Some("after") => format!("{waited} after an overload"),
+        Some(_) => format!("no: half the lower bound is not served {waited} after an overload"),
+        None => return Ok(()),
+    };
+    page.entry("Recovers", &text)
 }
 
 fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
@@ -267,6 +309,8 @@ const fn phase_word(phase: Phase) -> &'static str {
         Phase::Expand => "expand",
         Phase::Narrow => "narrow",
         Phase::Confirm => "confirm",
+        Phase::Overload => "over",
+        Phase::Recover => "recover",
     }
 }
 

@@ -118,6 +118,25 @@ pub(crate) fn for_check(check: &str, level: Level) -> Option<&'static str> {
         "send-lag" => "operations left later than they could: plimsoll or this machine was busy",
         "generator-cpu" => "a plimsoll thread was busy for most of the time",
         "accounting" => "the figures do not add up: a fault of plimsoll, please report it",
+        "arrivals" => "operations did not start in the pattern that was asked for",
+        "littles-law" => {
+            "operations in flight do not fit rate and latency: one of the two was measured wrongly"
+        }
+        "peer-counters" => {
+            "the server counted other requests than plimsoll: does anyone else use it, or does \
+             something between them retry or answer by itself?"
+        }
+        "host-cpu" => "this machine had no CPU to spare: end other work, or use another host",
+        "scheduling" => {
+            "threads of plimsoll were ready and did not get a CPU: end other work, pin them, or \
+             use another host"
+        }
+        "generator-network" => "packets were lost on this side, or its link was full",
+        "reference" => "the load is close to the most that this generator can make",
+        "generator-memory" => "this machine was short of memory: fewer --connections",
+        "stationarity" => "the second half was unlike the first: a longer trial may tell more",
+        "monitor" => "the server was not looked at often enough to say what limits it",
+        "co-location" => "generator and server take each other's CPU time",
         "local-errors" => "this machine ran out of something: see the errors above",
         "pool" if level == Level::Fail => {
             "operations waited for a free connection although the server was fast: raise \

@@ -1,6 +1,7 @@
 //! Golden pages from hand-made records.
 
 use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Confirmations;
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TrialRecord;
@@ -135,6 +136,26 @@ fn the_cap_is_named_when_the_tipping_point_was_not_reached() {
     let text = page(&summary, &trials, false);
     assert!(text.contains("at least 18,200/s"), "{text}");
     assert!(text.contains("--max 20000"), "{text}");
+}
+
+#[test]
+fn confirmations_noise_and_recovery_are_told() {
+    let (mut summary, trials) = fixtures::find_regular();
+    let find = summary.find.as_mut().expect("a search");
+    find.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
+    find.noise = Some(0.048);
+    find.recovers = Some("after".to_owned());
+    find.recovery_s = Some(14.0);
+    let text = page(&summary, &trials, false);
+    for expected in ["2 of 4 longer trials", "1 INVALID", "about 4.8 %", "14", "Recovers"] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    let find = summary.find.as_mut().expect("a search");
+    find.recovers = Some("no".to_owned());
+    find.outcome = Outcome::Unconfirmed { why: "send-lag: p99 9 ms".to_owned() };
+    let text = page(&summary, &trials, false);
+    assert!(text.contains("Tipping point not confirmed:"), "{text}");
+    assert!(text.contains("is not served"), "{text}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn figure(metric: Metric, summary: &Summary) -> Option<f64> {
 fn no_bound(find: &FindSummary, verdict: Verdict) -> Result<Option<String>, String> {
     match &find.outcome {
         Outcome::Regular => Ok(None),
-        Outcome::GeneratorLimited { why } => Ok(Some(why.clone())),
+        Outcome::GeneratorLimited { why } | Outcome::Unconfirmed { why } => Ok(Some(why.clone())),
         Outcome::Unfinished { why } if verdict == Verdict::Good => Ok(Some(why.clone())),
         Outcome::Unfinished { why } => Err(why.clone()),
         Outcome::NotReached { cap } => {
@@ -166,8 +166,11 @@ fn no_bound(find: &FindSummary, verdict: Verdict) -> Result<Option<String>, Stri
 }
 
 fn why_invalid(summary: &Summary) -> String {
-    if let Some(Outcome::GeneratorLimited { why } | Outcome::Unfinished { why }) =
-        summary.find.as_ref().map(|find| &find.outcome)
+    if let Some(
+        Outcome::GeneratorLimited { why }
+        | Outcome::Unconfirmed { why }
+        | Outcome::Unfinished { why },
+    ) = summary.find.as_ref().map(|find| &find.outcome)
     {
         return why.clone();
     }
@@ -188,6 +191,7 @@ mod tests {
     use plimsoll_model::summary::SummaryHead;
     use plimsoll_model::tally::Tally;
     use plimsoll_model::trial::Check;
+    use plimsoll_model::trial::Confirmations;
 
     use super::*;
 
@@ -236,6 +240,10 @@ mod tests {
             search_s: 1.0,
             confirm_s: 1.0,
             conditional_throughput: None,
+            confirmations: Confirmations::default(),
+            noise: None,
+            recovers: None,
+            recovery_s: None,
             notes: Vec::new(),
         };
         Summary { find: Some(find), ..summary(verdict) }
@@ -266,6 +274,8 @@ mod tests {
         assert_eq!((unfinished.value, unfinished.invalid), (None, Some(why())));
         let limited = of(Outcome::GeneratorLimited { why: why() }, Verdict::Invalid).unwrap();
         assert_eq!((limited.value, limited.invalid), (None, Some(why())));
+        let unconfirmed = of(Outcome::Unconfirmed { why: why() }, Verdict::Invalid).unwrap();
+        assert_eq!((unconfirmed.value, unconfirmed.invalid), (None, Some(why())));
         // These will be the same the next time, so that there is nothing to compare.
         for (outcome, verdict) in [
             (Outcome::NotReached { cap: why() }, Verdict::Good),

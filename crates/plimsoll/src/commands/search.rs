@@ -14,7 +14,9 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::summary::FindHead;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
@@ -27,9 +29,11 @@ use plimsoll_model::trial::TrialMeasurement;
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::witness::Witnesses;
 use plimsoll_probe::threads::ThreadTimes;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
+use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
@@ -135,8 +139,11 @@ fn search(
             break search.handle_stop("interrupted".to_owned());
         }
         let abort = search.abort_bad_ops(&request);
+        let workers = u64::from(job.load.plan.threads) * agents.pids().len() as u64;
+        let split = honoured_split(&request, workers, cpus(&job.load.plan));
+        let offered = TrialRequest { split, ..request };
         let (outcome, sut_busiest_thread) =
-            run_trial(job, request, abort, agents, watch, run, interrupts)?;
+            run_trial(job, offered, abort, agents, watch, run, interrupts)?;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
         }
@@ -146,11 +153,13 @@ fn search(
             aborted: outcome.aborted,
             tally: outcome.tally,
             sut_busiest_thread,
+            split,
+            witnesses: Witnesses::default(),
         });
         run.handle_event(&Event::TrialEnded(Box::new(record.clone())));
         trials.push(record);
         let took = run.elapsed().since(began);
-        if request.phase == Phase::Confirm {
+        if request.phase.is_after_search() {
             confirming = confirming + took;
         } else {
             searching = searching + took;
@@ -198,6 +207,7 @@ fn run_trial(
         profile: Profile::constant(request.rate, request.duration),
         arrivals: job.search.arrivals,
     };
+    plan.threads = plan.threads.saturating_mul(request.split);
     plan.abort_bad_ops = (abort_bad_ops < u64::MAX).then_some(abort_bad_ops);
     // Every trial draws its own arrivals, and a search can still be repeated exactly.
     plan.seed = plan.seed.wrapping_add(u64::from(request.number));
@@ -223,6 +233,18 @@ fn run_trial(
     Ok((outcome, busiest))
 }
 
+/// CPUs that an agent's threads may use.
+fn cpus(plan: &LoadPlan) -> usize {
+    if plan.cpus.is_empty() { usable_cpus().len() } else { plan.cpus.len() }
+}
+
+/// Over how many times the usual threads, `workers` in all, a trial is spread: as many as it asks
+/// for, where each of them has a CPU. Threads that share one would prove nothing.
+fn honoured_split(request: &TrialRequest, workers: u64, cpus: usize) -> u32 {
+    let fits = workers * u64::from(request.split) <= cpus as u64;
+    if fits { request.split.max(1) } else { 1 }
+}
+
 fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted: bool) -> Summary {
     let tipping = &found.tipping;
     let at_lower = tipping.lower.and_then(|lower| trial_at_lower_bound(&found.trials, lower));
@@ -234,6 +256,13 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
     if job.search.axis == Axis::Handshakes {
         notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
     }
+    let asked = FindHead {
+        axis: job.search.axis.name().to_owned(),
+        slo: job.search.slo.to_string(),
+        mode: job.search.mode.name().to_owned(),
+        search: found.search,
+        confirm: found.confirm,
+    };
     let head = SummaryHead {
         command: command.to_owned(),
         target: job.load.target_name.clone(),
@@ -243,21 +272,7 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
         settings: run::settings(&job.load, &job.load.plan),
         verdict: verdict(found),
         reasons: reasons(found),
-        find: Some(FindSummary {
-            axis: job.search.axis.name().to_owned(),
-            slo: job.search.slo.to_string(),
-            mode: job.search.mode.name().to_owned(),
-            outcome: tipping.outcome.clone(),
-            lower: tipping.lower.map(|rate| rate.get()),
-            upper: tipping.upper.map(|rate| rate.get()),
-            width: tipping.width(),
-            trials: tipping.trials,
-            invalid_trials: tipping.invalid_trials,
-            search_s: found.search.as_secs_f64(),
-            confirm_s: found.confirm.as_secs_f64(),
-            conditional_throughput: tipping.conditional_throughput.map(|rate| rate.get()),
-            notes,
-        }),
+        find: Some(FindSummary { notes, ..FindSummary::new(asked, tipping) }),
         hold: None,
         archive: run.archive_dir(),
     };
@@ -293,7 +308,7 @@ fn verdict(found: &Found) -> Verdict {
     match found.tipping.outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
-        Outcome::GeneratorLimited { .. } => Verdict::Invalid,
+        Outcome::GeneratorLimited { .. } | Outcome::Unconfirmed { .. } => Verdict::Invalid,
         Outcome::Unfinished { .. } if found.sut_ended => Verdict::Bad,
         Outcome::Unfinished { .. } if found.tipping.lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,
@@ -324,6 +339,9 @@ fn conclude(found: &Found, interrupts: &Interrupts) -> Result<(), Stop> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::Rate;
+    use plimsoll_model::trial::Confirmations;
+
     use super::*;
 
     #[test]
@@ -337,5 +355,56 @@ mod tests {
         assert_eq!(told(0.5, 53, 47), None);
         assert_eq!(told(0.5, 0, 0), None);
         assert!(told(0.5, 60, 40).unwrap().starts_with("--resume 0.5: only 40 % of"));
+    }
+
+    fn found(outcome: Outcome, lower: Option<f64>, sut_ended: bool) -> Found {
+        let tipping = TippingPoint {
+            outcome,
+            lower: lower.and_then(Rate::per_second),
+            upper: None,
+            conditional_throughput: None,
+            trials: 1,
+            invalid_trials: 0,
+            confirmations: Confirmations::default(),
+            noise: None,
+            recovery: None,
+            notes: Vec::new(),
+        };
+        let trials = Vec::new();
+        Found { tipping, trials, search: Nanos::ZERO, confirm: Nanos::ZERO, sut_ended }
+    }
+
+    #[test]
+    fn every_outcome_has_the_contracts_exit_code() {
+        let why = || "send-lag".to_owned();
+        for (outcome, lower, sut_ended, expected) in [
+            (Outcome::Regular, Some(10.0), false, Verdict::Good),
+            (Outcome::NotReached { cap: why() }, Some(10.0), false, Verdict::Good),
+            (Outcome::FailsAtMinimum, None, false, Verdict::Bad),
+            (Outcome::GeneratorLimited { why: why() }, Some(10.0), false, Verdict::Invalid),
+            // Bounds that no valid trial confirmed are not an answer.
+            (Outcome::Unconfirmed { why: why() }, Some(10.0), false, Verdict::Invalid),
+            (Outcome::Unfinished { why: why() }, Some(10.0), false, Verdict::Good),
+            (Outcome::Unfinished { why: why() }, None, false, Verdict::Invalid),
+            (Outcome::Unfinished { why: why() }, Some(10.0), true, Verdict::Bad),
+        ] {
+            let found = found(outcome, lower, sut_ended);
+            assert_eq!(verdict(&found), expected, "{:?}", found.tipping);
+        }
+    }
+
+    #[test]
+    fn a_split_needs_a_cpu_for_every_thread() {
+        let request = |split| TrialRequest {
+            number: 1,
+            phase: Phase::Expand,
+            rate: Rate::ZERO,
+            duration: Nanos::from_secs(3),
+            split,
+        };
+        assert_eq!(honoured_split(&request(1), 8, 2), 1);
+        assert_eq!(honoured_split(&request(2), 1, 2), 2);
+        assert_eq!(honoured_split(&request(2), 2, 2), 1);
+        assert_eq!(honoured_split(&request(4), 2, 8), 4);
     }
 }

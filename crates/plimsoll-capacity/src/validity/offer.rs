@@ -1,25 +1,18 @@
-//! Was it the generator? Checks whose failure makes a trial INVALID instead of BAD.
-//!
-//! Late sending and a busy generator make latency worse and never better, because latency counts
-//! from the intended start. So `send-lag`, `generator-cpu` and `pool` can only spoil a trial that
-//! missed a goal: a GOOD one stays GOOD and they become warnings. `rate-fidelity`, `accounting` and
-//! `local-errors` say that the load was not the one asked for, or that the figures are wrong; they
-//! always fail.
+//! Was the load the one that was asked for, sent when it was due?
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Fault;
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
-use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
 
-use crate::verdict::Context;
-use crate::verdict::Losses;
 use crate::verdict::level;
 use crate::verdict::percent;
 use crate::verdict::server_time;
+
+use super::Subject;
+use super::check;
 
 /// Below this share of what the plan asked for, the load was another one.
 const FIDELITY_FAIL: f64 = 0.99;
@@ -34,48 +27,16 @@ const LAG_P999_DEADLINE_MIN: Nanos = Nanos::from_millis(20);
 /// that the burst leaves takes 1/(1 - utilisation) times as long to go: up to this many
 /// operations may be late because of one that was sent late.
 const LAG_SPREAD: f64 = 20.0;
-const CPU_FAIL: f64 = 0.90;
-const CPU_WARN: f64 = 0.70;
 /// A server whose own time is within this factor of its unloaded time is not what operations
 /// waited for.
 const POOL_UNLOADED_FACTOR: f64 = 1.5;
-
-/// What is examined.
-pub(crate) struct Subject<'a> {
-    pub(crate) tally: &'a Tally,
-    pub(crate) losses: &'a Losses<'a>,
-    pub(crate) slo: Option<&'a Slo>,
-    pub(crate) deadline: Option<Nanos>,
-    pub(crate) aborted: bool,
-    /// Operations come on a schedule.
-    pub(crate) open: bool,
-    /// Operations that the plan puts into the window, where that is known.
-    pub(crate) planned_ops: Option<f64>,
-    /// Whether a goal was missed.
-    pub(crate) missed: bool,
-    pub(crate) context: &'a Context,
-}
-
-/// Every check that applies.
-pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
-    let open = subject.open;
-    [
-        open.then(|| rate_fidelity(subject)),
-        open.then(|| send_lag(subject)),
-        Some(accounting(subject)),
-        Some(generator_cpu(subject)),
-        Some(local_errors(subject)),
-        if open { pool(subject) } else { None },
-        own_timers(subject),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn check(name: &str, value: String, limit: String, level: Level) -> Check {
-    Check { check: name.to_owned(), value, limit, level }
-}
+/// Gaps whose distribution is off by so much are another process.
+const GAP_DISTANCE_MAX: f64 = 0.03;
+/// Counts per bin that vary so much less or more than they should.
+const DISPERSION: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+/// Of what the generator alone reaches; above, there is nothing to spare.
+const REFERENCE_FAIL: f64 = 0.80;
+const REFERENCE_WARN: f64 = 0.50;
 
 /// Where the SUT gives no connection, what was not sent is its doing.
 fn sut_withheld_connections(tally: &Tally) -> bool {
@@ -86,7 +47,7 @@ fn sut_withheld_connections(tally: &Tally) -> bool {
 }
 
 /// V1: the load that was asked for was offered.
-fn rate_fidelity(subject: &Subject<'_>) -> Check {
+pub(super) fn rate_fidelity(subject: &Subject<'_>) -> Check {
     let tally = subject.tally;
     let ours = if sut_withheld_connections(tally) { 0 } else { tally.unsent };
     let planned = subject.planned_ops.unwrap_or(tally.scheduled as f64).max(tally.scheduled as f64);
@@ -105,7 +66,7 @@ fn rate_fidelity(subject: &Subject<'_>) -> Check {
 }
 
 /// V2: operations were sent when they could be.
-fn send_lag(subject: &Subject<'_>) -> Check {
+pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     let lag = &subject.tally.spans.send_lag;
     let quantile = |q| lag.quantile(q).unwrap_or_default();
     let (p99, p999) = (quantile(0.99), quantile(0.999));
@@ -145,57 +106,45 @@ fn missed_without(subject: &Subject<'_>, limit: Nanos) -> bool {
     })
 }
 
-/// V4: every scheduled operation ended in exactly one class, and every ok one was timed.
-fn accounting(subject: &Subject<'_>) -> Check {
-    let tally = subject.tally;
-    let ended = tally.ok + tally.errors_total() + tally.unsent;
-    let timed = tally.spans.corrected.count();
-    // What an aborted trial leaves outstanding has no class, and is counted as bad.
-    let whole = ended == tally.scheduled || (subject.aborted && ended < tally.scheduled);
-    check(
-        "accounting",
+/// V3: starts came as the arrival process says.
+pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
+    let seen = subject.witnesses.arrivals?;
+    let dispersed = [seen.dispersion_10ms, seen.dispersion_100ms];
+    let other = seen.gap_distance > GAP_DISTANCE_MAX
+        || dispersed.iter().any(|dispersion| !DISPERSION.contains(dispersion));
+    Some(check(
+        "arrivals",
         format!(
-            "{} scheduled, {} ok ({timed} timed), {} errors, {} unsent",
-            tally.scheduled,
-            tally.ok,
-            tally.errors_total(),
-            tally.unsent
+            "gaps off by {:.3}, dispersion {:.2} in 10 ms and {:.2} in 100 ms",
+            seen.gap_distance, seen.dispersion_10ms, seen.dispersion_100ms
         ),
-        "scheduled = ok + errors + unsent".to_owned(),
-        level(!whole || timed != tally.ok, false),
-    )
+        format!(
+            "off by at most {GAP_DISTANCE_MAX}, dispersion {} to {}",
+            DISPERSION.start(),
+            DISPERSION.end()
+        ),
+        level(other, false),
+    ))
 }
 
-/// V7: no worker thread was saturated, so answers did not wait in this process.
-fn generator_cpu(subject: &Subject<'_>) -> Check {
-    let busiest = subject.tally.generator.busiest_thread;
-    // A closed loop, or a load without goals, is allowed to use all it can get.
-    let decides = subject.open && subject.missed;
-    check(
-        "generator-cpu",
-        format!("busiest thread {}", percent(busiest)),
-        format!("at most {}", percent(CPU_FAIL)),
-        level(decides && busiest > CPU_FAIL, busiest > CPU_WARN),
-    )
-}
-
-/// V9: nothing failed because of this machine.
-fn local_errors(subject: &Subject<'_>) -> Check {
-    let tally = subject.tally;
-    let named: Vec<String> = tally
-        .errors
-        .iter()
-        .chain(tally.connection_errors.iter())
-        .filter(|(class, _)| class.fault() == Fault::Local)
-        .map(|(class, count)| format!("{count} {}", class.name()))
-        .collect();
-    let value = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-    check("local-errors", value, "none".to_owned(), level(!named.is_empty(), false))
+/// V12: the generator can do clearly more than it was asked for.
+pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
+    let (reference, rate) = (subject.witnesses.reference?, subject.rate?);
+    let share = if reference.get() > 0.0 { rate.get() / reference.get() } else { f64::INFINITY };
+    Some(check(
+        "reference",
+        format!("{} of the {reference} that the generator alone reaches", percent(share)),
+        format!("at most {}", percent(REFERENCE_FAIL)),
+        level(subject.decides() && share > REFERENCE_FAIL, share > REFERENCE_WARN),
+    ))
 }
 
 /// Operations waited for a connection while the server answered as fast as ever: the pool, which
 /// is ours, was the queue.
-fn pool(subject: &Subject<'_>) -> Option<Check> {
+///
+/// By Little's law the connections in use are the rate times the *mean* time in the server; a
+/// server that answers in bursts has a fast median and still keeps every connection busy.
+pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;
     if tally.pool_exhausted == 0 {
         return None;
@@ -203,7 +152,7 @@ fn pool(subject: &Subject<'_>) -> Option<Check> {
     let mut limit = "no operation waits for a connection".to_owned();
     let mut small = false;
     if let (Some(unloaded), Some(now)) = (subject.context.unloaded, server_time(tally)) {
-        let slow = unloaded.p50.0 as f64 * POOL_UNLOADED_FACTOR;
+        let slow = unloaded.mean.0 as f64 * POOL_UNLOADED_FACTOR;
         // A refused or failed connection is the SUT's answer, not our frugality.
         small = subject.missed
             && (now.0 as f64) <= slow
@@ -214,48 +163,11 @@ fn pool(subject: &Subject<'_>) -> Option<Check> {
     Some(check(
         "pool",
         format!(
-            "{} waits for a connection, server median {}",
+            "{} waits for a connection, server mean {}",
             tally.pool_exhausted,
             server_time(tally).unwrap_or_default()
         ),
         limit,
         level(small, subject.missed),
     ))
-}
-
-/// V10: who gave up waiting.
-///
-/// An answer that has not come after deadline and linger is the SUT's failure, and stays BAD; the
-/// reader is told that the span ended by our clock. Only an interrupt decides nothing.
-fn own_timers(subject: &Subject<'_>) -> Option<Check> {
-    let tally = subject.tally;
-    let errors: u64 = tally.errors_total();
-    let ours: u64 = tally
-        .errors
-        .iter()
-        .filter(|(class, _)| class.fault() == Fault::OwnTimer)
-        .map(|(_, ops)| ops)
-        .sum();
-    if ours == 0 {
-        return None;
-    }
-    let interrupted = tally.errors.get(ErrorClass::Interrupted);
-    let decides = !subject.aborted && subject.missed && !missed_but_for(subject, interrupted);
-    Some(check(
-        "own-timers",
-        format!("{ours} of {errors} errors ended by plimsoll's own timers or an interrupt"),
-        "the verdict does not rest on an interrupt".to_owned(),
-        level(decides, true),
-    ))
-}
-
-/// Whether a goal would be missed without `ops` of the failed operations.
-fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
-    let share = subject.losses.share(ops);
-    ops == 0
-        || subject
-            .slo
-            .iter()
-            .flat_map(|slo| &slo.goals)
-            .any(|goal| subject.losses.bad_share(goal) - share > goal.bad_ratio_max())
 }

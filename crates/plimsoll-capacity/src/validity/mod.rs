@@ -1,0 +1,105 @@
+//! Was it the generator? Checks whose failure makes a trial INVALID instead of BAD.
+//!
+//! | | check | input beside the tally | can fail |
+//! |---|---|---|---|
+//! | V1 | `rate-fidelity` | | always |
+//! | V2 | `send-lag` | | with a missed goal |
+//! | V3 | `arrivals` | `arrivals` | always |
+//! | V4 | `accounting` | | always |
+//! | V5 | `littles-law` | | always |
+//! | V6 | `peer-counters` | `peer` | always |
+//! | V7 | `generator-cpu`, `host-cpu` | `host_cpu` | with a missed goal |
+//! | V8 | `scheduling` | `scheduling` | with a missed goal |
+//! | V9 | `local-errors` | | always |
+//! | V10 | `own-timers` | | when the verdict rests on an interrupt |
+//! | V11 | `generator-network` | `network` | with a missed goal |
+//! | V12 | `reference` | `reference` | with a missed goal |
+//! | V13 | `generator-memory` | `memory` | with a missed goal |
+//! | V14 | `stationarity` | `halves` | never: it does not speak against the generator |
+//! | V15 | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
+//! | V16 | `co-location` | `shared_cpus` | never |
+//! | | `pool` | | with a missed goal |
+//!
+//! Late sending and a busy generator make latency worse and never better, because latency counts
+//! from the intended start. So they can only spoil a trial that missed a goal: a GOOD one stays
+//! GOOD and they become warnings. What always fails says that the load was not the one asked for,
+//! or that the figures are wrong.
+
+mod books;
+mod host;
+mod offer;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Level;
+use plimsoll_model::witness::Witnesses;
+
+use crate::verdict::Context;
+use crate::verdict::Losses;
+
+/// What is examined.
+pub(crate) struct Subject<'a> {
+    pub(crate) tally: &'a Tally,
+    pub(crate) witnesses: &'a Witnesses,
+    /// Wall time of sending.
+    pub(crate) window: Nanos,
+    /// The load that was asked for, where it was one rate.
+    pub(crate) rate: Option<Rate>,
+    pub(crate) losses: &'a Losses<'a>,
+    pub(crate) slo: Option<&'a Slo>,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) aborted: bool,
+    /// Operations come on a schedule.
+    pub(crate) open: bool,
+    /// Operations that the plan puts into the window, where that is known.
+    pub(crate) planned_ops: Option<f64>,
+    /// Whether a goal was missed.
+    pub(crate) missed: bool,
+    pub(crate) context: &'a Context,
+}
+
+/// Every check that applies.
+pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
+    let open = subject.open;
+    [
+        open.then(|| offer::rate_fidelity(subject)),
+        open.then(|| offer::send_lag(subject)),
+        open.then(|| offer::arrivals(subject)).flatten(),
+        Some(books::accounting(subject)),
+        open.then(|| books::littles_law(subject)).flatten(),
+        books::peer_counters(subject),
+        Some(host::generator_cpu(subject)),
+        host::host_cpu(subject),
+        host::scheduling(subject),
+        Some(books::local_errors(subject)),
+        open.then(|| offer::pool(subject)).flatten(),
+        books::own_timers(subject),
+        host::network(subject),
+        open.then(|| offer::reference(subject)).flatten(),
+        host::memory(subject),
+        books::stationarity(subject),
+        books::monitor(subject),
+        host::co_location(subject),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+impl Subject<'_> {
+    /// Whether what makes latency worse can have decided: a closed loop, or a load without a
+    /// missed goal, is allowed to use all it can get.
+    fn decides(&self) -> bool {
+        self.open && self.missed
+    }
+}
+
+fn check(name: &str, value: String, limit: String, level: Level) -> Check {
+    Check { check: name.to_owned(), value, limit, level }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The simulated servers and generators, and the true capacity of each.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::Verdict;
+
+use plimsoll_capacity::Context;
+use plimsoll_capacity::judge;
+use plimsoll_model::slo::Slo;
+use testkit::Fluid;
+use testkit::Generator;
+use testkit::Habits;
+use testkit::HiddenTimer;
+use testkit::Jitter;
+use testkit::Leak;
+use testkit::Metastable;
+use testkit::Overload;
+use testkit::Stalls;
+use testkit::Sut;
+
+/// Capacity of every simulated server when it is new and undisturbed, requests per second.
+pub(crate) const CAPACITY_PER_S: f64 = 5_000.0;
+
+/// A server with what is true of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) sut: Sut,
+    pub(crate) habits: Habits,
+    pub(crate) truth: Truth,
+}
+
+/// What load meets the SLO in the long run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Truth {
+    /// The capacity itself: any load below it is met for ever, any above fails in the end. Where
+    /// it is drawn anew for each trial, the median: half of all trials at it meet the SLO.
+    Capacity,
+    /// The capacity at the end of the search.
+    CapacityAtEnd,
+    /// What one trial of 5,000 s at most meets, found by bisection.
+    LongTrial,
+}
+
+fn plain() -> Sut {
+    Sut::with_capacity(CAPACITY_PER_S)
+}
+
+fn kind(name: &'static str, sut: Sut) -> Kind {
+    Kind { name, sut, habits: Habits::default(), truth: Truth::Capacity }
+}
+
+fn jitter(name: &'static str, sd: f64) -> Kind {
+    let jitter = Some(Jitter { sd, slice: Nanos::from_millis(100) });
+    let habits = Habits { jitter, ..Habits::default() };
+    Kind { habits, truth: Truth::LongTrial, ..kind(name, plain()) }
+}
+
+/// Every kind of server.
+pub(crate) fn servers() -> Vec<Kind> {
+    let stalls = Stalls { trials_share: 0.1, length: Nanos::from_millis(200) };
+    let leak = Leak { per_minute: 0.002, per_million: 0.0 };
+    let worn = Leak { per_minute: 0.0, per_million: 0.01 };
+    let metastable = Metastable {
+        queue: Nanos::from_millis(100),
+        slow: 0.4,
+        calm: 0.3,
+        calm_for: Nanos::from_secs(5),
+    };
+    let timer = HiddenTimer { share: 0.0004, after: Nanos::from_secs(30) };
+    vec![
+        kind("hard cap", plain()),
+        kind("hard cap, 503 beyond", Sut { overload: Overload::Reject(50), ..plain() }),
+        kind("hard cap, silent drops", Sut { overload: Overload::Drop(50), ..plain() }),
+        kind("noise 1 % by trial", plain().noise(0.01)),
+        kind("noise 5 % by trial", plain().noise(0.05)),
+        kind("noise 10 % by trial", plain().noise(0.10)),
+        jitter("noise 1 % within", 0.01),
+        jitter("noise 5 % within", 0.05),
+        jitter("noise 10 % within", 0.10),
+        kind("stall in 1 of 10 trials", Sut { stalls: Some(stalls), ..plain() }),
+        Kind {
+            habits: Habits { leak: Some(leak), ..Habits::default() },
+            truth: Truth::CapacityAtEnd,
+            ..kind("leak by time", plain())
+        },
+        Kind {
+            habits: Habits { leak: Some(worn), ..Habits::default() },
+            truth: Truth::CapacityAtEnd,
+            ..kind("leak by requests", plain())
+        },
+        Kind {
+            habits: Habits { metastable: Some(metastable), ..Habits::default() },
+            ..kind("metastable", plain())
+        },
+        Kind {
+            habits: Habits { timer: Some(timer), ..Habits::default() },
+            ..kind("hidden timer 30 s", plain())
+        },
+    ]
+}
+
+/// A generator that is the limit in front of a server of 5,000/s, and the rate it can make.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    pub(crate) generator: Generator,
+    /// Time in an answer that takes no worker of the server.
+    pub(crate) base: Nanos,
+    /// The highest rate that it makes faithfully; infinite where the server is the limit after all.
+    pub(crate) limit_per_s: f64,
+}
+
+/// Every fault of a generator.
+pub(crate) fn generators() -> Vec<Fault> {
+    let base = Nanos(500_000);
+    let slow = Generator { capacity_per_s: 3_000.0, ..Generator::default() };
+    let fault = |name, generator, limit_per_s| Fault { name, generator, base, limit_per_s };
+    let pauses = |length| Generator {
+        pauses_share: 0.1,
+        pause: Nanos::from_millis(length),
+        ..Generator::default()
+    };
+    vec![
+        fault("one busy core", slow, 3_000.0),
+        fault(
+            "a rival on the core",
+            Generator { capacity_per_s: 6_000.0, rival: 0.5, ..slow },
+            3_000.0,
+        ),
+        fault(
+            "send lag: offers too few",
+            Generator { offers_per_s_max: 3_000.0, ..Generator::default() },
+            3_000.0,
+        ),
+        fault(
+            "source ports run out",
+            Generator { ports_per_s_max: 3_000.0, ..Generator::default() },
+            3_000.0,
+        ),
+        Fault {
+            base: Nanos::from_millis(10),
+            // 30 connections at 10.2 ms each.
+            ..fault(
+                "too few connections",
+                Generator { connections: 30, ..Generator::default() },
+                30.0 / 0.0102,
+            )
+        },
+        fault("pauses of 100 ms in 1 of 10 trials", pauses(100), f64::INFINITY),
+        fault(
+            "pauses of 1 s in every trial",
+            Generator { pauses_share: 1.0, ..pauses(1_000) },
+            0.0,
+        ),
+    ]
+}
+
+impl Kind {
+    /// A new server of this kind.
+    pub(crate) fn world(&self, seed: u64) -> Fluid {
+        let mut world = Fluid::new(self.sut, seed);
+        world.habits = self.habits;
+        world
+    }
+
+    /// The true capacity, requests per second; `after` is the world when the search was over.
+    pub(crate) fn true_per_s(&self, after: &Fluid, long_run: f64) -> f64 {
+        match self.truth {
+            Truth::Capacity => CAPACITY_PER_S,
+            Truth::CapacityAtEnd => after.capacity_now(),
+            Truth::LongTrial => long_run,
+        }
+    }
+
+    /// See [`Truth::LongTrial`]; not asked for by other kinds.
+    pub(crate) fn long_run_per_s(&self) -> f64 {
+        if self.truth != Truth::LongTrial {
+            return CAPACITY_PER_S;
+        }
+        let meets = |per_s: f64| {
+            let request = TrialRequest {
+                number: 1,
+                phase: Phase::Confirm,
+                rate: Rate::per_second(per_s).expect("finite"),
+                duration: Nanos::from_secs(5_000),
+                split: 1,
+            };
+            let measurement = self.world(0x70_0F).run(request, None);
+            judge(&measurement, &Slo::default(), &Context::default()).verdict == Verdict::Good
+        };
+        let (mut low, mut high) = (0.5 * CAPACITY_PER_S, 1.05 * CAPACITY_PER_S);
+        while high / low > 1.0005 {
+            let middle = (low * high).sqrt();
+            if meets(middle) { low = middle } else { high = middle }
+        }
+        (low * high).sqrt()
+    }
+}
+
+impl Fault {
+    /// The server of 5,000/s behind this generator.
+    pub(crate) fn world(&self, seed: u64) -> Fluid {
+        let mut world = Fluid::new(Sut { base: self.base, ..plain() }, seed ^ 0xFA_017);
+        world.generator = self.generator;
+        world
+    }
+}

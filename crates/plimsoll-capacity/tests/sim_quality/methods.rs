@@ -1,0 +1,162 @@
+//! Ways to search: ours, and the two that people write themselves.
+
+use plimsoll_capacity::Context;
+use plimsoll_capacity::Mode;
+use plimsoll_capacity::RateSearch;
+use plimsoll_capacity::SearchSettings;
+use plimsoll_capacity::Step;
+use plimsoll_capacity::judge;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::TippingPoint;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::TrialRequest;
+use testkit::Fluid;
+
+/// What a search came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) lower: Option<f64>,
+    pub(crate) upper: Option<f64>,
+    pub(crate) trials: u32,
+    /// Trial and rest time.
+    pub(crate) spent: Nanos,
+    /// Only ours says how it ended.
+    pub(crate) tipping: Option<TippingPoint>,
+}
+
+impl Found {
+    /// Whether the search says that the server, and nothing else, set the upper bound.
+    pub(crate) fn blames_the_server(&self) -> bool {
+        match &self.tipping {
+            Some(tipping) => {
+                matches!(tipping.outcome, Outcome::Regular | Outcome::FailsAtMinimum)
+            }
+            None => self.upper.is_some(),
+        }
+    }
+}
+
+/// A method of searching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Plimsoll(Mode),
+    /// Doubling until the first miss, then halving to the mode's width; each load once.
+    Bisection(Mode),
+    /// Doubling until the first miss, then equal steps from the last load that passed, until one
+    /// misses; as many trials as given.
+    Staircase(Mode, u32),
+}
+
+/// Another grid for every seed, so that no truth sits well on it by chance.
+fn lowest_of(seed: u64) -> f64 {
+    let scrambled = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    100.0 * (1.0 + scrambled as f64 / (1u64 << 24) as f64)
+}
+
+impl Method {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plimsoll(_) => "plimsoll",
+            Self::Bisection(_) => "bisection",
+            Self::Staircase(..) => "staircase",
+        }
+    }
+
+    pub(crate) fn search(self, world: &mut Fluid, seed: u64) -> Found {
+        match self {
+            Self::Plimsoll(mode) => plimsoll(world, mode, seed, &mut |_| ()),
+            Self::Bisection(mode) => by_hand(world, mode, seed, None),
+            Self::Staircase(mode, trials) => by_hand(world, mode, seed, Some(trials)),
+        }
+    }
+}
+
+/// Our search, trial by trial as the command drives it.
+pub(crate) fn plimsoll(
+    world: &mut Fluid,
+    mode: Mode,
+    seed: u64,
+    see: &mut dyn FnMut(&TrialRecord),
+) -> Found {
+    let lowest = Rate::per_second(lowest_of(seed)).expect("finite");
+    let settings = SearchSettings { lowest, ..SearchSettings::new(mode) };
+    let mut search = RateSearch::new(settings, Slo::default());
+    let (mut trials, mut spent) = (0, Nanos::ZERO);
+    loop {
+        match search.next_step() {
+            Step::Trial(request) => {
+                world.rest(search.rest());
+                let measurement = world.run(request, Some(search.abort_bad_ops(&request)));
+                trials += 1;
+                spent = spent + search.rest() + measurement.window;
+                let record = search.handle_result(measurement);
+                see(&record);
+                world.recycle(record.measurement.tally);
+            }
+            Step::Done(tipping) => {
+                return Found {
+                    lower: tipping.lower.map(Rate::get),
+                    upper: tipping.upper.map(Rate::get),
+                    trials,
+                    spent,
+                    tipping: Some(tipping),
+                };
+            }
+        }
+    }
+}
+
+/// A search without repeats, confirmation or validity: a missed goal is the server's.
+fn by_hand(world: &mut Fluid, mode: Mode, seed: u64, staircase: Option<u32>) -> Found {
+    let limits = mode.limits();
+    let slo = Slo::default();
+    let (mut trials, mut spent) = (0, Nanos::ZERO);
+    let mut passes = |per_s: f64| {
+        let request = TrialRequest {
+            number: trials + 1,
+            phase: Phase::Narrow,
+            rate: Rate::per_second(per_s).expect("finite"),
+            duration: limits.final_trial,
+            split: 1,
+        };
+        let measurement = world.run(request, None);
+        trials += 1;
+        spent = spent + limits.rest + measurement.window;
+        world.rest(limits.rest);
+        let judgement = judge(&measurement, &slo, &Context::default());
+        world.recycle(measurement.tally);
+        let goal = |name: &str| slo.goals.iter().any(|goal| goal.to_string() == name);
+        !judgement.reasons.iter().any(|c| c.level == Level::Fail && goal(&c.check))
+    };
+    let (mut low, mut high) = (None, lowest_of(seed));
+    let mut used = 1;
+    while passes(high) {
+        low = Some(high);
+        high *= 2.0;
+        used += 1;
+        if used > 20 {
+            return Found { lower: low, upper: None, trials, spent, tipping: None };
+        }
+    }
+    let Some(mut low) = low else {
+        return Found { lower: None, upper: Some(high), trials, spent, tipping: None };
+    };
+    if let Some(budget) = staircase {
+        let steps = budget.saturating_sub(used).max(1);
+        let step = (high - low) / f64::from(steps + 1);
+        while low + step < high - 1e-6 {
+            if passes(low + step) { low += step } else { high = low + step }
+        }
+    } else {
+        while high / low > 1.0 + limits.width_max {
+            let middle = (low * high).sqrt();
+            if passes(middle) { low = middle } else { high = middle }
+        }
+    }
+    Found { lower: Some(low), upper: Some(high), trials, spent, tipping: None }
+}

@@ -1,0 +1,110 @@
+//! Many searches against one kind of server, and what they come to.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+
+use plimsoll_model::Nanos;
+
+use crate::kinds::Kind;
+use crate::methods::Found;
+use crate::methods::Method;
+
+/// The figures of a table's row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Score {
+    pub(crate) searches: usize,
+    /// The truth lies within the bounds.
+    pub(crate) contained: usize,
+    /// It does, or beside them by no more than the interval's width.
+    pub(crate) near: usize,
+    pub(crate) trials: Vec<u32>,
+    pub(crate) spent: Vec<Nanos>,
+    /// |middle - truth| / truth.
+    pub(crate) errors: Vec<f64>,
+    pub(crate) widths: Vec<f64>,
+    /// How far a lower bound lay above the truth at most, relative.
+    pub(crate) over_max: f64,
+}
+
+impl Score {
+    pub(crate) fn add(&mut self, found: &Found, truth: f64) {
+        self.searches += 1;
+        self.trials.push(found.trials);
+        self.spent.push(found.spent);
+        let (Some(lower), Some(upper)) = (found.lower, found.upper) else {
+            self.errors.push(1.0);
+            self.widths.push(1.0);
+            return;
+        };
+        let width = upper / lower;
+        self.over_max = self.over_max.max(lower / truth - 1.0);
+        self.contained += usize::from((lower..=upper).contains(&truth));
+        self.near += usize::from((lower / width..=upper * width).contains(&truth));
+        self.errors.push(((lower * upper).sqrt() / truth - 1.0).abs());
+        self.widths.push(width - 1.0);
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.trials.sort_unstable();
+        self.spent.sort_unstable();
+        self.errors.sort_by(f64::total_cmp);
+        self.widths.sort_by(f64::total_cmp);
+    }
+
+    pub(crate) fn contained_percent(&self) -> f64 {
+        100.0 * self.contained as f64 / self.searches.max(1) as f64
+    }
+
+    pub(crate) fn near_percent(&self) -> f64 {
+        100.0 * self.near as f64 / self.searches.max(1) as f64
+    }
+}
+
+/// The value at a quantile of a sorted list.
+pub(crate) fn quantile<T: Copy + Default>(sorted: &[T], q: f64) -> T {
+    let index = (q * sorted.len() as f64) as usize;
+    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+}
+
+/// Calls `work` for every seed, on two threads; the results in the order of the seeds.
+pub(crate) fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let next = AtomicU64::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    let result = work(seed);
+                    done.lock().expect("no panic holds it").push((seed, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no panic held it");
+    done.sort_by_key(|(seed, _)| *seed);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// `seeds` searches by each method against one kind of server.
+pub(crate) fn scores<const N: usize>(kind: &Kind, methods: [Method; N], seeds: u64) -> [Score; N] {
+    let long_run = kind.long_run_per_s();
+    methods.map(|method| {
+        let mut score = Score::default();
+        let found = each_seed(seeds, |seed| {
+            let mut world = kind.world(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1);
+            let found = method.search(&mut world, seed);
+            let truth = kind.true_per_s(&world, long_run);
+            (found, truth)
+        });
+        for (found, truth) in &found {
+            score.add(found, *truth);
+        }
+        score.sort();
+        score
+    })
+}

@@ -1,0 +1,70 @@
+//! The tables of docs/search-quality.md.
+
+use std::fmt::Write;
+
+use plimsoll_capacity::Mode;
+
+use crate::faults::FaultScore;
+use crate::kinds::Kind;
+use crate::methods::Method;
+use crate::score::Score;
+use crate::score::quantile;
+use crate::score::scores;
+
+const MODE: Mode = Mode::Standard;
+
+fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
+    let percent = |value: f64| format!("{:.1} %", 100.0 * value);
+    let _ = writeln!(
+        text,
+        "| {kind} | {method} | {:.1} | {:.1} | {} | {} | {} | {} |",
+        score.contained_percent(),
+        score.near_percent(),
+        quantile(&score.trials, 0.5),
+        quantile(&score.trials, 0.9),
+        percent(quantile(&score.errors, 0.5)),
+        percent(quantile(&score.widths, 0.5)),
+    );
+}
+
+/// Every kind of server, by our search, by bisection and by a staircase that may use as many
+/// trials as our search did in the median.
+pub(crate) fn servers(kinds: &[Kind], seeds: u64) -> String {
+    let mut text = String::from(
+        "| server | search | contained % | within one width % | median trials | p90 trials \
+         | median error | median width |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for kind in kinds {
+        let [ours] = scores(kind, [Method::Plimsoll(MODE)], seeds);
+        let budget = quantile(&ours.trials, 0.5);
+        let [bisection, staircase] =
+            scores(kind, [Method::Bisection(MODE), Method::Staircase(MODE, budget)], seeds);
+        row(&mut text, kind.name, "plimsoll", &ours);
+        row(&mut text, "", "bisection", &bisection);
+        row(&mut text, "", "staircase", &staircase);
+    }
+    text
+}
+
+/// Every fault of the generator.
+pub(crate) fn generators(scores: &[FaultScore]) -> String {
+    let mut text = String::from(
+        "| fault of the generator | search | says it was the generator % | blames the server % \
+         | median trials | median lower bound over what the generator makes |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for score in scores {
+        let share = |count: usize| 100.0 * count as f64 / score.searches.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.1} | {:.1} | {} | {} |",
+            score.name,
+            score.method,
+            share(score.owned),
+            share(score.blamed),
+            quantile(&score.trials, 0.5),
+            score.lower_share().map_or_else(|| "–".to_owned(), |share| format!("{share:.2}")),
+        );
+    }
+    text
+}

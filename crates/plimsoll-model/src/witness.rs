@@ -1,0 +1,96 @@
+//! What was seen beside a trial's tally: on the machines that made the load, on the SUT, on the
+//! network between them. Each witness is optional, because a kernel, a container or a remote SUT
+//! may not tell; what is missing is left out of the judgement, never guessed.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::Rate;
+
+/// Everything that was observed over the measured window of one trial. Shares are 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Witnesses {
+    /// The starts that were really made.
+    pub arrivals: Option<ArrivalSpread>,
+    /// Operations as the SUT counted them.
+    pub peer: Option<PeerCounts>,
+    /// Busy share of all CPUs of the busiest generating host.
+    pub host_cpu: Option<f64>,
+    /// How the kernel scheduled the generating threads.
+    pub scheduling: Option<Scheduling>,
+    /// The generator's side of the network.
+    pub network: Option<NetworkUse>,
+    /// Rate that the generator alone reaches with the same profile against a null responder.
+    pub reference: Option<Rate>,
+    /// Memory of the generating processes.
+    pub memory: Option<MemoryUse>,
+    /// First and second half of the window.
+    pub halves: Option<[HalfWindow; 2]>,
+    /// Longest gap between two samples of the SUT's own state.
+    pub monitor_gap: Option<Nanos>,
+    /// Share of the CPUs that generator and SUT may both use.
+    pub shared_cpus: Option<f64>,
+}
+
+/// How far actual starts were from the process they were drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrivalSpread {
+    /// Largest distance between the empirical and the intended distribution of gaps, 0 to 1.
+    pub gap_distance: f64,
+    /// Variance over mean of the counts in bins of 10 ms, relative to what the process has: 1 is
+    /// as intended.
+    pub dispersion_10ms: f64,
+    /// The same in bins of 100 ms.
+    pub dispersion_100ms: f64,
+}
+
+/// Two counts of the same operations. Both sides cover the same stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerCounts {
+    /// Requests that plimsoll sent.
+    pub sent: u64,
+    /// Requests that the SUT says it received from us.
+    pub received: u64,
+}
+
+/// What the kernel and the hypervisor took from the generating threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// Time that the worst worker thread was ready and did not run, over wall time.
+    pub run_delay: Option<f64>,
+    /// CPU time stolen by the hypervisor, over the host's CPU time.
+    pub steal: Option<f64>,
+    /// Periods in which a cgroup throttled the processes.
+    pub throttled_periods: Option<u64>,
+}
+
+/// The generator's side of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetworkUse {
+    /// Packets dropped by interfaces or by the softnet backlog here.
+    pub drops: u64,
+    /// Segments sent again over segments sent.
+    pub retransmits: f64,
+    /// Load of the busiest interface over its line rate; `None` where it has none (loopback).
+    pub link: Option<f64>,
+}
+
+/// Memory of the generating processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Resident memory over the lowest limit that applies (cgroup, address space, host).
+    pub resident: f64,
+    /// Share of wall time in which every task waited for memory (PSI `full`).
+    pub stalled: f64,
+}
+
+/// One half of a trial's window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HalfWindow {
+    /// Median corrected latency of the operations that ended in it.
+    pub p50: Nanos,
+    /// Answers per second.
+    pub completed: Rate,
+}

@@ -1,0 +1,284 @@
+//! Trials without single operations: queues are followed as curves, so that a trial costs tens of
+//! microseconds whatever its rate and length.
+//!
+//! Exact for equal gaps between starts and a fixed time per request (what a search offers, and a
+//! server of hard capacity); what happens in one instant may come one operation early or late.
+//! Approximate: latencies between two bends of a curve are recorded in up to 64 steps, but the
+//! counts above the deadline are exact; what ran out of patience still takes the server's time; a
+//! leak makes its step from trial to trial; the number in flight ripples by a normal draw. [`crate::World`] follows every operation, and the tests hold
+//! the two against each other.
+
+mod count;
+mod flow;
+mod stretch;
+
+use fastrand::Rng;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::witness::Scheduling;
+use plimsoll_model::witness::Witnesses;
+
+use crate::generator::Generator;
+use crate::habits::Habits;
+use crate::sut::Overload;
+use crate::sut::Sut;
+use crate::sut::factor;
+use crate::sut::normal;
+
+use count::Counting;
+use flow::Cursor;
+use flow::Flow;
+use flow::Rates;
+use flow::seconds;
+
+/// A server, a generator and chance, with a past: trials and rests follow each other.
+#[derive(Clone, Debug)]
+pub struct Fluid {
+    /// The server. Its service times are fixed, whatever it says.
+    pub sut: Sut,
+    /// What else it does.
+    pub habits: Habits,
+    /// What makes the load.
+    pub generator: Generator,
+    /// An answer after this is late.
+    pub deadline: Nanos,
+    /// How long an operation is waited for past its deadline.
+    pub linger: Nanos,
+    /// Whether the measurements tell how busy the server was.
+    pub observed: bool,
+    rng: Rng,
+    /// Age of the server, seconds.
+    age_s: f64,
+    served: f64,
+    collapsed: bool,
+    /// How long the load was low enough for a collapse to end.
+    calm_s: f64,
+    /// Histograms that are used again: allocating them costs more than filling them.
+    spare: Option<Tally>,
+}
+
+/// What chance decided for one trial, and what follows from the past.
+struct Trial {
+    rates: Rates,
+    duration: Nanos,
+    base_s: f64,
+    patience_s: f64,
+}
+
+impl Fluid {
+    /// A world with a generator that is no limit and a deadline of 50 ms.
+    pub fn new(sut: Sut, seed: u64) -> Self {
+        Self {
+            sut,
+            habits: Habits::default(),
+            generator: Generator::default(),
+            deadline: Nanos::from_millis(50),
+            linger: Nanos::from_secs(2),
+            observed: false,
+            rng: Rng::with_seed(seed),
+            age_s: 0.0,
+            served: 0.0,
+            collapsed: false,
+            calm_s: 0.0,
+            spare: None,
+        }
+    }
+
+    /// The server's capacity at this age, requests per second, without noise and in good health.
+    pub fn capacity_now(&self) -> f64 {
+        let leak = self.habits.leak.unwrap_or_default();
+        let lost = leak.per_minute * self.age_s / 60.0 + leak.per_million * self.served / 1e6;
+        self.sut.capacity_per_s * (1.0 - lost).max(0.01)
+    }
+
+    /// Time without load.
+    pub fn rest(&mut self, span: Nanos) {
+        self.age_s += seconds(span);
+        self.calm_s += seconds(span);
+        let heals = self.habits.metastable.is_some_and(|m| self.calm_s >= seconds(m.calm_for));
+        self.collapsed &= !heals;
+    }
+
+    /// Takes back a tally whose figures nobody needs any more, for its memory.
+    pub fn recycle(&mut self, tally: Tally) {
+        self.spare = Some(tally);
+    }
+
+    /// Runs one trial; with `abort_bad_ops` it ends early once more operations than that are bad.
+    pub fn run(&mut self, request: TrialRequest, abort_bad_ops: Option<u64>) -> TrialMeasurement {
+        let split = if self.generator.splits { request.split.max(1) } else { 1 };
+        let trial = self.draw(&request, split);
+        let flow = trial.rates.flow();
+        let mut tally = self.spare.take().unwrap_or_default();
+        tally.clear();
+        let counting = Counting {
+            trial: &trial,
+            flow: &flow,
+            deadline_s: seconds(self.deadline),
+            pool: self.generator.connections as f64,
+            drops: matches!(self.sut.overload, Overload::Drop(_)),
+            local_share: self.local_share(trial.rates.offered),
+            timer: self.habits.timer,
+        };
+        let cut = abort_bad_ops.and_then(|most| counting.cut(most as f64));
+        let window = cut.map_or(request.duration, Nanos::from_secs_f64);
+        counting.count(&mut tally, cut, &mut self.rng);
+        tally.outstanding = self.outstanding(&counting, window);
+        tally.connections.opened = self.generator.connections as u64;
+        self.generator_use(&mut tally, &trial, window, split);
+        self.pass(&trial, &flow, window);
+        let busiest = (flow.busy_s / trial.rates.window_s).min(1.0);
+        TrialMeasurement {
+            request,
+            window,
+            aborted: cut.is_some(),
+            witnesses: self.witnesses(&trial, &tally, window),
+            tally,
+            sut_busiest_thread: self.observed.then_some(busiest),
+            split,
+        }
+    }
+
+    /// Share of operations for which this machine has no source port.
+    fn local_share(&self, offered: f64) -> f64 {
+        (1.0 - self.generator.ports_per_s_max / offered.max(1e-9)).max(0.0)
+    }
+
+    fn draw(&mut self, request: &TrialRequest, split: u32) -> Trial {
+        let (generator, sut) = (self.generator, self.sut);
+        let window_s = seconds(request.duration);
+        let offered = request.rate.get().min(generator.offers_per_s_max);
+        // Whole operations, so that they add up.
+        let offered = (offered * window_s).round().max(1.0) / window_s;
+        let span = |at: f64, length: Nanos| (at * window_s, at * window_s + seconds(length));
+        let pause = (self.rng.f64() < generator.pauses_share)
+            .then(|| span(self.rng.f64(), generator.pause));
+        let stall = sut
+            .stalls
+            .filter(|stalls| self.rng.f64() < stalls.trials_share)
+            .map(|stalls| span(self.rng.f64(), stalls.length));
+        let capacity = self.capacity_now() * factor(sut.noise, &mut self.rng);
+        let (slices, slice_s) = match self.habits.jitter {
+            Some(jitter) => {
+                let slice_s = seconds(jitter.slice);
+                let count = ((window_s / slice_s).ceil() as usize).max(1);
+                let rng = &mut self.rng;
+                let draw = |_| (1.0 + jitter.sd * normal(rng).clamp(-3.0, 3.0)).max(0.05);
+                ((0..count).map(draw).collect(), slice_s)
+            }
+            None => (Vec::new(), f64::MAX),
+        };
+        let base_s = seconds(sut.base) + 1.0 / self.sut.capacity_per_s;
+        let healed_s = match self.habits.metastable {
+            Some(m) if self.collapsed && offered < m.calm * self.capacity_now() => {
+                (seconds(m.calm_for) - self.calm_s).max(0.0)
+            }
+            _ => f64::INFINITY,
+        };
+        let hanging = self.habits.timer.map_or(0.0, |timer| timer.share);
+        let patience_s = seconds(self.deadline) + seconds(self.linger);
+        let rates = Rates {
+            offered,
+            window_s,
+            patience_s,
+            generator: generator.capacity_per_s * f64::from(split) * (1.0 - generator.rival),
+            pause,
+            accepted: (1.0 - hanging) * (1.0 - self.local_share(offered)),
+            capacity,
+            slices,
+            slice_s,
+            stall,
+            pool: generator.connections.max(1) as f64 / base_s,
+            queue_max: match sut.overload {
+                Overload::Queue => None,
+                Overload::Reject(ops) | Overload::Drop(ops) => Some(ops as f64),
+            },
+            metastable: self.habits.metastable,
+            collapsed: self.collapsed,
+            healed_s,
+        };
+        Trial { rates, duration: request.duration, base_s, patience_s }
+    }
+
+    /// Due and not finished, every 100 ms of the window.
+    fn outstanding(&mut self, counting: &Counting<'_>, window: Nanos) -> Vec<u32> {
+        let samples = window.0 / OUTSTANDING_SAMPLE.0;
+        let rates = &counting.trial.rates;
+        let (mut here, mut before) = (Cursor::new(counting.flow), Cursor::new(counting.flow));
+        let mut hung = Cursor::new(counting.flow);
+        let hung_s = counting.timer.map(|timer| seconds(timer.after).min(rates.patience_s));
+        // In the part of an answer that takes no server, operations come and go one by one.
+        let ripple = (rates.offered * counting.trial.base_s).sqrt();
+        (1..=samples)
+            .map(|sample| {
+                let t = sample as f64 * seconds(OUTSTANDING_SAMPLE);
+                let now = here.at(t);
+                let past = before.at((t - counting.trial.base_s).max(0.0));
+                let hanging = hung_s.map_or(0.0, |after| {
+                    let timer = counting.timer.map_or(0.0, |timer| timer.share);
+                    timer * (now.sent - hung.at((t - after).max(0.0)).sent)
+                });
+                let serving = now.due - now.sent + (now.accepted - past.answered);
+                let refused = now.refused - past.refused;
+                let ripple = ripple * normal(&mut self.rng) * 0.5;
+                // Nobody waits longer than patience lasts.
+                let patient = now.due - rates.offered * (t - rates.patience_s).max(0.0);
+                let open = (serving + refused + hanging).min(patient);
+                (open + ripple).round().max(0.0) as u32
+            })
+            .collect()
+    }
+
+    fn generator_use(&mut self, tally: &mut Tally, trial: &Trial, window: Nanos, split: u32) {
+        let sent_per_s = tally.scheduled as f64 / seconds(window).max(1e-9);
+        let free = 1.0 - self.generator.rival;
+        let busy = (sent_per_s / trial.rates.generator).min(1.0) * free;
+        // Two threads' worth of noise in what the kernel accounts.
+        let busy = busy * (1.0 + 0.02 * normal(&mut self.rng)) + 0.01 * self.rng.f64();
+        tally.generator.busiest_thread = busy.clamp(0.0, 1.0);
+        tally.generator.processes = 1;
+        tally.generator.threads = split;
+    }
+
+    fn witnesses(&mut self, trial: &Trial, tally: &Tally, window: Nanos) -> Witnesses {
+        let sent_per_s = tally.scheduled as f64 / seconds(window).max(1e-9);
+        let wants = (sent_per_s / self.generator.capacity_per_s).min(1.0);
+        // What a rival takes is waited for whenever the thread wants to run.
+        let waits =
+            self.generator.rival * (wants / (1.0 - self.generator.rival).max(0.01)).min(1.0);
+        let paused = trial.rates.pause.map_or(0.0, |(from, to)| (to - from) / trial.rates.window_s);
+        let quiet = 0.004 * self.rng.f64();
+        Witnesses {
+            scheduling: Some(Scheduling {
+                run_delay: Some((waits + paused + quiet).min(1.0)),
+                steal: Some(0.002 * self.rng.f64()),
+                throttled_periods: Some(0),
+            }),
+            ..Witnesses::default()
+        }
+    }
+
+    /// The trial becomes the past.
+    fn pass(&mut self, trial: &Trial, flow: &Flow, window: Nanos) {
+        let window_s = seconds(window);
+        self.age_s += window_s;
+        self.served += Cursor::new(flow).at(window_s).answered;
+        let Some(metastable) = self.habits.metastable else { return };
+        let low = trial.rates.offered < metastable.calm * self.capacity_now();
+        self.calm_s = if low { self.calm_s + window_s } else { 0.0 };
+        self.collapsed &= trial.rates.healed_s > window_s;
+        self.collapsed |= flow.collapsed_at.is_some_and(|at| at <= window_s);
+        if !self.collapsed {
+            return;
+        }
+        let heals = low && self.calm_s >= seconds(metastable.calm_for);
+        self.collapsed = !heals;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! The curves against the world that follows every operation, and each habit by itself.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Rate;
+use plimsoll_model::trial::Phase;
+
+use super::*;
+use crate::habits::HiddenTimer;
+use crate::habits::Jitter;
+use crate::habits::Leak;
+use crate::habits::Metastable;
+use crate::sut::Stalls;
+use crate::world::World;
+
+fn request(per_s: f64) -> TrialRequest {
+    TrialRequest {
+        number: 1,
+        phase: Phase::Narrow,
+        rate: Rate::per_second(per_s).expect("finite"),
+        duration: Nanos::from_secs(10),
+        split: 1,
+    }
+}
+
+fn run(world: &mut Fluid, per_s: f64) -> Tally {
+    let measurement = world.run(request(per_s), None);
+    let tally = measurement.tally;
+    assert!(tally.balances(), "{tally:?}");
+    assert_eq!(tally.spans.corrected.count(), tally.ok);
+    assert_eq!(tally.spans.uncorrected.count(), tally.ok);
+    assert_eq!(tally.outstanding.len(), 100);
+    tally
+}
+
+/// Both worlds, the other one with equal gaps too.
+fn both(sut: Sut, generator: Generator, per_s: f64) -> [Tally; 2] {
+    let mut fluid = Fluid::new(sut, 1);
+    fluid.generator = generator;
+    let mut world = World::new(sut, 1);
+    world.generator = generator;
+    world.arrivals = plimsoll_model::pace::Arrivals::Uniform;
+    [run(&mut fluid, per_s), world.run(request(per_s), None).tally]
+}
+
+#[track_caller]
+fn assert_near(name: &str, a: f64, b: f64, relative: f64, absolute: f64) {
+    assert!((a - b).abs() <= relative * a.max(b) + absolute, "{name}: {a} against {b}");
+}
+
+#[test]
+fn curves_and_single_operations_give_the_same_figures() {
+    let slow = Generator { capacity_per_s: 990.0, ..Generator::default() };
+    let small = Generator { connections: 5, ..Generator::default() };
+    let far = Sut { base: Nanos::from_millis(10), ..Sut::with_capacity(10_000.0) };
+    let reject = Sut { overload: Overload::Reject(20), ..Sut::with_capacity(1_000.0) };
+    for (name, sut, generator, per_s) in [
+        ("idle", Sut::with_capacity(1_000.0), Generator::default(), 500.0),
+        ("barely over", Sut::with_capacity(1_000.0), Generator::default(), 1_006.0),
+        ("over", Sut::with_capacity(1_000.0), Generator::default(), 1_300.0),
+        ("refusing", reject, Generator::default(), 1_200.0),
+        ("slow generator", Sut::with_capacity(5_000.0), slow, 1_000.0),
+        ("small pool", far, small, 700.0),
+    ] {
+        let [fluid, world] = both(sut, generator, per_s);
+        let ops = world.scheduled as f64;
+        assert_eq!(fluid.scheduled, world.scheduled, "{name}");
+        let counts = |t: &Tally| [t.ok - t.late, t.bad()].map(|n| n as f64);
+        for (a, b) in counts(&fluid).into_iter().zip(counts(&world)) {
+            assert_near(name, a, b, 0.0, 0.01 * ops + 25.0);
+        }
+        let spans = |t: &Tally| {
+            let q =
+                |h: &plimsoll_model::Histogram, q| h.quantile(q).unwrap_or_default().as_secs_f64();
+            let s = &t.spans;
+            [q(&s.corrected, 0.5), q(&s.corrected, 0.99), q(&s.uncorrected, 0.5)]
+        };
+        for (a, b) in spans(&fluid).into_iter().zip(spans(&world)) {
+            assert_near(name, a, b, 0.05, 0.003);
+        }
+        let last = |t: &Tally| f64::from(*t.outstanding.last().expect("samples"));
+        assert_near(name, last(&fluid), last(&world), 0.03, 8.0);
+    }
+}
+
+#[test]
+fn the_late_share_of_a_small_overload_is_the_one_of_arithmetic() {
+    // 2 % over: the queue passes 48.5 ms of work after 0.0485 / 0.02 * 1.02 s of starts.
+    let tally = run(&mut Fluid::new(Sut::with_capacity(1_000.0), 1), 1_020.0);
+    let on_time_s = 0.0485 / 0.02;
+    let late = 10_200.0 * (1.0 - on_time_s / 10.0);
+    assert_near("late", tally.late as f64, late, 0.01, 5.0);
+}
+
+#[test]
+fn an_aborted_trial_stops_at_its_count() {
+    let mut world = Fluid::new(Sut::with_capacity(500.0), 2);
+    let measurement = world.run(request(1_000.0), Some(100));
+    assert!(measurement.aborted && measurement.window < Nanos::from_secs(1));
+    let tally = &measurement.tally;
+    assert!(tally.scheduled > tally.ok + tally.errors_total());
+    let due = (1_000.0 * measurement.window.as_secs_f64()) as u64;
+    assert!(tally.scheduled.abs_diff(due) <= 1);
+    // The 101st late operation reached its deadline just then.
+    let late_and_open = tally.scheduled - (tally.ok - tally.late);
+    assert!((100..=160).contains(&late_and_open), "{late_and_open}");
+}
+
+#[test]
+fn a_stall_delays_what_comes_during_it() {
+    let stalls = Stalls { trials_share: 1.0, length: Nanos::from_secs(1) };
+    let sut = Sut { stalls: Some(stalls), ..Sut::with_capacity(10_000.0) };
+    let late = (0..20).map(|seed| run(&mut Fluid::new(sut, seed), 1_000.0).late).max();
+    assert!((950..1_200).contains(&late.expect("twenty")), "{late:?}");
+}
+
+#[test]
+fn jitter_needs_a_queue_to_be_felt() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
+    world.habits.jitter = Some(Jitter { sd: 0.05, slice: Nanos::from_millis(100) });
+    assert_eq!(run(&mut world, 700.0).late, 0);
+    let busy = run(&mut world, 980.0).spans.corrected;
+    assert!(busy.quantile(0.99) > Some(Nanos::from_millis(3)), "{busy:?}");
+}
+
+#[test]
+fn a_leak_takes_capacity_with_time_and_with_requests() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
+    world.habits.leak = Some(Leak { per_minute: 0.01, per_million: 1.0 });
+    run(&mut world, 500.0);
+    world.rest(Nanos::from_secs(50));
+    // One minute and 5,000 requests.
+    assert_near("capacity", world.capacity_now(), 1_000.0 * (1.0 - 0.01 - 0.005), 1e-3, 0.0);
+}
+
+#[test]
+fn a_metastable_server_stays_slow_until_it_was_left_alone() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
+    world.habits.metastable = Some(Metastable {
+        queue: Nanos::from_millis(100),
+        slow: 0.5,
+        calm: 0.3,
+        calm_for: Nanos::from_secs(4),
+    });
+    assert_eq!(run(&mut world, 900.0).late, 0);
+    assert!(run(&mut world, 1_100.0).bad() > 5_000);
+    world.rest(Nanos::from_secs(1));
+    assert!(run(&mut world, 900.0).bad() > 5_000, "still slow");
+    // Four seconds of little load heal it in the middle of a trial.
+    assert_eq!(run(&mut world, 200.0).bad(), 0);
+    assert_eq!(run(&mut world, 900.0).bad(), 0);
+    run(&mut world, 1_100.0);
+    world.rest(Nanos::from_secs(5));
+    assert_eq!(run(&mut world, 900.0).bad(), 0, "healed by rest");
+}
+
+#[test]
+fn hidden_timers_end_what_hangs_or_our_patience_does() {
+    let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
+    world.habits.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(1) });
+    assert_eq!(run(&mut world, 500.0).errors.get(ErrorClass::Status5xx), 50);
+    world.habits.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(30) });
+    assert_eq!(run(&mut world, 500.0).errors.get(ErrorClass::Timeout), 50);
+}
+
+#[test]
+fn a_faulty_generator_shows_in_its_own_figures() {
+    let quiet = run(&mut Fluid::new(Sut::with_capacity(5_000.0), 1), 1_000.0);
+    let lag = |tally: &Tally, q| tally.spans.send_lag.quantile(q).expect("values");
+    assert!(lag(&quiet, 0.99) < Nanos::from_millis(1) && quiet.generator.busiest_thread < 0.1);
+    let mut rival = Fluid::new(Sut::with_capacity(5_000.0), 1);
+    rival.generator = Generator { capacity_per_s: 1_500.0, rival: 0.5, ..Generator::default() };
+    let measurement = rival.run(request(1_000.0), None);
+    assert!(lag(&measurement.tally, 0.5) > Nanos::from_secs(1));
+    let scheduling = measurement.witnesses.scheduling.expect("witnessed");
+    assert!(scheduling.run_delay > Some(0.4), "{scheduling:?}");
+    let mut ports = Fluid::new(Sut::with_capacity(5_000.0), 1);
+    ports.generator.ports_per_s_max = 800.0;
+    assert_eq!(run(&mut ports, 1_000.0).errors.get(ErrorClass::LocalPorts), 2_000);
+    let mut paused = Fluid::new(Sut::with_capacity(5_000.0), 1);
+    paused.generator.pauses_share = 1.0;
+    paused.generator.pause = Nanos::from_millis(500);
+    let tally = run(&mut paused, 1_000.0);
+    assert!(tally.spans.send_lag.max() > Some(Nanos::from_millis(400)), "{tally:?}");
+    // Twice the threads are twice the capacity, if they can be had.
+    let mut split = Fluid::new(Sut::with_capacity(5_000.0), 1);
+    split.generator = Generator { capacity_per_s: 700.0, splits: true, ..Generator::default() };
+    let twice = split.run(TrialRequest { split: 2, ..request(1_000.0) }, None);
+    assert_eq!((twice.split, twice.tally.late), (2, 0));
+    assert!(split.run(request(1_000.0), None).tally.late > 0);
+}

@@ -1,0 +1,56 @@
+//! What a server does besides queueing: jitter, leaks, collapses that last, timers.
+
+use plimsoll_model::Nanos;
+
+/// Habits of a server; by default it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Habits {
+    /// Its capacity wanders within a trial.
+    pub jitter: Option<Jitter>,
+    /// It gets slower for good.
+    pub leak: Option<Leak>,
+    /// It stays slow once it was overloaded.
+    pub metastable: Option<Metastable>,
+    /// Some requests hang until a timer ends them.
+    pub timer: Option<HiddenTimer>,
+}
+
+/// Capacity that is drawn anew for each slice of a trial, independently.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jitter {
+    /// Relative standard deviation.
+    pub sd: f64,
+    /// Length of a slice; whole tenths of a second.
+    pub slice: Nanos,
+}
+
+/// Capacity that is lost and never comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Leak {
+    /// Share of the capacity that is lost in each minute of the server's life, rests included.
+    pub per_minute: f64,
+    /// Share lost with each million requests served.
+    pub per_million: f64,
+}
+
+/// A second, slow state that an overload leads into.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metastable {
+    /// A queue of so much waiting time makes the server collapse.
+    pub queue: Nanos,
+    /// Share of the capacity that is left then.
+    pub slow: f64,
+    /// The collapse ends once the offered load was below this share of the healthy capacity...
+    pub calm: f64,
+    /// ...for so long. A rest without load counts.
+    pub calm_for: Nanos,
+}
+
+/// A timer that ends requests which nothing answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HiddenTimer {
+    /// Share of the requests that hang, 0 to 1.
+    pub share: f64,
+    /// When the server ends them with a 504.
+    pub after: Nanos,
+}
