@@ -65,7 +65,7 @@ const LARGE: u64 = 100_000;
 const SWEEP_PER_RAMP: f64 = 5.0;
 /// Bounds of a sweep's pace, requests per second: below, small holds would be swept for minutes;
 /// above, a server on this host's CPUs would be measured under full load.
-const SWEEP_PER_S: (f64, f64) = (1_000.0, 20_000.0);
+const SWEEP_PER_S: (f64, f64) = (1_000.0, 15_000.0);
 /// Of each source address's ports, the part that is planned with; some are taken by others.
 const PORT_FILL: f64 = 0.8;
 /// From this part of one address's ports on, loopback gets more addresses.
