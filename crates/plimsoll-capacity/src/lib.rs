@@ -7,6 +7,7 @@
 
 pub mod classify;
 pub mod cliffs;
+pub mod compare;
 pub mod holding;
 pub mod search;
 pub mod stability;

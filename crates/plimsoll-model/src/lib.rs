@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cliff;
+pub mod compare;
 pub mod ending;
 pub mod error_class;
 pub mod event;

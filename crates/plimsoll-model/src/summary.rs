@@ -12,6 +12,7 @@ use crate::cliff::Confidence;
 use crate::cliff::Horizon;
 use crate::cliff::Owner;
 use crate::cliff::ProbedTimer;
+use crate::compare::CompareSummary;
 use crate::ending::Closer;
 use crate::hold::HoldSummary;
 use crate::tally::Tally;
@@ -67,6 +68,9 @@ pub struct Summary {
     pub timers: Option<Vec<ProbedTimer>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_timer: Option<Horizon>,
+    /// Set by `compare` alone, whose measurements have summaries of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<CompareSummary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -343,6 +347,7 @@ impl Summary {
             cliffs: None,
             timers: None,
             longest_timer: None,
+            compare: None,
             archive: head.archive,
         }
     }

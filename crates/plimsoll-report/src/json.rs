@@ -41,7 +41,12 @@ mod tests {
 
     #[test]
     fn round_trip_and_shape() {
-        for summary in [fixtures::load_good(), fixtures::hold_bad(), fixtures::find_regular().0] {
+        for summary in [
+            fixtures::load_good(),
+            fixtures::hold_bad(),
+            fixtures::compare_higher(),
+            fixtures::find_regular().0,
+        ] {
             let mut text = Vec::new();
             write_summary(&summary, &mut text).unwrap();
             assert!(text.starts_with(b"{\n  \"schema\": \"plimsoll.summary/1\","));
@@ -70,7 +75,12 @@ mod tests {
     fn every_field_and_class_is_in_the_reference() {
         let reference = include_str!("../../../docs/json.md");
         let mut names = Vec::new();
-        for summary in [fixtures::load_bad(), fixtures::hold_bad(), fixtures::find_regular().0] {
+        for summary in [
+            fixtures::load_bad(),
+            fixtures::hold_bad(),
+            fixtures::compare_higher(),
+            fixtures::find_regular().0,
+        ] {
             keys(&serde_json::to_value(summary).unwrap(), &mut names);
         }
         names.extend(plimsoll_model::ErrorClass::ALL.iter().map(|class| class.name().to_owned()));

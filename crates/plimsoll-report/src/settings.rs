@@ -20,6 +20,10 @@ pub const HOLD: &str = "held connections";
 pub const DEADLINE: &str = "deadline";
 /// The key that says whether connections are kept: `yes`, `no`, or for how many requests.
 pub const KEEP_ALIVE: &str = "keep-alive";
+/// The key that is there when an operation is not a request.
+pub const OPERATION: &str = "operation";
+/// The value of [`OPERATION`] when it is a new TLS connection on which nothing is sent.
+pub const HANDSHAKE: &str = "TLS handshake";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
 
@@ -34,6 +38,9 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         && (profile.stages.len() > 1 || profile.stages.iter().any(|s| s.from != s.to))
     {
         set("stages", profile.stages.len().to_string());
+    }
+    if plan.handshake_only {
+        set(OPERATION, HANDSHAKE.to_owned());
     }
     set(CONNECTIONS, grouped(plan.connections));
     set(KEEP_ALIVE, keepalive(plan));

@@ -40,6 +40,7 @@ fn dispatch() -> Result<(), Stop> {
     match flags::parse()? {
         Command::Lab(flags) => commands::lab::run(&flags),
         Command::Find(flags) => commands::find::run(&flags),
+        Command::Compare(flags) => commands::compare::run(&flags),
         Command::Load(flags) => commands::load::run(&flags),
         Command::Hold(flags) => commands::hold::run(&flags),
         Command::Serve(flags) => commands::serve::run(&flags),

@@ -29,6 +29,10 @@ use crate::hosts::archived_host;
 use crate::plan::load::LoadJob;
 use crate::screen::Stream;
 
+pub(crate) use comparison::ComparisonRun;
+
+mod comparison;
+
 /// Where archives go that nobody named a place for.
 const ARCHIVES: &str = "plimsoll-runs";
 
@@ -62,12 +66,10 @@ impl Run {
         let unix_s = clock::unix_seconds();
         let started_at = time_text::rfc3339(unix_s);
         let job = head.job;
-        let place = job.out.clone().or_else(|| {
-            let stamp = time_text::compact(unix_s);
-            let command = head.command.replace(' ', "-");
-            let name = format!("{stamp}-{command}-{}", std::process::id());
-            head.always_archive.then(|| PathBuf::from(ARCHIVES).join(name))
-        });
+        let place = job
+            .out
+            .clone()
+            .or_else(|| head.always_archive.then(|| archive_place(head.command, unix_s)));
         let archive = match place {
             None => None,
             Some(dir) => {
@@ -158,6 +160,13 @@ impl Run {
         });
         shown.and(json).and(archived)
     }
+}
+
+/// The place of an archive that nobody named one for.
+pub(crate) fn archive_place(command: &str, unix_s: u64) -> PathBuf {
+    let stamp = time_text::compact(unix_s);
+    let command = command.replace(' ', "-");
+    PathBuf::from(ARCHIVES).join(format!("{stamp}-{command}-{}", std::process::id()))
 }
 
 fn now() -> Nanos {

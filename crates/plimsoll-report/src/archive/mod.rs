@@ -18,6 +18,7 @@ mod redact;
 mod writer;
 
 pub use manifest::ArchivedHost;
+pub use manifest::ComparisonHead;
 pub use manifest::Manifest;
 pub use manifest::ManifestHead;
 pub use manifest::SearchHead;

@@ -49,7 +49,7 @@ pub fn render_find(
                 "The search was cut short; all figures are what was seen until then.",
             )?;
         }
-        let (tone, lead, text) = headline(find, trials);
+        let (tone, lead, text) = headline(summary, find, trials);
         page.hanging(tone, lead, &text)?;
         page.blank()?;
         facts(&mut page, summary, find)?;
@@ -95,9 +95,23 @@ fn same_load(a: Rate, b: Rate) -> bool {
 
 const LEAD: &str = "Tipping point:";
 
-fn headline(find: &FindSummary, trials: &[TrialRecord]) -> (Tone, &'static str, String) {
-    let lower = find.lower.map(per_s);
-    let between = match (&lower, find.upper.map(per_s)) {
+/// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
+fn load(summary: &Summary, value: f64) -> String {
+    let text = per_s(value);
+    if sections::is_handshakes(summary) {
+        whole(&format!("{} handshakes/s", text.trim_end_matches("/s")))
+    } else {
+        text
+    }
+}
+
+fn headline(
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> (Tone, &'static str, String) {
+    let lower = find.lower.map(|lower| load(summary, lower));
+    let between = match (&lower, find.upper.map(|upper| load(summary, upper))) {
         (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
         (Some(lower), None) => format!("at least {lower}"),
         (None, Some(upper)) => format!("below {upper}"),
@@ -151,7 +165,9 @@ fn headline(find: &FindSummary, trials: &[TrialRecord]) -> (Tone, &'static str, 
 
 /// Whether no answer came, good or bad.
 fn is_unanswered(trial: &TrialRecord) -> bool {
-    trial.measurement.tally.status.iter().next().is_none()
+    let tally = &trial.measurement.tally;
+    // A handshake has no status.
+    tally.ok == 0 && tally.status.iter().next().is_none()
 }
 
 fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
@@ -162,6 +178,9 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         0 => String::new(),
         n => format!(" and {n} INVALID"),
     };
+    if sections::is_handshakes(summary) {
+        page.entry("Operation", "one new TLS connection, closed once it stands; nothing is sent")?;
+    }
     let mut items = vec![
         format!("axis {}", clean(&find.axis)),
         format!("mode {}", clean(&find.mode)),
@@ -176,7 +195,7 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
     if let Some(rate) = find.conditional_throughput {
         page.entry(
             "Throughput",
-            &format!("{} of good answers, typical at the lower bound", per_s(rate)),
+            &format!("{} of good answers, typical at the lower bound", load(summary, rate)),
         )?;
     }
     Ok(())
@@ -333,11 +352,12 @@ fn evidence(
     page.blank()?;
     let title = format!(
         "Latency in ms {place}, {} (trial {}, {}, {})",
-        per_s(m.request.rate.get()),
+        load(summary, m.request.rate.get()),
         m.request.number,
         phase_word(m.request.phase),
         m.window
-    );
+    )
+    .replace('\u{a0}', " ");
     sections::latency(page, &title, &view)?;
     page.blank()?;
     sections::operations(page, &view)?;

@@ -9,6 +9,7 @@ use std::io::Write;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
 
+mod compare;
 mod find;
 pub(crate) mod hints;
 mod hold;
@@ -17,6 +18,9 @@ mod load;
 mod sections;
 mod timers;
 
+pub use compare::render_compare;
+pub use compare::render_measured_line;
+pub use compare::render_round_line;
 pub use find::render_find;
 pub use find::render_trial_line;
 pub use find::trial_at_lower_bound;
@@ -40,14 +44,17 @@ impl Default for Style {
     }
 }
 
-/// The report that fits: of a search or a hold when the summary has one, else of a load.
+/// The report that fits: of a comparison, a search or a hold when the summary has one, else of a
+/// load.
 pub fn render(
     summary: &Summary,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if summary.find.is_some() {
+    if let Some(compare) = &summary.compare {
+        render_compare(summary, compare, style, out)
+    } else if summary.find.is_some() {
         render_find(summary, trials, style, out)
     } else if let Some(hold) = &summary.hold {
         render_hold(summary, hold, style, out)

@@ -27,6 +27,11 @@ pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
     summary.settings.get(keys::ARRIVALS).is_some_and(|arrivals| arrivals == keys::CLOSED)
 }
 
+/// Whether an operation is a TLS connection and no request.
+pub(crate) fn is_handshakes(summary: &Summary) -> bool {
+    summary.settings.get(keys::OPERATION).is_some_and(|what| what == keys::HANDSHAKE)
+}
+
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
 /// those that were measured.
 pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io::Result<()> {
@@ -238,7 +243,9 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
         // Few requests over many connections: then the figure is not that of a request.
         let opening = summary.connections.opened.saturating_mul(10) > sent;
         let what = if opening { ", opening connections included" } else { "" };
-        items.push(format!("{us:.1} us CPU per request{what}"));
+        let (noun, what) =
+            if is_handshakes(summary) { ("handshake", "") } else { ("request", what) };
+        items.push(format!("{us:.1} us CPU per {noun}{what}"));
     }
     items.push(format!("busiest thread {} % of a CPU", cpu_percent(g.busiest_thread)));
     items.push(counted(g.processes.into(), "process").replace("processs", "processes"));

@@ -69,6 +69,34 @@ fn find_pages() {
 }
 
 #[test]
+fn compare_pages() {
+    for (name, summary) in [
+        ("compare_higher", fixtures::compare_higher()),
+        ("compare_lower", fixtures::compare_lower()),
+        ("compare_no_difference", fixtures::compare_no_difference()),
+        ("compare_undecided", fixtures::compare_undecided()),
+    ] {
+        let text = page(&summary, &[], false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80 && line == line.trim_end(), "{line}");
+        }
+        golden(name, &text);
+    }
+    golden("compare_higher_color", &page(&fixtures::compare_higher(), &[], true));
+}
+
+#[test]
+fn compare_lines() {
+    let summary = fixtures::compare_higher();
+    let compare = summary.compare.as_ref().unwrap();
+    let (metric, unit) = (compare.metric, compare.unit.as_str());
+    let mut lines = vec![render_measured_line(metric, unit, 1, 6, &compare.same[0])];
+    let rounds = compare.rounds.iter();
+    lines.extend(rounds.map(|round| render_round_line(metric, unit, 10, round)));
+    golden("compare_lines", &lines.join("\n"));
+}
+
+#[test]
 fn trial_lines() {
     let lines: Vec<_> = fixtures::trials().iter().map(render_trial_line).collect();
     golden("trial_lines", &lines.join("\n"));
@@ -137,4 +165,27 @@ fn loads_that_were_good_and_bad_are_told() {
         trials.push(fixtures::trial(9, Phase::Narrow, per_s, 5, Verdict::Bad));
     }
     assert!(told(&trials));
+}
+
+#[test]
+fn handshakes_are_called_by_their_name() {
+    let (mut summary, mut trials) = fixtures::find_regular();
+    if let Some(find) = &mut summary.find {
+        "handshakes".clone_into(&mut find.axis);
+    }
+    let what = [(crate::settings::OPERATION, crate::settings::HANDSHAKE)];
+    summary.settings.extend(what.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let text = page(&summary, &trials, false);
+    for words in
+        ["18,200 handshakes/s and", "axis handshakes", "CPU per handshake", "nothing is sent"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // A handshake has no status, and one that was late was answered all the same.
+    trials.iter_mut().for_each(|trial| trial.measurement.tally.status = Default::default());
+    if let Some(find) = &mut summary.find {
+        find.outcome = Outcome::FailsAtMinimum;
+    }
+    let text = page(&summary, &trials, false);
+    assert!(text.contains("missed the SLO even at the lowest load"), "{text}");
 }

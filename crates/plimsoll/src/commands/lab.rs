@@ -26,6 +26,7 @@ use crate::hosts::Placement;
 use crate::hosts::fleet_stop;
 use crate::plan;
 use crate::plan::Inputs;
+use crate::plan::find::Axis;
 use crate::plan::lab::Sut;
 use crate::run;
 
@@ -104,6 +105,13 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
              full handshake (RSA-2048): our server is as cheap as our client otherwise, and the \
              client would be the limit"
         ));
+    }
+    if find.search.axis == Axis::Handshakes {
+        let key = match key_kind(&program) {
+            KeyKind::Rsa2048 => "RSA-2048",
+            KeyKind::EcdsaP256 => "ECDSA P-256",
+        };
+        notes.push(format!("each handshake: certificate {key}, nothing is sent"));
     }
     let mut watch = started.into_watch();
     let proxied = !matches!(program, sut::Program::Embedded);

@@ -1,10 +1,12 @@
 //! One file per command: what is started, in which order, and how it ends.
 
 pub(crate) mod agent;
+pub(crate) mod compare;
 pub(crate) mod find;
 pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
+mod measurement;
 pub(crate) mod report;
 mod search;
 pub(crate) mod serve;

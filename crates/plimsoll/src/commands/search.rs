@@ -37,6 +37,7 @@ use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
 use crate::hosts::fleet_stop;
 use crate::hosts::start_load_agents;
+use crate::plan::find::Axis;
 use crate::plan::find::FindJob;
 use crate::plan::find::Mode;
 use crate::run;
@@ -45,6 +46,10 @@ use crate::run::RunHead;
 
 /// How often a rest looks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
+
+/// The first connections of a trial have no ticket to offer: this little less than what was asked
+/// for is as it should be.
+const RESUMED_SHORT: f64 = 0.05;
 
 /// What is known of the SUT beside its answers.
 pub(crate) struct SutWatch {
@@ -77,13 +82,13 @@ pub(crate) fn run(
 ) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
     let search_head = SearchHead {
-        axis: "rate".to_owned(),
+        axis: job.search.axis.name().to_owned(),
         slo: job.search.slo.to_string(),
         mode: job.search.mode.name().to_owned(),
     };
     let head = RunHead { command, job: &job.load, search: Some(search_head), always_archive: true };
     let mut run = Run::begin(head)?;
-    for note in notes {
+    for note in notes.iter().chain(&job.search.notes) {
         run.handle_event(&Event::Note(note.clone()));
     }
     let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
@@ -162,8 +167,9 @@ fn settings(job: &FindJob) -> SearchSettings {
     };
     let defaults = SearchSettings::new(mode);
     SearchSettings {
-        lowest: job.search.min.unwrap_or(defaults.lowest),
+        lowest: job.search.lowest(),
         cap: job.search.max,
+        cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
         ..defaults
     }
 }
@@ -224,6 +230,10 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
         Some(record) => (record.measurement.tally.clone(), record.measurement.window),
         None => all_trials(&found.trials),
     };
+    let mut notes = tipping.notes.clone();
+    if job.search.axis == Axis::Handshakes {
+        notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
+    }
     let head = SummaryHead {
         command: command.to_owned(),
         target: job.load.target_name.clone(),
@@ -234,7 +244,7 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
         verdict: verdict(found),
         reasons: reasons(found),
         find: Some(FindSummary {
-            axis: "rate".to_owned(),
+            axis: job.search.axis.name().to_owned(),
             slo: job.search.slo.to_string(),
             mode: job.search.mode.name().to_owned(),
             outcome: tipping.outcome.clone(),
@@ -246,12 +256,26 @@ fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted
             search_s: found.search.as_secs_f64(),
             confirm_s: found.confirm.as_secs_f64(),
             conditional_throughput: tipping.conditional_throughput.map(|rate| rate.get()),
-            notes: tipping.notes.clone(),
+            notes,
         }),
         hold: None,
         archive: run.archive_dir(),
     };
     Summary::new(head, &tally)
+}
+
+/// A line when fewer handshakes were resumed than were asked for: then the figure is that of
+/// another mix, and full handshakes cost a server many times what resumed ones do.
+fn resumption(asked: f64, tally: &Tally) -> Option<String> {
+    let all = tally.handshakes.full + tally.handshakes.resumed;
+    let share = tally.handshakes.resumed as f64 / all.max(1) as f64;
+    (all > 0 && share < asked - RESUMED_SHORT).then(|| {
+        format!(
+            "--resume {asked}: only {:.0} % of the handshakes were resumed. The server gave no \
+             ticket before the connection was closed, or did not take it back",
+            share * 100.0
+        )
+    })
 }
 
 pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
@@ -295,5 +319,23 @@ fn conclude(found: &Found, interrupts: &Interrupts) -> Result<(), Stop> {
         Verdict::Good => Ok(()),
         Verdict::Bad => Err(Stop::SloMissed),
         Verdict::Invalid => Err(Stop::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_that_was_not_had_is_told() {
+        let told = |asked, full, resumed| {
+            let mut tally = Tally::default();
+            (tally.handshakes.full, tally.handshakes.resumed) = (full, resumed);
+            resumption(asked, &tally)
+        };
+        assert_eq!(told(0.0, 100, 0), None);
+        assert_eq!(told(0.5, 53, 47), None);
+        assert_eq!(told(0.5, 0, 0), None);
+        assert!(told(0.5, 60, 40).unwrap().starts_with("--resume 0.5: only 40 % of"));
     }
 }

@@ -96,8 +96,8 @@ fn unknown_command(error: &clap::Error) -> String {
     let typed = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     if LATER.contains(&typed.as_str()) {
         return format!(
-            "plimsoll {typed} is not available yet; this version has lab, find, load, hold, serve \
-             and report"
+            "plimsoll {typed} is not available yet; this version has lab, find, load, hold, \
+             compare, serve and report"
         );
     }
     if typed.starts_with("http://") || typed.starts_with("https://") {
@@ -114,7 +114,8 @@ fn unknown_argument(error: &clap::Error, command: Option<&str>) -> String {
         return format!("unexpected argument {typed:?}; {}", see_help(command));
     }
     let foreign = FOREIGN.iter().find(|(flags, _)| flags.contains(&typed.as_str()));
-    if let (Some((_, fix)), Some("load" | "find" | "lab" | "hold")) = (foreign, command) {
+    if let (Some((_, fix)), Some("load" | "find" | "lab" | "hold" | "compare")) = (foreign, command)
+    {
         return format!("unknown flag {typed}; {fix}");
     }
     let of_hold = FOREIGN_TO_HOLD.iter().find(|(flags, _)| flags.contains(&typed.as_str()));

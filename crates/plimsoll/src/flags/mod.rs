@@ -10,6 +10,7 @@ use clap::Parser;
 use clap::Subcommand;
 use clap::error::ErrorKind;
 
+pub(crate) use compare::CompareFlags;
 pub(crate) use hold::HoldFlags;
 pub(crate) use hold::LabHoldFlags;
 pub(crate) use load::LoadFlags;
@@ -23,6 +24,7 @@ pub(crate) use serve::ServeFlags;
 use crate::exit::Stop;
 use crate::screen::Stream;
 
+mod compare;
 mod complaint;
 pub(crate) mod hold;
 mod load;
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Load(Box<LoadFlags>),
     /// Open many connections and hold them, with heartbeats
     Hold(Box<HoldFlags>),
+    /// Measure two configurations in turn, and say by how much they differ
+    Compare(CompareFlags),
     /// Serve as a backend that sleeps, streams and counts as the request says
     Serve(ServeFlags),
     /// Show the report of archived runs
@@ -83,6 +87,12 @@ fn parser() -> clap::Command {
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
     parse_from(std::env::args_os(), parser(), Stream::Out.colours())
+}
+
+/// Reads a command line that stands inside an argument of another.
+pub(crate) fn parse_line(words: &[String]) -> Result<Command, Stop> {
+    let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
+    parse_from(args.map(OsString::from), parser(), false)
 }
 
 /// Reads the words after the program's name, as a test types them.

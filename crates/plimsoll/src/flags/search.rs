@@ -32,6 +32,7 @@ const FIND_EXAMPLES: &str = "\
 Examples:
   plimsoll find rate http://127.0.0.1:8080
   plimsoll find rate https://localhost:8443/ -k --mode quick --slo 'p99<20ms,errors<0.1%'
+  plimsoll find handshakes https://localhost:8443/ -k --mode quick
   plimsoll find rate https://proxy.example/ --connections 500 --min 1k --max 50k --json find.json
 
 Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the
@@ -51,7 +52,7 @@ SLO is missed even at the lowest rate, 130 interrupted";
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = FIND_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct FindFlags {
-    /// What to raise: rate (requests per second)
+    /// What to raise: rate (requests per second) or handshakes (new TLS connections per second)
     #[arg(value_name = "AXIS")]
     pub(crate) axis: Option<String>,
 
@@ -162,7 +163,7 @@ pub(crate) struct LabFlags {
     #[command(flatten)]
     pub(crate) hosts: HostFlags,
 
-    /// What to raise: rate (requests per second)
+    /// What to raise: rate (requests per second) or handshakes (new TLS connections per second)
     #[arg(long, value_name = "AXIS", default_value = "rate", help_heading = "Search")]
     pub(crate) find: String,
 

@@ -28,6 +28,11 @@ fn help_of_find() {
 }
 
 #[test]
+fn help_of_compare() {
+    golden("help_compare", &["compare", "--help"]);
+}
+
+#[test]
 fn help_of_lab() {
     golden("help_lab", &["lab", "--help"]);
 }
@@ -54,7 +59,7 @@ fn help_of_report() {
 
 #[test]
 fn short_and_long_help_are_the_same_and_fit() {
-    for command in ["lab", "lab hold", "find", "load", "hold", "serve", "report"] {
+    for command in ["lab", "lab hold", "find", "load", "hold", "compare", "serve", "report"] {
         let words: Vec<_> = command.split(' ').collect();
         let asked = |flag: &'static str| parse_words(&[&words[..], &[flag]].concat());
         let long = asked("--help").unwrap_err();
@@ -82,8 +87,8 @@ fn complaints_are_one_line_with_a_fix() {
         // A verb of the design that this version lacks.
         (
             vec!["tune", "plan"],
-            "plimsoll tune is not available yet; this version has lab, find, load, hold, serve \
-             and report",
+            "plimsoll tune is not available yet; this version has lab, find, load, hold, compare, \
+             serve and report",
         ),
         // The verb was forgotten.
         (vec![URL], "\"http://127.0.0.1\" is not a command; write plimsoll load http://127.0.0.1"),

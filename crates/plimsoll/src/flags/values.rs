@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
+use plimsoll_model::compare::Metric;
 use plimsoll_model::plan::TlsState;
 use plimsoll_model::target::parse_header;
 use plimsoll_model::units::ParseError;
@@ -203,6 +204,20 @@ pub(crate) fn positive_rate(text: &str) -> Result<Rate, ParseError> {
 /// A seed: any whole number that fits 64 bits.
 pub(crate) fn seed(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| refuse(text, "a whole number such as 1"))
+}
+
+/// Rounds of a comparison: at least the six that support a statement.
+pub(crate) fn rounds(text: &str) -> Result<u32, ParseError> {
+    let count = parse_count(text).ok().filter(|count| (6..=200).contains(count));
+    count
+        .and_then(|count| u32::try_from(count).ok())
+        .ok_or_else(|| refuse(text, "a number of rounds from 6 to 200"))
+}
+
+/// A figure that is compared.
+pub(crate) fn metric(text: &str) -> Result<Metric, ParseError> {
+    let found = Metric::ALL.iter().find(|metric| metric.name() == text);
+    found.copied().ok_or_else(|| refuse(text, "lower-bound, p99, throughput or client-cpu"))
 }
 
 /// Worker threads: 1 to 1024.

@@ -1,5 +1,6 @@
 //! `plimsoll find` into a job: a load whose rate each trial replaces, and how to search.
 
+use plimsoll_capacity::search::LOWEST_PER_S;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::pace::Arrivals;
@@ -9,6 +10,7 @@ use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
 
 use super::Inputs;
+use super::handshakes;
 use super::load::LoadJob;
 use super::load::Parts;
 use super::load::assemble;
@@ -47,9 +49,30 @@ impl Mode {
     }
 }
 
+/// What a search raises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// Requests per second.
+    Rate,
+    /// New TLS connections per second.
+    Handshakes,
+}
+
+impl Axis {
+    /// The name in flags and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Handshakes => "handshakes",
+        }
+    }
+}
+
 /// What a search demands and where it looks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SearchJob {
+    /// What is raised.
+    pub(crate) axis: Axis,
     /// What a GOOD trial meets.
     pub(crate) slo: Slo,
     /// Whether the user named it; otherwise it is printed.
@@ -60,10 +83,21 @@ pub(crate) struct SearchJob {
     pub(crate) min: Option<Rate>,
     /// Highest rate to try; above `min`.
     pub(crate) max: Option<Rate>,
+    /// What set `max`, when it was not the user.
+    pub(crate) cap_reason: Option<String>,
     /// How starts are spread in each trial.
     pub(crate) arrivals: Arrivals,
     /// How long the timeout probe waits, if there is one; at most an hour.
     pub(crate) probe: Option<Nanos>,
+    /// What the reader is told before the first trial.
+    pub(crate) notes: Vec<String>,
+}
+
+impl SearchJob {
+    /// The first load.
+    pub(crate) fn lowest(&self) -> Rate {
+        self.min.or_else(|| Rate::per_second(LOWEST_PER_S)).unwrap_or_default()
+    }
 }
 
 /// One search, resolved and checked.
@@ -79,11 +113,14 @@ pub(crate) struct FindJob {
 
 /// Checks and resolves the flags of `find`.
 pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJob, Stop> {
-    check_axis(flags)?;
-    let search = search(&flags.search, flags.mode, &flags.foreign, "find")?;
+    let axis = check_axis(flags)?;
+    let mut search = search(axis, &flags.search, flags.mode, &flags.foreign, "find")?;
     let watch_pids = watched(&flags.watch, inputs)?;
     let parts = Parts {
-        usage: "plimsoll find rate",
+        usage: match axis {
+            Axis::Rate => "plimsoll find rate",
+            Axis::Handshakes => "plimsoll find handshakes",
+        },
         url: flags.url.as_deref(),
         request: &flags.request,
         connection: &flags.connection,
@@ -97,7 +134,11 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
         linger: flags.search.linger,
         seed: flags.search.seed,
     };
-    Ok(FindJob { load: assemble(parts, inputs)?, search, watch_pids })
+    let mut load = assemble(parts, inputs)?;
+    if axis == Axis::Handshakes {
+        handshakes::apply(&mut load, &mut search, &flags.request, &flags.connection, inputs)?;
+    }
+    Ok(FindJob { load, search, watch_pids })
 }
 
 /// The pacing that stands in a job until a trial sets its own.
@@ -110,6 +151,7 @@ pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing, Stop> {
 
 /// Checks what `find` and `lab` demand of a search.
 pub(super) fn search(
+    axis: Axis,
     flags: &SearchFlags,
     mode: ModeFlag,
     foreign: &LoadOnlyFlags,
@@ -126,18 +168,21 @@ pub(super) fn search(
     }
     let mode = self::mode(mode)?;
     Ok(SearchJob {
+        axis,
         slo: objective(flags)?,
         slo_given: flags.slo.is_some() || flags.deadline.is_some(),
         mode,
         min: flags.min,
         max: flags.max,
+        cap_reason: None,
         arrivals: flags.arrivals.map_or(Arrivals::Uniform, arrivals),
         probe: probe(flags.probe_timeouts, mode)?,
+        notes: Vec::new(),
     })
 }
 
 /// The axis, before anything else: without it, the words after it mean something else.
-fn check_axis(flags: &FindFlags) -> Result<(), Stop> {
+fn check_axis(flags: &FindFlags) -> Result<Axis, Stop> {
     const EXAMPLE: &str = "for example: plimsoll find rate http://127.0.0.1:8080/";
     match flags.axis.as_deref() {
         None => Err(Stop::usage("no axis and no URL given", EXAMPLE)),
@@ -149,14 +194,16 @@ fn check_axis(flags: &FindFlags) -> Result<(), Stop> {
     }
 }
 
-/// Only `rate` is built.
-pub(super) fn known_axis(axis: &str) -> Result<(), Stop> {
+/// The axis by its name.
+pub(super) fn known_axis(axis: &str) -> Result<Axis, Stop> {
+    const KNOWN: &str = "use rate or handshakes";
     match axis {
-        "rate" => Ok(()),
-        "handshakes" | "connections" => {
-            Err(Stop::usage(format_args!("the axis {axis} is not available yet"), "use rate"))
+        "rate" => Ok(Axis::Rate),
+        "handshakes" => Ok(Axis::Handshakes),
+        "connections" => {
+            Err(Stop::usage(format_args!("the axis {axis} is not available yet"), KNOWN))
         }
-        other => Err(Stop::usage(format_args!("unknown axis {other:?}"), "use rate")),
+        other => Err(Stop::usage(format_args!("unknown axis {other:?}"), KNOWN)),
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) is_alive: fn(u32) -> bool,
     /// CPUs this process may use; at least 1.
     pub(crate) cpus: usize,
+    /// Ports that the kernel gives to outgoing connections of one address.
+    pub(crate) source_ports: u64,
 }
 
 impl<'a> Inputs<'a> {
@@ -58,6 +60,7 @@ impl<'a> Inputs<'a> {
             owns: address::is_own,
             is_alive: process::is_alive,
             cpus: usable_cpus().len(),
+            source_ports: source_ports(Path::new("/proc/sys/net/ipv4")),
         }
     }
 
@@ -125,6 +128,23 @@ impl<'a> Inputs<'a> {
         }
         if found.is_empty() { Err(no_address(host)) } else { Ok(found) }
     }
+}
+
+/// Size of the range that outgoing connections take their ports from, those left out that are
+/// reserved; the kernel's default where it cannot be read.
+fn source_ports(settings: &Path) -> u64 {
+    const DEFAULT: (u64, u64) = (32_768, 60_999);
+    let read = |name| std::fs::read_to_string(settings.join(name)).unwrap_or_default();
+    let range = read("ip_local_port_range");
+    let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse().ok());
+    let (first, last) = ends.next().zip(ends.next()).unwrap_or(DEFAULT);
+    let reserved = read("ip_local_reserved_ports");
+    let taken = reserved.trim().split(',').filter_map(|ports| {
+        let (from, to) = ports.split_once('-').unwrap_or((ports, ports));
+        let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+        Some((to.min(last) + 1).saturating_sub(from.max(first)))
+    });
+    (last + 1).saturating_sub(first + taken.sum::<u64>()).max(1)
 }
 
 fn no_address(host: &str) -> Stop {
@@ -199,6 +219,7 @@ mod tests {
             owns: |_| true,
             is_alive: |_| true,
             cpus: 40,
+            source_ports: 28_232,
         });
     }
 
@@ -229,6 +250,18 @@ mod tests {
         let endless = &mut io::repeat(b'x');
         let error = bounded(endless).unwrap_err();
         assert_eq!(error.to_string(), "larger than 64 MiB");
+    }
+
+    #[test]
+    fn reserved_ports_are_no_source_ports() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        assert_eq!(source_ports(folder.path()), 28_232);
+        set("ip_local_port_range", "1024\t65535\n");
+        assert_eq!(source_ports(folder.path()), 64_512);
+        // One below the range, one inside it, ten that begin before it.
+        set("ip_local_reserved_ports", "80,8080,1020-1029\n");
+        assert_eq!(source_ports(folder.path()), 64_512 - 1 - 6);
     }
 
     #[test]

@@ -6,11 +6,13 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::Trust;
 
 use super::Inputs;
+use super::find::Axis;
 use super::find::FindJob;
 use super::find::SearchJob;
 use super::find::known_axis;
 use super::find::placeholder;
 use super::find::search;
+use super::handshakes;
 use super::load::CONNECTIONS_DEFAULT;
 use super::load::Parts;
 use super::load::assemble;
@@ -69,10 +71,10 @@ pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob,
             "the laboratory makes its own server; to test another, use plimsoll find rate URL",
         ));
     }
-    known_axis(&flags.find)?;
+    let axis = known_axis(&flags.find)?;
     let job = LabJob {
         hosts: hosts(&flags.hosts)?,
-        search: search(&flags.search, flags.mode, &flags.foreign, "lab")?,
+        search: search(axis, &flags.search, flags.mode, &flags.foreign, "lab")?,
         flags: flags.clone(),
     };
     job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
@@ -116,7 +118,11 @@ impl LabJob {
         };
         let mut load = assemble(parts, inputs)?;
         load.plan.tls.trust = trust;
-        Ok(FindJob { load, search: self.search.clone(), watch_pids: Vec::new() })
+        let mut search = self.search.clone();
+        if search.axis == Axis::Handshakes {
+            handshakes::apply(&mut load, &mut search, &request, &flags.connection, inputs)?;
+        }
+        Ok(FindJob { load, search, watch_pids: Vec::new() })
     }
 }
 

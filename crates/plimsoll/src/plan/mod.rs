@@ -3,7 +3,9 @@
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
+pub(crate) mod compare;
 pub(crate) mod find;
+mod handshakes;
 pub(crate) mod hold;
 pub(crate) mod inputs;
 pub(crate) mod lab;
@@ -16,5 +18,6 @@ mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
+mod words;
 
 pub(crate) use inputs::Inputs;

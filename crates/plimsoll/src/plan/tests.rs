@@ -7,6 +7,7 @@ use std::path::Path;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
+use plimsoll_model::compare::Metric;
 use plimsoll_model::pace::Arrivals;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::pace::Stage;
@@ -20,6 +21,7 @@ use plimsoll_model::plan::Trust;
 use plimsoll_model::slo::Slo;
 
 use super::Inputs;
+use super::compare::CompareJob;
 use super::find::FindJob;
 use super::find::Mode;
 use super::hold::HoldJob;
@@ -54,6 +56,7 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
         owns: |address| address != std::net::IpAddr::from([10, 9, 9, 9]),
         is_alive: |pid| pid < 4_000_000,
         cpus: 4,
+        source_ports: 28_232,
     });
 }
 
@@ -65,6 +68,7 @@ enum Job {
     Hold(HoldJob),
     Lab(LabJob),
     LabHold(LabHoldJob),
+    Compare(CompareJob),
     Serve(ServeJob),
 }
 
@@ -81,6 +85,7 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Job, Stop> {
                     hold::build_lab(flags, inputs).map(Job::LabHold)
                 }
             },
+            Command::Compare(flags) => compare::build(&flags, inputs).map(Job::Compare),
             Command::Serve(flags) => serve::build(&flags, inputs).map(Job::Serve),
             other => panic!("{other:?} has no plan"),
         }));
@@ -274,8 +279,27 @@ fn bad_searches_laboratories_and_servers() {
             vec!["find", "rate"],
             "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
         ),
-        (vec!["find", "handshakes", URL], "the axis handshakes is not available yet; use rate"),
-        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate"),
+        (
+            vec!["find", "handshakes", URL],
+            "the axis handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find \
+             rate with --no-keepalive",
+        ),
+        (
+            vec!["find", "handshakes", "https://127.0.0.1:9/", "--data", "x"],
+            "the axis handshakes sends no request, so --data has no effect; drop it, or use the \
+             axis rate with --no-keepalive",
+        ),
+        (
+            vec!["find", "handshakes", "https://10.0.0.1/", "--max", "2k"],
+            "--max of 2,000 handshakes/s is more than the 329 that the ports of 1 address allow: \
+             each rests 60 s; give 7 addresses with --source, or lower --max",
+        ),
+        (
+            vec!["find", "handshakes", "https://10.0.0.1/", "--min", "400"],
+            "the lowest rate of 400 handshakes/s is more than the 329 that the ports of 1 address \
+             allow: each rests 60 s; give 2 addresses with --source, or lower --min",
+        ),
+        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate or handshakes"),
         (
             vec!["find", "rate", URL, "--mode", "rfc9411"],
             "--mode rfc9411 is not available yet; use quick, standard or strict",
@@ -355,7 +379,7 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["lab", "--find", "connections"],
-            "the axis connections is not available yet; use rate",
+            "the axis connections is not available yet; use rate or handshakes",
         ),
         (
             vec!["lab", "--isolate", "netns"],
@@ -390,6 +414,107 @@ fn bad_searches_laboratories_and_servers() {
         let (said, code) = refused(&words, b"");
         assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
     }
+}
+
+#[test]
+fn bad_comparisons() {
+    const URLS: [&str; 2] = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+    let [a, b] = URLS;
+    for (words, line) in [
+        (
+            vec![a],
+            "compare needs two things to measure; for example: plimsoll compare 'lab --sut haproxy' \
+             'lab --sut nginx'",
+        ),
+        (vec!["lab", "lab 'x"], "B is not a command line: a quote is not closed; close or drop it"),
+        (vec!["lab --sutt x", "lab"], "A: unknown flag --sutt; did you mean --sut?"),
+        (
+            vec!["lab", "lab --mode rfc9411"],
+            "B: --mode rfc9411 is not available yet; use quick, standard or strict",
+        ),
+        (
+            vec!["serve", "serve"],
+            "A: serve is nothing that gives a figure to compare; use a URL, lab, find or load",
+        ),
+        (
+            vec!["lab", a],
+            "A is lab on the axis rate, and B is find on the axis rate; compare what gives the \
+             same figure",
+        ),
+        (
+            vec!["load http://127.0.0.1:1/ --rate 5", "load http://127.0.0.1:1/ --rate 0"],
+            "A is load at a given rate, and B is load in a closed loop; compare what gives the \
+             same figure",
+        ),
+        (
+            vec!["--metric", "p99", a, b],
+            "A: a load is compared at a load that is named; add --rate 1k for both, or --rate 0 \
+             for a closed loop, after two dashes",
+        ),
+        (
+            vec!["--metric", "p99", a, b, "--", "--rate", "0"],
+            "--metric p99 is no figure of load in a closed loop; compare with load --rate 1k, or \
+             use another metric",
+        ),
+        (
+            vec!["--metric", "p99", "lab", "lab"],
+            "--metric p99 is no figure of lab on the axis rate; compare with load --rate 1k, or \
+             use another metric",
+        ),
+        (
+            vec![a, "http://127.0.0.1:2/ --json -"],
+            "B: every round has an archive of its own, below that of the comparison; give --out \
+             and --json to compare itself",
+        ),
+        (
+            vec!["load --targets - --rate 9", "load --targets - --rate 9"],
+            "A: --targets - reads standard input, and every round needs it again; name a file",
+        ),
+        (vec!["lab --help", "lab"], "A asks for help; name a measurement"),
+        (
+            vec![a, b, "--rounds", "5"],
+            "--rounds \"5\" is not accepted; write a number of rounds from 6 to 200",
+        ),
+        (
+            vec![a, b, "--metric", "p50"],
+            "--metric \"p50\" is not accepted; write lower-bound, p99, throughput or client-cpu",
+        ),
+    ] {
+        let (said, code) = refused(&[&["compare"], &words[..]].concat(), b"GET http://127.0.0.1/");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
+    }
+}
+
+#[test]
+fn comparisons() {
+    let compare = |words: &[&str]| match build(&[&["compare"], words].concat(), b"") {
+        Ok(Job::Compare(job)) => job,
+        other => panic!("{words:?}: {other:?}"),
+    };
+    let [a, b] = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+    // URLs are searched, unless the flags or the metric ask for a load.
+    let job = compare(&[a, b]);
+    assert_eq!((job.metric, job.unit), (Metric::LowerBound, "requests/s"));
+    assert_eq!(job.b.args, ["find", "rate", b]);
+    assert_eq!((job.rounds, job.seed, job.threshold), (10, 1, 0.0));
+    let job = compare(&[a, b, "--threshold", "2%", "--", "--rate", "1k", "--seed=3"]);
+    assert_eq!((job.metric, job.unit, job.threshold), (Metric::P99, "ms", 0.02));
+    assert_eq!(job.a.args, ["load", a, "--rate", "1k", "--seed=3"]);
+    assert!(job.a.has_seed && !job.a.is_silent);
+    let job = compare(&[a, b, "--metric", "client-cpu", "--", "-r", "0", "--no-ui"]);
+    assert_eq!((job.metric, job.unit, job.a.is_silent), (Metric::ClientCpu, "us", true));
+    let job = compare(&[a, b, "--", "-r", "0"]);
+    assert_eq!(job.metric, Metric::Throughput);
+    let job = compare(&["plimsoll lab --find handshakes", "lab --find handshakes --tls 1.2"]);
+    assert_eq!((job.metric, job.unit), (Metric::LowerBound, "handshakes/s"));
+    assert_eq!(job.a.args, ["lab", "--find", "handshakes"]);
+    // What is typed as one word may hold secrets in some of its own.
+    let secret = "load http://127.0.0.1:1/ -r 5 -H 'Authorization: hunter2'";
+    let job = compare(&[secret, "load http://127.0.0.1:2/ -r 5"]);
+    assert!(job.a.args.contains(&"Authorization: hunter2".to_owned()));
+    let args = job.args_redacted(["plimsoll", "compare", secret].into_iter().map(str::to_owned));
+    let shown = format!("{args:?} {} {}", job.a.text, job.target_name());
+    assert!(!shown.contains("hunter2") && shown.contains("-r 5"), "{shown}");
 }
 
 #[test]
@@ -604,6 +729,43 @@ fn searches() {
     }
     let flags = ["find", "rate", URL, "--probe-timeouts", "2h"];
     assert!(matches!(build(&flags, b""), Err(Stop::Usage(_))));
+}
+
+#[test]
+fn searches_of_handshakes() {
+    let find = |url: &str, flags: &[&str]| match build(
+        &[&["find", "handshakes", url], flags].concat(),
+        b"",
+    ) {
+        Ok(Job::Find(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    // On loopback there are addresses enough, and the search is bounded by what they allow.
+    let job = find("https://127.0.0.1:9/", &["--resume", "0.3"]);
+    let plan = &job.load.plan;
+    assert!(plan.handshake_only && !plan.keepalive && !plan.prewarm);
+    assert_eq!((plan.sources.len(), plan.tls.resume_ratio), (256, 0.3));
+    assert_eq!(plan.sources[255].to_string(), "127.0.1.0");
+    let cap = job.search.max.unwrap().get();
+    assert!((84_000.0..85_000.0).contains(&cap), "{cap}");
+    assert!(job.search.cap_reason.unwrap().contains("256 addresses"));
+    assert_eq!(job.search.axis.name(), "handshakes");
+    // As many as --max needs, which then is what ends the search.
+    let job = find("https://127.0.0.1:9/", &["--max", "1000"]);
+    assert_eq!((job.load.plan.sources.len(), job.search.max), (4, Some(rate(1e3))));
+    assert_eq!(job.search.cap_reason, None);
+    // Elsewhere one address is all there is, unless the user has more.
+    let job = find("https://10.0.0.1/", &[]);
+    assert_eq!(job.load.plan.sources.len(), 0);
+    assert!((job.search.max.unwrap().get() - 329.4).abs() < 0.1);
+    assert!(job.search.notes[0].ends_with("allow 329 handshakes/s from 1 address"));
+    let job = find("https://10.0.0.1/", &["--source", "10.0.1.0/28", "--max", "2k"]);
+    assert_eq!((job.load.plan.sources.len(), job.search.max), (14, Some(rate(2e3))));
+    let Ok(Job::Lab(job)) = build(&["lab", "--find", "handshakes"], b"") else { panic!("no lab") };
+    inputs(&mut &b""[..], |inputs| {
+        let found = job.find("https://127.0.0.1:4433/", Trust::Insecure, inputs).unwrap();
+        assert!(found.load.plan.handshake_only && found.load.plan.sources.len() == 256);
+    });
 }
 
 #[test]

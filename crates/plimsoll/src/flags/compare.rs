@@ -1,0 +1,90 @@
+//! `plimsoll compare`: two configurations, and which is better. What was typed, not what it means.
+
+use clap::Args;
+use plimsoll_model::Nanos;
+use plimsoll_model::compare::Metric;
+
+use super::shared::OutputFlags;
+use super::values::metric;
+use super::values::positive_duration;
+use super::values::ratio;
+use super::values::rounds;
+use super::values::seed;
+
+const EXAMPLES: &str = "\
+A measures itself first, so that noise is not taken for a difference. Then each round measures A
+and B once, in random order.
+
+Examples:
+  plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'
+  plimsoll compare http://127.0.0.1:8080/ http://127.0.0.1:8081/ -- --mode quick
+  plimsoll compare 'find handshakes https://a/' 'find handshakes https://b/' --rounds 6
+  plimsoll compare --metric p99 http://a/ http://b/ -- --rate 2k --duration 30s
+  plimsoll compare 'load http://a/ --rate 0' 'load http://a/ --rate 0 --threads 4' --budget 10m
+
+Exit codes: 0 compared, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit in too
+many rounds), 130 interrupted";
+
+/// `plimsoll compare`.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompareFlags {
+    /// What B is compared with: a URL, or a command (lab, find or load) with its flags in quotes
+    #[arg(value_name = "A")]
+    pub(crate) a: Option<String>,
+
+    /// What is compared: another URL, or the same command with other flags
+    #[arg(value_name = "B")]
+    pub(crate) b: Option<String>,
+
+    /// Flags of both, after two dashes
+    #[arg(last = true, value_name = "FLAGS")]
+    pub(crate) both: Vec<String>,
+
+    /// Figure to compare: lower-bound (of the tipping point), p99, throughput or client-cpu
+    /// [default: lower-bound for lab and find; for load p99, in a closed loop throughput]
+    #[arg(long, value_name = "METRIC", value_parser = metric, help_heading = "Comparison")]
+    pub(crate) metric: Option<Metric>,
+
+    /// Rounds, each of which measures both: 6 to 200
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "10",
+        value_parser = rounds,
+        help_heading = "Comparison"
+    )]
+    pub(crate) rounds: u32,
+
+    /// Begin no round that would end after this
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = positive_duration,
+        help_heading = "Comparison"
+    )]
+    pub(crate) budget: Option<Nanos>,
+
+    /// Differences up to this do not matter, such as 2%
+    #[arg(
+        long,
+        value_name = "RATIO",
+        default_value = "0",
+        value_parser = ratio,
+        help_heading = "Comparison"
+    )]
+    pub(crate) threshold: f64,
+
+    /// Seed of the order, and of the arrivals unless A or B has its own
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        value_parser = seed,
+        help_heading = "Comparison"
+    )]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}

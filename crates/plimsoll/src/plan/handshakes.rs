@@ -1,0 +1,143 @@
+//! The handshake axis: an operation is a new TLS connection, and the source ports bound its rate.
+//!
+//! Whoever closes a TCP connection first keeps its port in TIME_WAIT for 60 s, and here that is
+//! us. A rate that the ports do not allow is found before anything is started.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+
+use plimsoll_model::Rate;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::units::grouped;
+
+use super::Inputs;
+use super::find::SearchJob;
+use super::load::LoadJob;
+use crate::exit::Stop;
+use crate::flags::shared::ConnectionFlags;
+use crate::flags::shared::RequestFlags;
+
+/// How long a port rests after a close that was ours: TIME_WAIT on Linux.
+const TIME_WAIT_S: f64 = 60.0;
+/// Share of the ports that may rest at once; beyond it a free one is found slowly.
+const RESTING_SHARE: f64 = 0.7;
+/// More than this many from one address to one server are never left to rest: beyond it the engine
+/// resets connections instead of closing them, which users do not do.
+const RESTING_MAX: f64 = 20_000.0;
+/// Loopback addresses per CPU when no highest rate is asked for: 21,000 handshakes/s, twice what a
+/// core makes as a client.
+const LOOPBACK_PER_CPU: u64 = 64;
+/// Most loopback addresses taken by themselves: 1.3 million handshakes/s.
+const LOOPBACK_MAX: u64 = 4096;
+
+/// Turns a search of requests into one of handshakes.
+pub(super) fn apply(
+    load: &mut LoadJob,
+    search: &mut SearchJob,
+    request: &RequestFlags,
+    connection: &ConnectionFlags,
+    inputs: &Inputs<'_>,
+) -> Result<(), Stop> {
+    refuse_requests(request, connection)?;
+    if let Some(plain) = load.plan.destinations.iter().find(|server| server.tls.is_none()) {
+        return Err(Stop::usage(
+            format_args!("the axis handshakes needs https, and {} is http", plain.name),
+            "write https://, or use find rate with --no-keepalive",
+        ));
+    }
+    load.plan.handshake_only = true;
+    load.plan.keepalive = false;
+    load.plan.prewarm = false;
+    load.plan.requests_per_connection = None;
+    if load.plan.sources.is_empty() && is_loopback_v4(&load.plan) {
+        load.plan.sources = loopback_sources(search, inputs);
+    }
+    bound_by_ports(load, search, inputs)
+}
+
+/// Nothing is sent, so what says how would be ignored.
+fn refuse_requests(request: &RequestFlags, connection: &ConnectionFlags) -> Result<(), Stop> {
+    let typed = [
+        ("--method", request.method.is_some()),
+        ("--header", !request.headers.is_empty()),
+        ("--body", request.body.is_some()),
+        ("--data", request.data.is_some()),
+        ("--requests-per-connection", connection.requests_per_connection.is_some()),
+    ];
+    match typed.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Stop::usage(
+            format_args!("the axis handshakes sends no request, so {flag} has no effect"),
+            "drop it, or use the axis rate with --no-keepalive",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_loopback_v4(plan: &LoadPlan) -> bool {
+    let mut addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
+    addresses.all(|address| address.is_ipv4() && address.ip().is_loopback())
+}
+
+/// 127.0.0.1 and as many after it as the highest rate needs: they belong to every Linux host.
+fn loopback_sources(search: &SearchJob, inputs: &Inputs<'_>) -> Vec<IpAddr> {
+    let count = match search.max {
+        Some(max) => (max.get() / rate_per_pair(inputs)).ceil() as u64,
+        None => inputs.cpus as u64 * LOOPBACK_PER_CPU,
+    };
+    let first = u32::from(Ipv4Addr::LOCALHOST);
+    let count = count.clamp(1, LOOPBACK_MAX) as u32;
+    (first..first + count).map(|bits| Ipv4Addr::from(bits).into()).collect()
+}
+
+/// Connections per second from one source address to one server address.
+fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
+    (inputs.source_ports as f64 * RESTING_SHARE).clamp(1.0, RESTING_MAX) / TIME_WAIT_S
+}
+
+/// Refuses rates that the ports do not allow; where none was asked for, they end the search.
+fn bound_by_ports(
+    load: &mut LoadJob,
+    search: &mut SearchJob,
+    inputs: &Inputs<'_>,
+) -> Result<(), Stop> {
+    let servers: usize = load.plan.destinations.iter().map(|one| one.addresses.len()).sum();
+    let sources = load.plan.sources.len().max(1);
+    let allowed = rate_per_pair(inputs) * (servers * sources) as f64;
+    let asked = [("--max", search.max), ("the lowest rate", Some(search.lowest()))];
+    for (what, rate) in asked {
+        if let Some(rate) = rate.filter(|rate| rate.get() > allowed) {
+            let wanted = (rate.get() / allowed * sources as f64).ceil() as u64;
+            return Err(Stop::usage(
+                format_args!(
+                    "{what} of {} handshakes/s is more than the {} that the ports of {} allow: \
+                     each rests 60 s",
+                    grouped(rate.get() as u64),
+                    grouped(allowed as u64),
+                    addresses(sources)
+                ),
+                format_args!(
+                    "give {} with --source, or lower {}",
+                    addresses(wanted as usize),
+                    if what == "--max" { what } else { "--min" }
+                ),
+            ));
+        }
+    }
+    let words = format!("{} handshakes/s from {}", grouped(allowed as u64), addresses(sources));
+    load.settings.insert("source-ports".to_owned(), format!("allow {words}"));
+    load.settings.remove("sources");
+    search.notes.push(format!("source ports rest 60 s after a close and allow {words}"));
+    if search.max.is_none() {
+        search.max = Rate::per_second(allowed);
+        search.cap_reason = Some(format!(
+            "the source ports, which rest 60 s after a close, allow {words}; --source adds \
+             addresses"
+        ));
+    }
+    Ok(())
+}
+
+fn addresses(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "es" };
+    format!("{} address{plural}", grouped(count as u64))
+}

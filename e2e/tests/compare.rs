@@ -1,0 +1,113 @@
+//! Two servers compared: one that sleeps longer is found, one that does not is not, and whatever
+//! ends a comparison early leaves nothing running.
+
+use std::path::Path;
+
+use e2e::plimsoll::Finished;
+use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::Running;
+use e2e::serve::Serve;
+use e2e::summary::Summary;
+use e2e::wait;
+
+/// 50 requests in each of 18 measurements.
+const LOAD: [&str; 5] = ["--", "--rate", "100", "--duration", "500ms"];
+
+fn serve() -> Serve {
+    Serve::start(&["--http", "127.0.0.1:0", "--http", "127.0.0.1:0"], 2)
+}
+
+fn compare(a: &str, b: &str, more: &[&str]) -> Running {
+    let flags = ["compare", a, b, "--json", "out.json", "--out", "run"];
+    Plimsoll::new([&flags[..], more].concat()).start()
+}
+
+fn written(finished: &Finished) -> Summary {
+    let text = std::fs::read_to_string(finished.folder().join("out.json")).expect("written");
+    Summary::parse(&text)
+}
+
+#[test]
+fn the_server_that_sleeps_longer_is_found() {
+    let serve = serve();
+    let sleeping = |url: &str, ms: u32| format!("{url} -H 'sleep-fixed: {ms}'");
+    let (a, b) = (sleeping(&serve.urls[0], 10), sleeping(&serve.urls[1], 60));
+    // Without a goal, a generator that got no CPU for 10 ms makes a measurement INVALID; this goal
+    // is missed by failing servers only.
+    let flags = [&["--rounds", "8"], &LOAD[..], &["--slo", "errors<1%"]].concat();
+    let finished = compare(&a, &b, &flags).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let summary = written(&finished);
+    assert_eq!(summary.text("command"), "compare");
+    assert_eq!(summary.text("compare.metric"), "p99");
+    assert_eq!(summary.text("compare.finding"), "higher", "{}", finished.stdout);
+    assert!(summary.number("compare.ratio_low") > 1.0, "{summary:?}");
+    // 60 ms against 10 ms; a busy machine adds to both.
+    let ratio = summary.number("compare.ratio");
+    assert!((1.5..=6.5).contains(&ratio), "{ratio}");
+    assert_eq!(summary.count("compare.rounds_planned"), 8);
+    // Every measurement can be looked at on its own, and the comparison be drawn again.
+    for run in ["run", "run/same-1", "run/round-001-a", "run/round-008-b"] {
+        let again = Plimsoll::new(["report", run]).within(&finished.folder()).run();
+        assert_eq!(again.code, Some(0), "{run}: {}", again.stderr);
+        assert!(run != "run" || again.stdout == finished.stdout, "{}", again.stdout);
+    }
+    let orders = summary.at("compare.rounds").as_array().expect("a list");
+    let first: Vec<_> = orders.iter().map(|round| round["order"].as_str()).collect();
+    assert!(first.contains(&Some("ab")) && first.contains(&Some("ba")), "{first:?}");
+}
+
+#[test]
+fn what_cannot_be_measured_ends_the_comparison_with_its_reason() {
+    // Nobody listens on port 1.
+    let finished = compare("http://127.0.0.1:1/", "http://127.0.0.1:1/", &LOAD).finish();
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.stderr.contains("plimsoll: A: no operation was answered"), "{finished:?}");
+    assert_eq!(written(&finished).text("compare.finding"), "undecided");
+    // From loopback there is no way there: this machine's fault, so that every run is INVALID.
+    let flags = [&LOAD[..], &["--source", "127.0.0.1"]].concat();
+    let finished = compare("http://192.0.2.1/", "http://192.0.2.1/", &flags).finish();
+    let summary = written(&finished);
+    assert_eq!((finished.code, summary.text("verdict")), (Some(98), "invalid"));
+    assert_eq!(summary.count("compare.rounds_used"), 0);
+}
+
+#[test]
+fn a_bad_arm_starts_nothing() {
+    let finished = compare("lab --sut nothing", "lab", &[]).finish();
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.starts_with("plimsoll: A: --sut"), "{}", finished.stderr);
+    assert!(!finished.folder().join("run").exists());
+}
+
+fn wait_for_load(folder: &Path) {
+    let intervals = folder.join("run/same-1/intervals.jsonl");
+    wait::until("a second of load", || {
+        std::fs::read_to_string(&intervals).ok()?.contains('\n').then_some(())
+    });
+}
+
+#[test]
+fn an_interrupt_or_a_kill_leaves_nothing_running() {
+    let serve = serve();
+    let flags = ["--", "--rate", "50", "--duration", "10m"];
+    for (signal, to_all, code) in [
+        ("INT", false, Some(130)),
+        ("INT", true, Some(130)),
+        ("TERM", false, Some(143)),
+        ("KILL", false, None),
+    ] {
+        let running = compare(&serve.urls[0], &serve.urls[1], &flags);
+        wait_for_load(running.folder());
+        match to_all {
+            true => running.signal_group(signal),
+            false => running.signal(signal),
+        }
+        // Waits until nothing with its mark is left.
+        let finished = running.finish();
+        assert_eq!(finished.code, code, "{signal}: {}", finished.stderr);
+        if code.is_some() {
+            assert_eq!(written(&finished).at("partial"), true);
+        }
+    }
+}
