@@ -20,6 +20,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::TlsVersion;
 use plimsoll_model::plan::Trust;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
@@ -104,6 +105,25 @@ fn each_operation_is_a_handshake_and_nothing_else() {
             std::thread::yield_now();
         }
         assert_eq!(server.counters().requests, 0);
+    }
+}
+
+#[test]
+fn resumption_gets_its_tickets_although_nothing_is_sent() {
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        let (_server, address) = serve(true);
+        let pacing = Pacing::Closed { duration: None, ops_total: Some(100) };
+        let mut plan = LoadPlan { connections: 1, threads: 1, ..plan(address, true, pacing) };
+        plan.tls.version = Some(version);
+        plan.tls.resume_ratio = 0.8;
+        let tally = run(plan);
+        assert_eq!((tally.scheduled, tally.ok), (100, 100));
+        // Every fifth is full; the first that would resume may have no ticket yet.
+        assert!(
+            (78..=80).contains(&tally.handshakes.resumed),
+            "{version:?} {:?}",
+            tally.handshakes
+        );
     }
 }
 

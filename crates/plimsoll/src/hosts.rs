@@ -13,12 +13,13 @@ use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::limits;
+use plimsoll_tune::needs::PROCESS_DESCRIPTORS;
 
 use crate::exit::Stop;
 use crate::flags::values::Processes;
 
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
-pub(crate) const DESCRIPTOR_RESERVE: u64 = 64;
+pub(crate) const DESCRIPTOR_RESERVE: u64 = PROCESS_DESCRIPTORS;
 
 /// Starts as many agents as `plan` needs, or as many as were asked for, on `plan.cpus`.
 pub(crate) fn start_load_agents(

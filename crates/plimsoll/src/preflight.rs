@@ -1,291 +1,305 @@
 //! Does this machine take so many connections? Asked before the first packet, limit by limit.
 //!
-//! Pure but for [`Host::read`]; what it prints is [`Stop::TooMany`].
+//! Says what is to run here, and how the command goes on; the arithmetic is [`Needs`]'s. Pure but
+//! for [`host_limits`]; what is printed when it does not fit is [`Stop::TooMany`].
 
-use std::fs;
 use std::path::Path;
 
+use plimsoll_capacity::staircase::MEMORY_RESERVE;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
-use plimsoll_probe::memory;
-use plimsoll_probe::memory::HostMemory;
 use plimsoll_sys::limits::raise_descriptor_limit;
+use plimsoll_tune::needs::Hop;
+use plimsoll_tune::needs::MEMORY_RESERVE_PERCENT;
+use plimsoll_tune::needs::Needs;
+use plimsoll_tune::needs::Part;
+use plimsoll_tune::needs::Processes;
+use plimsoll_tune::needs::Shape;
+use plimsoll_tune::needs::Verdict;
 
 use crate::exit::Stop;
-use crate::flags::values::Processes;
-use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::flags::values;
+use crate::plan::hold::HoldJob;
 
-/// Kernel memory of one held TCP socket, bytes, as measured with epoll on Linux 6.18.
-const KERNEL_BYTES_PER_SOCKET: u64 = 4_100;
 /// Memory of our client for one held TLS connection, bytes.
 const CLIENT_BYTES: u64 = 450;
 /// Memory of our server for one held TLS connection, bytes; other servers take more.
 const SERVER_BYTES: u64 = 600;
-/// Share of the memory that is left alone, in percent.
-const MEMORY_RESERVE_PERCENT: u64 = 5;
-/// Most agent processes that are started without being asked for.
-const PROCESSES_MAX: u64 = 1024;
+/// Memory of HAProxy with OpenSSL 3 for one proxied TLS connection, bytes, as measured; nginx is
+/// taken to need as much.
+const PROXY_BYTES: u64 = 36_000;
+/// Ports in the kernel's own `ip_local_port_range`, 32768 to 60999, where it does not tell.
+const PORTS_DEFAULT: u64 = 28_232;
 
-/// What is to be held.
+// What is planned with before a ramp is what is left alone on the way up.
+const _: () = assert!(MEMORY_RESERVE * 100.0 == MEMORY_RESERVE_PERCENT as f64);
+
+/// What accepts the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
-    /// Connections.
-    pub(crate) connections: u64,
-    /// Processes that hold them.
-    pub(crate) processes: Processes,
-    /// The server's sockets are on this host, too.
-    pub(crate) both_ends_here: bool,
-    /// Source addresses; at least 1.
-    pub(crate) sources: u64,
-    /// Server addresses and ports; each can be reached from the same port. At least 1.
-    pub(crate) destinations: u64,
-    /// Whether memory is watched on the way up, so that it need not be known before.
-    pub(crate) watches_memory: bool,
+pub(crate) enum Server {
+    /// Somebody's, on another host.
+    Elsewhere,
+    /// Somebody's, on this host; it is taken for `plimsoll serve`.
+    Running,
+    /// The laboratory's own.
+    Embedded,
+    /// The laboratory's HAProxy.
+    Haproxy,
+    /// The laboratory's nginx.
+    Nginx,
 }
 
-/// What this host has. `None` where it does not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Host {
-    /// Files that one process may have open.
-    pub(crate) descriptors: u64,
-    /// Ports that outgoing connections may use on each address.
-    pub(crate) ports: u64,
-    /// All memory, and what of it is available, bytes.
-    pub(crate) memory: Option<(u64, u64)>,
-    /// Files open on the whole host, and the most there may be.
-    pub(crate) files: Option<(u64, u64)>,
-    /// Sockets that one user may watch with epoll.
-    pub(crate) watches: Option<u64>,
-}
+impl Server {
+    /// That of a `hold`.
+    pub(crate) const fn of_hold(job: &HoldJob) -> Self {
+        if job.both_ends_here { Self::Running } else { Self::Elsewhere }
+    }
 
-impl Host {
-    /// Reads this host.
-    pub(crate) fn read() -> Self {
-        let root = Path::new("/proc");
-        let seen = HostMemory::read(root);
-        let limits = HostLimits::read(Path::new("/"));
-        let number = |path: &str| fs::read_to_string(root.join(path)).ok()?.trim().parse().ok();
-        Self {
-            descriptors: raise_descriptor_limit(),
-            ports: port_count(root).unwrap_or(28_232),
-            memory: seen.total_bytes.zip(seen.available_bytes),
-            // The kernel lets a privileged process open more.
-            files: memory::open_files(root).filter(|_| !limits.may_exceed_file_max),
-            watches: number("sys/fs/epoll/max_user_watches"),
+    const fn is_laboratory(self) -> bool {
+        matches!(self, Self::Embedded | Self::Haproxy | Self::Nginx)
+    }
+
+    /// Its processes on this host. The backends behind a proxy are not among them: an idle client
+    /// keeps no connection to a backend, so a few are shared by all.
+    fn part(self) -> Option<Part> {
+        let serve = Part::servers(SERVER_BYTES);
+        let proxy = || Part { sockets: 1, ..Part::proxy(PROXY_BYTES, Processes::AtLeast(1)) };
+        match self {
+            Self::Elsewhere => None,
+            Self::Running => Some(Part { processes: Processes::Running, ..serve }),
+            Self::Embedded => Some(serve),
+            // Its configuration names no other user.
+            Self::Haproxy => Some(Part { is_privileged: true, ..proxy() }),
+            // Workers of a privileged nginx become `nobody`.
+            Self::Nginx => Some(proxy()),
         }
     }
 }
 
-/// Ports in `ip_local_port_range`.
-fn port_count(proc_root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(proc_root.join("sys/net/ipv4/ip_local_port_range")).ok()?;
-    let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
-    let (first, last) = (fields.next()?.ok()?, fields.next()?.ok()?);
-    Some((last + 1).saturating_sub(first))
+/// This host's limits; those of descriptors are what agents get.
+pub(crate) fn host_limits() -> HostLimits {
+    HostLimits {
+        // Less than the hard limit where that is "unlimited".
+        descriptors_per_process: Some(raise_descriptor_limit()),
+        ..HostLimits::read(Path::new("/"))
+    }
 }
 
-/// One limit: what is needed, what there is, and how to lift it.
+/// Ports of one address that connections may come from.
+pub(crate) fn ports_per_source(limits: &HostLimits) -> u64 {
+    limits.ports_per_source.unwrap_or(PORTS_DEFAULT)
+}
+
+/// What runs on this host for `job`.
+pub(crate) fn shape(job: &HoldJob, server: Server) -> Shape {
+    let plan = &job.load.plan;
+    let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
+    let processes = match job.load.processes {
+        values::Processes::Auto => Processes::AtLeast(1),
+        values::Processes::Exactly(count) => Processes::Exactly(u64::from(count)),
+    };
+    let clients = Part { processes, ..Part::clients(CLIENT_BYTES) };
+    let hop = Hop {
+        name: clients.name.clone(),
+        // None named is one: the kernel's choice.
+        sources: Some((plan.sources.len() as u64).max(1)),
+        destinations: destinations as u64,
+    };
+    Shape {
+        connections: plan.connections,
+        parts: [Some(clients), server.part()].into_iter().flatten().collect(),
+        hops: vec![hop],
+        opening_max: u64::from(job.hold.opening_max),
+        // A hold ends that way.
+        closes_by_reset: true,
+        memory_is_watched: server.is_laboratory(),
+    }
+}
+
+/// What this machine takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Need {
-    /// Its name.
-    pub(crate) limit: &'static str,
-    /// Units needed, in words.
-    pub(crate) need: String,
-    /// Units there are, in words.
-    pub(crate) have: String,
-    /// What lifts it.
-    pub(crate) fix: String,
-    /// Connections that fit.
-    pub(crate) fits: u64,
-}
-
-/// Every limit that counts, whether it suffices or not.
-pub(crate) fn needs(ask: &Ask, host: &Host) -> Vec<Need> {
-    let mut needs = vec![descriptors(ask, host), ports(ask, host)];
-    needs.extend(host.memory.filter(|_| !ask.watches_memory).map(|has| memory(ask, has)));
-    let sockets = sockets(ask);
-    needs.extend(host.files.map(|(open, max)| Need {
-        limit: "open files of the host",
-        need: grouped(open.saturating_add(sockets)),
-        have: grouped(max),
-        fix: format!("sysctl -w fs.file-max={}", open.saturating_add(sockets)),
-        fits: max.saturating_sub(open) / per_connection(ask),
-    }));
-    needs.extend(host.watches.map(|max| Need {
-        limit: "epoll watches of a user",
-        need: grouped(sockets),
-        have: grouped(max),
-        fix: format!("sysctl -w fs.epoll.max_user_watches={sockets}"),
-        fits: max / per_connection(ask),
-    }));
-    needs
+pub(crate) struct Fit {
+    /// Connections to hold.
+    pub(crate) connections: u64,
+    /// What the reader should know of limits that may be reached.
+    pub(crate) notes: Vec<String>,
 }
 
 /// How many connections this machine takes: those that were asked for, or with `up_to` as many as
 /// fit. Refused otherwise, with every limit that is short.
-pub(crate) fn check(ask: &Ask, host: &Host, up_to: bool) -> Result<u64, Stop> {
-    let needs = needs(ask, host);
-    let fits = needs.iter().map(|need| need.fits).min().unwrap_or(u64::MAX);
-    if fits >= ask.connections {
-        return Ok(ask.connections);
+pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<Fit, Stop> {
+    let asked = shape.connections;
+    let needs = Needs::of(shape, limits);
+    if needs.are_met() {
+        return Ok(Fit { connections: asked, notes: warnings(&needs).collect() });
     }
+    let fits = needs.fits();
     if up_to && fits > 0 {
-        return Ok(fits);
+        let lowered = Needs::of(&Shape { connections: fits, ..shape.clone() }, limits);
+        let first = format!("{} of {} connections fit", grouped(fits), grouped(asked));
+        let notes = std::iter::once(first).chain(warnings(&lowered)).collect();
+        return Ok(Fit { connections: fits, notes });
     }
     let mut lines = vec![format!(
         "this machine does not take {} connections; {} fit{}",
-        grouped(ask.connections),
+        grouped(asked),
         grouped(fits),
         if fits > 0 { ", and --up-to holds them" } else { "" }
     )];
-    let short = needs.iter().filter(|need| need.fits < ask.connections);
-    lines.extend(short.map(|need| {
-        format!("{}: needs {}, has {}; {}", need.limit, need.need, need.have, need.fix)
-    }));
+    lines.extend(needs.short().map(ToString::to_string));
     Err(Stop::TooMany(lines))
 }
 
-const fn per_connection(ask: &Ask) -> u64 {
-    if ask.both_ends_here { 2 } else { 1 }
-}
-
-const fn sockets(ask: &Ask) -> u64 {
-    ask.connections.saturating_mul(per_connection(ask))
-}
-
-fn descriptors(ask: &Ask, host: &Host) -> Need {
-    let usable = host.descriptors.saturating_sub(DESCRIPTOR_RESERVE);
-    let needed = ask.connections.div_ceil(usable.max(1));
-    let (processes, fix) = match ask.processes {
-        Processes::Exactly(count) => {
-            (u64::from(count), format!("--processes {needed}, or ulimit -n with a larger number"))
-        }
-        Processes::Auto => {
-            (PROCESSES_MAX, "raise the limit of each process with ulimit -n".to_owned())
-        }
-    };
-    Need {
-        limit: "descriptors",
-        need: format!("{} processes of {}", grouped(needed), grouped(host.descriptors)),
-        have: grouped(processes),
-        fix,
-        fits: usable.saturating_mul(processes),
-    }
-}
-
-fn ports(ask: &Ask, host: &Host) -> Need {
-    let each = host.ports.saturating_mul(ask.destinations);
-    let sources = ask.connections.div_ceil(each.max(1));
-    Need {
-        limit: "source ports",
-        need: format!("{} addresses of {} ports", grouped(sources), grouped(host.ports)),
-        have: grouped(ask.sources),
-        fix: "name more addresses with --source, or: sysctl -w \
-              net.ipv4.ip_local_port_range='1024 65535'"
-            .to_owned(),
-        fits: each.saturating_mul(ask.sources),
-    }
-}
-
-fn memory(ask: &Ask, (total, available): (u64, u64)) -> Need {
-    let server = if ask.both_ends_here { SERVER_BYTES } else { 0 };
-    let each = KERNEL_BYTES_PER_SOCKET * per_connection(ask) + CLIENT_BYTES + server;
-    let usable = available.saturating_sub(total / 100 * MEMORY_RESERVE_PERCENT);
-    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
-    Need {
-        limit: "memory",
-        need: format!("{} at {each} B each", gigabytes(ask.connections.saturating_mul(each))),
-        have: format!("{} available", gigabytes(usable)),
-        fix: "end other programs, or hold fewer".to_owned(),
-        fits: usable / each,
-    }
+fn warnings(needs: &Needs) -> impl Iterator<Item = String> {
+    let may_be_reached = needs.lines.iter().filter(|need| need.verdict == Verdict::Warn);
+    may_be_reached.map(|need| format!("may be reached: {need}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::hold_job;
 
-    const MILLION: Ask = Ask {
-        connections: 1_000_000,
-        processes: Processes::Auto,
-        both_ends_here: true,
-        sources: 50,
-        destinations: 1,
-        watches_memory: false,
-    };
-    const LARGE: Host = Host {
-        descriptors: 20_000,
-        ports: 28_232,
-        memory: Some((24_000_000_000, 22_000_000_000)),
-        files: Some((2_000, u64::MAX)),
-        watches: Some(5_000_000),
-    };
+    const HERE: &str = "https://127.0.0.1:8443/";
+    /// 62 addresses that hosts may have.
+    const SOURCES: [&str; 2] = ["--source", "127.1.0.0/26"];
 
-    fn short(ask: &Ask, host: &Host) -> Vec<&'static str> {
-        let needs = needs(ask, host);
-        needs.iter().filter(|n| n.fits < ask.connections).map(|n| n.limit).collect()
+    fn large() -> HostLimits {
+        HostLimits {
+            descriptors_per_process: Some(20_000),
+            file_max: Some(5_000_000),
+            files_in_use: Some(2_000),
+            epoll_watches_max: Some(5_000_000),
+            ports_per_source: Some(28_232),
+            port_range: Some((32_768, 60_999)),
+            memory_total_bytes: Some(24_000_000_000),
+            memory_available_bytes: Some(22_000_000_000),
+            ..HostLimits::default()
+        }
+    }
+
+    fn shape_of(flags: &[&str], server: Server) -> Shape {
+        shape(&hold_job(&[&[HERE], flags].concat()), server)
+    }
+
+    fn million(server: Server) -> Shape {
+        shape_of(&[&["-c", "1M"], &SOURCES[..]].concat(), server)
+    }
+
+    fn refusal(shape: &Shape, limits: &HostLimits) -> Vec<String> {
+        match check(shape, limits, false) {
+            Err(Stop::TooMany(lines)) => lines,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_job_becomes_what_runs_here() {
+        let flags = ["-c", "9k", "--processes", "3", "--opening", "70"];
+        let shape = shape_of(&flags, Server::Elsewhere);
+        assert_eq!((shape.connections, shape.opening_max, shape.parts.len()), (9_000, 70, 1));
+        assert_eq!(shape.parts[0].processes, Processes::Exactly(3));
+        assert_eq!((shape.hops[0].sources, shape.hops[0].destinations), (Some(1), 1));
+        assert_eq!(million(Server::Elsewhere).hops[0].sources, Some(62));
+        for (server, sockets, is_watched) in [
+            (Server::Elsewhere, 1, false),
+            (Server::Running, 2, false),
+            (Server::Embedded, 2, true),
+            (Server::Haproxy, 2, true),
+            (Server::Nginx, 2, true),
+        ] {
+            let shape = million(server);
+            assert_eq!(
+                (shape.sockets_each(), shape.memory_is_watched),
+                (sockets, is_watched),
+                "{server:?}"
+            );
+        }
     }
 
     #[test]
     fn a_large_machine_takes_a_million() {
-        assert_eq!(check(&MILLION, &LARGE, false), Ok(1_000_000));
-        let two = Ask { connections: 2_000_000, sources: 100, ..MILLION };
-        assert_eq!(check(&two, &LARGE, false), Ok(2_000_000));
+        for server in [Server::Elsewhere, Server::Running, Server::Embedded] {
+            let fit = Fit { connections: 1_000_000, notes: Vec::new() };
+            assert_eq!(check(&million(server), &large(), false), Ok(fit), "{server:?}");
+        }
+        // Nothing is said of what the kernel does not tell.
+        let unknown = check(&million(Server::Running), &HostLimits::default(), false);
+        assert_eq!(unknown.map(|fit| fit.connections), Ok(1_000_000));
     }
 
     #[test]
     fn each_limit_is_named_with_what_it_needs_and_what_lifts_it() {
-        let small = Host {
-            descriptors: 1_024,
-            ports: 1_000,
-            memory: Some((4_000_000_000, 1_200_000_000)),
-            files: Some((2_000, 100_000)),
-            watches: Some(400_000),
+        let small = HostLimits {
+            descriptors_per_process: Some(1_024),
+            file_max: Some(100_000),
+            epoll_watches_max: Some(400_000),
+            ports_per_source: Some(1_000),
+            memory_total_bytes: Some(4_000_000_000),
+            memory_available_bytes: Some(1_200_000_000),
+            ..large()
         };
-        let ask = Ask { processes: Processes::Exactly(2), sources: 1, ..MILLION };
-        let Err(Stop::TooMany(lines)) = check(&ask, &small, false) else { panic!("it fits") };
+        let asked = shape_of(&["-c", "1M", "--processes", "2"], Server::Running);
         assert_eq!(
-            lines,
+            refusal(&asked, &small),
             [
                 "this machine does not take 1,000,000 connections; 1,000 fit, and --up-to holds \
                  them",
-                "descriptors: needs 1,042 processes of 1,024, has 2; --processes 1042, or ulimit \
-                 -n with a larger number",
-                "source ports: needs 1,000 addresses of 1,000 ports, has 1; name more addresses \
-                 with --source, or: sysctl -w net.ipv4.ip_local_port_range='1024 65535'",
-                "memory: needs 9.2 GB at 9250 B each, has 1.0 GB available; end other programs, \
-                 or hold fewer",
-                "open files of the host: needs 2,002,000, has 100,000; sysctl -w \
-                 fs.file-max=2002000",
-                "epoll watches of a user: needs 2,000,000, has 400,000; sysctl -w \
-                 fs.epoll.max_user_watches=2000000",
+                "open files of a process (clients): needs 500,064, has 1,024; ulimit -Hn 500064 \
+                 as root, LimitNOFILE=500064 in systemd, or 1,042 processes",
+                "fs.file-max: needs 2,002,000, has 100,000; sysctl -w fs.file-max=2110000",
+                "fs.epoll.max_user_watches: needs 2,000,000, has 400,000; sysctl -w \
+                 fs.epoll.max_user_watches=2100000",
+                "source ports (clients): needs 1,000,000, has 1,000; sysctl -w \
+                 net.ipv4.ip_local_port_range=\"1024 65535\" and 16 source addresses (--source), \
+                 or more server ports",
+                "memory of the host: needs 9.3 GB, has 1.0 GB; a host with more memory, or \
+                 --up-to",
             ]
         );
-        assert_eq!(check(&ask, &small, true), Ok(1_000));
+        let fit = check(&asked, &small, true).unwrap();
+        let notes = vec!["1,000 of 1,000,000 connections fit".to_owned()];
+        assert_eq!(fit, Fit { connections: 1_000, notes });
     }
 
     #[test]
-    fn a_server_elsewhere_takes_half_and_what_is_unknown_refuses_nothing() {
-        let tight = Host { watches: Some(1_000_000), ..LARGE };
-        assert_eq!(short(&MILLION, &tight), ["epoll watches of a user"]);
-        let remote = Ask { both_ends_here: false, ..MILLION };
-        assert!(short(&remote, &tight).is_empty());
-        let unknown = Host { memory: None, files: None, watches: None, ..LARGE };
-        assert!(short(&MILLION, &unknown).is_empty());
-        let poor = Host { memory: Some((1_000_000_000, 1_000)), ..LARGE };
-        assert_eq!(short(&MILLION, &poor), ["memory"]);
-        assert!(short(&Ask { watches_memory: true, ..MILLION }, &poor).is_empty());
+    fn a_server_elsewhere_takes_half_of_the_files() {
+        let tight = HostLimits { epoll_watches_max: Some(1_000_000), ..large() };
+        let lines = refusal(&million(Server::Running), &tight);
+        assert!(lines.len() == 2 && lines[1].starts_with("fs.epoll.max_user_watches"), "{lines:?}");
+        assert!(check(&million(Server::Elsewhere), &tight, false).is_ok());
+    }
+
+    #[test]
+    fn memory_that_is_watched_and_limits_that_may_be_passed_are_noted() {
+        let poor = HostLimits {
+            memory_available_bytes: Some(1_300_000_000),
+            file_max: Some(1_000_000),
+            may_exceed_file_max: true,
+            ..large()
+        };
+        let lines = refusal(&million(Server::Running), &poor);
+        assert!(lines.len() == 2 && lines[1].starts_with("memory of the host"), "{lines:?}");
+        for server in [Server::Embedded, Server::Haproxy] {
+            let fit = check(&million(server), &poor, false).unwrap();
+            let names: Vec<_> =
+                fit.notes.iter().filter_map(|note| note.split(": ").nth(1)).collect();
+            assert_eq!(names, ["fs.file-max", "memory of the host"], "{server:?}");
+        }
+        // The workers of nginx have no privilege left.
+        let lines = refusal(&million(Server::Nginx), &poor);
+        assert!(lines.len() == 2 && lines[1].starts_with("fs.file-max"), "{lines:?}");
     }
 
     #[test]
     fn nothing_fits_is_refused_even_up_to() {
-        let none = Host { descriptors: 64, ..LARGE };
-        assert!(check(&MILLION, &none, true).is_err());
+        let none = HostLimits { descriptors_per_process: Some(64), ..large() };
+        assert!(check(&million(Server::Running), &none, true).is_err());
     }
 
     #[test]
     fn this_host_is_readable() {
-        let host = Host::read();
-        assert!(host.descriptors > 0 && host.ports > 0 && host.memory.is_some());
+        let limits = host_limits();
+        assert!(limits.descriptors_per_process > Some(0) && ports_per_source(&limits) > 0);
     }
 }

@@ -239,6 +239,9 @@ impl Worker {
                 if received.peer_closed && alive(self) {
                     self.handle_end_of_stream(index, now);
                 }
+                if !received.handshake_finished && alive(self) {
+                    self.handle_tickets(index, now);
+                }
             }
         }
         self.plaintext = plaintext;

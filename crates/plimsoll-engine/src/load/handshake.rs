@@ -4,11 +4,15 @@
 //! port in TIME_WAIT for 60 s on this side, so where the plan would run out of ports it is reset
 //! instead. A reset may overtake what the server still does for the handshake (checking Finished,
 //! sending tickets), so it is the exception.
+//!
+//! Where connections resume, the next ones need this one's tickets. In TLS 1.3 they come after the
+//! handshake: the operation ends with the handshake, its connection when they are here.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
 
+use super::conn::State;
 use super::worker::Worker;
 
 /// How long a port rests after a FIN that was ours: TIME_WAIT on Linux.
@@ -16,6 +20,10 @@ const TIME_WAIT_S: f64 = 60.0;
 /// Ports of one source address towards one server address that may rest: 70 % of the 28,232 of
 /// the default range. Beyond it a free one is found slowly.
 const PORTS_RESTING_MAX: f64 = 20_000.0;
+
+/// How long tickets are waited for. A server that sends any does so as soon as it has the client's
+/// Finished; the store takes what comes later from other connections.
+const TICKET_WAIT: Nanos = Nanos::from_millis(500);
 
 impl Worker {
     /// The connection is all that its operation asked for.
@@ -25,6 +33,33 @@ impl Worker {
         hot.has_op = false;
         self.in_flight -= 1;
         self.meter.count_ok(now.since(intended), now.since(sent), self.plan.deadline);
+        if self.waits_for_tickets() && self.slab.tls.has(index) {
+            self.slab.hot[index as usize].since = now;
+            return self.arm(index, now + TICKET_WAIT);
+        }
+        self.end_handshake(index, destination, now);
+    }
+
+    fn waits_for_tickets(&self) -> bool {
+        self.plan.handshake_only && self.plan.tls.resume_ratio > 0.0
+    }
+
+    /// When an idle connection is no longer waited on for tickets; `None` if it is not at all.
+    pub(super) fn tickets_due(&self, index: u32) -> Option<Nanos> {
+        let since = self.slab.hot[index as usize].since;
+        self.waits_for_tickets().then(|| since + TICKET_WAIT)
+    }
+
+    /// Something has come after the handshake, or nothing in time: it was for this that the
+    /// connection was kept.
+    pub(super) fn handle_tickets(&mut self, index: u32, now: Nanos) {
+        let hot = &self.slab.hot[index as usize];
+        if self.waits_for_tickets() && hot.state == State::Idle && !hot.has_op {
+            self.end_handshake(index, hot.destination, now);
+        }
+    }
+
+    fn end_handshake(&mut self, index: u32, destination: u32, now: Nanos) {
         self.close(index, self.resets_handshakes);
         self.open_for_waiting(destination, now);
         self.reopen_closed_loop(destination, now);

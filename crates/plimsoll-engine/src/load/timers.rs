@@ -23,7 +23,8 @@ impl Worker {
     fn gives_up_at(&self, index: u32) -> Option<Nanos> {
         let hot = &self.slab.hot[index as usize];
         match hot.state {
-            State::Free | State::Idle => None,
+            State::Free => None,
+            State::Idle => self.tickets_due(index),
             State::Connecting | State::Handshaking => Some(hot.since + self.plan.connect_timeout),
             State::Busy => {
                 let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
@@ -44,7 +45,8 @@ impl Worker {
         let state = self.slab.hot[index as usize].state;
         match state {
             _ if self.gives_up_at(index).is_none_or(|at| now < at) => self.arm_next(index),
-            State::Free | State::Idle => {}
+            State::Free => {}
+            State::Idle => self.handle_tickets(index, now),
             State::Connecting | State::Handshaking => {
                 let refusal = "not usable within --connect-timeout";
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);

@@ -4,7 +4,9 @@ use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 
 use super::Hop;
+use super::MEMORY_RESERVE_PERCENT;
 use super::Need;
+use super::PROCESS_DESCRIPTORS;
 use super::Part;
 use super::Processes;
 use super::SOCKET_KERNEL_BYTES;
@@ -13,10 +15,8 @@ use super::Unit;
 use super::Verdict;
 use super::descriptors_per_process;
 use super::largest_fitting;
+use super::started;
 
-/// Of the memory that is available, this much in a thousand is left: below it the kernel spends
-/// its time looking for pages.
-const MEMORY_LEFT_PER_MILLE: u64 = 20;
 /// Connections in one bucket of the kernel's table from which looking one up takes noticeable
 /// time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
 const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
@@ -25,7 +25,7 @@ const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;
 /// Loopback addresses that a load takes at most.
-const LOOPBACK_SOURCES_MAX: u64 = 65_536;
+pub(super) const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 
 /// What is compared, before the comparison.
 struct Limit<'a> {
@@ -67,8 +67,7 @@ impl Limit<'_> {
 
 /// Every limit in the order in which a ramp meets them.
 pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
-    let mut lines: Vec<_> =
-        shape.parts.iter().map(|part| descriptors(part, shape, limits)).collect();
+    let mut lines: Vec<_> = started(shape).map(|part| descriptors(part, shape, limits)).collect();
     lines.push(files(shape, limits));
     lines.push(watches(shape, limits));
     lines.extend(shape.hops.iter().map(|hop| ports(hop, shape, limits)));
@@ -98,8 +97,12 @@ fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
         fix: &|need| {
             let raise = format!("ulimit -Hn {need} as root, LimitNOFILE={need} in systemd");
             let raise = match part.processes {
-                Processes::Exactly(_) => format!("{raise}, or more processes"),
-                Processes::AtLeast(_) => raise,
+                Processes::Exactly(_) if have > PROCESS_DESCRIPTORS => {
+                    let sockets = part.sockets_for(shape.connections);
+                    let needed = sockets.div_ceil(have - PROCESS_DESCRIPTORS);
+                    format!("{raise}, or {} processes", grouped(needed))
+                }
+                _ => raise,
             };
             if need > nr_open {
                 format!("sysctl -w fs.nr_open={need}; then {raise}")
@@ -112,14 +115,13 @@ fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
 }
 
 fn files(shape: &Shape, limits: &HostLimits) -> Need {
-    let exempt = limits.may_exceed_file_max && shape.parts.iter().all(|part| part.is_privileged);
+    let exempt = shape.may_exceed_file_max(limits);
     let in_use = limits.files_in_use.unwrap_or(0);
     Limit {
         name: "fs.file-max".to_owned(),
         unit: Unit::Count,
         have: limits.file_max,
         need: &|connections| sockets(shape, connections).saturating_add(in_use),
-        // The kernel lets CAP_SYS_ADMIN pass (fs/file_table.c); everybody else here gets ENFILE.
         if_short: if exempt { Verdict::Warn } else { Verdict::Short },
         fix: &|need| {
             let raise = format!("sysctl -w fs.file-max={}", rounded_up(need));
@@ -142,13 +144,12 @@ fn watches(shape: &Shape, limits: &HostLimits) -> Need {
 }
 
 fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
-    let sources = hop.sources.unwrap_or(LOOPBACK_SOURCES_MAX);
-    let tuples = sources.saturating_mul(hop.destinations.max(1));
+    let tuples = hop.tuples();
     let widest = limits.port_range == Some((1024, u16::MAX));
     Limit {
         name: format!("source ports ({})", hop.name),
         unit: Unit::Count,
-        have: limits.ports_per_source.map(|ports| ports.saturating_mul(tuples)),
+        have: hop.connections_max(limits),
         need: &|connections| connections,
         if_short: Verdict::Short,
         fix: &|need| {
@@ -171,10 +172,11 @@ fn memory(shape: &Shape, limits: &HostLimits) -> Need {
     Limit {
         name: "memory of the host".to_owned(),
         unit: Unit::Bytes,
-        have: limits.memory_available_bytes.map(usable_memory),
+        have: limits.memory_available_bytes.map(|left| usable_memory(left, total.unwrap_or(left))),
         need: &|connections| memory_bytes(shape, limits, connections),
-        if_short: Verdict::Short,
+        if_short: memory_if_short(shape),
         fix: &|need| match total {
+            _ if shape.memory_is_watched => "fewer are opened unless memory is freed".to_owned(),
             Some(total) if need > total => "a host with more memory, or --up-to".to_owned(),
             _ => "end other programs, or --up-to".to_owned(),
         },
@@ -189,12 +191,12 @@ fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let limit = Limit {
         name: "memory of the control group".to_owned(),
         unit: Unit::Bytes,
-        have: Some(usable_memory(left)),
+        have: Some(usable_memory(left, max)),
         need: &|connections| memory_bytes(shape, limits, connections),
-        if_short: Verdict::Short,
+        if_short: memory_if_short(shape),
         fix: &|need| {
             let used = max.saturating_sub(left);
-            let wanted = (need + used).saturating_mul(1000) / (1000 - MEMORY_LEFT_PER_MILLE);
+            let wanted = (need + used).saturating_mul(100) / (100 - MEMORY_RESERVE_PERCENT);
             format!("memory.max (--memory, resources.limits.memory) of {} MiB", wanted >> 20)
         },
     };
@@ -322,8 +324,7 @@ fn closing(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
 
 /// Sockets on this host.
 fn sockets(shape: &Shape, connections: u64) -> u64 {
-    let each: u64 = shape.parts.iter().map(|part| part.sockets).sum();
-    connections.saturating_mul(each)
+    connections.saturating_mul(shape.sockets_each())
 }
 
 fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
@@ -337,8 +338,13 @@ fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
     shape.parts.iter().map(part).fold(0, u64::saturating_add)
 }
 
-fn usable_memory(bytes: u64) -> u64 {
-    bytes - bytes / 1000 * MEMORY_LEFT_PER_MILLE
+/// What of the `left` bytes may be used when there are `total`.
+fn usable_memory(left: u64, total: u64) -> u64 {
+    left.saturating_sub(total / 100 * MEMORY_RESERVE_PERCENT)
+}
+
+const fn memory_if_short(shape: &Shape) -> Verdict {
+    if shape.memory_is_watched { Verdict::Warn } else { Verdict::Short }
 }
 
 /// Commands read better with round numbers, and a little room does no harm.

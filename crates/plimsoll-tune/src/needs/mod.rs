@@ -12,7 +12,11 @@ mod render;
 /// Linux 6.18: TCP 2520, inode 862, file 195, dentry 189, epoll 217, small change.
 pub const SOCKET_KERNEL_BYTES: u64 = 4100;
 /// Descriptors that a process needs besides its connections: pollers, listeners, pipes, libraries.
-const PROCESS_DESCRIPTORS: u64 = 64;
+pub const PROCESS_DESCRIPTORS: u64 = 64;
+/// Share of all memory that is left alone: below it the kernel spends its time looking for pages.
+pub const MEMORY_RESERVE_PERCENT: u64 = 5;
+/// Most processes of a part that are started because of descriptors.
+const PROCESSES_MAX: u64 = 1024;
 /// No host has memory for more; the bound of the search for what fits.
 const CONNECTIONS_MAX: u64 = 1 << 32;
 
@@ -29,6 +33,9 @@ pub struct Shape {
     pub opening_max: u64,
     /// Connections are closed by RST, which leaves no TIME_WAIT and no orphans.
     pub closes_by_reset: bool,
+    /// Memory is watched while connections are opened, and they end before it does: too little of
+    /// it is worth a warning and no refusal.
+    pub memory_is_watched: bool,
 }
 
 /// A kind of process: clients, a proxy, backends.
@@ -59,6 +66,9 @@ pub enum Processes {
     AtLeast(u64),
     /// So many.
     Exactly(u64),
+    /// They run already, with limits of their own, and what they take without connections is in
+    /// use.
+    Running,
 }
 
 /// Connections from this host to the next server; each takes a source port.
@@ -72,6 +82,32 @@ pub struct Hop {
     pub destinations: u64,
 }
 
+impl Shape {
+    /// Sockets on this host for each connection of the clients.
+    pub fn sockets_each(&self) -> u64 {
+        self.parts.iter().map(|part| part.sockets).sum()
+    }
+
+    /// Whether all parts may open files past `fs.file-max`, as CAP_SYS_ADMIN allows
+    /// (fs/file_table.c); everybody else gets ENFILE there.
+    pub fn may_exceed_file_max(&self, limits: &HostLimits) -> bool {
+        limits.may_exceed_file_max && self.parts.iter().all(|part| part.is_privileged)
+    }
+}
+
+impl Hop {
+    /// Connections for which there are source ports; `None` where the kernel does not tell.
+    pub fn connections_max(&self, limits: &HostLimits) -> Option<u64> {
+        limits.ports_per_source.map(|ports| ports.saturating_mul(self.tuples()))
+    }
+
+    /// Pairs of a source address and a destination: in each, every port is free once.
+    fn tuples(&self) -> u64 {
+        let sources = self.sources.unwrap_or(limits::LOOPBACK_SOURCES_MAX);
+        sources.saturating_mul(self.destinations.max(1))
+    }
+}
+
 impl Part {
     /// The client half: `user_bytes` as measured, two threads.
     pub fn clients(user_bytes: u64) -> Self {
@@ -80,7 +116,7 @@ impl Part {
             sockets: 1,
             user_bytes,
             processes: Processes::AtLeast(1),
-            process_bytes: 6_000_000,
+            process_bytes: 3_000_000,
             threads: 5,
             listens: false,
             is_privileged: true,
@@ -110,8 +146,10 @@ impl Part {
             Processes::Exactly(count) => count.max(1),
             Processes::AtLeast(count) => {
                 let each = descriptors.saturating_sub(PROCESS_DESCRIPTORS).max(1);
-                self.sockets_for(connections).div_ceil(each).max(count).max(1)
+                let needed = self.sockets_for(connections).div_ceil(each);
+                needed.min(PROCESSES_MAX).max(count).max(1)
             }
+            Processes::Running => 0,
         }
     }
 
@@ -203,7 +241,7 @@ impl Needs {
         Self {
             connections: shape.connections,
             lines: limits::lines(shape, limits),
-            processes: shape.parts.iter().map(processes).collect(),
+            processes: started(shape).map(processes).collect(),
         }
     }
 
@@ -230,14 +268,19 @@ impl Needs {
     }
 }
 
+/// The parts whose processes are started for this.
+fn started(shape: &Shape) -> impl Iterator<Item = &Part> {
+    shape.parts.iter().filter(|part| part.processes != Processes::Running)
+}
+
 /// Descriptors that a process may have here. Unknown is taken for the default of old.
 fn descriptors_per_process(limits: &HostLimits) -> u64 {
     let hard = limits.descriptors_per_process.unwrap_or(1024);
     hard.min(limits.nr_open.unwrap_or(u64::MAX))
 }
 
-/// The largest number of connections for which `need` is at most `have`; `need` never falls as
-/// connections grow.
+/// The largest number of connections for which `need` is at most `have`; once it is more, it
+/// stays so as connections grow.
 fn largest_fitting(have: u64, need: impl Fn(u64) -> u64) -> u64 {
     let (mut fits, mut too_many) = (0, CONNECTIONS_MAX + 1);
     while too_many - fits > 1 {

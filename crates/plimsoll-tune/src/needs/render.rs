@@ -1,5 +1,7 @@
 //! The table for people.
 
+use std::fmt;
+
 use plimsoll_model::units::grouped;
 
 use super::Need;
@@ -14,6 +16,15 @@ const VERDICT_WIDTH: usize = 7;
 /// What systems write where they mean no limit is above this.
 const UNLIMITED: u64 = 1 << 60;
 
+/// `name: needs 5, has 4; what lifts it`.
+impl fmt::Display for Need {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (need, have) = (amount(self.need, self.unit), have(self));
+        write!(formatter, "{}: needs {need}, has {have}", self.limit)?;
+        self.fix.iter().try_for_each(|fix| write!(formatter, "; {fix}"))
+    }
+}
+
 pub(super) fn table(needs: &Needs) -> String {
     let mut text = String::new();
     line!(&mut text, "for {} connections:", grouped(needs.connections));
@@ -24,9 +35,8 @@ pub(super) fn table(needs: &Needs) -> String {
     }
     row(&mut text, ["limit", "need", "have", "", "fix"]);
     for need in &needs.lines {
-        let have = need.have.map_or_else(|| "?".to_owned(), |have| amount(have, need.unit));
         let fix = need.fix.as_deref().unwrap_or_default();
-        row(&mut text, [&need.limit, &amount(need.need, need.unit), &have, word(need), fix]);
+        row(&mut text, [&need.limit, &amount(need.need, need.unit), &have(need), word(need), fix]);
     }
     if !needs.are_met() {
         line!(&mut text, "{} connections fit as it is", grouped(needs.fits()));
@@ -49,6 +59,10 @@ fn word(need: &Need) -> &'static str {
         Verdict::Short => "SHORT",
         Verdict::Unknown => "?",
     }
+}
+
+fn have(need: &Need) -> String {
+    need.have.map_or_else(|| "?".to_owned(), |have| amount(have, need.unit))
 }
 
 fn amount(count: u64, unit: Unit) -> String {

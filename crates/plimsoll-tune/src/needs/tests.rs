@@ -101,6 +101,7 @@ fn clients_only(connections: u64) -> Shape {
         hops: vec![hop("clients", Some(1), 1)],
         opening_max: 500,
         closes_by_reset: true,
+        memory_is_watched: false,
     }
 }
 
@@ -193,4 +194,52 @@ fn a_fix_lifts_what_it_says_it_lifts() {
     };
     assert_eq!(file_max(&both_ends(2_000_000), &this_host()), Verdict::Warn);
     assert_eq!(file_max(&through_proxy(2_000_000), &this_host()), Verdict::Short);
+}
+
+#[test]
+fn memory_that_is_watched_keeps_nothing_out() {
+    let verdict = |shape: &Shape, limit: &str| {
+        let lines = Needs::of(shape, &container()).lines;
+        lines.into_iter().find(|line| line.limit == limit).unwrap().verdict
+    };
+    let known = both_ends(100_000_000);
+    let watched = Shape { memory_is_watched: true, ..known.clone() };
+    for limit in ["memory of the host", "memory of the control group"] {
+        assert_eq!(verdict(&known, limit), Verdict::Short, "{limit}");
+        assert_eq!(verdict(&watched, limit), Verdict::Warn, "{limit}");
+    }
+    assert!(Needs::of(&watched, &container()).fits() > Needs::of(&known, &container()).fits());
+}
+
+#[test]
+fn a_part_that_runs_already_costs_only_its_connections() {
+    let servers = Part { processes: Processes::Running, ..Part::servers(600) };
+    let shape = Shape { parts: vec![Part::clients(450), servers], ..both_ends(1_000) };
+    let few = HostLimits { descriptors_per_process: Some(1_100), ..this_host() };
+    let needs = Needs::of(&shape, &few);
+    assert_eq!(needs.processes.len(), 1);
+    let need = |limit: &str| needs.lines.iter().find(|line| line.limit == limit).unwrap().need;
+    assert_eq!(need("fs.epoll.max_user_watches"), 2_000);
+    assert_eq!(need("memory of the host"), 3_000_000 + 1_000 * (450 + 600 + 2 * 4_100));
+    assert_eq!(need("threads (kernel.pid_max)"), 5);
+}
+
+#[test]
+fn processes_have_a_bound() {
+    let few = HostLimits { descriptors_per_process: Some(65), ..this_host() };
+    assert!(Needs::of(&clients_only(1_024), &few).are_met());
+    assert_eq!(Needs::of(&clients_only(1_025), &few).fits(), 1_024);
+}
+
+#[test]
+fn a_limit_is_a_sentence() {
+    let few = HostLimits { descriptors_per_process: Some(164), ..this_host() };
+    let clients = Part { processes: Processes::Exactly(2), ..Part::clients(450) };
+    let shape = Shape { parts: vec![clients], ..clients_only(1_000) };
+    let short: Vec<_> = Needs::of(&shape, &few).short().map(ToString::to_string).collect();
+    assert_eq!(
+        short,
+        ["open files of a process (clients): needs 564, has 164; ulimit -Hn 564 as root, \
+          LimitNOFILE=564 in systemd, or 10 processes"]
+    );
 }

@@ -21,7 +21,7 @@ use plimsoll_model::plan::Trust;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
 use plimsoll_model::trial::Verdict;
-use plimsoll_model::units::grouped;
+use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
@@ -40,8 +40,7 @@ use crate::plan::Inputs;
 use crate::plan::hold::HoldJob;
 use crate::plan::lab::Sut;
 use crate::preflight;
-use crate::preflight::Ask;
-use crate::preflight::Host;
+use crate::preflight::Server;
 use crate::run;
 use crate::run::Run;
 use crate::run::RunHead;
@@ -65,7 +64,7 @@ const LARGE: u64 = 100_000;
 const SWEEP_PER_RAMP: f64 = 5.0;
 /// Bounds of a sweep's pace, requests per second: below, small holds would be swept for minutes;
 /// above, a server on this host's CPUs would be measured under full load.
-const SWEEP_PER_S: (f64, f64) = (1_000.0, 20_000.0);
+const SWEEP_PER_S: (f64, f64) = (1_000.0, 15_000.0);
 /// Of each source address's ports, the part that is planned with; some are taken by others.
 const PORT_FILL: f64 = 0.8;
 /// From this part of one address's ports on, loopback gets more addresses.
@@ -77,15 +76,11 @@ const LAB_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
 pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut job = plan::hold::build(flags, &mut Inputs::of_host(&mut stdin))?;
-    let host = Host::read();
-    spread_sources(&mut job.load.plan, &host);
-    let asked = job.load.plan.connections;
-    let fits = preflight::check(&ask(&job, false), &host, job.up_to)?;
-    let mut notes = Vec::new();
-    if fits < asked {
-        job.lower_to(fits);
-        notes.push(format!("{} of {} connections fit", grouped(fits), grouped(asked)));
-    }
+    let limits = preflight::host_limits();
+    spread_sources(&mut job.load.plan, &limits);
+    let server = Server::of_hold(&job);
+    let fit = preflight::check(&preflight::shape(&job, server), &limits, job.up_to)?;
+    job.lower_to(fit.connections);
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let elsewhere = SutWatch {
@@ -95,9 +90,8 @@ pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
         ended: Box::new(|| None),
     };
     hold(
-        Experiment { command: "hold", is_lab: false, notes },
+        Experiment { command: "hold", is_lab: false, server, limits, notes: fit.notes },
         &mut job,
-        &host,
         elsewhere,
         &interrupts,
     )
@@ -109,12 +103,12 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     let mut inputs = Inputs::of_host(&mut stdin);
     let lab_job = plan::hold::build_lab(flags, &mut inputs)?;
     let program = sut::program(&lab_job.hosts)?;
-    let host = Host::read();
-    let asked = lab_job.connections();
-    let fits = {
+    let server = server_of(&program);
+    let limits = preflight::host_limits();
+    let fit = {
         let mut stand_in = lab_job.hold("https://127.0.0.1:443/", Trust::Insecure, &mut inputs)?;
-        spread_sources(&mut stand_in.load.plan, &host);
-        preflight::check(&ask(&stand_in, true), &host, lab_job.up_to())?
+        spread_sources(&mut stand_in.load.plan, &limits);
+        preflight::check(&preflight::shape(&stand_in, server), &limits, lab_job.up_to())?
     };
     let interrupts = run::install_interrupts()?;
     let names = ["localhost", "127.0.0.1"].map(str::to_owned);
@@ -123,7 +117,7 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     let trust = Trust::Roots(identity.chain_pem.clone());
     // Nothing is pinned: while connections are opened, every part wants every CPU.
     let room = sut::Room {
-        connections: fits,
+        connections: fit.connections,
         timeout: LAB_TIMEOUT,
         cpus: Vec::new(),
         may_split: true,
@@ -151,23 +145,29 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     notes.extend(started.notes.clone());
     let mut job = lab_job.hold(&url, trust, &mut inputs)?;
     job.load.target_name = format!("{} at {url}", started.name);
-    if fits < asked {
-        job.lower_to(fits);
-        notes.push(format!("{} of {} connections fit", grouped(fits), grouped(asked)));
+    job.lower_to(fit.connections);
+    notes.extend(fit.notes);
+    spread_sources(&mut job.load.plan, &limits);
+    let experiment = Experiment { command: "lab hold", is_lab: true, server, limits, notes };
+    hold(experiment, &mut job, started.into_watch(), &interrupts)
+}
+
+const fn server_of(program: &sut::Program) -> Server {
+    match program {
+        sut::Program::Embedded => Server::Embedded,
+        sut::Program::Haproxy(_) => Server::Haproxy,
+        sut::Program::Nginx(_) => Server::Nginx,
     }
-    spread_sources(&mut job.load.plan, &host);
-    let experiment = Experiment { command: "lab hold", is_lab: true, notes };
-    hold(experiment, &mut job, &host, started.into_watch(), &interrupts)
 }
 
 /// Gives a hold over loopback as many source addresses as its connections need. Elsewhere, one
 /// address is what the kernel chooses, and more must be named.
-fn spread_sources(plan: &mut LoadPlan, host: &Host) {
+fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
     let addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
     let is_loopback = addresses.clone().all(|at| at.is_ipv4() && at.ip().is_loopback());
     // The same port reaches each of them.
     let destinations = addresses.count().max(1);
-    let ports = host.ports as f64 * destinations as f64;
+    let ports = preflight::ports_per_source(limits) as f64 * destinations as f64;
     let connections = plan.connections as f64;
     if !plan.sources.is_empty() || !is_loopback || connections <= ports * ONE_SOURCE_FILL {
         return;
@@ -177,24 +177,12 @@ fn spread_sources(plan: &mut LoadPlan, host: &Host) {
     plan.sources = (0..needed).map(|index| IpAddr::V4(Ipv4Addr::from(first + index))).collect();
 }
 
-/// What a job asks of this machine.
-fn ask(job: &HoldJob, watches_memory: bool) -> Ask {
-    let plan = &job.load.plan;
-    let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
-    Ask {
-        connections: plan.connections,
-        processes: job.load.processes,
-        both_ends_here: job.both_ends_here,
-        sources: (plan.sources.len() as u64).max(1),
-        destinations: (destinations as u64).max(1),
-        watches_memory,
-    }
-}
-
 /// What is run, and what is said first.
 struct Experiment {
     command: &'static str,
     is_lab: bool,
+    server: Server,
+    limits: HostLimits,
     notes: Vec<String>,
 }
 
@@ -210,7 +198,6 @@ struct Outcome {
 fn hold(
     experiment: Experiment,
     job: &mut HoldJob,
-    host: &Host,
     mut watch: SutWatch,
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
@@ -225,18 +212,14 @@ fn hold(
     for note in &experiment.notes {
         run.borrow_mut().handle_event(&Event::Note(note.clone()));
     }
-    let bounds = Bounds {
-        // A server that somebody else started here takes memory that nobody attributes.
-        is_all_ours: experiment.is_lab || !job.both_ends_here,
-        ..bounds(job, host, agents.count() as u64, agents.descriptors_max())
-    };
+    let bounds = bounds(&experiment, job, &agents);
     let outcome = drive(job, &mut agents, bounds, &run, watch.pids, interrupts)?;
     drop(agents);
     if let Some(how) = (watch.ended)() {
         run.borrow_mut().handle_event(&Event::Note(format!("the SUT ended: {how}")));
     }
     let run = run.into_inner();
-    let summary = summarise(&experiment, job, host, &outcome, &run);
+    let summary = summarise(&experiment, job, &outcome, &run);
     let verdict = summary.verdict;
     run.finish(&summary, &[])?;
     if outcome.load.interrupted {
@@ -249,15 +232,18 @@ fn hold(
     }
 }
 
-fn bounds(job: &HoldJob, host: &Host, agents: u64, descriptors: u64) -> Bounds {
-    let asked = ask(job, true);
+fn bounds(experiment: &Experiment, job: &HoldJob, agents: &LocalAgents) -> Bounds {
+    let limits = &experiment.limits;
+    let shape = preflight::shape(job, experiment.server);
+    let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
     Bounds {
-        descriptors: agents.saturating_mul(descriptors.saturating_sub(DESCRIPTOR_RESERVE)),
-        ports: host.ports.saturating_mul(asked.sources).saturating_mul(asked.destinations),
-        watches: host.watches,
-        files: host.files.map(|(_, max)| max),
-        sockets_each: if job.both_ends_here { 2 } else { 1 },
-        is_all_ours: false,
+        descriptors: each.saturating_mul(agents.count() as u64),
+        ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
+        watches: limits.epoll_watches_max,
+        files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
+        sockets_each: shape.sockets_each(),
+        // A server that somebody else started here takes memory that nobody attributes.
+        is_all_ours: experiment.is_lab || !job.both_ends_here,
     }
 }
 
@@ -296,13 +282,7 @@ fn drive(
     Ok(Outcome { load, held, hold, stairs })
 }
 
-fn summarise(
-    experiment: &Experiment,
-    job: &HoldJob,
-    host: &Host,
-    outcome: &Outcome,
-    run: &Run,
-) -> Summary {
+fn summarise(experiment: &Experiment, job: &HoldJob, outcome: &Outcome, run: &Run) -> Summary {
     let Outcome { load, held, hold, stairs } = outcome;
     let end = stairs.end();
     let cut_short = match &end {
@@ -331,7 +311,7 @@ fn summarise(
         last_sweep: stairs.last_sweep(),
         both_ends_here: job.both_ends_here,
         sources: job.load.plan.sources.len() as u64,
-        ports_per_source: host.ports,
+        ports_per_source: preflight::ports_per_source(&experiment.limits),
     };
     let head = SummaryHead {
         command: experiment.command.to_owned(),
@@ -354,15 +334,12 @@ mod tests {
     use super::*;
     use crate::plan::tests::hold_job;
 
-    fn host() -> Host {
-        Host { descriptors: 20_000, ports: 28_232, ..Host::default() }
-    }
-
     #[test]
     fn loopback_gets_as_many_addresses_as_its_connections_need() {
+        let limits = HostLimits { ports_per_source: Some(28_232), ..HostLimits::default() };
         let sources = |connections: &str, url: &str| {
             let mut job = hold_job(&[url, "--connections", connections]);
-            spread_sources(&mut job.load.plan, &host());
+            spread_sources(&mut job.load.plan, &limits);
             job.load.plan.sources
         };
         let here = "https://127.0.0.1:8443/";

@@ -111,7 +111,7 @@ pub(crate) struct HoldPaceFlags {
     pub(crate) deadline: Nanos,
 
     /// How long to wait past the deadline before a connection counts as lost
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 
     /// Seed of all that is random

@@ -49,6 +49,7 @@ pub(super) fn nginx(addresses: Addresses) -> String {
          \x20 keepalive_timeout 1h;\n  client_header_timeout 1h;\n\
          \x20 ssl_certificate cert.pem;\n  ssl_certificate_key key.pem;\n\
          \x20 ssl_protocols TLSv1.3;\n  ssl_session_cache off;\n\
+         \x20 ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;\n\
          \x20 server {{\n    listen {plain};\n    listen {tls} ssl;\n\
          \x20   ssl_session_tickets off;\n    {answer}\n  }}\n\
          \x20 server {{\n    listen {tickets} ssl;\n    ssl_session_tickets on;\n    {answer}\n  }}\n}}\n"
@@ -59,7 +60,8 @@ pub(super) fn nginx(addresses: Addresses) -> String {
 /// descriptors per connection, one for a server that is not there.
 pub(super) fn haproxy(addresses: Addresses) -> String {
     let Addresses { plain, tls, tickets } = addresses;
-    let secure = "ssl crt both.pem ssl-min-ver TLSv1.3";
+    // One suite for every client: with a choice, each would get the one that it likes best.
+    let secure = "ssl crt both.pem ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256";
     format!(
         "global\n  no strict-limits\n  maxconn {CONNECTIONS_MAX}\n  nbthread 1\n\
          \x20 tune.ssl.cachesize 0\n\

@@ -61,10 +61,10 @@ pub(super) struct Bounds {
     /// Connections for which the agents have descriptors.
     pub(super) descriptors: u64,
     /// Connections for which there are source ports.
-    pub(super) ports: u64,
+    pub(super) ports: Option<u64>,
     /// Sockets that one user may watch.
     pub(super) watches: Option<u64>,
-    /// Files that the host may have open.
+    /// Files that the host may have open; `None` where everybody may pass it.
     pub(super) files: Option<u64>,
     /// Sockets of each connection on this host: 2 when both ends are here.
     pub(super) sockets_each: u64,
@@ -88,7 +88,7 @@ impl Bounds {
         };
         let mut gauges: Vec<_> = memory_used.into_iter().collect();
         gauges.push(known("client descriptors", held, self.descriptors, 1));
-        gauges.push(known("client ports", held, self.ports, 1));
+        gauges.extend(self.ports.map(|limit| known("client ports", held, limit, 1)));
         let watches = self.watches.filter(|limit| *limit < UNLIMITED);
         gauges.extend(watches.map(|limit| known("epoll watches", held * each, limit, each)));
         let files = self.files.filter(|limit| *limit < UNLIMITED).zip(memory.open_files);
@@ -128,7 +128,7 @@ mod tests {
     fn what_is_not_known_or_has_no_limit_is_no_gauge() {
         let bounds = Bounds {
             descriptors: 19_936,
-            ports: 28_232,
+            ports: Some(28_232),
             watches: Some(5_000_000),
             files: Some(u64::MAX),
             sockets_each: 2,
@@ -164,8 +164,8 @@ mod tests {
         assert_eq!((gauge.used, gauge.limit), (60.0, 410.0));
         // What cannot be attributed is taken for the whole host's.
         assert_eq!(ours.gauges(100, &memory)[0].used, 600.0);
-        let unknown = Bounds { watches: None, ..bounds };
-        assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 2);
+        let unknown = Bounds { ports: None, watches: None, ..bounds };
+        assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::*;
 
 const BOUNDS: Bounds = Bounds {
     descriptors: 20_000,
-    ports: 28_000,
+    ports: Some(28_000),
     watches: None,
     files: None,
     sockets_each: 2,
