@@ -33,8 +33,8 @@ pub struct Shape {
     pub opening_max: u64,
     /// Connections are closed by RST, which leaves no TIME_WAIT and no orphans.
     pub closes_by_reset: bool,
-    /// Memory is watched while connections are opened, and they end before it does: too little of
-    /// it is worth a warning and no refusal.
+    /// The host's memory is watched while connections are opened, and they end before it does: too
+    /// little memory is worth a warning and no refusal. A control group's is not watched.
     pub memory_is_watched: bool,
 }
 
