@@ -33,8 +33,11 @@ pub struct Limits {
     /// Full-length trials in the duration sum; 3 is a majority of three with early stop. Where
     /// verdicts at several loads were mixed, the search goes on with at least five.
     pub repeats: u64,
-    /// Widest relative width of a finished interval.
+    /// Widest relative width of a finished interval, unless it widens.
     pub width_max: f64,
+    /// The interval widens where the capacity differs from trial to trial. Quick searches promise
+    /// their width instead.
+    pub widens: bool,
     /// Length of a confirmation trial.
     pub confirm_trial: Nanos,
     /// Confirmation trials; a single one is repeated once when it is BAD.
@@ -62,6 +65,7 @@ const QUICK: Limits = Limits {
     final_trial: Nanos::from_secs(5),
     repeats: 3,
     width_max: 0.05,
+    widens: false,
     confirm_trial: Nanos::from_secs(15),
     confirmations: 1,
     unconfirmed_max: 2,
@@ -80,6 +84,7 @@ const STANDARD: Limits = Limits {
     final_trial: Nanos::from_secs(10),
     repeats: 3,
     width_max: 0.02,
+    widens: true,
     confirm_trial: Nanos::from_secs(60),
     confirmations: 3,
     unconfirmed_max: 3,
@@ -97,6 +102,7 @@ const STRICT: Limits = Limits {
     final_trial: Nanos::from_secs(30),
     repeats: 5,
     width_max: 0.01,
+    widens: true,
     confirm_trial: Nanos::from_secs(60),
     confirmations: 6,
     unconfirmed_max: 3,

@@ -36,7 +36,7 @@ impl RateSearch {
 
     /// Looks whether verdicts contradict each other so much that the interval has to be wider.
     pub(super) fn observe_noise(&mut self) {
-        if !self.is_noisy() {
+        if !self.limits.widens || !self.is_noisy() {
             return;
         }
         self.noise =
