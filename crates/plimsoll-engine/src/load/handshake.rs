@@ -33,7 +33,10 @@ impl Worker {
         hot.has_op = false;
         self.in_flight -= 1;
         self.meter.count_ok(now.since(intended), now.since(sent), self.plan.deadline);
-        if self.waits_for_tickets() && self.slab.tls.has(index) {
+        let handshake = self.slab.tls.get(index).and_then(|session| session.handshake());
+        // In TLS 1.2 the ticket is part of the handshake.
+        let tickets_follow = handshake.is_some_and(|handshake| handshake.version == "TLS 1.3");
+        if self.waits_for_tickets() && tickets_follow {
             self.slab.hot[index as usize].since = now;
             return self.arm(index, now + TICKET_WAIT);
         }
