@@ -29,6 +29,11 @@ impl Haproxy {
     /// Starts one; `bind` follows the address in its `bind` line, `rules` stand in the frontend
     /// and `sections` behind it.
     pub fn start(bind: &str, rules: &str, sections: &str) -> Self {
+        Self::after("true", bind, rules, sections)
+    }
+
+    /// The same, started by a shell that first does `before`, such as `ulimit -v 100000`.
+    pub fn after(before: &str, bind: &str, rules: &str, sections: &str) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let address = port::free();
         let socket = folder.path().join("stats.sock");
@@ -42,8 +47,10 @@ impl Haproxy {
         let path = folder.path().join("haproxy.cfg");
         fs::write(&path, config).expect("an own folder is writable");
         let output = fs::File::create(folder.path().join("output")).expect("as above");
-        let mut command = Command::new(program::installed("haproxy"));
-        command.arg("-db").arg("-f").arg(&path).stdin(Stdio::null());
+        let mut command = Command::new(program::installed("bash"));
+        command.arg("-c").arg(format!("{before} && exec \"$0\" \"$@\""));
+        command.arg(program::installed("haproxy")).arg("-db").arg("-f").arg(&path);
+        command.stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a file has many handles")).stderr(output);
         let mut guarded = Guarded::start(&mut command);
         wait::until("HAProxy to listen", || {
@@ -53,6 +60,16 @@ impl Haproxy {
             UnixStream::connect(&socket).is_ok().then_some(())
         });
         Self { address, guarded, folder }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.guarded.pid()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        self.guarded.ended().is_none()
     }
 
     /// The URL of its root.

@@ -7,6 +7,7 @@
 
 pub mod certificate;
 pub mod conversation;
+pub mod full;
 pub mod haproxy;
 pub mod mute;
 pub mod nginx;

@@ -8,6 +8,7 @@
 pub mod classify;
 pub mod cliffs;
 pub mod compare;
+pub mod connections;
 pub mod holding;
 pub mod search;
 pub mod stability;
@@ -15,6 +16,8 @@ pub mod staircase;
 pub mod validity;
 pub mod verdict;
 
+pub use connections::ConnectionSearch;
+pub use connections::ConnectionSettings;
 pub use holding::Held;
 pub use holding::judge_hold;
 pub use search::Mode;

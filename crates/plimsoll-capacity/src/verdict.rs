@@ -167,7 +167,7 @@ pub(crate) struct Losses<'a> {
 }
 
 impl<'a> Losses<'a> {
-    fn of(tally: &'a Tally, aborted: bool) -> Self {
+    pub(crate) fn of(tally: &'a Tally, aborted: bool) -> Self {
         let failed = tally
             .errors
             .iter()
@@ -208,7 +208,7 @@ impl<'a> Losses<'a> {
         })
     }
 
-    fn check(&self, goal: &Goal) -> Check {
+    pub(crate) fn check(&self, goal: &Goal) -> Check {
         let (share, limit) = (self.bad_share(goal), goal.bad_ratio_max());
         let what = match goal {
             Goal::Latency { .. } => "late, failed or unsent",

@@ -31,6 +31,8 @@ pub enum Event {
         /// Operations in flight.
         in_flight: u64,
     },
+    /// A level of held connections begins, within a load that goes on.
+    TrialStarted(TrialRequest),
     /// A trial was judged.
     TrialEnded(Box<TrialRecord>),
     /// The timeout probe is over.

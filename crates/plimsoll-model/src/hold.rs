@@ -41,6 +41,11 @@ pub enum HoldStep {
         /// New ones per second.
         per_s: f64,
     },
+    /// Closes connections until so many are held.
+    Trim {
+        /// Connections of the whole hold.
+        connections: u64,
+    },
     /// Lets what the ramp stirred up calm down, then reads memory.
     Settle,
     /// One request on every connection.
@@ -254,6 +259,33 @@ impl HoldSummary {
             key_updates_sent: tally.tls_messages.key_updates_sent,
         }
     }
+}
+
+/// What a search for the most connections found beside its bounds: `find.connections`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see HoldSummary")]
+pub struct ConnectionsFound {
+    /// Connections held at the level whose soak was passed; `None` without one.
+    pub soaked: Option<u64>,
+    pub soak_s: f64,
+    /// The resource that would end first, of those that were watched.
+    pub first_limit: Option<Projection>,
+    /// Whose it is: `server`, `generator` or `host`.
+    pub first_limit_of: Option<String>,
+    pub gave_way: Option<GaveWay>,
+}
+
+/// Where the server gave way, and what had been foretold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see HoldSummary")]
+pub struct GaveWay {
+    /// Most connections held at once on the way there.
+    pub at: u64,
+    pub why: String,
+    /// The resource that was projected to end first before the last levels.
+    pub foretold: Option<Projection>,
+    /// The projection over `at`, less 1.
+    pub foretold_off: Option<f64>,
 }
 
 /// Requests on held connections: heartbeats, and those of sweeps.

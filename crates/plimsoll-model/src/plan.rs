@@ -59,6 +59,12 @@ pub enum Steer {
         /// Connections of the whole load; a shard takes its share.
         connections: u64,
     },
+    /// Give up what is being opened and close, by RST, what is held beyond this many. What is held
+    /// then counts as tried, and nothing else. Done when it is closed.
+    Trim {
+        /// Connections of the whole load; a shard keeps its share at most.
+        connections: u64,
+    },
     /// One request on every connection that is held now, spread evenly. Done when each has ended.
     Sweep {
         /// From the first request to the last.

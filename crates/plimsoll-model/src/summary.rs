@@ -15,6 +15,7 @@ use crate::cliff::Owner;
 use crate::cliff::ProbedTimer;
 use crate::compare::CompareSummary;
 use crate::ending::Closer;
+use crate::hold::ConnectionsFound;
 use crate::hold::HoldSummary;
 use crate::tally::Tally;
 use crate::trial::Check;
@@ -231,6 +232,9 @@ pub struct FindSummary {
     #[serde(default)]
     pub recovery_s: Option<f64>,
     pub notes: Vec<String>,
+    /// Only on the axis `connections`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionsFound>,
 }
 
 /// How a search was asked and how long it took; the rest is its tipping point.
@@ -271,6 +275,7 @@ impl FindSummary {
             recovers: recovers.map(str::to_owned),
             recovery_s: recovery.map(Nanos::as_secs_f64),
             notes: tipping.notes.clone(),
+            connections: None,
         }
     }
 }

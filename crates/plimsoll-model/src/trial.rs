@@ -24,18 +24,20 @@ pub enum Phase {
     Overload,
     /// Half the lower bound, right after the overload: does the SUT come back?
     Recover,
+    /// The lower bound of held connections once more, from none.
+    Reramp,
 }
 
 impl Phase {
     /// Whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
-        matches!(self, Self::Confirm | Self::Overload | Self::Recover)
+        matches!(self, Self::Confirm | Self::Overload | Self::Recover | Self::Reramp)
     }
 
     /// Whether the verdict says where the tipping point is. Trials that are meant to overload the
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
-        !matches!(self, Self::Overload | Self::Recover)
+        !matches!(self, Self::Overload | Self::Recover | Self::Reramp)
     }
 }
 

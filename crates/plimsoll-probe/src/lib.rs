@@ -4,4 +4,5 @@
 
 pub mod limits;
 pub mod memory;
+pub mod processes;
 pub mod threads;

@@ -21,6 +21,7 @@ use plimsoll_model::units::grouped;
 use crate::terminal::layout::clean;
 use crate::terminal::layout::ms_text;
 use crate::terminal::layout::percent;
+use crate::terminal::level_line;
 use crate::terminal::plateau_line;
 use crate::terminal::render_trial_line;
 
@@ -227,11 +228,15 @@ impl State {
             }
             Event::TrialEnded(record) => {
                 self.handle_trial(record);
+                if self.holding.is_some() {
+                    // The load goes on.
+                    return vec![Line { text: level_line(record), kept: true }];
+                }
                 self.started_at = None;
                 self.last = None;
                 vec![Line { text: render_trial_line(record), kept: true }]
             }
-            Event::TimersProbed(_) | Event::SearchEnded(_) => Vec::new(),
+            Event::TrialStarted(_) | Event::TimersProbed(_) | Event::SearchEnded(_) => Vec::new(),
             Event::Note(text) => vec![Line { text: clean(text), kept: true }],
         }
     }

@@ -192,12 +192,17 @@ pub fn reap_all() {
 
 /// The living children, grandchildren and so on of this process.
 pub fn descendants() -> io::Result<Vec<u32>> {
+    descendants_of(std::process::id())
+}
+
+/// The living children, grandchildren and so on of `pid`.
+pub fn descendants_of(pid: u32) -> io::Result<Vec<u32>> {
     let mut children = HashMap::<u32, Vec<u32>>::new();
     for entry in process_table()? {
         children.entry(entry.parent).or_default().push(entry.pid);
     }
     let mut found = Vec::new();
-    let mut next = vec![std::process::id()];
+    let mut next = vec![pid];
     while let Some(parent) = next.pop() {
         let of_parent = children.remove(&parent).unwrap_or_default();
         found.extend_from_slice(&of_parent);

@@ -11,6 +11,7 @@ use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
 use plimsoll_tune::needs::Hop;
 use plimsoll_tune::needs::MEMORY_RESERVE_PERCENT;
+use plimsoll_tune::needs::Need;
 use plimsoll_tune::needs::Needs;
 use plimsoll_tune::needs::Part;
 use plimsoll_tune::needs::Processes;
@@ -148,6 +149,29 @@ pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<F
     )];
     lines.extend(needs.short().map(ToString::to_string));
     Err(Stop::TooMany(lines))
+}
+
+/// The highest level of a search that this machine can make, at most `shape.connections`, and the
+/// limit that is in the way of a higher one. Refused where not even `lowest` fits.
+pub(crate) fn highest(
+    shape: &Shape,
+    limits: &HostLimits,
+    lowest: u64,
+) -> Result<(u64, Option<String>), Stop> {
+    let needs = Needs::of(shape, limits);
+    if needs.are_met() {
+        return Ok((shape.connections, None));
+    }
+    let fits = needs.fits();
+    if fits < lowest {
+        let least = Shape { connections: lowest, ..shape.clone() };
+        return check(&least, limits, false).map(|fit| (fit.connections, None));
+    }
+    let first = needs.short().find(|need| need.fits == fits).or_else(|| needs.short().next());
+    let fix = |need: &Need| need.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
+    let why =
+        first.map(|need| format!("{} for {} connections{}", need.limit, grouped(fits), fix(need)));
+    Ok((fits, why))
 }
 
 fn warnings(needs: &Needs) -> impl Iterator<Item = String> {
@@ -289,6 +313,22 @@ mod tests {
         // The workers of nginx have no privilege left.
         let lines = refusal(&million(Server::Nginx), &poor);
         assert!(lines.len() == 2 && lines[1].starts_with("fs.file-max"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_search_goes_as_high_as_the_first_limit_and_names_it() {
+        let shape = shape_of(&["-c", "200k"], Server::Elsewhere);
+        let (fits, why) = highest(&shape, &large(), 100).unwrap();
+        assert_eq!(fits, 28_232);
+        let why = why.unwrap();
+        assert!(why.starts_with("source ports (clients) for 28,232 connections; "), "{why}");
+        let few = shape_of(&["-c", "20k"], Server::Elsewhere);
+        assert_eq!(highest(&few, &large(), 100), Ok((20_000, None)));
+        let lines = match highest(&shape, &large(), 30_000) {
+            Err(Stop::TooMany(lines)) => lines,
+            other => panic!("{other:?}"),
+        };
+        assert!(lines[0].starts_with("this machine does not take 30,000 connections"), "{lines:?}");
     }
 
     #[test]

@@ -18,9 +18,13 @@ use plimsoll_model::hold::MemoryReading;
 use plimsoll_model::hold::Plateau;
 use plimsoll_model::hold::Projection;
 use plimsoll_model::hold::Swept;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::units::grouped;
 
 pub use project::Gauge;
+pub use project::Side;
 pub use project::project;
 
 /// A level less than this above the last one teaches nothing new.
@@ -52,6 +56,12 @@ pub enum Step {
         /// Connections of the whole hold.
         connections: u64,
     },
+    /// Give up what is being opened, and close connections until so many are held; they are the
+    /// ones that were tried, from then on.
+    Trim {
+        /// Connections of the whole hold.
+        connections: u64,
+    },
     /// Wait for so long.
     Settle(Nanos),
     /// Read memory.
@@ -76,6 +86,8 @@ pub enum Done {
         /// How long it took.
         took: Nanos,
     },
+    /// Of [`Step::Trim`].
+    Trimmed,
     /// Of [`Step::Baseline`] and [`Step::Measure`].
     Read {
         /// What was read.
@@ -85,6 +97,79 @@ pub enum Done {
     },
     /// Of [`Step::Sweep`].
     Swept(Swept),
+}
+
+/// How a ramp that is under way fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Connections opened since the beginning of the hold.
+    pub opened: u64,
+    /// Those that could not be opened.
+    pub failed: u64,
+    /// The ones among them that this ramp tried.
+    pub failed_in_ramp: u64,
+    /// Held now.
+    pub held: u64,
+}
+
+/// What says the next step of a hold: a staircase of given levels, or a search for the level at
+/// which the server gives way.
+pub trait Stairs {
+    /// What to do now.
+    fn step(&self) -> Step;
+    /// Takes what came of the step at `now`; an answer to another step changes nothing.
+    fn handle(&mut self, done: Done, now: Nanos);
+    /// Before what came of a step: what was counted since the step before, and the connections
+    /// held now.
+    fn handle_tally(&mut self, _tally: &Tally, _held: u64) {}
+    /// While a ramp is under way: what is used of the host's memory.
+    fn handle_guard(&mut self, gauges: &[Gauge]);
+    /// While a ramp is under way: how it fares.
+    fn handle_attempts(&mut self, attempts: Attempts);
+    /// There will be no more answers: the user stopped, or everything that held is gone.
+    fn handle_stop(&mut self);
+    /// The levels measured so far, where each is to be told by itself.
+    fn plateaus(&self) -> &[Plateau];
+    /// The level that is being tried, where levels are trials.
+    fn trial(&self) -> Option<TrialRequest> {
+        None
+    }
+    /// The next level that was judged.
+    fn poll_record(&mut self) -> Option<TrialRecord> {
+        None
+    }
+}
+
+/// When nothing is held after so many failures, nothing will be.
+const HOPELESS_FAILURES: u64 = 500;
+
+impl Stairs for Staircase {
+    fn step(&self) -> Step {
+        self.step()
+    }
+
+    fn handle(&mut self, done: Done, _now: Nanos) {
+        self.handle(done);
+    }
+
+    fn handle_guard(&mut self, gauges: &[Gauge]) {
+        self.handle_guard(gauges);
+    }
+
+    fn handle_attempts(&mut self, attempts: Attempts) {
+        if attempts.opened == 0 && attempts.failed >= HOPELESS_FAILURES {
+            let failed = grouped(attempts.failed);
+            self.handle_hopeless(format!("none of {failed} connections could be opened"));
+        }
+    }
+
+    fn handle_stop(&mut self) {
+        self.handle_stop();
+    }
+
+    fn plateaus(&self) -> &[Plateau] {
+        self.plateaus()
+    }
 }
 
 /// Where the machine is.

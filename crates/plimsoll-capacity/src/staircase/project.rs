@@ -6,11 +6,35 @@
 use plimsoll_model::hold::Confidence;
 use plimsoll_model::hold::Projection;
 
+/// Whose a resource is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The clients': where it ends says nothing about the server.
+    Generator,
+    /// The server's.
+    Server,
+    /// Everybody's on this host.
+    Host,
+}
+
+impl Side {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Generator => "generator",
+            Self::Server => "server",
+            Self::Host => "host",
+        }
+    }
+}
+
 /// What one resource was at one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
     /// Its name in reports; gauges of the same name belong together.
     pub resource: String,
+    /// Whose it is.
+    pub side: Side,
     /// Units in use.
     pub used: f64,
     /// The most that may be used, any reserve taken off.

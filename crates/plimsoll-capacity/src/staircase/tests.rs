@@ -25,13 +25,19 @@ impl Machine {
     fn gauges(&self, held: u64) -> Vec<Gauge> {
         let ports = Gauge {
             resource: "ports".to_owned(),
+            side: Side::Generator,
             used: held as f64,
             limit: 5e6,
             per_connection: Some(1.0),
         };
         let used = (self.used)(held);
-        let memory =
-            Gauge { resource: "memory".to_owned(), used, limit: self.limit, per_connection: None };
+        let memory = Gauge {
+            resource: "memory".to_owned(),
+            side: Side::Host,
+            used,
+            limit: self.limit,
+            per_connection: None,
+        };
         vec![memory, ports]
     }
 
@@ -74,6 +80,7 @@ impl Machine {
                     Done::Swept(Swept { connections: held, answered })
                 }
                 Step::Settle(_) | Step::Hold(_) => Done::Waited,
+                Step::Trim { .. } => panic!("these stairs only go up"),
             };
             stairs.handle(done);
         }

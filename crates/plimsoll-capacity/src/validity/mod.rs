@@ -89,6 +89,11 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     .collect()
 }
 
+/// The checks that apply to requests on held connections, which keep no schedule of rates.
+pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
+    vec![offer::send_lag(subject), books::accounting(subject), host::generator_cpu(subject)]
+}
+
 impl Subject<'_> {
     /// Whether what makes latency worse can have decided: a closed loop, or a load without a
     /// missed goal, is allowed to use all it can get.

@@ -19,6 +19,7 @@ use super::conn::State;
 use super::conn::Sweep;
 use super::pacer::Pacer;
 use super::sweep::SweepRun;
+use super::trim::TrimRun;
 use super::worker::Phase;
 use super::worker::Worker;
 
@@ -35,7 +36,7 @@ pub(super) struct Hold {
     shard: Shard,
     epoch: Nanos,
     pacer: Pacer,
-    /// This worker's share of the plan's connections: no ramp goes further.
+    /// This worker's share of the plan's connections: no more are held.
     conns_max: u64,
     /// This worker's share of the plan's openings at once; at least 1.
     opening_max: u64,
@@ -43,6 +44,9 @@ pub(super) struct Hold {
     target: u64,
     /// Connections that ramps have tried; replacements are not among them.
     tried: u64,
+    /// Of those, the ones that failed or were lost, and make room for as many more. Where they are
+    /// replaced, none do.
+    ended: u64,
     /// Connections being opened; opening <= opening_max.
     opening: u64,
     /// Those of them that a ramp wants; ramp_opening <= opening.
@@ -55,6 +59,8 @@ pub(super) struct Hold {
     is_replacing: bool,
     /// Ramps that wait to be done: all of them when the latest is.
     ramps: Vec<u32>,
+    /// Trims that wait for their turn, the one in progress first.
+    pub(super) trims: VecDeque<TrimRun>,
     /// Sweeps that wait for their turn: their numbers and lengths.
     pub(super) sweeps: VecDeque<(u32, Nanos)>,
     /// The sweep in progress.
@@ -73,12 +79,14 @@ impl Hold {
             opening_max: shard.share(u64::from(plan.opening_max)).max(1),
             target: 0,
             tried: 0,
+            ended: 0,
             opening: 0,
             ramp_opening: 0,
             owed: 0,
             usable: 0,
             is_replacing: false,
             ramps: Vec::new(),
+            trims: VecDeque::new(),
             sweeps: VecDeque::new(),
             sweep: None,
         }
@@ -96,8 +104,22 @@ impl Hold {
     }
 
     fn begin_ramp(&mut self, id: u32, connections: u64) {
-        self.target = self.shard.share(connections).min(self.conns_max);
+        self.target = self.shard.share(connections).min(self.conns_max + self.ended);
         self.ramps.push(id);
+    }
+
+    fn begin_trim(&mut self, id: u32, connections: u64) {
+        // What is on its way up stops first.
+        self.target = self.target.min(self.tried);
+        self.owed = 0;
+        self.trims.push_back(TrimRun::new(id, self.shard.share(connections)));
+    }
+
+    /// After a trim: what is held was tried, and nothing else.
+    pub(super) fn forget_attempts(&mut self, held: u64) {
+        self.tried = held;
+        self.target = held;
+        self.ended = 0;
     }
 
     /// Whether to open a connection now.
@@ -165,6 +187,7 @@ impl Worker {
         let Some(hold) = &mut self.hold else { return };
         match steer {
             Steer::Ramp { connections } => hold.begin_ramp(id, connections),
+            Steer::Trim { connections } => hold.begin_trim(id, connections),
             Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
         }
         self.advance_hold(now);
@@ -172,7 +195,9 @@ impl Worker {
 
     /// Does what is due in a hold, and notes when there is more.
     pub(super) fn advance_hold(&mut self, now: Nanos) {
-        let opened_all = self.open_due(now);
+        let trimmed_all = self.trim_due(now);
+        // Not before: a slot that is filled behind the trim's back would escape it.
+        let opened_all = trimmed_all && self.open_due(now);
         let swept_all = self.sweep_due(now);
         self.end_ramps();
         let Some(hold) = &self.hold else { return };
@@ -219,6 +244,7 @@ impl Worker {
     pub(super) fn end_steers(&mut self) {
         let Some(hold) = &mut self.hold else { return };
         let mut ids = std::mem::take(&mut hold.ramps);
+        ids.extend(hold.trims.drain(..).map(|trim| trim.id));
         ids.extend(hold.sweeps.drain(..).map(|(id, _)| id));
         if let Some(sweep) = hold.sweep.take() {
             ids.push(sweep.id);
@@ -236,6 +262,7 @@ impl Worker {
         let Some(hold) = &mut self.hold else { return };
         hold.end_opening(was_replacing);
         hold.owed += u64::from(hold.plan.replace);
+        hold.ended += u64::from(!hold.plan.replace);
         self.wake_hold(now);
     }
 
@@ -268,6 +295,7 @@ impl Worker {
             self.meter.tally.tally.losses.count(class);
         }
         hold.owed += u64::from(hold.plan.replace);
+        hold.ended += u64::from(!hold.plan.replace);
         self.leave_sweep(index, now);
         self.wake_hold(now);
     }
@@ -371,6 +399,26 @@ mod tests {
         // Lower than what was tried: done, and nothing more is opened.
         hold.begin_ramp(2, 10);
         assert!(hold.ramp_is_done() && !hold.poll_open(Nanos::from_secs(8)));
+    }
+
+    #[test]
+    fn attempts_that_ended_make_room_for_others_and_a_trim_forgets_them() {
+        let mut hold = hold(Shard::WHOLE, None);
+        hold.conns_max = 50;
+        hold.begin_ramp(1, 60);
+        assert_eq!(ramp(&mut hold, Nanos::from_secs(8), Nanos(1)).0, 50);
+        // Ten were refused: the same ramp again opens ten more.
+        hold.ended = 10;
+        hold.epoch = Nanos::from_secs(8);
+        hold.begin_ramp(2, 60);
+        assert_eq!(ramp(&mut hold, Nanos::from_secs(9), Nanos(1)).0, 10);
+        // Held 50, of which 20 are kept; what the ramps tried counts no more.
+        hold.begin_trim(3, 20);
+        hold.forget_attempts(20);
+        assert!(hold.ramp_is_done());
+        hold.epoch = Nanos::from_secs(9);
+        hold.begin_ramp(4, 25);
+        assert_eq!(ramp(&mut hold, Nanos::from_secs(10), Nanos(1)).0, 5);
     }
 
     #[test]

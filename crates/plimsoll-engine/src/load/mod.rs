@@ -46,6 +46,7 @@ mod pacer;
 mod pool;
 mod sweep;
 mod timers;
+mod trim;
 mod worker;
 
 use worker::Worker;

@@ -14,6 +14,7 @@ use pilot::Pilot;
 use pilot::plan;
 use pilot::ramp;
 use pilot::sweep;
+use pilot::trim;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
@@ -137,6 +138,41 @@ fn a_sweep_asks_each_connection_once() {
     let whole = pilot.end();
     assert_eq!(whole.spans.corrected.count(), 100);
     assert_eq!(whole.status.iter().collect::<Vec<_>>(), [(200, 100)]);
+}
+
+#[test]
+fn a_trim_closes_the_youngest_and_what_is_left_counts_as_tried() {
+    let mut server = Puppet::start();
+    let mut pilot = Pilot::start(plan(server.address(), PLAIN));
+    pilot.steer_and_wait(ramp(20));
+    server.accept(20);
+    pilot.steer_and_wait(trim(5));
+    assert_eq!(pilot.whole.connections.held_end, 5);
+    // It was our own will: nothing was lost.
+    assert_eq!((pilot.whole.losses.total(), pilot.whole.connections.failed), (0, 0));
+    pilot.steer_and_wait(ramp(8));
+    server.accept(3);
+    server.expect_no_more();
+    assert_eq!((pilot.whole.connections.opened, pilot.whole.connections.held_end), (23, 8));
+    // More than is held closes nothing.
+    pilot.steer_and_wait(trim(100));
+    assert_eq!(pilot.whole.connections.held_end, 8);
+    pilot.steer_and_wait(trim(0));
+    assert_eq!(pilot.whole.connections.held_end, 0);
+    pilot.end();
+}
+
+#[test]
+fn a_trim_gives_up_what_is_being_opened() {
+    let server = Puppet::start();
+    let mut pilot = Pilot::start(plan(server.address(), PLAIN).over_tls());
+    // Nobody answers the handshake.
+    let id = pilot.steer(ramp(6));
+    pilot.steer_and_wait(trim(0));
+    pilot.wait_for(id);
+    let whole = pilot.end();
+    let given_up = whole.connection_errors.get(ErrorClass::Interrupted);
+    assert_eq!((whole.connections.failed, whole.connections.opened), (given_up, 0));
 }
 
 #[test]

@@ -68,6 +68,10 @@ pub(crate) fn ramp(connections: u64) -> Steer {
     Steer::Ramp { connections }
 }
 
+pub(crate) fn trim(connections: u64) -> Steer {
+    Steer::Trim { connections }
+}
+
 pub(crate) fn sweep(over: Nanos) -> Steer {
     Steer::Sweep { over }
 }

@@ -66,6 +66,10 @@ impl Hold {
             Steer::Ramp { connections } => {
                 self.held.store(self.shard.share(connections), Ordering::SeqCst);
             }
+            Steer::Trim { connections } => {
+                let share = self.shard.share(connections);
+                self.held.fetch_min(share, Ordering::SeqCst);
+            }
             Steer::Sweep { .. } => {
                 self.due.fetch_add(self.held.load(Ordering::SeqCst), Ordering::SeqCst);
             }

@@ -9,7 +9,7 @@ use super::number;
 /// From here on version 1 means "no limit": it prints the largest multiple of a page.
 const UNLIMITED_BYTES: u64 = 1 << 62;
 
-/// The tightest limits among the groups that this process is in.
+/// The tightest limits among the groups that a process is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgroupLimits {
     /// Bytes that may still be allocated, kernel memory of sockets included; `None` without limit.
@@ -40,7 +40,13 @@ const TASKS: Files = Files { max: "pids.max", used: "pids.current", reclaimable:
 impl CgroupLimits {
     /// Reads the groups of this process below `root` (`/`).
     pub(super) fn read(root: &Path) -> Self {
-        let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+        Self::of_process(root, "self")
+    }
+
+    /// Reads the groups of the process that `proc` below `root` knows by this name.
+    pub(crate) fn of_process(root: &Path, process: &str) -> Self {
+        let path = root.join("proc").join(process).join("cgroup");
+        let text = fs::read_to_string(path).unwrap_or_default();
         let mount = root.join("sys/fs/cgroup");
         let mut limits = Self::default();
         // `0::/path` is version 2, `4:memory:/path` version 1; a host may have both.

@@ -100,6 +100,10 @@ impl ArchiveWriter {
                 self.trial = trial.map(|request| request.number);
                 self.events.push(event)
             }
+            Event::TrialStarted(request) => {
+                self.trial = Some(request.number);
+                self.events.push(event)
+            }
             Event::Draining { .. }
             | Event::TimersProbed(_)
             | Event::SearchEnded(_)

@@ -73,6 +73,9 @@ impl Holding {
                 parts.extend(self.left(connections).map(|left| format!("{left} s left")));
                 parts
             }
+            HoldStep::Trim { connections } => {
+                vec![format!("{held} held, closing down to {}", grouped(connections))]
+            }
             HoldStep::Settle => vec![format!("{held} held, reading memory")],
             HoldStep::Sweep { connections, .. } => {
                 vec![format!("a request on each of {} connections", grouped(connections))]

@@ -18,6 +18,7 @@ use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 
 use super::Style;
+use super::connections;
 use super::hints;
 use super::layout::Page;
 use super::layout::Tone;
@@ -40,6 +41,9 @@ pub fn render_find(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    if let Some(find) = summary.find.as_ref().filter(|find| find.axis == connections::AXIS) {
+        return connections::render_connections(summary, find, trials, style, out);
+    }
     let mut page = Page::new(out, style);
     if let Some(find) = &summary.find {
         if summary.partial {
@@ -295,7 +299,7 @@ fn trial_row(page: &Page<'_>, trial: &TrialRecord) -> String {
     )
 }
 
-const fn verdict_word(verdict: Verdict) -> &'static str {
+pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Good => "GOOD",
         Verdict::Bad => "BAD",
@@ -303,7 +307,7 @@ const fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-const fn phase_word(phase: Phase) -> &'static str {
+pub(super) const fn phase_word(phase: Phase) -> &'static str {
     match phase {
         Phase::Qualify => "qualify",
         Phase::Expand => "expand",
@@ -311,6 +315,7 @@ const fn phase_word(phase: Phase) -> &'static str {
         Phase::Confirm => "confirm",
         Phase::Overload => "over",
         Phase::Recover => "recover",
+        Phase::Reramp => "reramp",
     }
 }
 
@@ -415,7 +420,7 @@ fn evidence(
 }
 
 /// The summary that the trial alone would have had.
-fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Summary {
+pub(super) fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Summary {
     Summary::new(
         SummaryHead {
             command: summary.command.clone(),

@@ -103,7 +103,7 @@ fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
 }
 
 /// One line per level: what each connection costs, and what is left.
-fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.plateaus.is_empty() {
         return page.quiet(0, "No level was reached at which memory could be read.");
     }
@@ -163,7 +163,7 @@ fn answered(level: &PlateauSummary) -> String {
 }
 
 /// Where each resource would end, the first one to end above the others.
-fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.projections.is_empty() {
         return Ok(());
     }
@@ -187,7 +187,7 @@ fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
 }
 
 fn each(row: &Projection) -> String {
-    if row.resource == "memory" {
+    if ["memory", "space"].iter().any(|word| row.resource.contains(word)) {
         return shown_bytes(row.per_connection.round() as u64);
     }
     let text = format!("{:.2}", row.per_connection);
@@ -246,7 +246,7 @@ fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
 }
 
 /// How connections end here, and where they came from.
-fn closing(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn closing(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     let sources = match hold.sources {
         0 => "the address that the kernel chose".to_owned(),
         1 => "one address".to_owned(),

@@ -10,6 +10,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
 
 mod compare;
+mod connections;
 mod find;
 pub(crate) mod hints;
 mod hold;
@@ -21,6 +22,7 @@ mod timers;
 pub use compare::render_compare;
 pub use compare::render_measured_line;
 pub use compare::render_round_line;
+pub(crate) use connections::level_line;
 pub use find::render_find;
 pub use find::render_trial_line;
 pub use find::trial_at_lower_bound;

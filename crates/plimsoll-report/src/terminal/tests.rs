@@ -1,7 +1,10 @@
 //! Golden pages from hand-made records.
 
+use plimsoll_model::hold::ConnectionsFound;
+use plimsoll_model::hold::GaveWay;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::Confirmations;
+use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TrialRecord;
@@ -209,4 +212,54 @@ fn handshakes_are_called_by_their_name() {
     }
     let text = page(&summary, &trials, false);
     assert!(text.contains("missed the SLO even at the lowest load"), "{text}");
+}
+
+#[test]
+fn connections_are_levels_and_no_rates() {
+    let (mut summary, mut trials) = fixtures::find_regular();
+    summary.hold = fixtures::hold_good().hold;
+    let memory = summary.hold.as_ref().map(|hold| hold.projections[0].clone());
+    let find = summary.find.as_mut().expect("a search");
+    "connections".clone_into(&mut find.axis);
+    (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
+    find.recovers = Some("yes".to_owned());
+    find.connections = Some(ConnectionsFound {
+        soaked: Some(18_200),
+        soak_s: 150.0,
+        first_limit: memory.clone(),
+        first_limit_of: Some("host".to_owned()),
+        gave_way: Some(GaveWay {
+            at: 18_750,
+            why: "it took no more connections".to_owned(),
+            foretold: memory,
+            foretold_off: Some(-0.021),
+        }),
+    });
+    let held = fixtures::check("held", "18,750 of 18,900", "at most 18 missing", Level::Fail);
+    for trial in trials.iter_mut().filter(|trial| trial.judgement.verdict == Verdict::Bad) {
+        trial.judgement.reasons.insert(0, held.clone());
+    }
+    // However the lines are broken.
+    let flat = |summary: &Summary| -> String {
+        let text = page(summary, &trials, false);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = flat(&summary);
+    for words in [
+        "Tipping point: between 18,200 and 18,900 connections (3.8 % wide)",
+        "18,200 connections held for",
+        "yes, also when all are opened again from none",
+        "at 18,750 connections: it took no more",
+        "2.1 % less",
+        "Where it would end",
+        "held 18,750 of 18,900 (limit: at most 18 missing)",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("18,200/s"), "{text}");
+    if let Some(find) = &mut summary.find {
+        find.outcome = Outcome::GeneratorLimited { why: "source ports (clients)".to_owned() };
+    }
+    let text = flat(&summary);
+    assert!(text.contains("at least 18,200 connections: this machine was the limit"), "{text}");
 }

@@ -1,5 +1,6 @@
-//! `plimsoll find rate URL`: the tipping point of a server that somebody else runs.
+//! `plimsoll find AXIS URL`: the tipping point of a server that somebody else runs.
 
+use crate::commands::climb;
 use crate::commands::search;
 use crate::commands::search::SutWatch;
 use crate::exit::Stop;
@@ -11,6 +12,9 @@ use crate::run;
 pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut job = plan::find::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    if job.climb.is_some() {
+        return climb::run(&mut job);
+    }
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let pids = job.watch_pids.clone();

@@ -45,10 +45,12 @@ use crate::run;
 use crate::run::Run;
 use crate::run::RunHead;
 
-mod pilot;
-mod witness;
+pub(super) mod pilot;
+pub(super) mod witness;
 
+use pilot::Speed;
 use pilot::StairPilot;
+use pilot::Surroundings;
 use witness::Bounds;
 use witness::Depth;
 use witness::Witness;
@@ -70,7 +72,7 @@ const PORT_FILL: f64 = 0.8;
 /// From this part of one address's ports on, loopback gets more addresses.
 const ONE_SOURCE_FILL: f64 = 0.5;
 /// Every timer of a laboratory's servers: no hold lasts longer.
-const LAB_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
+pub(super) const LAB_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
 
 /// `plimsoll hold`.
 pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
@@ -152,7 +154,7 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     hold(experiment, &mut job, started.into_watch(), &interrupts)
 }
 
-const fn server_of(program: &sut::Program) -> Server {
+pub(super) const fn server_of(program: &sut::Program) -> Server {
     match program {
         sut::Program::Embedded => Server::Embedded,
         sut::Program::Haproxy(_) => Server::Haproxy,
@@ -162,7 +164,7 @@ const fn server_of(program: &sut::Program) -> Server {
 
 /// Gives a hold over loopback as many source addresses as its connections need. Elsewhere, one
 /// address is what the kernel chooses, and more must be named.
-fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
+pub(super) fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
     let addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
     let is_loopback = addresses.clone().all(|at| at.is_ipv4() && at.ip().is_loopback());
     // The same port reaches each of them.
@@ -266,9 +268,12 @@ fn drive(
     let witness = Witness { clients: agents.pids(), sut };
     let read = |depth: Depth| witness.read(depth);
     let tell = |event: Event| run.borrow_mut().handle_event(&event);
+    let (server, heard) = (Vec::new, RefCell::default());
+    let around = Surroundings { read: &read, server: &server, tell: &tell, heard: &heard };
     let rate = job.hold.connections_per_s;
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
-    let mut pilot = StairPilot::new(stairs, bounds, rate, sweep_per_s, &read, &tell);
+    let speed = Speed { connections_per_s: rate, sweep_per_s };
+    let mut pilot = StairPilot::new(stairs, bounds, speed, around);
     // Asked several times a second, also while nothing happens.
     let interrupted = || {
         run.borrow_mut().handle_tick();

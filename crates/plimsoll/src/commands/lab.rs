@@ -16,6 +16,7 @@ use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::Trust;
 use plimsoll_tls::KeyKind;
 
+use crate::commands::climb;
 use crate::commands::hold;
 use crate::commands::search;
 use crate::commands::sut;
@@ -50,6 +51,9 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::lab::build(flags, &mut inputs)?;
     let program = sut::program(&job.hosts)?;
+    if job.search.axis == Axis::Connections {
+        return climb::run_lab(&job, &program, &mut inputs);
+    }
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();

@@ -245,6 +245,7 @@ mod tests {
             recovers: None,
             recovery_s: None,
             notes: Vec::new(),
+            connections: None,
         };
         Summary { find: Some(find), ..summary(verdict) }
     }

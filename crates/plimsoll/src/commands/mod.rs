@@ -1,6 +1,7 @@
 //! One file per command: what is started, in which order, and how it ends.
 
 pub(crate) mod agent;
+mod climb;
 pub(crate) mod compare;
 pub(crate) mod find;
 pub(crate) mod hold;

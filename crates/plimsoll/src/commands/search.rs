@@ -85,19 +85,13 @@ pub(crate) fn run(
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
-    let search_head = SearchHead {
-        axis: job.search.axis.name().to_owned(),
-        slo: job.search.slo.to_string(),
-        mode: job.search.mode.name().to_owned(),
-    };
-    let head = RunHead { command, job: &job.load, search: Some(search_head), always_archive: true };
+    let axis = Some(search_head(job));
+    let head = RunHead { command, job: &job.load, search: axis, always_archive: true };
     let mut run = Run::begin(head)?;
     for note in notes.iter().chain(&job.search.notes) {
         run.handle_event(&Event::Note(note.clone()));
     }
-    let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
-    let objective = format!("SLO {}{default}", job.search.slo);
-    run.handle_event(&Event::Note(objective));
+    run.handle_event(&Event::Note(objective(job)));
     let mut timers = TimerWatch::start(job, &watch, &mut run);
     let found = search(job, &mut agents, &mut watch, &mut timers, &mut run, interrupts)?;
     drop(agents);
@@ -107,6 +101,21 @@ pub(crate) fn run(
     let summary = timers.add_to(summary, &job.load.plan, &found.trials);
     run.finish(&summary, &found.trials)?;
     conclude(&found, interrupts)
+}
+
+/// `SLO p99<50ms,errors<0.1%`, and whether it was asked for.
+pub(super) fn objective(job: &FindJob) -> String {
+    let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
+    format!("SLO {}{default}", job.search.slo)
+}
+
+/// What an archive says of the search.
+pub(super) fn search_head(job: &FindJob) -> SearchHead {
+    SearchHead {
+        axis: job.search.axis.name().to_owned(),
+        slo: job.search.slo.to_string(),
+        mode: job.search.mode.name().to_owned(),
+    }
 }
 
 fn search(
@@ -305,32 +314,49 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
 
 /// The verdict on the search: GOOD once a load was found that meets the SLO.
 fn verdict(found: &Found) -> Verdict {
-    match found.tipping.outcome {
+    verdict_on(&found.tipping, found.sut_ended)
+}
+
+/// The same, on any axis.
+pub(super) fn verdict_on(tipping: &TippingPoint, sut_ended: bool) -> Verdict {
+    match tipping.outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
         Outcome::GeneratorLimited { .. } | Outcome::Unconfirmed { .. } => Verdict::Invalid,
-        Outcome::Unfinished { .. } if found.sut_ended => Verdict::Bad,
-        Outcome::Unfinished { .. } if found.tipping.lower.is_some() => Verdict::Good,
+        Outcome::Unfinished { .. } if sut_ended => Verdict::Bad,
+        Outcome::Unfinished { .. } if tipping.lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,
     }
 }
 
 /// What the trial that decided was judged by.
 fn reasons(found: &Found) -> Vec<Check> {
-    let deciding = match found.tipping.lower {
-        Some(lower) if verdict(found) == Verdict::Good => {
-            trial_at_lower_bound(&found.trials, lower)
-        }
-        _ => found.trials.last(),
+    reasons_of(&found.tipping, &found.trials, verdict(found))
+}
+
+/// The same, on any axis.
+pub(super) fn reasons_of(
+    tipping: &TippingPoint,
+    trials: &[TrialRecord],
+    verdict: Verdict,
+) -> Vec<Check> {
+    let deciding = match tipping.lower {
+        Some(lower) if verdict == Verdict::Good => trial_at_lower_bound(trials, lower),
+        _ => trials.last(),
     };
     deciding.map(|record| record.judgement.reasons.clone()).unwrap_or_default()
 }
 
 fn conclude(found: &Found, interrupts: &Interrupts) -> Result<(), Stop> {
+    conclude_as(verdict(found), interrupts)
+}
+
+/// How a command ends after its report.
+pub(super) fn conclude_as(verdict: Verdict, interrupts: &Interrupts) -> Result<(), Stop> {
     if interrupts.is_raised() {
         return Err(run::interrupted_stop(interrupts));
     }
-    match verdict(found) {
+    match verdict {
         Verdict::Good => Ok(()),
         Verdict::Bad => Err(Stop::SloMissed),
         Verdict::Invalid => Err(Stop::Invalid),

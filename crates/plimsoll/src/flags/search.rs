@@ -33,6 +33,7 @@ Examples:
   plimsoll find rate http://127.0.0.1:8080
   plimsoll find rate https://localhost:8443/ -k --mode quick --slo 'p99<20ms,errors<0.1%'
   plimsoll find handshakes https://localhost:8443/ -k --mode quick
+  plimsoll find connections https://localhost:8443/ -k --mode quick --watch pid:4711
   plimsoll find rate https://proxy.example/ --connections 500 --min 1k --max 50k --json find.json
 
 Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the
@@ -43,6 +44,7 @@ Examples:
   plimsoll lab
   plimsoll lab --sut haproxy --haproxy /usr/sbin/haproxy --mode standard
   plimsoll lab --sut embedded --slo 'p99<20ms,errors<0.1%' -H 'sleep: 20' --json lab.json
+  plimsoll lab --find connections --sut haproxy
   plimsoll lab hold --connections 10k
 
 Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the
@@ -52,7 +54,8 @@ SLO is missed even at the lowest rate, 130 interrupted";
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = FIND_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct FindFlags {
-    /// What to raise: rate (requests per second) or handshakes (new TLS connections per second)
+    /// What to raise: rate (requests per second), handshakes (new TLS connections per second) or
+    /// connections (held)
     #[arg(value_name = "AXIS")]
     pub(crate) axis: Option<String>,
 
@@ -76,6 +79,9 @@ pub(crate) struct FindFlags {
     /// Observe the SUT: pid:N (a process on this host); repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch, help_heading = "Search")]
     pub(crate) watch: Vec<Watch>,
+
+    #[command(flatten)]
+    pub(crate) climb: ClimbFlags,
 
     #[command(flatten)]
     pub(crate) foreign: LoadOnlyFlags,
@@ -108,11 +114,11 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// Lowest rate to try
+    /// Lowest rate, or number of connections, to try
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) min: Option<Rate>,
 
-    /// Highest rate to try
+    /// Highest rate to try; of connections the default is 20k, 200k or 1M, by mode
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) max: Option<Rate>,
 
@@ -135,11 +141,27 @@ pub(crate) struct SearchFlags {
     pub(crate) seed: u64,
 }
 
+/// What only the axis connections knows.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Axis connections")]
+pub(crate) struct ClimbFlags {
+    /// New connections per second, and requests per second of a sweep over them [default: 2k]
+    #[arg(short = 'r', long, value_name = "RATE")]
+    pub(crate) rate: Option<String>,
+
+    /// How long the highest good level is held in the end [default: by mode 10s, 150s or 300s]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) soak: Option<Nanos>,
+
+    /// Go on past 85 % of the server's projected limits until it gives way, and say how far off
+    /// the projection was; this may kill the server
+    #[arg(long)]
+    pub(crate) push: bool,
+}
+
 /// Flags of `load` that a search sets by itself: taken so that the refusal can say why.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct LoadOnlyFlags {
-    #[arg(short = 'r', long, hide = true)]
-    pub(crate) rate: Option<String>,
     #[arg(long, hide = true)]
     pub(crate) stages: Option<String>,
     #[arg(short = 'd', long, hide = true)]
@@ -163,7 +185,8 @@ pub(crate) struct LabFlags {
     #[command(flatten)]
     pub(crate) hosts: HostFlags,
 
-    /// What to raise: rate (requests per second) or handshakes (new TLS connections per second)
+    /// What to raise: rate (requests per second), handshakes (new TLS connections per second) or
+    /// connections (held)
     #[arg(long, value_name = "AXIS", default_value = "rate", help_heading = "Search")]
     pub(crate) find: String,
 
@@ -179,6 +202,9 @@ pub(crate) struct LabFlags {
         help_heading = "Search"
     )]
     pub(crate) mode: ModeFlag,
+
+    #[command(flatten)]
+    pub(crate) climb: ClimbFlags,
 
     #[command(flatten)]
     pub(crate) foreign: LoadOnlyFlags,

@@ -283,6 +283,7 @@ fn unit(metric: Metric, of: Measures) -> &'static str {
         (Metric::P99, _) => "ms",
         (Metric::ClientCpu, _) => "us",
         (_, Measures::Search(_, Axis::Handshakes)) => "handshakes/s",
+        (Metric::LowerBound, Measures::Search(_, Axis::Connections)) => "connections",
         (Metric::LowerBound | Metric::Throughput, _) => "requests/s",
     }
 }

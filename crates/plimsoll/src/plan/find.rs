@@ -10,6 +10,9 @@ use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
 
 use super::Inputs;
+use super::climb;
+use super::climb::Climb;
+use super::climb::Typed;
 use super::handshakes;
 use super::load::LoadJob;
 use super::load::Parts;
@@ -56,6 +59,8 @@ pub(crate) enum Axis {
     Rate,
     /// New TLS connections per second.
     Handshakes,
+    /// Connections held at once.
+    Connections,
 }
 
 impl Axis {
@@ -64,6 +69,7 @@ impl Axis {
         match self {
             Self::Rate => "rate",
             Self::Handshakes => "handshakes",
+            Self::Connections => "connections",
         }
     }
 }
@@ -109,17 +115,21 @@ pub(crate) struct FindJob {
     pub(crate) search: SearchJob,
     /// Processes of this host to observe as the SUT.
     pub(crate) watch_pids: Vec<u32>,
+    /// How connections are held, on that axis.
+    pub(crate) climb: Option<Climb>,
 }
 
 /// Checks and resolves the flags of `find`.
 pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJob, Stop> {
     let axis = check_axis(flags)?;
+    climb::refuse_elsewhere(axis, &flags.climb, "find")?;
     let mut search = search(axis, &flags.search, flags.mode, &flags.foreign, "find")?;
     let watch_pids = watched(&flags.watch, inputs)?;
     let parts = Parts {
         usage: match axis {
             Axis::Rate => "plimsoll find rate",
             Axis::Handshakes => "plimsoll find handshakes",
+            Axis::Connections => "plimsoll find connections",
         },
         url: flags.url.as_deref(),
         request: &flags.request,
@@ -138,7 +148,14 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     if axis == Axis::Handshakes {
         handshakes::apply(&mut load, &mut search, &flags.request, &flags.connection, inputs)?;
     }
-    Ok(FindJob { load, search, watch_pids })
+    let climb = match axis {
+        Axis::Connections => {
+            let typed = Typed { climb: &flags.climb, search: &flags.search };
+            Some(climb::apply(&mut load, &mut search, &typed, &flags.connection, inputs)?)
+        }
+        Axis::Rate | Axis::Handshakes => None,
+    };
+    Ok(FindJob { load, search, watch_pids, climb })
 }
 
 /// The pacing that stands in a job until a trial sets its own.
@@ -196,13 +213,11 @@ fn check_axis(flags: &FindFlags) -> Result<Axis, Stop> {
 
 /// The axis by its name.
 pub(super) fn known_axis(axis: &str) -> Result<Axis, Stop> {
-    const KNOWN: &str = "use rate or handshakes";
+    const KNOWN: &str = "use rate, handshakes or connections";
     match axis {
         "rate" => Ok(Axis::Rate),
         "handshakes" => Ok(Axis::Handshakes),
-        "connections" => {
-            Err(Stop::usage(format_args!("the axis {axis} is not available yet"), KNOWN))
-        }
+        "connections" => Ok(Axis::Connections),
         other => Err(Stop::usage(format_args!("unknown axis {other:?}"), KNOWN)),
     }
 }
@@ -256,7 +271,6 @@ fn objective(flags: &SearchFlags) -> Result<Slo, Stop> {
 
 fn refuse_load_only(flags: &LoadOnlyFlags, command: &str) -> Result<(), Stop> {
     let typed = [
-        ("--rate", flags.rate.is_some()),
         ("--stages", flags.stages.is_some()),
         ("--duration", flags.duration.is_some()),
         ("--requests", flags.requests.is_some()),

@@ -6,6 +6,8 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::Trust;
 
 use super::Inputs;
+use super::climb;
+use super::climb::Typed;
 use super::find::Axis;
 use super::find::FindJob;
 use super::find::SearchJob;
@@ -72,6 +74,7 @@ pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob,
         ));
     }
     let axis = known_axis(&flags.find)?;
+    climb::refuse_elsewhere(axis, &flags.climb, "lab")?;
     let job = LabJob {
         hosts: hosts(&flags.hosts)?,
         search: search(axis, &flags.search, flags.mode, &flags.foreign, "lab")?,
@@ -85,6 +88,11 @@ impl LabJob {
     /// Connections that the clients hold at most.
     pub(crate) fn connections(&self) -> u64 {
         self.flags.connection.connections.unwrap_or(CONNECTIONS_DEFAULT)
+    }
+
+    /// What is kept of a TLS connection, at our server as at our client.
+    pub(crate) fn tls_state(&self) -> plimsoll_model::plan::TlsState {
+        self.flags.handshake.tls_state.into()
     }
 
     /// How long a client waits past the deadline.
@@ -122,7 +130,14 @@ impl LabJob {
         if search.axis == Axis::Handshakes {
             handshakes::apply(&mut load, &mut search, &request, &flags.connection, inputs)?;
         }
-        Ok(FindJob { load, search, watch_pids: Vec::new() })
+        let climb = match search.axis {
+            Axis::Connections => {
+                let typed = Typed { climb: &flags.climb, search: &flags.search };
+                Some(climb::apply(&mut load, &mut search, &typed, &flags.connection, inputs)?)
+            }
+            Axis::Rate | Axis::Handshakes => None,
+        };
+        Ok(FindJob { load, search, watch_pids: Vec::new(), climb })
     }
 }
 

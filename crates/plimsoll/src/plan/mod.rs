@@ -3,6 +3,7 @@
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
+pub(crate) mod climb;
 pub(crate) mod compare;
 pub(crate) mod find;
 mod handshakes;

@@ -299,7 +299,32 @@ fn bad_searches_laboratories_and_servers() {
             "the lowest rate of 400 handshakes/s is more than the 329 that the ports of 1 address \
              allow: each rests 60 s; give 2 addresses with --source, or lower --min",
         ),
-        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate or handshakes"),
+        (
+            vec!["find", "rate", URL, "--push"],
+            "--push is about held connections; use the axis connections, or drop it",
+        ),
+        (
+            vec!["find", "connections", URL, "--no-keepalive"],
+            "--no-keepalive closes the connections that are to be held; drop it",
+        ),
+        (
+            vec!["find", "connections", URL, "--rate", "fast"],
+            "--rate \"fast\" is no rate; give connections per second, such as 500 or 2k",
+        ),
+        (
+            vec!["find", "connections", URL, "--max", "0.5"],
+            "--max 0.5 is no number of connections; give a whole number, such as 100 or 20k",
+        ),
+        (
+            vec!["find", "connections", URL, "--min", "30k"],
+            "the lowest level, 30,000 connections, is above the highest, 20,000; raise --max, or \
+             lower --min",
+        ),
+        (
+            vec!["find", "connections", URL, "--arrivals", "poisson"],
+            "the axis connections has no arrivals, so --arrivals has no effect; drop it",
+        ),
+        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate, handshakes or connections"),
         (
             vec!["find", "rate", URL, "--mode", "rfc9411"],
             "--mode rfc9411 is not available yet; use quick, standard or strict",
@@ -378,8 +403,9 @@ fn bad_searches_laboratories_and_servers() {
              test another, use plimsoll find rate URL",
         ),
         (
-            vec!["lab", "--find", "connections"],
-            "the axis connections is not available yet; use rate or handshakes",
+            vec!["lab", "--find", "connections", "-c", "5k"],
+            "the axis connections raises the connections itself, so --connections has no effect; \
+             name the highest level with --max",
         ),
         (
             vec!["lab", "--isolate", "netns"],

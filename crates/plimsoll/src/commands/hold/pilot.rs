@@ -1,7 +1,11 @@
 //! Carries out the steps of a staircase on a running hold: orders, waits and readings.
 
-use plimsoll_capacity::Staircase;
+use std::cell::RefCell;
+
+use plimsoll_capacity::staircase::Attempts;
 use plimsoll_capacity::staircase::Done;
+use plimsoll_capacity::staircase::Gauge;
+use plimsoll_capacity::staircase::Stairs;
 use plimsoll_capacity::staircase::Step;
 use plimsoll_fleet::coordinator::HoldView;
 use plimsoll_fleet::coordinator::Order;
@@ -13,7 +17,7 @@ use plimsoll_model::hold::MemoryReading;
 use plimsoll_model::hold::Swept;
 use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::units::grouped;
+use plimsoll_model::trial::TrialRequest;
 
 use super::witness::Bounds;
 use super::witness::Depth;
@@ -28,8 +32,6 @@ const TELL_EVERY: Nanos = Nanos::from_secs(2);
 const COVER_WAIT: Nanos = Nanos::from_secs(5);
 /// Shortest sweep.
 const SWEEP_MIN: Nanos = Nanos::from_millis(500);
-/// When nothing is held after so many failures, nothing will be.
-const HOPELESS_FAILURES: u64 = 500;
 
 /// What was ordered, and what is waited for.
 #[derive(Debug)]
@@ -55,15 +57,34 @@ enum Turn {
     Give(Steer),
 }
 
-/// The pilot of `hold` and `lab hold`.
-pub(super) struct StairPilot<'a> {
-    stairs: Staircase,
-    bounds: Bounds,
+/// Where a pilot looks, and whom it tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// This host's memory.
+    pub(crate) read: &'a dyn Fn(Depth) -> MemoryReading,
+    /// The limits of the server's own processes.
+    pub(crate) server: &'a dyn Fn() -> Vec<Gauge>,
+    /// Everybody who listens to the run.
+    pub(crate) tell: &'a dyn Fn(Event),
+    /// What was counted since somebody last looked.
+    pub(crate) heard: &'a RefCell<Tally>,
+}
+
+/// How fast a hold goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Speed {
     /// New connections per second.
-    rate: f64,
-    sweep_per_s: f64,
-    read: &'a dyn Fn(Depth) -> MemoryReading,
-    tell: &'a dyn Fn(Event),
+    pub(crate) connections_per_s: f64,
+    /// Requests of a sweep per second.
+    pub(crate) sweep_per_s: f64,
+}
+
+/// The pilot of `hold`, `lab hold` and the searches for held connections.
+pub(crate) struct StairPilot<'a, S> {
+    stairs: S,
+    bounds: Bounds,
+    speed: Speed,
+    around: Surroundings<'a>,
     doing: Doing,
     /// The step that is being done.
     step: Step,
@@ -76,25 +97,20 @@ pub(super) struct StairPilot<'a> {
     held: u64,
     /// How long the top was held.
     hold: Nanos,
+    /// Attempts that had failed before the ramp in progress.
+    failed_before: u64,
+    /// The trial that was told last.
+    trial_told: Option<TrialRequest>,
 }
 
-impl<'a> StairPilot<'a> {
-    pub(super) fn new(
-        stairs: Staircase,
-        bounds: Bounds,
-        rate: f64,
-        sweep_per_s: f64,
-        read: &'a dyn Fn(Depth) -> MemoryReading,
-        tell: &'a dyn Fn(Event),
-    ) -> Self {
+impl<'a, S: Stairs> StairPilot<'a, S> {
+    pub(crate) fn new(stairs: S, bounds: Bounds, speed: Speed, around: Surroundings<'a>) -> Self {
         let step = stairs.step();
         Self {
             stairs,
             bounds,
-            rate,
-            sweep_per_s,
-            read,
-            tell,
+            speed,
+            around,
             doing: Doing::Nothing,
             step,
             before_sweep: None,
@@ -103,38 +119,57 @@ impl<'a> StairPilot<'a> {
             plateaus_told: 0,
             held: 0,
             hold: Nanos::ZERO,
+            failed_before: 0,
+            trial_told: None,
         }
     }
 
     /// Connections held at the end, how long the top was held, and the stairs.
-    pub(super) fn into_parts(mut self) -> (u64, Nanos, Staircase) {
+    pub(crate) fn into_parts(mut self) -> (u64, Nanos, S) {
         if self.stairs.step() != Step::End {
             self.stairs.handle_stop();
         }
         self.tell_plateaus(true);
+        self.tell_records();
         (self.held, self.hold, self.stairs)
+    }
+
+    /// Hands the stairs what came of their step.
+    fn hand_over(&mut self, done: Done, view: &HoldView<'_>) {
+        let tally = self.around.heard.take();
+        self.stairs.handle_tally(&tally, view.held);
+        self.stairs.handle(done, view.now);
+        self.tell_records();
     }
 
     /// Begins the step that the stairs ask for.
     fn begin(&mut self, view: &HoldView<'_>) -> Option<Order> {
         self.step = self.stairs.step();
+        self.tell_trial();
         let order = |pilot: &mut Self, steer| {
             pilot.doing = Doing::Order { id: view.given + 1, began: view.now };
             Some(Order::Steer(steer))
         };
         match self.step {
             Step::Baseline | Step::Measure => {
-                let memory = (self.read)(Depth::Processes);
-                (self.tell)(Event::Memory(Box::new(memory)));
-                let gauges = self.bounds.gauges(view.held, &memory);
-                self.stairs.handle(Done::Read { memory, gauges });
+                let memory = (self.around.read)(Depth::Processes);
+                (self.around.tell)(Event::Memory(Box::new(memory)));
+                let mut gauges = self.bounds.gauges(view.held, &memory);
+                gauges.extend((self.around.server)());
+                self.hand_over(Done::Read { memory, gauges }, view);
                 None
             }
             Step::Ramp { connections } => {
+                self.failed_before = view.total.connections.failed;
                 if connections > 0 {
-                    self.tell_step(HoldStep::Ramp { connections, per_s: self.rate });
+                    let per_s = self.speed.connections_per_s;
+                    self.tell_step(HoldStep::Ramp { connections, per_s });
                 }
                 order(self, Steer::Ramp { connections })
+            }
+            Step::Trim { connections } => {
+                self.tell_step(HoldStep::Trim { connections });
+                order(self, Steer::Trim { connections })
             }
             Step::Settle(span) => {
                 self.tell_step(HoldStep::Settle);
@@ -142,7 +177,7 @@ impl<'a> StairPilot<'a> {
             }
             Step::Sweep => {
                 let connections = view.held;
-                let over = Nanos::from_secs_f64(connections as f64 / self.sweep_per_s);
+                let over = Nanos::from_secs_f64(connections as f64 / self.speed.sweep_per_s);
                 let over = over.max(SWEEP_MIN);
                 self.tell_step(HoldStep::Sweep { connections, over });
                 self.before_sweep = Some((Box::new(view.total.clone()), connections));
@@ -189,7 +224,7 @@ impl<'a> StairPilot<'a> {
                 if view.now < until && !(is_hold && view.held == 0) {
                     return Turn::Wait;
                 }
-                self.stairs.handle(Done::Waited);
+                self.hand_over(Done::Waited, view);
             }
             Doing::Order { .. } | Doing::Cover { .. } => return Turn::Wait,
         }
@@ -200,11 +235,12 @@ impl<'a> StairPilot<'a> {
     /// The order of the step is done, and counted.
     fn conclude(&mut self, view: &HoldView<'_>, took: Nanos) {
         match self.step {
-            Step::Ramp { .. } => self.stairs.handle(Done::Ramped { held: view.held, took }),
+            Step::Ramp { .. } => self.hand_over(Done::Ramped { held: view.held, took }, view),
+            Step::Trim { .. } => self.hand_over(Done::Trimmed, view),
             Step::Sweep => {
                 let (before, connections) = self.before_sweep.take().unwrap_or_default();
                 let swept = Swept::between(&before, view.total, connections);
-                self.stairs.handle(Done::Swept(swept));
+                self.hand_over(Done::Swept(swept), view);
                 self.tell_plateaus(false);
             }
             Step::Baseline | Step::Settle(_) | Step::Measure | Step::Hold(_) | Step::End => {}
@@ -217,13 +253,15 @@ impl<'a> StairPilot<'a> {
             return Turn::Wait;
         }
         self.guarded_at = view.now;
-        let gauge = memory_gauge(&(self.read)(Depth::Host));
+        let gauge = memory_gauge(&(self.around.read)(Depth::Host));
         self.stairs.handle_guard(gauge.as_slice());
         let connections = &view.total.connections;
-        if connections.opened == 0 && connections.failed >= HOPELESS_FAILURES {
-            let failed = grouped(connections.failed);
-            self.stairs.handle_hopeless(format!("none of {failed} connections could be opened"));
-        }
+        self.stairs.handle_attempts(Attempts {
+            opened: connections.opened,
+            failed: connections.failed,
+            failed_in_ramp: connections.failed.saturating_sub(self.failed_before),
+            held: view.held,
+        });
         match self.stairs.step() {
             Step::Ramp { connections } if self.stairs.step() != self.step => {
                 // The ramp is to end where it is.
@@ -236,7 +274,22 @@ impl<'a> StairPilot<'a> {
     }
 
     fn tell_step(&self, step: HoldStep) {
-        (self.tell)(Event::HoldStep(step));
+        (self.around.tell)(Event::HoldStep(step));
+    }
+
+    /// Tells a level that begins, where levels are trials.
+    fn tell_trial(&mut self) {
+        let trial = self.stairs.trial();
+        if trial != self.trial_told {
+            self.trial_told = trial;
+            trial.into_iter().for_each(|trial| (self.around.tell)(Event::TrialStarted(trial)));
+        }
+    }
+
+    fn tell_records(&mut self) {
+        while let Some(record) = self.stairs.poll_record() {
+            (self.around.tell)(Event::TrialEnded(Box::new(record)));
+        }
     }
 
     fn tell_memory(&mut self, now: Nanos) {
@@ -244,7 +297,7 @@ impl<'a> StairPilot<'a> {
         let is_due = now >= self.told_at + TELL_EVERY && self.step != Step::Baseline;
         if is_due && !matches!(self.doing, Doing::Nothing) {
             self.told_at = now;
-            (self.tell)(Event::Memory(Box::new((self.read)(Depth::Host))));
+            (self.around.tell)(Event::Memory(Box::new((self.around.read)(Depth::Host))));
         }
     }
 
@@ -253,14 +306,14 @@ impl<'a> StairPilot<'a> {
         let plateaus = self.stairs.plateaus();
         for plateau in &plateaus[self.plateaus_told..] {
             if all || plateau.swept.is_some() {
-                (self.tell)(Event::PlateauEnded(Box::new(*plateau)));
+                (self.around.tell)(Event::PlateauEnded(Box::new(*plateau)));
                 self.plateaus_told += 1;
             }
         }
     }
 }
 
-impl Pilot for StairPilot<'_> {
+impl<S: Stairs> Pilot for StairPilot<'_, S> {
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
         self.held = view.held;
         self.tell_memory(view.now);

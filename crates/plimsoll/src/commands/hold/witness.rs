@@ -5,10 +5,12 @@ use std::path::Path;
 
 use plimsoll_capacity::staircase::Gauge;
 use plimsoll_capacity::staircase::MEMORY_RESERVE;
+use plimsoll_capacity::staircase::Side;
 use plimsoll_model::hold::MemoryReading;
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::memory::TcpSockets;
+use plimsoll_probe::processes::ProcessUse;
 
 /// The unit of a socket buffer's account on x86-64 and on most ARM kernels.
 const PAGE_BYTES: u64 = 4_096;
@@ -17,7 +19,7 @@ const UNLIMITED: u64 = 1 << 50;
 
 /// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     /// What the kernel has ready: often.
     Host,
     /// The page tables of every process as well: milliseconds for each gigabyte, so at levels only.
@@ -25,16 +27,16 @@ pub(super) enum Depth {
 }
 
 /// Reads this host.
-pub(super) struct Witness {
+pub(crate) struct Witness {
     /// The agents that hold the connections.
-    pub(super) clients: Vec<u32>,
+    pub(crate) clients: Vec<u32>,
     /// The SUT's processes here; none when it is elsewhere.
-    pub(super) sut: Box<dyn Fn() -> Vec<u32>>,
+    pub(crate) sut: Box<dyn Fn() -> Vec<u32>>,
 }
 
 impl Witness {
     /// Memory and counters now.
-    pub(super) fn read(&self, depth: Depth) -> MemoryReading {
+    pub(crate) fn read(&self, depth: Depth) -> MemoryReading {
         let root = Path::new("/proc");
         let host = HostMemory::read(root);
         let tcp = TcpSockets::read(root);
@@ -57,26 +59,27 @@ impl Witness {
 
 /// What bounds a hold besides memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// Connections for which the agents have descriptors.
-    pub(super) descriptors: u64,
+    pub(crate) descriptors: u64,
     /// Connections for which there are source ports.
-    pub(super) ports: Option<u64>,
+    pub(crate) ports: Option<u64>,
     /// Sockets that one user may watch.
-    pub(super) watches: Option<u64>,
+    pub(crate) watches: Option<u64>,
     /// Files that the host may have open; `None` where everybody may pass it.
-    pub(super) files: Option<u64>,
+    pub(crate) files: Option<u64>,
     /// Sockets of each connection on this host: 2 when both ends are here.
-    pub(super) sockets_each: u64,
+    pub(crate) sockets_each: u64,
     /// Whoever takes memory for the connections on this host is known: clients, SUT, kernel.
-    pub(super) is_all_ours: bool,
+    pub(crate) is_all_ours: bool,
 }
 
 impl Bounds {
     /// Every resource at a level with `held` connections.
-    pub(super) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
-        let known = |resource: &str, used: u64, limit: u64, each: u64| Gauge {
+    pub(crate) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
+        let known = |resource: &str, side, used: u64, limit: u64, each: u64| Gauge {
             resource: resource.to_owned(),
+            side,
             used: used as f64,
             limit: limit as f64,
             per_connection: Some(each as f64),
@@ -87,12 +90,16 @@ impl Bounds {
             false => memory_gauge(memory),
         };
         let mut gauges: Vec<_> = memory_used.into_iter().collect();
-        gauges.push(known("client descriptors", held, self.descriptors, 1));
-        gauges.extend(self.ports.map(|limit| known("client ports", held, limit, 1)));
+        gauges.push(known("client descriptors", Side::Generator, held, self.descriptors, 1));
+        let ports = |limit| known("client ports", Side::Generator, held, limit, 1);
+        gauges.extend(self.ports.map(ports));
         let watches = self.watches.filter(|limit| *limit < UNLIMITED);
-        gauges.extend(watches.map(|limit| known("epoll watches", held * each, limit, each)));
+        gauges.extend(
+            watches.map(|limit| known("epoll watches", Side::Host, held * each, limit, each)),
+        );
         let files = self.files.filter(|limit| *limit < UNLIMITED).zip(memory.open_files);
-        gauges.extend(files.map(|(limit, open)| known("open files", open, limit, each)));
+        gauges
+            .extend(files.map(|(limit, open)| known("open files", Side::Host, open, limit, each)));
         gauges
     }
 }
@@ -106,18 +113,62 @@ fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let reserve = memory.total_bytes? as f64 * MEMORY_RESERVE;
     let left = memory.available_bytes? as f64 - reserve;
     let limit = used + left.max(0.0);
-    Some(Gauge { resource: "memory".to_owned(), used, limit, per_connection: None })
+    let (resource, side) = ("memory".to_owned(), Side::Host);
+    Some(Gauge { resource, side, used, limit, per_connection: None })
 }
 
 /// Memory of the whole host: the resource that must not run out unseen.
-pub(super) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
+pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
     Some(Gauge {
         resource: "memory".to_owned(),
+        side: Side::Host,
         used: total.saturating_sub(available) as f64,
         limit: total as f64 * (1.0 - MEMORY_RESERVE),
         per_connection: None,
     })
+}
+
+/// More processes of a server than this are not looked at, the first ones apart.
+const SERVER_PROCESSES_MAX: usize = 64;
+
+/// The limits of the server's own processes; each process has its own, and the fullest one ends
+/// first.
+pub(crate) fn server_gauges(pids: &[u32]) -> Vec<Gauge> {
+    let root = Path::new("/");
+    let own = ProcessUse::read(root, std::process::id()).group_bytes;
+    let mut gauges = Vec::new();
+    for pid in pids.iter().take(SERVER_PROCESSES_MAX) {
+        let seen = ProcessUse::read(root, *pid);
+        let whose = if pids.len() > 1 { format!(" (pid {pid})") } else { String::new() };
+        let group = seen.group_bytes.filter(|(_, limit)| own.is_none_or(|own| own.1 != *limit));
+        for (resource, figures) in [
+            ("server files", seen.files),
+            ("server address space", seen.address_space_bytes),
+            ("server group memory", group),
+        ] {
+            let Some((used, limit)) = figures.filter(|(_, limit)| *limit < UNLIMITED) else {
+                continue;
+            };
+            gauges.push(Gauge {
+                resource: format!("{resource}{whose}"),
+                side: Side::Server,
+                used: used as f64,
+                limit: limit as f64,
+                per_connection: None,
+            });
+        }
+    }
+    if let Some((used, limit)) = own {
+        gauges.push(Gauge {
+            resource: "memory of this control group".to_owned(),
+            side: Side::Host,
+            used: used as f64,
+            limit: limit as f64 * (1.0 - MEMORY_RESERVE),
+            per_connection: None,
+        });
+    }
+    gauges
 }
 
 #[cfg(test)]
@@ -166,6 +217,17 @@ mod tests {
         assert_eq!(ours.gauges(100, &memory)[0].used, 600.0);
         let unknown = Bounds { ports: None, watches: None, ..bounds };
         assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 1);
+    }
+
+    #[test]
+    fn each_process_of_the_server_has_its_own_limits() {
+        let own = std::process::id();
+        let names = |pids: &[u32]| -> Vec<String> {
+            server_gauges(pids).into_iter().map(|gauge| gauge.resource).collect()
+        };
+        assert!(names(&[own]).contains(&"server files".to_owned()), "{:?}", names(&[own]));
+        let two = names(&[own, own]);
+        assert!(two.contains(&format!("server files (pid {own})")), "{two:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::cell::RefCell;
 
 use plimsoll_capacity::StairSettings;
+use plimsoll_capacity::Staircase;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::hold::HoldEnd;
 
@@ -61,6 +62,7 @@ impl World {
             }
             // Ends every ramp before it.
             Steer::Ramp { .. } => self.is_stuck = false,
+            Steer::Trim { connections } => self.held = self.held.min(connections),
             Steer::Sweep { .. } => {
                 self.tally.scheduled += self.held;
                 self.tally.ok += self.held;
@@ -84,8 +86,10 @@ impl World {
             ..MemoryReading::default()
         };
         let tell = |event| events.borrow_mut().push(event);
-        let mut pilot =
-            StairPilot::new(Staircase::new(settings), BOUNDS, 2_000.0, 10_000.0, &read, &tell);
+        let (server, heard) = (Vec::new, RefCell::new(Tally::default()));
+        let around = Surroundings { read: &read, server: &server, tell: &tell, heard: &heard };
+        let speed = Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0 };
+        let mut pilot = StairPilot::new(Staircase::new(settings), BOUNDS, speed, around);
         let mut orders = Vec::new();
         for _ in 0..10_000 {
             let view = HoldView {
@@ -130,7 +134,7 @@ impl World {
 fn ramps(orders: &[Steer]) -> Vec<u64> {
     let ramp = |steer: &Steer| match steer {
         Steer::Ramp { connections } => Some(*connections),
-        Steer::Sweep { .. } => None,
+        Steer::Sweep { .. } | Steer::Trim { .. } => None,
     };
     orders.iter().filter_map(ramp).collect()
 }

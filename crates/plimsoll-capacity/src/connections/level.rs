@@ -1,0 +1,239 @@
+//! One level of held connections: what was seen of it, and whether it is GOOD, BAD or INVALID.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Fault;
+use plimsoll_model::Nanos;
+use plimsoll_model::hold::Swept;
+use plimsoll_model::tally::ErrorCounts;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Judgement;
+use plimsoll_model::trial::Level as Grade;
+use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+use plimsoll_model::witness::Witnesses;
+
+use super::settings::ConnectionSettings;
+use crate::validity;
+use crate::verdict::Context;
+use crate::verdict::Losses;
+
+/// A level while it is tried.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    pub(super) request: TrialRequest,
+    /// Connections asked for.
+    pub(super) target: u64,
+    pub(super) began: Nanos,
+    /// Connections held before it began.
+    pub(super) held_before: u64,
+    /// Once its ramp was over.
+    pub(super) held: u64,
+    pub(super) ramp_took: Nanos,
+    /// What was counted outside of sweeps.
+    pub(super) ramp: Tally,
+    /// What was counted in sweeps.
+    pub(super) swept: Tally,
+    /// The sweep with the fewest answers.
+    pub(super) worst_sweep: Option<Swept>,
+    pub(super) sweeps_left: u32,
+    /// What of the soak is still to come.
+    pub(super) soak_left: Nanos,
+    /// This machine ended the ramp: out of what.
+    pub(super) cut: Option<String>,
+}
+
+/// What was judged of a level, and what decides where to go on.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub(super) judgement: Judgement,
+    /// Connections that were held and answered in every sweep.
+    pub(super) answered: u64,
+    /// Only a latency goal or a bad status failed: every connection was held and answered.
+    pub(super) only_goals: bool,
+    /// This machine ran out of something: trying again is of no use.
+    pub(super) is_hard_limit: bool,
+    /// Lost by the server, of those that were usable.
+    pub(super) lost: u64,
+    /// Most usable at once.
+    pub(super) held_max: u64,
+}
+
+impl Level {
+    pub(super) fn new(
+        request: TrialRequest,
+        target: u64,
+        held_before: u64,
+        settings: &ConnectionSettings,
+        now: Nanos,
+    ) -> Self {
+        Self {
+            request,
+            target,
+            began: now,
+            held_before,
+            held: held_before,
+            ramp_took: Nanos::ZERO,
+            ramp: Tally::default(),
+            swept: Tally::default(),
+            worst_sweep: None,
+            sweeps_left: settings.sweeps(target),
+            soak_left: Nanos::ZERO,
+            cut: None,
+        }
+    }
+
+    pub(super) fn handle_swept(&mut self, swept: Swept) {
+        self.sweeps_left = self.sweeps_left.saturating_sub(1);
+        let answered = |swept: &Swept| swept.answered;
+        if self.worst_sweep.as_ref().map(answered).is_none_or(|worst| swept.answered < worst) {
+            self.worst_sweep = Some(swept);
+        }
+    }
+
+    /// Whether a sweep went without all answers: others would show no more.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.worst_sweep.is_some_and(|swept| swept.answered < swept.connections)
+    }
+
+    /// What was counted from the beginning of the level to its end.
+    pub(super) fn whole(&self) -> Tally {
+        let mut whole = self.ramp.clone();
+        whole.merge_following(&self.swept);
+        whole
+    }
+
+    pub(super) fn measurement(&self, now: Nanos) -> TrialMeasurement {
+        TrialMeasurement {
+            request: self.request,
+            window: now.since(self.began),
+            aborted: false,
+            tally: self.whole(),
+            sut_busiest_thread: None,
+            split: 1,
+            witnesses: Witnesses::default(),
+        }
+    }
+
+    pub(super) fn judge(&self, settings: &ConnectionSettings) -> Judged {
+        let whole = self.whole();
+        let answered = self.worst_sweep.map_or(0, |swept| swept.answered).min(self.target);
+        let allowed = settings.missing_max(self.target);
+        let counts = self.counts(&whole, answered, allowed);
+        let losses = Losses::of(&self.swept, false);
+        let goals: Vec<Check> = settings.slo.goals.iter().map(|goal| losses.check(goal)).collect();
+        let only_goals = failed(&goals) && !failed(&counts);
+        let context = Context::default();
+        let subject = validity::Subject {
+            tally: &self.swept,
+            witnesses: &Witnesses::default(),
+            window: Nanos::ZERO,
+            rate: None,
+            losses: &losses,
+            slo: Some(&settings.slo),
+            deadline: settings.slo.deadline(),
+            aborted: false,
+            open: true,
+            planned_ops: None,
+            // Late sending and a busy generator keep no connection out.
+            missed: only_goals,
+            context: &context,
+        };
+        let limits = self.own_limits(&whole);
+        let is_hard_limit = failed(&limits);
+        let own: Vec<Check> = limits.into_iter().chain(validity::held_checks(&subject)).collect();
+        let verdict = match (failed(&own), failed(&counts) || failed(&goals)) {
+            (true, _) => Verdict::Invalid,
+            (false, true) => Verdict::Bad,
+            (false, false) => Verdict::Good,
+        };
+        let mut reasons = own;
+        reasons.extend(counts);
+        reasons.extend(goals);
+        reasons.sort_by_key(|check| std::cmp::Reverse(check.level));
+        let missing = self.target.saturating_sub(answered) as f64;
+        Judged {
+            judgement: Judgement {
+                verdict,
+                reasons,
+                loss_ratio: missing / self.target.max(1) as f64,
+            },
+            answered,
+            only_goals,
+            is_hard_limit,
+            lost: lost_by_peer(&whole.losses),
+            held_max: whole.connections.held_max.max(self.held_before),
+        }
+    }
+
+    /// Held, answered, lost, opened: of each at most `allowed` may be missing.
+    fn counts(&self, whole: &Tally, answered: u64, allowed: u64) -> Vec<Check> {
+        let of = |part: u64, whole: u64| format!("{} of {}", grouped(part), grouped(whole));
+        let count = |name: &str, value: String, missing: u64| Check {
+            check: name.to_owned(),
+            value,
+            limit: match allowed {
+                0 => "none missing".to_owned(),
+                most => format!("at most {} missing", grouped(most)),
+            },
+            level: if missing > allowed { Grade::Fail } else { Grade::Pass },
+        };
+        let swept = self.worst_sweep.map_or(self.held, |swept| swept.connections);
+        let failed = attempts_failed(whole);
+        let tried = whole.connections.opened + failed;
+        let lost = lost_by_peer(&whole.losses);
+        vec![
+            count("held", of(self.held, self.target), self.target.saturating_sub(self.held)),
+            count("answered", of(answered, swept), swept.saturating_sub(answered)),
+            count("lost", grouped(lost), lost),
+            count("opened", of(whole.connections.opened, tried), failed),
+        ]
+    }
+
+    /// What this machine ran out of.
+    fn own_limits(&self, whole: &Tally) -> Vec<Check> {
+        let counts = [&whole.errors, &whole.connection_errors, &whole.losses];
+        let local = |errors: &&ErrorCounts| {
+            let local = errors.iter().filter(|(class, _)| class.fault() == Fault::Local);
+            local.map(|(class, count)| format!("{} {}", grouped(count), class.name())).collect()
+        };
+        let named: Vec<String> =
+            counts.iter().flat_map(|errors| -> Vec<String> { local(errors) }).collect();
+        let mut checks = vec![Check {
+            check: "local-errors".to_owned(),
+            value: if named.is_empty() { "none".to_owned() } else { named.join(", ") },
+            limit: "none".to_owned(),
+            level: if named.is_empty() { Grade::Pass } else { Grade::Fail },
+        }];
+        checks.extend(self.cut.iter().map(|what| Check {
+            check: "machine".to_owned(),
+            value: format!("{what} ran out during the ramp"),
+            limit: "takes the whole level".to_owned(),
+            level: Grade::Fail,
+        }));
+        checks
+    }
+}
+
+fn failed(checks: &[Check]) -> bool {
+    checks.iter().any(|check| check.level == Grade::Fail)
+}
+
+/// Attempts that the server did not let become connections; those that a trim gave up are ours.
+fn attempts_failed(tally: &Tally) -> u64 {
+    let not_peers = |(class, _): &(ErrorClass, u64)| {
+        class.fault() == Fault::Local || *class == ErrorClass::Interrupted
+    };
+    let ours: u64 = tally.connection_errors.iter().filter(not_peers).map(|(_, count)| count).sum();
+    tally.connections.failed.saturating_sub(ours)
+}
+
+/// Connections that the server ended, or did not answer.
+fn lost_by_peer(losses: &ErrorCounts) -> u64 {
+    let peers = losses
+        .iter()
+        .filter(|(class, _)| class.fault() != Fault::Local && *class != ErrorClass::Interrupted);
+    peers.map(|(_, count)| count).sum()
+}

@@ -1,0 +1,114 @@
+//! What one process has of what it may have: files, address space, its control group's memory.
+//! Those are the limits that a server dies of, or stops accepting at.
+
+use std::fs;
+use std::path::Path;
+
+use crate::limits::CgroupLimits;
+
+/// Where the kernel does not count a process's descriptors (before Linux 6.2), so many are listed:
+/// each look at one leaves an inode behind.
+const LISTED_MAX: usize = 4096;
+
+/// Limits of one process, and how much of each is used. `None`: unlimited, or not to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessUse {
+    /// Descriptors in use, and how many it may have: RLIMIT_NOFILE, the soft limit.
+    pub files: Option<(u64, u64)>,
+    /// Virtual memory, and how much it may have: RLIMIT_AS, the soft limit; bytes.
+    pub address_space_bytes: Option<(u64, u64)>,
+    /// Memory of its control group, and how much that may have; bytes.
+    pub group_bytes: Option<(u64, u64)>,
+}
+
+impl ProcessUse {
+    /// Reads process `pid` below `root` (`/`).
+    pub fn read(root: &Path, pid: u32) -> Self {
+        let process = root.join("proc").join(pid.to_string());
+        let limits = fs::read_to_string(process.join("limits")).unwrap_or_default();
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let group = CgroupLimits::of_process(root, &pid.to_string());
+        let used_of = |max: u64| Some((max.saturating_sub(group.memory_left_bytes?), max));
+        Self {
+            files: open_files(&process.join("fd")).zip(soft(&limits, "Max open files")),
+            address_space_bytes: virtual_bytes(&status).zip(soft(&limits, "Max address space")),
+            group_bytes: group.memory_max_bytes.and_then(used_of),
+        }
+    }
+}
+
+/// The soft limit of `Max open files            1024                 524288               files`.
+fn soft(limits: &str, name: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// `VmSize:    23456 kB`.
+fn virtual_bytes(status: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    rest.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Since Linux 6.2 the size of the directory is the number of descriptors.
+fn open_files(directory: &Path) -> Option<u64> {
+    match fs::metadata(directory).ok()?.len() {
+        0 => {
+            let listed = fs::read_dir(directory).ok()?.take(LISTED_MAX).count();
+            (listed < LISTED_MAX).then_some(listed as u64)
+        }
+        count => Some(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_capped_process_is_read_from_its_files() {
+        let root = tree(&[
+            (
+                "proc/7/limits",
+                "Limit                     Soft Limit           Hard Limit           Units\n\
+                 Max open files            1024                 20000                files\n\
+                 Max address space         104857600            unlimited            bytes\n",
+            ),
+            ("proc/7/status", "Name:\thaproxy\nVmSize:\t   51200 kB\nVmRSS:\t 8 kB\n"),
+            ("proc/7/cgroup", "0::/sut\n"),
+            ("sys/fs/cgroup/sut/memory.max", "1000000\n"),
+            ("sys/fs/cgroup/sut/memory.current", "300000\n"),
+            ("sys/fs/cgroup/sut/memory.stat", "inactive_file 50000\n"),
+        ]);
+        let read = ProcessUse::read(root.path(), 7);
+        assert_eq!(read.address_space_bytes, Some((51_200 * 1024, 104_857_600)));
+        assert_eq!(read.group_bytes, Some((250_000, 1_000_000)));
+        // The fixture has no descriptors to count.
+        assert_eq!(read.files, None);
+    }
+
+    #[test]
+    fn what_has_no_limit_or_is_gone_has_no_figure() {
+        let root = tree(&[
+            ("proc/7/limits", "Max address space         unlimited            unlimited   bytes\n"),
+            ("proc/7/status", "VmSize:\t   51200 kB\n"),
+        ]);
+        assert_eq!(ProcessUse::read(root.path(), 7), ProcessUse::default());
+        assert_eq!(ProcessUse::read(root.path(), 8), ProcessUse::default());
+    }
+
+    #[test]
+    fn this_process_is_readable() {
+        let (used, limit) = ProcessUse::read(Path::new("/"), std::process::id()).files.unwrap();
+        assert!(used > 2 && used < limit);
+    }
+}

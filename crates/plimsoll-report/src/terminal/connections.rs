@@ -1,0 +1,321 @@
+//! The report of a search for held connections: the tipping point, every level, what a connection
+//! costs, and where each resource would end.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::Rate;
+use plimsoll_model::hold::GaveWay;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+
+use super::Style;
+use super::find::phase_word;
+use super::find::trial_at_lower_bound;
+use super::find::verdict_word;
+use super::find::view;
+use super::hold;
+use super::layout::Page;
+use super::layout::Tone;
+use super::layout::clean;
+use super::layout::counted;
+use super::layout::ms;
+use super::layout::span;
+use super::layout::whole;
+use super::sections;
+use super::timers;
+
+/// The name of the axis in summaries.
+pub(super) const AXIS: &str = "connections";
+
+/// Writes the report of `find connections` and `lab --find connections`.
+pub(super) fn render_connections(
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    if summary.partial {
+        let text = "The search was cut short; all figures are what was seen until then.";
+        page.hanging(Tone::Warn, "PARTIAL", text)?;
+    }
+    let (tone, lead, text) = headline(summary, find);
+    page.hanging(tone, lead, &text)?;
+    page.blank()?;
+    facts(&mut page, summary, find)?;
+    page.blank()?;
+    levels(&mut page, trials)?;
+    explanations(&mut page, trials)?;
+    if let Some(held) = &summary.hold {
+        page.blank()?;
+        hold::costs(&mut page, held)?;
+        hold::projections(&mut page, held)?;
+    }
+    at_lower_bound(&mut page, summary, find, trials)?;
+    page.blank()?;
+    sections::errors(&mut page, summary)?;
+    sections::server_side(&mut page, summary)?;
+    if let Some(held) = &summary.hold {
+        hold::closing(&mut page, held)?;
+    }
+    sections::generator(&mut page, summary)?;
+    sections::settings(&mut page, summary)?;
+    timers::longest(&mut page, summary)?;
+    notes(&mut page, find)?;
+    timers::probe(&mut page, summary)?;
+    timers::cliffs_of_search(&mut page, summary)?;
+    sections::checks(&mut page, &summary.reasons)?;
+    sections::archive(&mut page, summary)
+}
+
+/// `1,000 connections`, not torn.
+fn load(connections: f64) -> String {
+    whole(&format!("{} connections", grouped(connections as u64)))
+}
+
+fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
+    const LEAD: &str = "Tipping point:";
+    let number = |bound: Option<f64>| bound.map(|bound| grouped(bound as u64));
+    let between = match (number(find.lower), find.upper) {
+        (Some(lower), Some(upper)) => format!("between {lower} and {}", load(upper)),
+        (Some(_), None) => format!("at least {}", load(find.lower.unwrap_or_default())),
+        (None, Some(upper)) => format!("below {}", load(upper)),
+        (None, None) => "unknown".to_owned(),
+    };
+    let at_least = match find.lower {
+        Some(lower) => format!("at least {}", load(lower)),
+        None => "no figure".to_owned(),
+    };
+    match &find.outcome {
+        Outcome::Regular => {
+            let width = find.width.map(|width| whole(&format!(" ({:.1} % wide)", width * 100.0)));
+            (Tone::Good, LEAD, format!("{between}{}", width.unwrap_or_default()))
+        }
+        Outcome::NotReached { cap } => (
+            Tone::Warn,
+            "Tipping point not reached:",
+            format!("{at_least} are held and answer. Why no more were tried: {}.", clean(cap)),
+        ),
+        Outcome::FailsAtMinimum if summary.connections.opened == 0 => (
+            Tone::Bad,
+            "No tipping point:",
+            "not one connection could be opened; see the errors below.".to_owned(),
+        ),
+        Outcome::FailsAtMinimum => (
+            Tone::Bad,
+            "No tipping point:",
+            format!(
+                "{between}. The server failed at the lowest level already; see the levels, then \
+                 lower --min, loosen --slo or mend the server."
+            ),
+        ),
+        Outcome::GeneratorLimited { why } | Outcome::Unconfirmed { why } => (
+            Tone::Warn,
+            LEAD,
+            format!(
+                "{at_least}: this machine was the limit ({}). What the server can hold beyond \
+                 that was not seen.",
+                clean(why)
+            ),
+        ),
+        Outcome::Unfinished { why } => (
+            Tone::Warn,
+            "Tipping point not settled:",
+            format!("{between} so far; the search ended early ({}).", clean(why)),
+        ),
+    }
+}
+
+fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+    page.entry("Target", &clean(&summary.target))?;
+    page.entry("SLO", &clean(&find.slo))?;
+    page.entry(
+        "A level",
+        "is GOOD when all its connections are held, each one answers a request, and the answers \
+         meet the SLO; as many may be missing as the SLO allows errors",
+    )?;
+    let invalid = match find.invalid_trials {
+        0 => String::new(),
+        n => format!(" and {n} INVALID"),
+    };
+    let mut items = vec![
+        format!("axis {AXIS}"),
+        format!("mode {}", clean(&find.mode)),
+        format!("{} judged{invalid}", counted(find.trials.into(), "level")),
+    ];
+    for (what, seconds) in
+        [("searched", find.search_s), ("soaked and ramped again", find.confirm_s)]
+    {
+        if seconds > 0.0 {
+            items.push(format!("{what} {}", span(seconds)));
+        }
+    }
+    page.entry_items("Search", &items)?;
+    let Some(found) = &find.connections else { return Ok(()) };
+    if let Some(soaked) = found.soaked {
+        let text = format!("{} held for {}", load(soaked as f64), span(found.soak_s));
+        page.entry("Soaked", &format!("{text}, each one asked again and again"))?;
+    }
+    match find.recovers.as_deref() {
+        Some("yes") => page.entry("Again", "yes, also when all are opened again from none")?,
+        Some(_) => page.entry("Again", "NO: opened again from none, the level was not GOOD")?,
+        None => {}
+    }
+    found.gave_way.as_ref().map_or(Ok(()), |gave_way| page.entry("Gave way", &ending(gave_way)))
+}
+
+/// Where the server gave way, and how far off the projection was.
+fn ending(gave_way: &GaveWay) -> String {
+    let mut text = format!("at {}: {}", load(gave_way.at as f64), clean(&gave_way.why));
+    let end = gave_way.foretold.as_ref().and_then(|foretold| Some((foretold, foretold.ends_at?)));
+    if let (Some((foretold, end)), Some(off)) = (end, gave_way.foretold_off) {
+        let word = if off < 0.0 { "less" } else { "more" };
+        text.push_str(&format!(
+            ". Foretold: {} ends at about {}, {:.1} % {word}",
+            clean(&foretold.resource),
+            load(end as f64),
+            off.abs() * 100.0
+        ));
+    }
+    text
+}
+
+fn levels(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+    if trials.is_empty() {
+        return page.line("No level was finished.");
+    }
+    page.heading(&format!(
+        "{:>3} {:7} {:>9} {:>9} {:>9} {:>7} {:>7} {:7} why",
+        "#", "phase", "asked", "held", "answered", "open", "p99 ms", "verdict"
+    ))?;
+    for trial in trials {
+        let row = level_row(page, trial);
+        page.line(&row)?;
+    }
+    page.quiet(
+        4,
+        "open: p99 in ms of TCP connect and TLS handshake, each, of the level's new connections. \
+         p99: of the answers to one request on every connection.",
+    )
+}
+
+fn level_row(page: &Page<'_>, trial: &TrialRecord) -> String {
+    let m = &trial.measurement;
+    let spans = &m.tally.spans;
+    let p99 = |hist: &plimsoll_model::Histogram| hist.quantile(0.99).map(|at| at.as_millis_f64());
+    let open = [p99(&spans.connect), p99(&spans.tls)].into_iter().flatten().reduce(f64::max);
+    let verdict = format!("{:7}", verdict_word(trial.judgement.verdict));
+    format!(
+        "{:>3} {:7} {:>9} {:>9} {:>9} {:>7} {:>7} {} {}",
+        m.request.number,
+        phase_word(m.request.phase),
+        grouped(m.request.rate.get() as u64),
+        count_of(trial, "held"),
+        count_of(trial, "answered"),
+        ms(open),
+        ms(p99(&spans.corrected)),
+        page.paint(trial.judgement.verdict.into(), &verdict),
+        why(trial),
+    )
+}
+
+/// The first number of the check's `731 of 1,000`.
+fn count_of(trial: &TrialRecord, check: &str) -> String {
+    let reasons = &trial.judgement.reasons;
+    let value = reasons.iter().find(|reason| reason.check == check).map(|reason| &reason.value);
+    let first = value.and_then(|value| value.split(" of ").next());
+    first.map_or_else(|| "-".to_owned(), clean)
+}
+
+/// `held`, `p99 +1`.
+fn why(trial: &TrialRecord) -> String {
+    if trial.judgement.verdict == Verdict::Good {
+        return String::new();
+    }
+    let failed: Vec<_> =
+        trial.judgement.reasons.iter().filter(|check| check.level == Level::Fail).collect();
+    let first = failed.first().map(|check| check.check.split('<').next().unwrap_or_default());
+    match (first, failed.len()) {
+        (None, _) => String::new(),
+        (Some(first), 0 | 1) => clean(first),
+        (Some(first), more) => format!("{} +{}", clean(first), more - 1),
+    }
+}
+
+/// What failed, of the levels that were not GOOD.
+fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+    let mut told = false;
+    for trial in trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good) {
+        if !std::mem::replace(&mut told, true) {
+            page.blank()?;
+        }
+        let failed = trial.judgement.reasons.iter().filter(|check| check.level == Level::Fail);
+        let items: Vec<_> = failed
+            .map(|check| {
+                let (name, value) = (clean(&check.check), clean(&check.value));
+                format!("{name} {value} (limit: {})", clean(&check.limit))
+            })
+            .collect();
+        let verdict = trial.judgement.verdict;
+        let number = trial.measurement.request.number;
+        let lead = format!("{number:>3} {:7}", verdict_word(verdict));
+        page.hanging(verdict.into(), &lead, &items.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Latency of the level that the answer rests on.
+fn at_lower_bound(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    let lower = find.lower.and_then(Rate::per_second);
+    let Some(trial) = lower.and_then(|lower| trial_at_lower_bound(trials, lower)) else {
+        return Ok(());
+    };
+    let m = &trial.measurement;
+    page.blank()?;
+    let title = format!(
+        "Latency in ms at the lower bound, {} (level {}, {})",
+        load(m.request.rate.get()),
+        m.request.number,
+        phase_word(m.request.phase)
+    );
+    sections::latency(page, &title.replace('\u{a0}', " "), &view(summary, trial, &m.tally))
+}
+
+fn notes(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
+    if find.notes.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
+    page.heading("Notes")?;
+    find.notes.iter().try_for_each(|note| page.hanging(Tone::Quiet, "  -", &clean(note)))
+}
+
+/// One line for a level that just ended, without colours and without a newline.
+pub(crate) fn level_line(trial: &TrialRecord) -> String {
+    let m = &trial.measurement;
+    let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());
+    let why = why(trial);
+    let why = if why.is_empty() { why } else { format!(" ({why})") };
+    format!(
+        "level {:>2} {:7} {:>9} asked, {} held, {} answered, p99 {} ms  {}{why}",
+        m.request.number,
+        phase_word(m.request.phase),
+        grouped(m.request.rate.get() as u64),
+        count_of(trial, "held"),
+        count_of(trial, "answered"),
+        ms(p99),
+        verdict_word(trial.judgement.verdict),
+    )
+}

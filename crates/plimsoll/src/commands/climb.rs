@@ -1,0 +1,396 @@
+//! `plimsoll find connections` and `plimsoll lab --find connections`: how many connections a server
+//! holds. The search decides, a hold's pilot carries it out, in one hold from the first level to
+//! the last.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use plimsoll_capacity::ConnectionSearch;
+use plimsoll_capacity::ConnectionSettings;
+use plimsoll_capacity::connections::ConnectionLimits;
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::hold::HoldHead;
+use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::summary::FindHead;
+use plimsoll_model::summary::FindSummary;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::trial::TippingPoint;
+use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+use plimsoll_probe::limits::HostLimits;
+use plimsoll_sys::process;
+use plimsoll_sys::signal::Interrupts;
+use plimsoll_tls::KeyKind;
+use plimsoll_tune::needs::Shape;
+
+use crate::commands::hold;
+use crate::commands::hold::pilot::Speed;
+use crate::commands::hold::pilot::StairPilot;
+use crate::commands::hold::pilot::Surroundings;
+use crate::commands::hold::witness::Bounds;
+use crate::commands::hold::witness::Depth;
+use crate::commands::hold::witness::Witness;
+use crate::commands::hold::witness::server_gauges;
+use crate::commands::lab;
+use crate::commands::lab::Staff;
+use crate::commands::search;
+use crate::commands::search::SutWatch;
+use crate::commands::sut;
+use crate::commands::timers::TimerWatch;
+use crate::exit::Stop;
+use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::hosts::fleet_stop;
+use crate::hosts::start_load_agents;
+use crate::plan::Inputs;
+use crate::plan::climb;
+use crate::plan::climb::Climb;
+use crate::plan::find::FindJob;
+use crate::plan::hold::HoldJob;
+use crate::plan::lab::LabJob;
+use crate::plan::lab::Sut;
+use crate::preflight;
+use crate::preflight::Server;
+use crate::run;
+use crate::run::Run;
+use crate::run::RunHead;
+
+/// A laboratory's server has room for this much more than the highest level, in percent: its own
+/// configuration must not be what is found.
+const LAB_ROOM_PERCENT: u64 = 130;
+
+/// What is searched, and what is said first.
+struct Experiment<'a> {
+    command: &'static str,
+    is_lab: bool,
+    climb: &'a Climb,
+    shape: Shape,
+    limits: HostLimits,
+    /// Why this machine can make no higher level.
+    our_limit: Option<String>,
+    notes: Vec<String>,
+}
+
+/// What a search came to.
+struct Found {
+    load: LoadOutcome,
+    held: u64,
+    search: ConnectionSearch,
+    tipping: TippingPoint,
+    trials: Vec<TrialRecord>,
+    sut_ended: bool,
+}
+
+/// `plimsoll find connections`; the job has a climb.
+pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
+    let limits = preflight::host_limits();
+    let Some(mut climb) = job.climb.take() else { return Ok(()) };
+    let server = if climb.both_ends_here { Server::Running } else { Server::Elsewhere };
+    let (shape, our_limit) = fit(job, &mut climb, server, &limits)?;
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
+    let named = job.watch_pids.clone();
+    let mut notes = Vec::new();
+    if climb.both_ends_here && named.is_empty() {
+        notes.push(
+            "the server is on this host: --watch pid:N has its files and its memory projected, too"
+                .to_owned(),
+        );
+    }
+    let watched = named.clone();
+    let watch = SutWatch {
+        pids: Box::new(move || with_descendants(&watched)),
+        ended: Box::new(move || ended(&named)),
+        timers: Vec::new(),
+        backend_is_ours: false,
+    };
+    let experiment = Experiment {
+        command: "find",
+        is_lab: false,
+        climb: &climb,
+        shape,
+        limits,
+        our_limit,
+        notes,
+    };
+    search_connections(&experiment, job, watch, &interrupts)
+}
+
+/// The processes that were named, and their workers.
+fn with_descendants(named: &[u32]) -> Vec<u32> {
+    let below = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
+    named.iter().copied().chain(named.iter().flat_map(below)).collect()
+}
+
+fn ended(named: &[u32]) -> Option<String> {
+    let gone = named.iter().find(|pid| !process::is_alive(**pid))?;
+    Some(format!("process {gone} is gone"))
+}
+
+/// `plimsoll lab --find connections`.
+pub(super) fn run_lab(
+    job: &LabJob,
+    program: &sut::Program,
+    inputs: &mut Inputs<'_>,
+) -> Result<(), Stop> {
+    let limits = preflight::host_limits();
+    let server = hold::server_of(program);
+    let mut stand_in = job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
+    let Some(mut climb) = stand_in.climb.take() else { return Ok(()) };
+    let (shape, our_limit) = fit(&mut stand_in, &mut climb, server, &limits)?;
+    let interrupts = run::install_interrupts()?;
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let identity = plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)
+        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let trust = Trust::Roots(identity.chain_pem.clone());
+    let room = sut::Room {
+        connections: climb.highest * LAB_ROOM_PERCENT / 100,
+        timeout: hold::LAB_TIMEOUT,
+        cpus: Vec::new(),
+        may_split: true,
+        tls_state: job.tls_state(),
+    };
+    let mut notes = Vec::new();
+    // Kept alive to the end; dropped in reverse order, the SUT before its backends.
+    let backends;
+    let started = match program {
+        sut::Program::Embedded => sut::start_embedded(&identity, &room)?,
+        program => {
+            let staff = Staff { timeout: hold::LAB_TIMEOUT, ..Staff::new(&[]) };
+            backends = lab::start_backends(job.hosts.backends, &staff)?;
+            let addresses: Vec<_> =
+                backends.listeners().iter().map(|listener| listener.address).collect();
+            notes.push(format!("{} backends", addresses.len()));
+            sut::start_proxy(program, job.hosts.keep, &identity, addresses, &room)?
+        }
+    };
+    if job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
+        notes.push(lab::NO_HAPROXY.to_owned());
+    }
+    let url = format!("https://{}/", started.address);
+    notes.insert(0, format!("SUT {} at {url}", started.name));
+    notes.extend(started.notes.clone());
+    let mut find = job.find(&url, trust, inputs)?;
+    find.load.target_name = format!("{} at {url}", started.name);
+    find.load.plan.connections = climb.highest;
+    hold::spread_sources(&mut find.load.plan, &limits);
+    let experiment =
+        Experiment { command: "lab", is_lab: true, climb: &climb, shape, limits, our_limit, notes };
+    search_connections(&experiment, &mut find, started.into_watch(), &interrupts)
+}
+
+/// Lowers the highest level to what this machine can make; says what runs here, and the limit.
+fn fit(
+    job: &mut FindJob,
+    climb: &mut Climb,
+    server: Server,
+    limits: &HostLimits,
+) -> Result<(Shape, Option<String>), Stop> {
+    hold::spread_sources(&mut job.load.plan, limits);
+    let hold = HoldJob {
+        load: job.load.clone(),
+        hold: climb.hold,
+        span: climb.soak,
+        up_to: true,
+        both_ends_here: climb.both_ends_here,
+        levels: Vec::new(),
+    };
+    // Memory is: it ends the search before it ends.
+    let shape = Shape { memory_is_watched: true, ..preflight::shape(&hold, server) };
+    let (highest, our_limit) = preflight::highest(&shape, limits, climb.lowest)?;
+    climb.highest = highest;
+    job.load.plan.connections = highest;
+    Ok((Shape { connections: highest, ..shape }, our_limit))
+}
+
+/// Searches, reports, and says how the command ends.
+fn search_connections(
+    experiment: &Experiment<'_>,
+    job: &mut FindJob,
+    mut watch: SutWatch,
+    interrupts: &Interrupts,
+) -> Result<(), Stop> {
+    let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
+    let head = RunHead {
+        command: experiment.command,
+        job: &job.load,
+        search: Some(search::search_head(job)),
+        always_archive: true,
+    };
+    let mut run = Run::begin(head)?;
+    for note in experiment.notes.iter().chain(&job.search.notes) {
+        run.handle_event(&Event::Note(note.clone()));
+    }
+    run.handle_event(&Event::Note(search::objective(job)));
+    let mut timers = TimerWatch::start(job, &watch, &mut run);
+    // Before the first level: what is overloaded closes connections, and would look like a timer.
+    timers.wait(&mut run, interrupts);
+    let run = RefCell::new(run);
+    let found = drive(experiment, job, &mut agents, &mut watch, &run, interrupts)?;
+    drop(agents);
+    let mut run = run.into_inner();
+    if found.sut_ended {
+        let how = (watch.ended)().unwrap_or_default();
+        run.handle_event(&Event::Note(format!("the server ended: {how}")));
+    }
+    run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
+    let verdict = verdict(experiment, &found);
+    let summary = summarise(experiment, job, &found, verdict, &run);
+    let summary = timers.add_to(summary, &job.load.plan, &found.trials);
+    run.finish(&summary, &found.trials)?;
+    search::conclude_as(verdict, interrupts)
+}
+
+/// A server that gave way is what `--push` asks for, and otherwise a fault.
+fn verdict(experiment: &Experiment<'_>, found: &Found) -> Verdict {
+    if found.load.lost_agents > 0 {
+        return Verdict::Invalid;
+    }
+    let gave_way = found.search.found().gave_way.is_some() || found.sut_ended;
+    search::verdict_on(&found.tipping, gave_way && !experiment.climb.push)
+}
+
+fn drive(
+    experiment: &Experiment<'_>,
+    job: &FindJob,
+    agents: &mut LocalAgents,
+    watch: &mut SutWatch,
+    run: &RefCell<Run>,
+    interrupts: &Interrupts,
+) -> Result<Found, Stop> {
+    let climb = experiment.climb;
+    let search = ConnectionSearch::new(settings(experiment, job));
+    let pids: Rc<dyn Fn() -> Vec<u32>> =
+        Rc::from(std::mem::replace(&mut watch.pids, Box::new(Vec::new)));
+    let of_witness = Rc::clone(&pids);
+    let witness = Witness { clients: agents.pids(), sut: Box::new(move || of_witness()) };
+    let heard = RefCell::new(Tally::default());
+    let trials = RefCell::new(Vec::new());
+    let read = |depth: Depth| witness.read(depth);
+    let server = || server_gauges(&pids());
+    let tell = |event: Event| {
+        match &event {
+            Event::Interval(interval) => heard.borrow_mut().merge_following(&interval.tally),
+            Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
+            _ => {}
+        }
+        run.borrow_mut().handle_event(&event);
+    };
+    let around = Surroundings { read: &read, server: &server, tell: &tell, heard: &heard };
+    let rate = climb.hold.connections_per_s;
+    // Whoever takes so many new connections takes as many requests.
+    let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
+    let mut pilot = StairPilot::new(search, bounds(experiment, agents), speed, around);
+    // Asked several times a second, also while nothing happens.
+    let interrupted = || {
+        run.borrow_mut().handle_tick();
+        interrupts.is_raised()
+    };
+    let control = LoadControl::new(&interrupted);
+    let load = agents
+        .run_hold(&job.load.plan, &control, &mut pilot, &mut |event| tell(event))
+        .map_err(|error| fleet_stop(&error))?;
+    let (held, _, search) = pilot.into_parts();
+    let sut_ended = (watch.ended)().is_some();
+    let tipping = search.tipping_point();
+    let trials = trials.into_inner();
+    Ok(Found { load, held, search, tipping, trials, sut_ended })
+}
+
+fn settings(experiment: &Experiment<'_>, job: &FindJob) -> ConnectionSettings {
+    let climb = experiment.climb;
+    let limits = ConnectionLimits { soak: climb.soak, ..climb::limits(job.search.mode) };
+    let highest = grouped(climb.highest);
+    let asked = if climb.highest_given { "--max" } else { "the default of this mode; see --max" };
+    let cap_reason = match &experiment.our_limit {
+        Some(limit) => limit.clone(),
+        None => format!("{highest} connections, {asked}"),
+    };
+    ConnectionSettings {
+        slo: job.search.slo.clone(),
+        lowest: climb.lowest,
+        cap: climb.highest,
+        cap_reason,
+        cap_is_ours: experiment.our_limit.is_some(),
+        limits,
+        push: climb.push,
+    }
+}
+
+fn bounds(experiment: &Experiment<'_>, agents: &LocalAgents) -> Bounds {
+    let (limits, shape) = (&experiment.limits, &experiment.shape);
+    let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
+    Bounds {
+        descriptors: each.saturating_mul(agents.count() as u64),
+        ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
+        watches: limits.epoll_watches_max,
+        files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
+        sockets_each: shape.sockets_each(),
+        // What is not is felt by the limit, which is what is left of the host.
+        is_all_ours: true,
+    }
+}
+
+fn summarise(
+    experiment: &Experiment<'_>,
+    job: &FindJob,
+    found: &Found,
+    verdict: Verdict,
+    run: &Run,
+) -> Summary {
+    let Found { load, search, tipping, trials, .. } = found;
+    let (searched, confirmed) = search.times();
+    let asked = trials.iter().map(|trial| trial.measurement.request.rate.get() as u64).max();
+    let head = HoldHead {
+        asked: asked.unwrap_or(0),
+        held: found.held,
+        end: match &tipping.outcome {
+            Outcome::FailsAtMinimum if load.tally.connections.opened == 0 => HoldEnd::NothingHeld,
+            Outcome::Unfinished { why } if search.found().gave_way.is_some() => {
+                HoldEnd::GaveWay { why: why.clone() }
+            }
+            Outcome::Unfinished { .. } => HoldEnd::Unfinished,
+            _ => HoldEnd::Complete,
+        },
+        hold: experiment.climb.soak,
+        heartbeat: None,
+        baseline: *search.baseline(),
+        plateaus: search.levels().to_vec(),
+        projections: search.projections(),
+        last_sweep: search.levels().last().and_then(|level| level.swept),
+        both_ends_here: experiment.is_lab || experiment.climb.both_ends_here,
+        sources: job.load.plan.sources.len() as u64,
+        ports_per_source: preflight::ports_per_source(&experiment.limits),
+    };
+    let asked = FindHead {
+        axis: job.search.axis.name().to_owned(),
+        slo: job.search.slo.to_string(),
+        mode: job.search.mode.name().to_owned(),
+        search: searched,
+        confirm: confirmed,
+    };
+    let find =
+        FindSummary { connections: Some(search.found()), ..FindSummary::new(asked, tipping) };
+    let head = SummaryHead {
+        command: experiment.command.to_owned(),
+        target: job.load.target_name.clone(),
+        started_at: run.started_at.clone(),
+        window: load.window,
+        partial: load.is_partial(),
+        settings: run::settings(&job.load, &job.load.plan),
+        verdict,
+        reasons: search::reasons_of(tipping, trials, verdict),
+        find: Some(find),
+        hold: Some(HoldSummary::new(head, &load.tally)),
+        archive: run.archive_dir(),
+    };
+    Summary::new(head, &load.tally)
+}

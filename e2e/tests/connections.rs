@@ -1,0 +1,205 @@
+//! The search for held connections against servers that take a known number of them.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use e2e::certificate::Certificate;
+use e2e::full::Full;
+use e2e::haproxy::Haproxy;
+use e2e::mute::Mute;
+use e2e::plimsoll::Finished;
+use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::Running;
+use e2e::port;
+use e2e::serve::Serve;
+use e2e::summary::Summary;
+use e2e::wait;
+use serde_json::Value;
+
+/// Goals that a busy machine meets, short waits, a short soak.
+const QUICK: [&str; 10] = [
+    "--mode",
+    "quick",
+    "--slo",
+    "p99<1s,errors<0.1%",
+    "--linger",
+    "1s",
+    "--for",
+    "1s",
+    "--rate",
+    "1k",
+];
+const TRUTH: f64 = 731.0;
+const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
+
+fn find(url: &str, flags: &[&str]) -> Plimsoll {
+    let own = ["find", "connections", url, "-k", "--json", "out.json", "--out", "run"];
+    let mut words = own.to_vec();
+    // A flag may be given once only.
+    for pair in QUICK.chunks(2).filter(|pair| !flags.contains(&pair[0])) {
+        words.extend(pair);
+    }
+    words.extend(flags);
+    Plimsoll::new(words)
+}
+
+fn summary_of(finished: &Finished, code: i32) -> Summary {
+    let shown = format!("{}\n{}", finished.stderr, finished.stdout);
+    assert_eq!(finished.code, Some(code), "{shown}");
+    let json = fs::read_to_string(finished.folder().join("out.json"));
+    let summary = Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")));
+    assert_eq!(summary.text("find.axis"), "connections");
+    summary
+}
+
+/// The archive tells the same again, and does not contradict itself.
+fn assert_told_again(finished: &Finished, folder: &Path) {
+    let again = Plimsoll::new(["report", "run"]).within(folder).run();
+    assert_eq!(again.stdout, finished.stdout);
+}
+
+fn assert_interval_holds_the_truth(summary: &Summary) {
+    let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
+    assert_eq!(summary.text("find.outcome"), "regular", "{summary:?}");
+    assert!(lower <= TRUTH && TRUTH < upper, "[{lower}, {upper}]");
+    assert!(upper / lower <= 1.0501, "[{lower}, {upper}] is wider than 5 %");
+    assert_eq!(summary.text("verdict"), "good");
+    assert_eq!(summary.text("find.recovers"), "yes");
+    assert_eq!(summary.number("find.connections.soaked"), lower);
+}
+
+#[test]
+fn a_server_that_closes_what_it_has_no_room_for_is_found() {
+    let server = Full::start(TRUTH as usize);
+    let finished = find(&format!("http://{}/", server.address), &[]).run();
+    let summary = summary_of(&finished, 0);
+    assert_interval_holds_the_truth(&summary);
+    assert_eq!(summary.number("find.lower"), TRUTH);
+    assert!(finished.stdout.starts_with("Tipping point: between 731 and "), "{}", finished.stdout);
+    assert_told_again(&finished, &finished.folder());
+}
+
+#[test]
+fn a_haproxy_that_lets_more_wait_in_the_kernels_queue_is_found() {
+    let haproxy = Haproxy::start("", &format!("    maxconn 731\n{PONG}"), "");
+    let finished = find(&haproxy.url("http"), &["--max", "2k"]).run();
+    assert_interval_holds_the_truth(&summary_of(&finished, 0));
+    assert_told_again(&finished, &finished.folder());
+}
+
+/// A HAProxy with TLS whose address space ends at 160 MB: it takes 103 MB of it without any
+/// connection. One thread, because another one's memory grows by 64 MB at a time.
+fn capped_haproxy(certificate: &Certificate) -> Haproxy {
+    let bind = format!("ssl crt {}", certificate.both().display());
+    Haproxy::after("ulimit -v 160000", &bind, PONG, "global\n    nbthread 1\n")
+}
+
+#[test]
+fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_it_was_foretold() {
+    let certificate = Certificate::new();
+    let mut haproxy = capped_haproxy(&certificate);
+    let pid = format!("pid:{}", haproxy.pid());
+    let finished = find(&haproxy.url("https"), &["--watch", &pid, "--max", "3900"]).run();
+    let summary = summary_of(&finished, 0);
+    let cap = summary.text("find.outcome.not-reached.cap").to_owned();
+    assert!(cap.starts_with("server address space would end at about"), "{cap}");
+    assert_eq!(summary.text("find.connections.first_limit_of"), "server");
+    assert_eq!(summary.count("hold.lost"), 0);
+    assert!(haproxy.is_alive());
+    assert_told_again(&finished, &finished.folder());
+    drop(haproxy);
+
+    let haproxy = capped_haproxy(&certificate);
+    let pid = format!("pid:{}", haproxy.pid());
+    let flags = ["--watch", &pid, "--max", "3900", "--push"];
+    let pushed = find(&haproxy.url("https"), &flags).run();
+    let pushed = summary_of(&pushed, 0);
+    let off = pushed.number("find.connections.gave_way.foretold_off");
+    assert!(off.abs() <= 0.10, "{off} in {pushed:?}");
+    assert!(pushed.number("find.lower") >= summary.number("find.lower"), "{pushed:?}");
+}
+
+#[test]
+fn a_server_that_answers_nothing_or_fails_half_has_no_tipping_point() {
+    let mute = Mute::start(Duration::from_secs(60));
+    let finished = find(&format!("http://{}/", mute.address), &[]).run();
+    let summary = summary_of(&finished, 99);
+    assert_eq!(summary.text("find.outcome"), "fails-at-minimum");
+    assert_eq!(summary.counts("error_classes").remove("timeout"), Some(100));
+
+    let half = "    http-request return status 503 if { rand(2) eq 0 }";
+    let haproxy = Haproxy::start("", &format!("{half}\n{PONG}"), "");
+    let summary = summary_of(&find(&haproxy.url("http"), &[]).run(), 99);
+    assert_eq!(summary.text("find.outcome"), "fails-at-minimum");
+    assert!(summary.counts("error_classes").contains_key("status-5xx"), "{summary:?}");
+
+    let finished = find(&format!("http://{}/", port::free()), &[]).run();
+    let summary = summary_of(&finished, 99);
+    assert_eq!(summary.text("hold.end"), "nothing-held");
+    assert!(finished.stdout.contains("not one connection could be opened"), "{}", finished.stdout);
+}
+
+/// Waits until the archive holds so many levels.
+fn wait_for_levels(running: &mut Running, levels: usize) {
+    let path = running.folder().join("run/trials.jsonl");
+    wait::until("levels", || {
+        let judged = fs::read_to_string(&path).unwrap_or_default().matches('\n').count();
+        assert!(judged >= levels || !running.has_ended(), "the search ended too soon");
+        (judged >= levels).then_some(())
+    });
+}
+
+#[test]
+fn a_server_that_vanishes_keeps_its_levels_and_is_to_blame() {
+    let serve = Serve::start(&["--https", "127.0.0.1:0", "--processes", "1"], 1);
+    let pid = format!("pid:{}", serve.pid());
+    let mut running = find(serve.url(), &["--max", "5k", "--watch", &pid]).start();
+    wait_for_levels(&mut running, 2);
+    drop(serve);
+    let finished = running.finish();
+    let summary = summary_of(&finished, 99);
+    assert!(summary.count("find.trials") >= 3, "{summary:?}");
+    assert!(summary.number("find.lower") >= 200.0, "{summary:?}");
+    assert!(finished.stdout.contains("gave way"), "{}", finished.stdout);
+    assert_told_again(&finished, &finished.folder());
+}
+
+#[test]
+fn what_this_machine_cannot_make_is_its_own_limit() {
+    let serve = Serve::plain();
+    let words = ["find", "connections", serve.url(), "--json", "out.json", "--processes", "1"];
+    // 64 descriptors of a process are its own.
+    let finished = Plimsoll::after("ulimit -n 364", &[&words[..], &QUICK[..]].concat()).run();
+    let summary = summary_of(&finished, 98);
+    assert_eq!((summary.text("verdict"), summary.number("find.lower")), ("invalid", 300.0));
+    let why = summary.text("find.outcome.generator-limited.why");
+    assert!(why.starts_with("open files of a process (clients)"), "{why}");
+    assert!(finished.stdout.contains("at least 300"), "{}", finished.stdout);
+}
+
+#[test]
+fn an_interrupted_search_reports_its_levels() {
+    let serve = Serve::plain();
+    let mut running = find(serve.url(), &["--max", "5k", "--for", "10m"]).start();
+    wait_for_levels(&mut running, 2);
+    running.signal_group("INT");
+    let finished = running.finish();
+    let summary = summary_of(&finished, 130);
+    assert_eq!(summary.at("partial"), &Value::Bool(true));
+    assert!(summary.number("find.lower") >= 100.0, "{summary:?}");
+    assert!(finished.stdout.starts_with("PARTIAL"), "{}", finished.stdout);
+}
+
+#[test]
+fn the_laboratory_searches_through_its_own_server_up_to_the_cap() {
+    let own = ["lab", "--find", "connections", "--sut", "embedded", "--max", "500"];
+    let finished = Plimsoll::new([&own[..], &QUICK[..], &["--json", "out.json"]].concat()).run();
+    finished.assert_no_scratch();
+    let summary = summary_of(&finished, 0);
+    assert_eq!(summary.number("find.lower"), 500.0);
+    assert_eq!(summary.text("find.outcome.not-reached.cap"), "500 connections, --max");
+    let levels = summary.at("hold.plateaus").as_array().expect("a list");
+    assert!(levels.iter().all(|level| level["sut_bytes_per_connection"].is_number()), "{levels:?}");
+    assert!(finished.stdout.contains("Where it would end"), "{}", finished.stdout);
+}
