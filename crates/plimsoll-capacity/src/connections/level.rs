@@ -53,6 +53,9 @@ pub(super) struct Judged {
     pub(super) answered: u64,
     /// Only a latency goal or a bad status failed: every connection was held and answered.
     pub(super) only_goals: bool,
+    /// Some connections took too long to open, and nothing else failed: the pace of the ramp may
+    /// have been too much for a busy server.
+    pub(super) only_slow: bool,
     /// This machine ran out of something: trying again is of no use.
     pub(super) is_hard_limit: bool,
     /// Lost by the server, of those that were usable.
@@ -162,6 +165,7 @@ impl Level {
             },
             answered,
             only_goals,
+            only_slow: lost_by_peer(&whole.losses) == 0 && only_timeouts(&whole),
             is_hard_limit,
             lost: lost_by_peer(&whole.losses),
             held_max: whole.connections.held_max.max(self.held_before),
@@ -228,6 +232,13 @@ fn attempts_failed(tally: &Tally) -> u64 {
     };
     let ours: u64 = tally.connection_errors.iter().filter(not_peers).map(|(_, count)| count).sum();
     tally.connections.failed.saturating_sub(ours)
+}
+
+/// Whether every attempt that failed took too long.
+fn only_timeouts(tally: &Tally) -> bool {
+    let errors = &tally.connection_errors;
+    let timeouts = errors.get(ErrorClass::Timeout) + errors.get(ErrorClass::Interrupted);
+    timeouts > 0 && errors.total() == timeouts
 }
 
 /// Connections that the server ended, or did not answer.

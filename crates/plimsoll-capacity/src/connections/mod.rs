@@ -342,7 +342,7 @@ impl ConnectionSearch {
         let Votes { good, bad } = self.votes;
         let is_good = (good > 0 && bad == 0) || good > 1;
         // One slow moment of this machine or of the server is no limit.
-        let is_doubtful = judged.only_goals && bad == 1;
+        let is_doubtful = (judged.only_goals || judged.only_slow) && bad == 1;
         if !is_good && (is_doubtful || (good, bad) == (1, 1)) {
             return self.begin_level(self.level.request.phase, target, now);
         }
@@ -394,12 +394,14 @@ impl ConnectionSearch {
     fn step_from(&self, good: u64, first: Option<&Ceiling>) -> u64 {
         let is_far =
             |factor: &f64| first.is_none_or(|first| first.end as f64 > 2.0 * factor * good as f64);
-        let factor = [2.0, 1.5].into_iter().find(is_far);
-        let step = factor.unwrap_or(self.settings.limits.small_step) * good as f64;
+        let step = |factor: f64| (factor * good as f64).ceil() as u64;
+        if let Some(factor) = [2.0, 1.5].into_iter().find(is_far) {
+            return step(factor);
+        }
         // Where the way to the stop is known, half of it is as good as many small steps.
         let known = first.filter(|first| first.is_trusted && !first.is_vague);
         let half = known.map_or(0, |first| good + first.stop.saturating_sub(good) / 2);
-        half.max(step.ceil() as u64)
+        half.max(step(self.settings.limits.small_step))
     }
 
     /// With `push`: what would have ended the search before `next`.

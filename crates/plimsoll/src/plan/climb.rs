@@ -103,7 +103,7 @@ pub(super) fn apply(
     let named = search.min.map(|min| level("--min", min)).transpose()?;
     let highest_given = highest.is_some();
     let highest = highest.unwrap_or(limits.cap);
-    let lowest = named.unwrap_or(LOWEST.min(highest));
+    let lowest = named.unwrap_or_else(|| LOWEST.min(highest));
     if lowest > highest {
         return Err(Stop::usage(
             format_args!(

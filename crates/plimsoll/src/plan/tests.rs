@@ -316,8 +316,8 @@ fn bad_searches_laboratories_and_servers() {
             "--max 0.5 is no number of connections; give a whole number, such as 100 or 20k",
         ),
         (
-            vec!["find", "connections", URL, "--min", "30k"],
-            "the lowest level, 30,000 connections, is above the highest, 20,000; raise --max, or \
+            vec!["find", "connections", URL, "--min", "300k"],
+            "the lowest level, 300,000 connections, is above the highest, 200,000; raise --max, or \
              lower --min",
         ),
         (
@@ -924,4 +924,30 @@ fn outputs() {
         let (said, code) = refused(&["load", URL, flag, path], b"");
         assert!(said.ends_with(why) && code == 2, "{said}");
     }
+}
+
+#[test]
+fn a_search_for_connections_is_a_hold_with_bounds() {
+    let climb = |flags: &[&str]| match build(
+        &[&["find", "connections", "https://127.0.0.1:9/", "-k"], flags].concat(),
+        b"",
+    ) {
+        Ok(Job::Find(job)) => job,
+        other => panic!("{flags:?}: {other:?}"),
+    };
+    let job = climb(&["--mode", "quick"]);
+    let found = job.climb.expect("the axis has one");
+    assert_eq!((found.lowest, found.highest, found.highest_given), (100, 20_000, false));
+    assert_eq!((found.soak, found.push, found.both_ends_here), (Nanos::from_secs(10), false, true));
+    let hold =
+        HoldPlan { connections_per_s: 2_000.0, opening_max: 512, heartbeat: None, replace: false };
+    assert_eq!(job.load.plan.pacing, Pacing::Hold(hold));
+    assert_eq!((job.load.plan.connections, job.load.plan.prewarm), (20_000, false));
+    // As long as an answer is waited for: 50 ms and the linger of a search.
+    assert_eq!(job.load.plan.connect_timeout, Nanos::from_millis(5_050));
+    let flags = ["--max", "60", "--rate", "500", "--for", "3s", "--push"];
+    let found = climb(&flags).climb.expect("as above");
+    assert_eq!((found.lowest, found.highest, found.highest_given), (60, 60, true));
+    assert_eq!((found.hold.connections_per_s, found.soak), (500.0, Nanos::from_secs(3)));
+    assert!(found.push && climb(&[]).climb.is_some_and(|found| found.highest == 200_000));
 }
