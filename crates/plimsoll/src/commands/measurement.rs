@@ -79,6 +79,9 @@ fn start(arm: &Arm, seed: u64, dir: &Path, log: &Path) -> std::io::Result<Child>
     if !arm.has_seed {
         command.arg("--seed").arg(seed.to_string());
     }
+    if arm.skips_probe {
+        command.args(["--probe-timeouts", "0"]);
+    }
     // Its report is in its archive.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log)?);
     let ties = Ties { group: Group::Own, dies_with_parent: true, ..Ties::default() };
