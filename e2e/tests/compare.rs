@@ -58,6 +58,31 @@ fn the_server_that_sleeps_longer_is_found() {
 }
 
 #[test]
+fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
+    let serve = serve();
+    let goal = ["--slo", "errors<1%"];
+    // An open loop gets done what its rate says, also on a busy machine.
+    let open = ["--rounds", "6", "--metric", "throughput", "--threshold", "25%"];
+    let finished =
+        compare(&serve.urls[0], &serve.urls[1], &[&open, &LOAD[..], &goal].concat()).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let summary = written(&finished);
+    assert_eq!(summary.text("compare.finding"), "no-difference", "{}", finished.stdout);
+    // The threshold is the least that can be said.
+    assert!(summary.number("compare.difference_max") >= 0.25, "{summary:?}");
+    assert!(finished.stdout.contains("No difference:"), "{}", finished.stdout);
+    // A closed loop over one connection that waits 50 ms in each turn of the one.
+    let slow = format!("{} -H 'sleep-fixed: 50'", serve.urls[1]);
+    let closed = ["--rounds", "6", "--", "--rate", "0", "--connections", "1"];
+    let closed = [&closed[..], &["--duration", "500ms"], &goal].concat();
+    let finished = compare(&serve.urls[0], &slow, &closed).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let summary = written(&finished);
+    assert_eq!(summary.text("compare.metric"), "throughput");
+    assert_eq!(summary.text("compare.finding"), "lower", "{}", finished.stdout);
+}
+
+#[test]
 fn what_cannot_be_measured_ends_the_comparison_with_its_reason() {
     // Nobody listens on port 1.
     let finished = compare("http://127.0.0.1:1/", "http://127.0.0.1:1/", &LOAD).finish();

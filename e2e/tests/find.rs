@@ -10,7 +10,7 @@ use e2e::plimsoll::Plimsoll;
 /// The search's own budget is shorter.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(280);
 /// One search in five may err even on a quiet machine, and one that ends INVALID says nothing: so
-/// the truth must be found by one of these. How often it is, `cargo xtask bench --part lab` counts.
+/// the truth must be found by one of these. How often it is, `cargo xtask bench --part capacity` counts.
 const ATTEMPTS: usize = 3;
 const TRUTH_PER_S: f64 = 450.0;
 

@@ -9,6 +9,7 @@ use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
 use e2e::plimsoll::Running;
 use e2e::port;
+use e2e::process::Seen;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::wait;
@@ -96,6 +97,36 @@ fn every_connection_is_held_and_answers_over_several_processes() {
         |flags: &[&str]| Plimsoll::new([&["report", "run"], flags].concat()).within(&folder).run();
     assert_eq!(report(&[]).stdout, finished.stdout);
     assert_eq!(Summary::parse(&report(&["--json", "-"]).stdout), summary);
+}
+
+#[test]
+fn a_hold_that_is_killed_is_drawn_as_a_hold() {
+    let serve = Serve::plain();
+    let mut running = hold(serve.url(), &["-c", "50", "--for", "10m"]).start();
+    wait_for_step(&mut running, "hold");
+    running.signal("KILL");
+    let finished = running.finish();
+    assert_eq!(finished.code, None);
+    let report = Plimsoll::new(["report", "run"]).within(&finished.folder()).run();
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+    assert!(report.stdout.starts_with("PARTIAL  50 of 50 connections"), "{}", report.stdout);
+    assert!(report.stdout.contains("killed"), "{}", report.stdout);
+}
+
+#[test]
+fn a_laboratory_whose_warden_is_killed_says_nothing_of_its_server() {
+    let flags = ["lab", "hold", "--sut", "haproxy", "-c", "50", "--rate", "500", "--for", "10m"];
+    let mut running =
+        Plimsoll::new([&flags[..], &["--json", "out.json", "--out", "run"]].concat()).start();
+    wait_for_step(&mut running, "hold");
+    let haproxy = running.named("haproxy").pop().expect("the SUT runs");
+    Seen::of(haproxy.ppid).expect("HAProxy's parent").kill();
+    // With its server gone nothing is held, so that nobody waits for ten minutes.
+    let finished = running.finish();
+    let summary = summary_of(&finished, 98);
+    assert_eq!(summary.text("verdict"), "invalid");
+    assert_eq!(summary.at("reasons")[0]["check"], "laboratory", "{summary:?}");
+    finished.assert_no_scratch();
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use e2e::certificate::Certificate;
 use e2e::certificate::NAME;
+use e2e::plimsoll::Plimsoll;
 use e2e::process;
 use e2e::process::Seen;
 use e2e::program;
@@ -59,6 +60,19 @@ fn curl_gets_what_the_headers_ask_for() {
     let refused = curl(&["-i", "-H", "sleep: soon", url]);
     assert!(refused.starts_with("HTTP/1.1 400 ") && refused.contains("soon"), "{refused}");
     assert_eq!(serve.stop().0, 8);
+}
+
+#[test]
+fn a_session_is_resumed_by_whichever_process_the_connection_comes_to() {
+    let serve = Serve::start(&["--https", "127.0.0.1:0", "--processes", "3"], 1);
+    // One connection after the other, each with the ticket of the one before.
+    let flags = ["-k", "--no-keepalive", "--resume", "1", "--rate", "0", "-c", "1", "-t", "1"];
+    let load = Plimsoll::load(serve.url(), &[&flags[..], &["-n", "60"]].concat());
+    let summary = load.run().summary(0);
+    summary.assert_all_ok(60);
+    let (full, resumed) = (summary.count("handshakes.full"), summary.count("handshakes.resumed"));
+    // The first ones have no ticket yet. By chance alone a third would come to their giver.
+    assert!(full <= 3 && full + resumed == 60, "{full} full, {resumed} resumed");
 }
 
 #[test]

@@ -6,13 +6,15 @@
 //! - `serve`: what a request costs the backend, beside nginx and HAProxy.
 //! - `hold`: a million connections and more, both ends on this machine; only when asked for.
 //! - `truth`: whether the latencies it reports are the ones that the server made.
-//! - `lab`: whether the search is fast, repeatable and right.
+//! - `lab`: whether the search is fast, narrow and repeatable.
+//! - `capacity`: whether the search is right, on servers whose capacity is known.
 //! - `cliffs`: whether hidden timers are found, and whose they are.
 //!
 //! Each part becomes a section of one page; a part that is not run keeps the section it has. On
 //! top of the page is a table of what must be reached, from the sections as they stand.
 
 mod announced;
+mod capacity;
 mod claim;
 mod client;
 mod cliffs;
@@ -26,6 +28,7 @@ mod memory;
 mod page;
 mod process;
 mod reference;
+mod search;
 mod serve;
 mod server;
 mod settings;
@@ -115,6 +118,7 @@ fn measure(bench: &Bench, part: Part) -> Section {
         Part::Cost => cost::measure(bench, &mut section),
         Part::Truth => truth::measure(bench, &mut section),
         Part::Lab => lab::measure(bench, &mut section),
+        Part::Capacity => capacity::measure(bench, &mut section),
         Part::Cliffs => cliffs::measure(bench, &mut section),
     };
     if let Err(error) = measured {

@@ -25,6 +25,7 @@ fn plan() -> ServePlan {
     ServePlan {
         listeners: vec![Listener { address, tls: false }; 2],
         identity: None,
+        ticket_key: None,
         threads: 2,
         cpus: Vec::new(),
         tls_state: TlsState::Compact,

@@ -141,3 +141,27 @@ fn tls_loads_count_the_same_in_every_state() {
         }
     }
 }
+
+#[test]
+fn a_pool_that_nobody_answers_is_given_up_after_one_wait() {
+    // Connections come as far as its queue, and no handshake is answered.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tls = TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() };
+    let mut load = Load::prepare(LoadPlan {
+        pacing: Pacing::Closed { duration: None, ops_total: Some(1) },
+        connections: 200,
+        connect_timeout: Nanos::from_millis(50),
+        threads: 1,
+        ..plan(listener.local_addr().unwrap(), tls)
+    })
+    .unwrap();
+    let mut pool = None;
+    while let Some(event) = load.next_event() {
+        if let LoadEvent::Ready { opened, failed, .. } = event {
+            pool = Some((opened, failed));
+            load.start(Nanos(clock::monotonic_ns()));
+        }
+    }
+    // Those that are opened at once, and none after them.
+    assert_eq!(pool, Some((0, 32)));
+}

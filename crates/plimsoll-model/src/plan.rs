@@ -229,6 +229,16 @@ impl std::fmt::Debug for Identity {
     }
 }
 
+/// What a server's tickets are sealed with. Processes that have the same one take each other's.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketKey(pub [u8; 32]);
+
+impl std::fmt::Debug for TicketKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TicketKey(<secret>)")
+    }
+}
+
 /// Everything an agent needs to make one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPlan {
@@ -285,6 +295,9 @@ pub struct ServePlan {
     pub listeners: Vec<Listener>,
     /// Certificate for the TLS listeners.
     pub identity: Option<Identity>,
+    /// Key of the tickets; `None` leaves each process a key of its own.
+    #[serde(default)]
+    pub ticket_key: Option<TicketKey>,
     /// What is kept of a TLS connection once its handshake is done.
     pub tls_state: TlsState,
     /// Worker threads; at least 1.

@@ -1,5 +1,7 @@
 //! Fixed, hand-made records for the tests of this crate; nothing here is measured.
 
+mod compared;
+
 use std::collections::BTreeMap;
 
 use plimsoll_model::ErrorClass;
@@ -12,13 +14,6 @@ use plimsoll_model::cliff::Horizon;
 use plimsoll_model::cliff::Owner;
 use plimsoll_model::cliff::ProbeKind;
 use plimsoll_model::cliff::ProbedTimer;
-use plimsoll_model::compare::CompareSummary;
-use plimsoll_model::compare::Finding;
-use plimsoll_model::compare::MeasuredSummary;
-use plimsoll_model::compare::Metric;
-use plimsoll_model::compare::NoiseSummary;
-use plimsoll_model::compare::Order;
-use plimsoll_model::compare::RoundSummary;
 use plimsoll_model::ending::Closer;
 use plimsoll_model::ending::Stretch;
 use plimsoll_model::hold::Confidence;
@@ -63,6 +58,11 @@ use plimsoll_model::trial::Verdict;
 use plimsoll_model::witness::Witnesses;
 
 use crate::settings;
+
+pub(crate) use compared::compare_higher;
+pub(crate) use compared::compare_lower;
+pub(crate) use compared::compare_no_difference;
+pub(crate) use compared::compare_undecided;
 
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";
@@ -207,7 +207,7 @@ pub(crate) fn load_good() -> Summary {
     Summary::new(head(10.0, Verdict::Good, reasons), &tally(50_000, 1_900, 10))
 }
 
-fn hold_plan() -> LoadPlan {
+pub(crate) fn hold_plan() -> LoadPlan {
     let hold = HoldPlan {
         connections_per_s: 2_000.0,
         opening_max: 512,
@@ -737,118 +737,4 @@ pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
     let mut summary = find_with(tip, &trials, Verdict::Invalid);
     summary.partial = true;
     (summary, trials)
-}
-
-fn measured(value: Option<f64>, archive: &str) -> MeasuredSummary {
-    MeasuredSummary {
-        value,
-        invalid: value.is_none().then(|| "generator-cpu: busiest thread 97 %".to_owned()),
-        seconds: 121.5,
-        archive: archive.to_owned(),
-    }
-}
-
-fn round(number: u32, a: Option<f64>, b: Option<f64>) -> RoundSummary {
-    RoundSummary {
-        number,
-        order: if number % 3 == 1 { Order::Ba } else { Order::Ab },
-        a: measured(a, &format!("round-{number:03}-a")),
-        b: measured(b, &format!("round-{number:03}-b")),
-        ratio: a.zip(b).map(|(a, b)| b / a),
-    }
-}
-
-fn comparison(rounds: Vec<RoundSummary>) -> CompareSummary {
-    let used = rounds.iter().filter(|round| round.ratio.is_some()).count() as u32;
-    CompareSummary {
-        a: "lab --sut haproxy".to_owned(),
-        b: "lab --sut nginx".to_owned(),
-        metric: Metric::LowerBound,
-        unit: "requests/s".to_owned(),
-        finding: Finding::Higher,
-        ratio: Some(1.156),
-        ratio_low: Some(1.05),
-        ratio_high: Some(1.27),
-        confidence: Some(0.9688),
-        p: Some(0.03125),
-        difference_max: Some(0.27),
-        threshold: 0.0,
-        resolution: 0.05,
-        noise: Some(NoiseSummary { cv: 0.021, half_width: 0.032, detectable: 0.1 }),
-        same: vec![measured(Some(12_400.0), "same-001"); 6],
-        rounds_planned: 10,
-        rounds_used: used,
-        rounds_invalid: rounds.len() as u32 - used,
-        rounds,
-        stopped: None,
-    }
-}
-
-fn compared(compare: CompareSummary, verdict: Verdict, reasons: Vec<Check>) -> Summary {
-    let mut head = head(0.0, verdict, reasons);
-    "compare".clone_into(&mut head.command);
-    head.settings = BTreeMap::from([("seed".to_owned(), "1".to_owned())]);
-    let mut summary = Summary::new(head, &Tally::default());
-    summary.compare = Some(compare);
-    summary
-}
-
-pub(crate) fn compare_higher() -> Summary {
-    let mut rounds: Vec<_> =
-        (1..=6).map(|n| round(n, Some(12_000.0 + f64::from(n)), Some(13_900.0))).collect();
-    rounds.push(round(7, None, Some(13_800.0)));
-    let mut compare = comparison(rounds);
-    compare.stopped = Some("the budget of 30 m ended".to_owned());
-    compared(compare, Verdict::Good, Vec::new())
-}
-
-/// Less latency, which is better.
-pub(crate) fn compare_lower() -> Summary {
-    let rounds = (1..=8).map(|n| round(n, Some(2.11), Some(1.9 + f64::from(n) / 100.0))).collect();
-    let compare = CompareSummary {
-        metric: Metric::P99,
-        unit: "ms".to_owned(),
-        finding: Finding::Lower,
-        ratio: Some(0.92),
-        ratio_low: Some(0.905),
-        ratio_high: Some(0.938),
-        difference_max: Some(0.105),
-        resolution: 0.0,
-        ..comparison(rounds)
-    };
-    compared(compare, Verdict::Good, Vec::new())
-}
-
-pub(crate) fn compare_no_difference() -> Summary {
-    let rounds = (1..=10).map(|n| round(n, Some(6.1), Some(6.0 + f64::from(n) / 50.0))).collect();
-    let compare = CompareSummary {
-        metric: Metric::ClientCpu,
-        unit: "us".to_owned(),
-        finding: Finding::NoDifference,
-        ratio: Some(1.002),
-        ratio_low: Some(0.989),
-        ratio_high: Some(1.013),
-        difference_max: Some(0.032),
-        threshold: 0.02,
-        resolution: 0.0,
-        ..comparison(rounds)
-    };
-    compared(compare, Verdict::Good, Vec::new())
-}
-
-pub(crate) fn compare_undecided() -> Summary {
-    let rounds = (1..=5).map(|n| round(n, None, Some(12_500.0))).collect();
-    let compare = CompareSummary {
-        finding: Finding::Undecided,
-        ratio: None,
-        ratio_low: None,
-        ratio_high: None,
-        confidence: None,
-        p: None,
-        difference_max: None,
-        stopped: Some("five rounds are INVALID, so that six usable ones cannot be had".to_owned()),
-        ..comparison(rounds)
-    };
-    let reasons = vec![check("rounds", "0 of 5 usable", "at least 6", Level::Fail)];
-    compared(compare, Verdict::Invalid, reasons)
 }

@@ -149,6 +149,27 @@ impl AsFd for ListenSocket {
     }
 }
 
+/// A port that is kept for programs of this user that will share it (`SO_REUSEPORT`): nobody else
+/// can listen on it, and until they do connections are refused.
+#[derive(Debug)]
+pub struct ReservedPort(OwnedFd);
+
+impl ReservedPort {
+    /// Takes the port of `address`; port 0 takes any free one.
+    pub fn bind(address: SocketAddr) -> Result<Self, Errno> {
+        let fd = tcp_socket(address)?;
+        // Not SO_REUSEADDR: beside a socket that has it and does not listen, every server may bind.
+        sockopt::set_socket_reuseport(&fd, true)?;
+        net::bind(&fd, &address)?;
+        Ok(Self(fd))
+    }
+
+    /// The address that it has.
+    pub fn local_address(&self) -> Result<SocketAddr, Errno> {
+        local_address(&self.0)
+    }
+}
+
 /// A UDP socket with one peer, for metrics: sending never waits.
 #[derive(Debug)]
 pub struct DatagramSocket(OwnedFd);
@@ -267,6 +288,24 @@ mod tests {
             }
             drop(client);
         }
+    }
+
+    #[test]
+    fn a_reserved_port_is_for_those_who_share_it() {
+        let reserved = ReservedPort::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = reserved.local_address().unwrap();
+        // This one does not ask to share, and listens on the port at no time.
+        let stranger = tcp_socket(address).unwrap();
+        sockopt::set_socket_reuseaddr(&stranger, true).unwrap();
+        assert_eq!(net::bind(&stranger, &address), Err(Errno::ADDRINUSE));
+        let listener = ListenSocket::bind(address, 8).unwrap();
+        assert_eq!(listener.local_address(), Ok(address));
+        let (client, _) = Socket::connect(address, None).unwrap();
+        let mut poller = Poller::new(1).unwrap();
+        poller.add(&client, 1).unwrap();
+        assert_eq!(poller.wait(Some(5_000_000_000)), Ok(1));
+        // The socket that only keeps the port takes no connection away from the one that listens.
+        assert!(listener.accept().is_ok());
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod server;
 mod session;
 mod shares;
 mod suite;
+mod ticketer;
 mod tickets;
 mod verify;
 mod workbench;
@@ -40,6 +41,7 @@ pub use session::Handshake;
 pub use session::HandshakeKind;
 pub use session::Received;
 pub use session::Session;
+pub use ticketer::new_ticket_key;
 pub use workbench::Workbench;
 
 #[cfg(test)]

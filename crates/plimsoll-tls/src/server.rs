@@ -11,6 +11,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::SingleCertAndKey;
 
 use plimsoll_model::plan::Identity;
+use plimsoll_model::plan::TicketKey;
 use plimsoll_model::plan::TlsState;
 
 use crate::ConfigError;
@@ -19,6 +20,7 @@ use crate::capture::SecretSink;
 use crate::handshaking::Afterwards;
 use crate::identity::certified_key;
 use crate::identity::roots_from_pem;
+use crate::ticketer::SharedTicketer;
 
 /// What every server session shares: TLS 1.2 and 1.3, stateless tickets, `http/1.1` for clients
 /// that ask by ALPN. Clones are cheap and accept each other's tickets.
@@ -71,6 +73,13 @@ impl ServerContext {
             config.key_log = Arc::new(SecretSink);
         }
         Ok(Self { config: Arc::new(config), state })
+    }
+
+    /// The same server, which shares its tickets with all that have this key.
+    pub fn with_ticket_key(self, key: &TicketKey) -> Result<Self, ConfigError> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.ticketer = Arc::new(SharedTicketer::new(key)?);
+        Ok(Self { config: Arc::new(config), ..self })
     }
 
     /// A session for a connection that was just accepted.

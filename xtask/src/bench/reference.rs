@@ -1,10 +1,11 @@
-//! A server whose service times are known exactly, made of std alone and so of another make than
-//! the server that plimsoll brings: our own must not be the only judge of our client.
+//! A server whose service times or whose capacity are known exactly, made of std alone and so of
+//! another make than the server that plimsoll brings: our own must not be the only judge of our
+//! client.
 //!
 //! It runs as a process of its own (`xtask bench reference SERVICE SEED`), so that it can be pinned
-//! and frozen. When its input ends, it writes how long each request really took, in nanoseconds,
-//! one per line and in order of completion: read to write on its own clock. What the kernel adds
-//! on the way is not in it.
+//! and frozen. When its input ends, it writes how long each request of a timed service really took,
+//! in nanoseconds, one per line and in order of completion: read to write on its own clock. What
+//! the kernel adds on the way is not in it.
 //!
 //! It reads no bodies and knows no method: it answers each request head.
 
@@ -31,14 +32,17 @@ use anyhow::bail;
 use crate::bench::SERVER_CPU;
 use crate::bench::announced::Announced;
 use crate::bench::process;
+use service::Bucket;
 use service::Draws;
+use service::Metastable;
+use service::SERVICES;
 pub(crate) use service::Service;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\npong";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: usize = 16_384;
-/// One thread each; ten times what any benchmark opens.
+/// One thread each; ten times what any benchmark opens, unless their number is the service.
 const CONNECTIONS_MAX: u64 = 1_000;
 /// Later requests are served, and not logged: an hour at 1,000/s.
 const LOG_MAX: usize = 3_600_000;
@@ -72,7 +76,7 @@ impl Reference {
 /// Serves until the input ends.
 pub(crate) fn serve(arguments: &[&str]) -> Result<()> {
     let [service, seed] = arguments else {
-        bail!("usage: cargo xtask bench reference fixed-ms=N|uniform-ms=N|queue-per-s=N SEED");
+        bail!("usage: cargo xtask bench reference SERVICE SEED, SERVICE being {SERVICES}");
     };
     let seed = seed.parse().with_context(|| format!("seed {seed}: give a whole number"))?;
     let shared = Arc::new(Shared::new(service.parse()?, seed));
@@ -90,8 +94,8 @@ struct Shared {
     service: Service,
     seed: u64,
     epoch: Instant,
-    /// When the queue is through with what it has, since the epoch.
-    free_at: Mutex<Duration>,
+    bucket: Mutex<Bucket>,
+    metastable: Mutex<Metastable>,
     log: Mutex<Vec<Duration>>,
     open: AtomicU64,
 }
@@ -102,16 +106,21 @@ impl Shared {
             service,
             seed,
             epoch: Instant::now(),
-            free_at: Mutex::new(Duration::ZERO),
+            bucket: Mutex::default(),
+            metastable: Mutex::default(),
             log: Mutex::default(),
             open: AtomicU64::new(0),
         }
     }
 
     fn accept_all(self: &Arc<Self>, listener: &TcpListener) {
+        let most = match self.service {
+            Service::Connections { max } => max.into(),
+            _ => CONNECTIONS_MAX,
+        };
         for (number, stream) in (0..).zip(listener.incoming()) {
             let Ok(stream) = stream else { continue };
-            if self.open.fetch_add(1, Ordering::Relaxed) < CONNECTIONS_MAX {
+            if self.open.fetch_add(1, Ordering::Relaxed) < most {
                 let shared = Arc::clone(self);
                 // The other end's errors are its own to report.
                 thread::spawn(move || {
@@ -152,18 +161,21 @@ impl Shared {
         match self.service {
             Service::Fixed(span) => received + span,
             Service::Uniform(longest) => received + longest.mul_f64(draws.next_share()),
-            Service::Queue { per_s } => {
-                let Ok(mut free_at) = self.free_at.lock() else { return received };
-                *free_at = service::queue_end(*free_at, received, per_s);
-                *free_at
-            }
+            Service::Bucket { per_s } => match self.bucket.lock() {
+                Ok(mut bucket) => bucket.take(received, per_s),
+                Err(_) => received,
+            },
+            Service::Metastable { per_s } => match self.metastable.lock() {
+                Ok(mut metastable) => metastable.take(received, per_s),
+                Err(_) => received,
+            },
+            Service::Connections { .. } => received,
         }
     }
 
     fn wait_until(&self, due: Duration) {
-        // A queue keeps its capacity by its due times; spinning would only cost it CPU.
-        let spin =
-            if matches!(self.service, Service::Queue { .. }) { Duration::ZERO } else { SPIN };
+        // A bucket keeps its capacity by its due times; spinning would only cost it CPU.
+        let spin = if self.is_timed() { SPIN } else { Duration::ZERO };
         let left = due.saturating_sub(self.epoch.elapsed());
         thread::sleep(left.saturating_sub(spin));
         while self.epoch.elapsed() < due {
@@ -171,7 +183,15 @@ impl Shared {
         }
     }
 
+    /// Whether how long it takes is what the service promises.
+    const fn is_timed(&self) -> bool {
+        matches!(self.service, Service::Fixed(_) | Service::Uniform(_))
+    }
+
     fn note(&self, span: Duration) {
+        if !self.is_timed() {
+            return;
+        }
         let log = self.log.lock();
         if let Ok(mut log) = log
             && log.len() < LOG_MAX
@@ -195,6 +215,29 @@ mod tests {
     fn heads_end_with_an_empty_line() {
         assert_eq!(head_end(b"GET / HTTP/1.1\r\nhost: x\r\n"), None);
         assert_eq!(head_end(b"GET /\r\n\r\nGET"), Some(9));
+    }
+
+    #[test]
+    fn connections_above_the_number_are_closed_and_room_is_given_again() {
+        let shared = Arc::new(Shared::new(Service::Connections { max: 2 }, 1));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accepting.accept_all(&listener));
+        let answers = |stream: &mut TcpStream| {
+            // A connection that is closed may be reset by what is sent to it.
+            let sent = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
+            let mut answer = [0; ANSWER.len()];
+            sent.is_ok() && stream.read_exact(&mut answer).is_ok()
+        };
+        let connect = || TcpStream::connect(address).unwrap();
+        let (mut first, mut second) = (connect(), connect());
+        assert!(answers(&mut first) && answers(&mut second));
+        assert!(!answers(&mut connect()));
+        assert!(answers(&mut first) && answers(&mut second));
+        drop(first);
+        // It takes a moment until the server has seen the end.
+        assert!((0..10_000).any(|_| answers(&mut connect())));
     }
 
     #[test]

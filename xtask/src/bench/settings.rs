@@ -17,9 +17,10 @@ const CONNECTIONS_MAX: u32 = 10_000_000;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [flags]
 
-  --part PART          memory, cost, serve, hold, truth, lab or cliffs;
+  --part PART          memory, cost, serve, hold, truth, lab, capacity or cliffs;
                        repeatable (default: all but hold)
-  --rounds N           interleaved rounds, at least 1 (default 5 in cost and serve, else 3)
+  --rounds N           interleaved rounds, at least 1 (default 5 in cost and serve, else 3);
+                       in capacity searches of each server (default 1)
   --seconds N          length of one measurement, 1 to 60 (default 5 in cost and serve, 20 in truth);
                        in cliffs the longest timer (default 120)
   --repeats N          searches of the lab after the first, at least 1 (default 5)
@@ -33,8 +34,10 @@ usage: cargo xtask bench [flags]
                        not run are kept
 
   reference SERVICE SEED
-                       only serve, as the server of known service times: SERVICE is fixed-ms=N,
-                       uniform-ms=N (from 0) or queue-per-s=N (one request at a time)
+                       only serve, as the server of known service times or capacity: SERVICE is
+                       fixed-ms=N, uniform-ms=N (from 0), bucket-per-s=N (a token bucket),
+                       metastable-per-s=N (one that an overload slows down until it is left
+                       alone) or connections-max=N (others are closed)
 ";
 
 /// A part of the benchmark: a section of the page.
@@ -46,17 +49,33 @@ pub(crate) enum Part {
     Hold,
     Truth,
     Lab,
+    Capacity,
     Cliffs,
 }
 
 impl Part {
     /// In the order of the page.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Memory, Self::Cost, Self::Serve, Self::Hold, Self::Truth, Self::Lab, Self::Cliffs];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Memory,
+        Self::Cost,
+        Self::Serve,
+        Self::Hold,
+        Self::Truth,
+        Self::Lab,
+        Self::Capacity,
+        Self::Cliffs,
+    ];
 
     /// Measured when none is named: what leaves the machine usable for others meanwhile.
-    const DEFAULT: [Self; 6] =
-        [Self::Memory, Self::Cost, Self::Serve, Self::Truth, Self::Lab, Self::Cliffs];
+    const DEFAULT: [Self; 7] = [
+        Self::Memory,
+        Self::Cost,
+        Self::Serve,
+        Self::Truth,
+        Self::Lab,
+        Self::Capacity,
+        Self::Cliffs,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -66,6 +85,7 @@ impl Part {
             Self::Hold => "hold",
             Self::Truth => "truth",
             Self::Lab => "lab",
+            Self::Capacity => "capacity",
             Self::Cliffs => "cliffs",
         }
     }
@@ -78,6 +98,7 @@ impl Part {
             Self::Hold => "Holding",
             Self::Truth => "Truth",
             Self::Lab => "The lab",
+            Self::Capacity => "Known capacities",
             Self::Cliffs => "Hidden timers",
         }
     }
@@ -114,7 +135,7 @@ impl FromStr for Part {
     fn from_str(text: &str) -> Result<Self> {
         let part = Self::ALL.into_iter().find(|part| part.name() == text);
         part.with_context(|| {
-            format!("--part {text}: give memory, cost, serve, hold, truth, lab or cliffs")
+            format!("--part {text}: give memory, cost, serve, hold, truth, lab, capacity or cliffs")
         })
     }
 }

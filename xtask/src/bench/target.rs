@@ -22,11 +22,12 @@ pub(crate) enum Target {
     ServePlain,
     ServeTls,
     HaproxyHeld,
+    KnownCapacity,
 }
 
 impl Target {
     /// In the order of the table.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::ClientMemory,
         Self::ClientMemoryMillion,
         Self::ServerMemory,
@@ -39,6 +40,7 @@ impl Target {
         Self::ServePlain,
         Self::ServeTls,
         Self::HaproxyHeld,
+        Self::KnownCapacity,
     ];
 
     const fn id(self) -> &'static str {
@@ -55,6 +57,7 @@ impl Target {
             Self::ServePlain => "serve-plain",
             Self::ServeTls => "serve-tls",
             Self::HaproxyHeld => "haproxy-held",
+            Self::KnownCapacity => "known-capacity",
         }
     }
 
@@ -80,6 +83,10 @@ impl Target {
             Self::ServePlain => "CPU of `serve` per request, plain, us",
             Self::ServeTls => "CPU of `serve` per request, TLS 1.3, us",
             Self::HaproxyHeld => "connections held through a real HAProxy before memory ends",
+            Self::KnownCapacity => {
+                "searches of servers of known capacity (HAProxy 450/s; token buckets 700, 2,300, \
+                 9,100/s; 731 connections)"
+            }
         }
     }
 
@@ -94,6 +101,7 @@ impl Target {
             Self::RequestPlain | Self::RequestTls => "0.8 of the best peer's or less",
             Self::ServePlain | Self::ServeTls => "less than nginx and than HAProxy",
             Self::HaproxyHeld => "at least 95 % of what its cost per connection allows",
+            Self::KnownCapacity => "the truth in each interval",
         }
     }
 
@@ -108,6 +116,7 @@ impl Target {
             | Self::HoldMillion
             | Self::HoldTwoMillion
             | Self::HaproxyHeld => Part::Hold,
+            Self::KnownCapacity => Part::Capacity,
         }
     }
 }

@@ -141,16 +141,8 @@ impl RateSearch {
 
     pub(super) fn finish(&mut self, outcome: Outcome) -> TippingPoint {
         self.pending = None;
-        let answer = match &self.state {
-            State::Confirm(answer) | State::Overload(answer) | State::Recover(answer, _) => {
-                Some(*answer)
-            }
-            _ => None,
-        };
-        let (lower, upper) = match answer {
-            Some(answer) => (Rate::per_second(answer.low), Rate::per_second(answer.high)),
-            None => self.ledger.leaning_bounds(),
-        };
+        let answer = self.answer();
+        let (lower, upper) = self.silence.known().unwrap_or_else(|| self.bounds());
         if let Some((bad, good)) = self.ledger.inversions(|entry| self.final_class(entry)) {
             let rate = |load| Rate::per_second(load).unwrap_or_default();
             let note = format!("non-monotonic: BAD at {}, GOOD at {}", rate(bad), rate(good));
@@ -170,6 +162,24 @@ impl RateSearch {
         };
         self.state = State::Done(Box::new(tipping.clone()));
         tipping
+    }
+
+    /// What is being confirmed, once there is such a thing.
+    fn answer(&self) -> Option<Answer> {
+        match &self.state {
+            State::Confirm(answer) | State::Overload(answer) | State::Recover(answer, _) => {
+                Some(*answer)
+            }
+            _ => None,
+        }
+    }
+
+    /// The bounds as far as they are known.
+    pub(super) fn bounds(&self) -> (Option<Rate>, Option<Rate>) {
+        match self.answer() {
+            Some(answer) => (Rate::per_second(answer.low), Rate::per_second(answer.high)),
+            None => self.ledger.leaning_bounds(),
+        }
     }
 
     /// `None` where the lower bound was never measured for as long as the mode asks.

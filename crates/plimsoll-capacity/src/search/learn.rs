@@ -42,6 +42,7 @@ impl RateSearch {
         self.invalid += 1;
         self.invalid_in_a_row += 1;
         match &mut self.state {
+            _ if self.silence.is_suspected() => {}
             State::Confirm(answer) => answer.confirmations.invalid += 1,
             // What only describes the answer is not worth a repeat.
             State::Overload(_) | State::Recover(..) => {
@@ -56,6 +57,10 @@ impl RateSearch {
         self.invalid_in_a_row = 0;
         let why = self.failed_checks(judgement);
         match self.state {
+            // It is not even known whether there is a server.
+            _ if self.silence.is_suspected() => {
+                self.finish(Outcome::GeneratorLimited { why });
+            }
             State::Expand { rate } => {
                 // The step may have jumped over a tipping point that lies below this ceiling.
                 self.ceiling = Some((rate, why));
@@ -110,6 +115,17 @@ impl RateSearch {
     ) {
         self.judged += 1;
         self.learn_split(request, measurement);
+        if !self.is_about_silence(measurement, judgement) {
+            self.learn_verdict(measurement, judgement);
+            if judgement.verdict == Verdict::Good {
+                self.remember_bounds();
+            }
+        }
+    }
+
+    /// What the trial says of its load.
+    pub(super) fn learn_verdict(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) {
+        let request = &measurement.request;
         let rate = request.rate.get();
         let good = judgement.verdict == Verdict::Good;
         if request.phase.moves_bounds() {

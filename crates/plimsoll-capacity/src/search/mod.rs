@@ -18,6 +18,7 @@ mod narrow;
 mod noise;
 mod settings;
 mod shadow;
+mod silence;
 mod spread;
 
 use plimsoll_model::Nanos;
@@ -43,6 +44,7 @@ use ledger::Ledger;
 use narrow::Bracket;
 use noise::Noise;
 use shadow::Shadow;
+use silence::Silence;
 use spread::Spread;
 
 pub use settings::LOWEST_PER_S;
@@ -121,6 +123,7 @@ pub struct RateSearch {
     /// How much the capacity differs from trial to trial, once that is taken into account.
     noise: Option<Noise>,
     shadow: Shadow,
+    silence: Silence,
     spent: Nanos,
     rest: Nanos,
     notes: Vec<String>,
@@ -154,6 +157,7 @@ impl RateSearch {
             split: 1,
             noise: None,
             shadow: Shadow::new(limits.rest, limits.rest_max),
+            silence: Silence::default(),
             spent: Nanos::ZERO,
             rest: Nanos::ZERO,
             notes: Vec::new(),
@@ -262,13 +266,11 @@ impl RateSearch {
     }
 
     fn plan(&mut self) -> Want {
+        if self.silence.is_suspected() {
+            return self.plan_qualify();
+        }
         match self.state {
-            State::Qualify => {
-                let rate = self.settings.lowest.get();
-                // It decides no bound unless all else fails: a coarse sample is enough.
-                let coarse = self.trial_length(rate, self.limits.initial_trial);
-                Want::Trial(Phase::Qualify, rate, coarse.max(self.limits.final_trial))
-            }
+            State::Qualify => self.plan_qualify(),
             State::Expand { rate } => {
                 let length = self.trial_length(rate, self.limits.initial_trial);
                 Want::Trial(Phase::Expand, rate, length)
@@ -283,6 +285,13 @@ impl RateSearch {
             // next_step answers for a finished search.
             State::Done(ref tipping) => Want::Finish(tipping.outcome.clone()),
         }
+    }
+
+    fn plan_qualify(&self) -> Want {
+        let rate = self.settings.lowest.get();
+        // It decides no bound unless all else fails: a coarse sample is enough.
+        let coarse = self.trial_length(rate, self.limits.initial_trial);
+        Want::Trial(Phase::Qualify, rate, coarse.max(self.limits.final_trial))
     }
 
     /// The length of a trial at `rate` that would be `shortest` if nothing asked for more.

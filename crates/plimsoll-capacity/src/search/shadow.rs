@@ -55,6 +55,9 @@ impl Shadow {
 impl RateSearch {
     /// How long the SUT is left alone before the next trial.
     pub(super) fn rest_after(&self, verdict: Verdict) -> Nanos {
+        if self.silence.is_suspected() {
+            return self.silence.rest(self.limits.rest, self.limits.rest_max);
+        }
         match (verdict, &self.state) {
             // How soon it comes back is what the next trial asks.
             (_, State::Recover(_, recovering)) => recovering.rest(self.limits.rest),

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use plimsoll_model::ErrorClass;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Confirmations;
 use plimsoll_model::trial::Recovery;
@@ -190,6 +191,68 @@ fn a_stop_keeps_the_bounds() {
     assert_eq!(tipping.outcome, Outcome::Unfinished { why: "interrupted".to_owned() });
     assert_eq!((tipping.lower, tipping.upper), (Some(rate(400.0)), None));
     assert_eq!(search.next_step(), Step::Done(tipping));
+}
+
+/// Nobody answers any more.
+fn silence(request: TrialRequest) -> TrialMeasurement {
+    let ops = (request.rate.get() * request.duration.as_secs_f64()).round() as u64;
+    let mut tally = Tally { scheduled: ops, ..Tally::default() };
+    tally.errors.add(ErrorClass::ConnectRefused, ops);
+    TrialMeasurement { tally, ..answer(request, Verdict::Bad) }
+}
+
+/// A search against a server with a knee at 700/s that dies in the trial `last`, at its end or in
+/// the middle of it, and is away for `away` trials.
+fn search_with_a_death(last: u32, in_the_middle: bool, away: u32) -> (RateSearch, TippingPoint) {
+    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    loop {
+        match search.next_step() {
+            Step::Done(tipping) => return (search, tipping),
+            Step::Trial(request) => {
+                let number = request.number;
+                let verdict = match knee(700.0)(&request) {
+                    _ if number == last && in_the_middle => Verdict::Bad,
+                    verdict => verdict,
+                };
+                let is_away = number > last && number - last <= away;
+                let seen = if is_away { silence(request) } else { answer(request, verdict) };
+                search.handle_result(seen);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_vanishes_is_told_from_one_that_is_overloaded() {
+    let whole = run(SearchSettings::new(Mode::Quick), knee(700.0));
+    let described = |(request, _): &&(TrialRequest, Verdict)| request.phase.moves_bounds();
+    let judged = whole.trials.iter().filter(described).count() as u32;
+    for last in 1..judged {
+        for in_the_middle in [false, last > 1] {
+            let (search, tipping) = search_with_a_death(last, in_the_middle, u32::MAX);
+            let what = format!("{last} {in_the_middle}: {tipping:?}");
+            let Outcome::Unfinished { why } = &tipping.outcome else { panic!("{what}") };
+            assert!(why.contains("stopped answering"), "{what}");
+            assert!(why.contains("(connect-refused), nor in 4 trials at 100/s after it"), "{what}");
+            assert!(search.is_sut_gone(), "{what}");
+            // What was known before it died, and nothing that its death made look BAD.
+            assert!(tipping.lower.is_some_and(|lower| lower <= rate(700.0)), "{what}");
+            assert!(tipping.upper.is_none_or(|upper| upper > rate(700.0)), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_comes_back_is_searched_on() {
+    for last in 2..12 {
+        for away in 1..=4 {
+            let (search, tipping) = search_with_a_death(last, false, away);
+            assert_eq!(tipping.outcome, Outcome::Regular, "{last} {away}");
+            assert!(!search.is_sut_gone(), "{last} {away}");
+            let (lower, upper) = (tipping.lower.expect("found"), tipping.upper.expect("found"));
+            assert!(lower <= rate(700.0) && rate(700.0) < upper, "{last} {away}: {tipping:?}");
+        }
+    }
 }
 
 #[test]

@@ -444,6 +444,10 @@ impl Worker {
         }
         if self.phase == Phase::Prewarming {
             self.prewarm_failed += 1;
+            if matches!(class, ErrorClass::Timeout | ErrorClass::ConnectTimeout) {
+                // Each of the others would wait as long, and the start with it.
+                self.prewarm_left[destination as usize] = 0;
+            }
             return;
         }
         if self.hold.is_some() {

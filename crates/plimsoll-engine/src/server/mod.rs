@@ -190,7 +190,13 @@ pub fn start<S: Service>(
     }
     let tls = match (&plan.identity, plan.listeners.iter().find(|listener| listener.tls)) {
         (_, None) => None,
-        (Some(identity), Some(_)) => Some(ServerContext::new(identity, plan.tls_state)?),
+        (Some(identity), Some(_)) => {
+            let context = ServerContext::new(identity, plan.tls_state)?;
+            Some(match &plan.ticket_key {
+                Some(key) => context.with_ticket_key(key)?,
+                None => context,
+            })
+        }
         (None, Some(listener)) => {
             return Err(ServeError::NoIdentity { address: listener.address });
         }

@@ -80,6 +80,7 @@ fn plan() -> ServePlan {
     ServePlan {
         listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: false }],
         identity: None,
+        ticket_key: None,
         threads: 1,
         cpus: Vec::new(),
         tls_state: TlsState::Compact,

@@ -45,6 +45,7 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
     let plan = ServePlan {
         listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls }],
         identity: Some(identity),
+        ticket_key: None,
         tls_state: TlsState::Compact,
         threads: 1,
         cpus: vec![],

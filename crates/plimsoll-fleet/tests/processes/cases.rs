@@ -225,6 +225,7 @@ pub(crate) fn servers_share_one_port() {
     let serve = ServePlan {
         listeners: vec![listener, Listener { tls: true, ..listener }],
         identity: None,
+        ticket_key: None,
         threads: 1,
         cpus: Vec::new(),
         tls_state: TlsState::Compact,

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::SocketAddr;
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::hold::HoldHead;
+use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::summary::FindHead;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::summary::FullQuantiles;
@@ -186,6 +191,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
     };
     let ended = tally.ok + tally.errors_total() + tally.unsent;
     tally.errors.add(ErrorClass::Interrupted, tally.scheduled.saturating_sub(ended));
+    let hold = rebuild_hold(archive, &tally);
     let head = SummaryHead {
         command: manifest.command.clone(),
         target: manifest.target.clone(),
@@ -202,7 +208,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
             level: Level::Fail,
         }],
         find,
-        hold: None,
+        hold,
         archive: Some(archive.dir().display().to_string()),
     };
     let probed = archive.events().iter().rev().find_map(|event| match event {
@@ -222,6 +228,45 @@ fn sending(archive: &Archive, seconds: u64) -> Nanos {
         _ => sum,
     });
     planned.map_or(seen, |planned| seen.min(planned))
+}
+
+/// What a hold had reached, by its plan and its events; `None` for what is no hold.
+fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
+    let manifest = archive.manifest();
+    let plan = manifest.plan.pointer("/pacing/hold").filter(|_| manifest.search.is_none())?;
+    let plan: HoldPlan = serde_json::from_value(plan.clone()).ok()?;
+    let list = |name: &str| manifest.plan[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let addresses = list("destinations").iter().flat_map(|server| {
+        let addresses = server["addresses"].as_array().map(Vec::as_slice).unwrap_or_default();
+        addresses.iter().map(|address| address.as_str()?.parse::<SocketAddr>().ok())
+    });
+    let is_loopback = |address: SocketAddr| address.ip().is_loopback();
+    let mut baseline = None;
+    let mut plateaus = Vec::new();
+    for event in archive.events() {
+        match event {
+            // The first one is read before any connection is opened.
+            Event::Memory(memory) if baseline.is_none() => baseline = Some(**memory),
+            Event::PlateauEnded(plateau) => plateaus.push(**plateau),
+            _ => {}
+        }
+    }
+    let head = HoldHead {
+        asked: manifest.plan["connections"].as_u64()?,
+        held: tally.connections.held_end,
+        end: HoldEnd::Unfinished,
+        hold: Nanos::ZERO,
+        heartbeat: plan.heartbeat,
+        baseline: baseline.unwrap_or_default(),
+        last_sweep: None,
+        plateaus,
+        projections: Vec::new(),
+        both_ends_here: addresses.clone().all(|address| address.is_some_and(is_loopback)),
+        sources: list("sources").len() as u64,
+        // Of the host, and it may have changed since.
+        ports_per_source: 0,
+    };
+    Some(HoldSummary::new(head, tally))
 }
 
 fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {

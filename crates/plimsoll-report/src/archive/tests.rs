@@ -7,6 +7,8 @@ use std::path::Path;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldEnd;
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::tally::Tally;
@@ -21,7 +23,10 @@ use crate::terminal;
 use crate::terminal::Style;
 
 fn manifest(search: bool) -> Manifest {
-    let plan = fixtures::plan();
+    manifest_of(&fixtures::plan(), search)
+}
+
+fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
     let args = ["load", "-H", "Authorization: Bearer hunter2"].map(str::to_owned);
     Manifest::new(ManifestHead {
         plimsoll_version: "0.1.0",
@@ -30,13 +35,13 @@ fn manifest(search: bool) -> Manifest {
         target: "https://127.0.0.1:8443/",
         started_at: "2026-11-21T02:15:30Z",
         host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
-        settings: settings::from_plan(&plan),
+        settings: settings::from_plan(plan),
         search: search.then(|| SearchHead {
             axis: "rate".to_owned(),
             slo: "p99<50ms,errors<0.1%".to_owned(),
             mode: "quick".to_owned(),
         }),
-        plan: &plan,
+        plan,
     })
 }
 
@@ -194,6 +199,38 @@ fn a_killed_load_is_rebuilt_as_far_as_it_was_seen() {
     assert!(text.starts_with("PARTIAL"), "{text}");
     assert!(text.contains("killed"), "{text}");
     assert!(!text.contains("The generator, not the server"), "{text}");
+}
+
+#[test]
+fn a_killed_hold_is_drawn_as_a_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest_of(&fixtures::hold_plan(), false);
+    let mut writer = ArchiveWriter::create(dir.path(), &manifest).unwrap();
+    let empty = fixtures::plateau(0, None).memory;
+    let level = fixtures::plateau(1_000, Some(1_000));
+    let mut second = Tally { scheduled: 1_010, ok: 1_000, ..Tally::default() };
+    second.connections.held_end = 1_200;
+    for event in [
+        Event::LoadStarted { trial: None, planned: None },
+        Event::Memory(Box::new(empty)),
+        Event::Memory(Box::new(level.memory)),
+        Event::PlateauEnded(Box::new(level)),
+        interval(0, &second),
+    ] {
+        writer.handle_event(&event).unwrap();
+    }
+    drop(writer);
+    let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
+    let hold = summary.hold.as_ref().unwrap();
+    assert_eq!((hold.asked, hold.held, &hold.end), (10_000, 1_200, &HoldEnd::Unfinished));
+    assert_eq!(hold.user_bytes_per_connection, Some(449.0));
+    assert_eq!(hold.heartbeat_s, Some(60.0));
+    assert!(hold.both_ends_here);
+    let (text, _) = redrawn(dir.path(), Style::default());
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("PARTIAL  1,200 of 10,000 connections"), "{text}");
+    assert!(text.contains("449 B") && text.contains("killed"), "{text}");
+    assert!(!text.contains("RST"), "{text}");
 }
 
 #[test]

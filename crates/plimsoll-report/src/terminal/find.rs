@@ -169,6 +169,9 @@ fn headline(
                 hints::MORE_GENERATOR
             ),
         ),
+        Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
+            (Tone::Bad, "Server lost:", format!("{}. Until then: {between}.", clean(why)))
+        }
         Outcome::Unfinished { why } => (
             Tone::Warn,
             "Tipping point not settled:",

@@ -155,6 +155,10 @@ pub(crate) fn for_check(check: &str, level: Level) -> Option<&'static str> {
         }
         "answered" => "connections that looked open did not answer a request",
         "status" => "the server answered, and refused or failed: check the path and its log",
+        "laboratory" => {
+            "what kept the server running was lost, and the server with it: out of memory or \
+             killed? see `dmesg`"
+        }
         "machine" => "this machine does not take more: use --up-to to hold what fits",
         "late" => "answers that took longer than --deadline, or than a whole heartbeat period",
         "aborted" => "ended early, because the verdict could not change any more",

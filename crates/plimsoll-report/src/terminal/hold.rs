@@ -252,6 +252,10 @@ pub(super) fn closing(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()>
         1 => "one address".to_owned(),
         count => format!("{} addresses", grouped(count)),
     };
+    if hold.ports_per_source == 0 {
+        // A killed run: nobody closed anything.
+        return page.entry("From", &sources);
+    }
     let from = format!(
         "{sources}, {} ports each; closed by RST at the end, so that no TIME_WAIT is left",
         grouped(hold.ports_per_source)

@@ -142,6 +142,20 @@ fn the_cap_is_named_when_the_tipping_point_was_not_reached() {
 }
 
 #[test]
+fn a_server_that_is_gone_is_told_first() {
+    let (mut summary, trials) = fixtures::find_unfinished();
+    summary.verdict = Verdict::Bad;
+    summary.partial = false;
+    if let Some(find) = &mut summary.find {
+        find.outcome = Outcome::Unfinished { why: "haproxy ended: SIGKILL".to_owned() };
+        find.upper = None;
+    }
+    let text = page(&summary, &trials, false);
+    let first = "Server lost: haproxy ended: SIGKILL. Until then: at least 16,000/s.";
+    assert_eq!(text.lines().next(), Some(first), "{text}");
+}
+
+#[test]
 fn confirmations_noise_and_recovery_are_told() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.find.as_mut().expect("a search");

@@ -18,6 +18,7 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::Group;
 use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::TicketKey;
 use plimsoll_model::plan::TlsOptions;
 use plimsoll_model::plan::TlsState;
 use plimsoll_model::plan::TlsVersion;
@@ -118,6 +119,29 @@ fn resumption_happens_only_when_asked_for() {
                 false => [Full; 4],
             };
             assert_eq!(kinds, expected, "{version:?} {resume_ratio}");
+        }
+    }
+}
+
+#[test]
+fn servers_that_share_a_ticket_key_resume_each_others_sessions() {
+    let key = new_ticket_key().unwrap();
+    let server = |key: Option<&TicketKey>| {
+        let server = ServerContext::new(identity(), TlsState::Compact).unwrap();
+        key.map_or(Ok(server.clone()), |key| server.with_ticket_key(key)).unwrap()
+    };
+    use HandshakeKind::{Full, Resumed};
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        for (key, second) in [(Some(&key), Resumed), (None, Full)] {
+            let options = TlsOptions { version: Some(version), resume_ratio: 1.0, ..trusting() };
+            let client = ClientContext::new(&options).unwrap();
+            let kinds = [server(key), server(key)].map(|server| {
+                let session = client.session(&name("localhost"), true).unwrap();
+                let mut pair = Pair::of(session, server.session().unwrap());
+                pair.settle();
+                pair.client.session.handshake().unwrap().kind
+            });
+            assert_eq!(kinds, [Full, second], "{version:?}");
         }
     }
 }

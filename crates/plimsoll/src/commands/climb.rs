@@ -43,6 +43,7 @@ use crate::commands::hold::witness::server_gauges;
 use crate::commands::lab;
 use crate::commands::lab::Staff;
 use crate::commands::search;
+use crate::commands::search::SutEnd;
 use crate::commands::search::SutWatch;
 use crate::commands::sut;
 use crate::commands::timers::TimerWatch;
@@ -86,7 +87,7 @@ struct Found {
     search: ConnectionSearch,
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
-    sut_ended: bool,
+    sut_end: Option<SutEnd>,
 }
 
 /// `plimsoll find connections`; the job has a climb.
@@ -237,9 +238,14 @@ fn search_connections(
     let found = drive(experiment, job, &mut agents, &mut watch, &run, interrupts)?;
     drop(agents);
     let mut run = run.into_inner();
-    if found.sut_ended {
-        let how = (watch.ended)().unwrap_or_default();
-        run.handle_event(&Event::Note(format!("the server ended: {how}")));
+    match &found.sut_end {
+        Some(SutEnd::Itself(how)) => {
+            run.handle_event(&Event::Note(format!("the server ended: {how}")));
+        }
+        Some(SutEnd::Keeper(how)) => {
+            run.handle_event(&Event::Note(format!("the SUT's keeper ended: {how}")));
+        }
+        None => {}
     }
     run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
     let verdict = verdict(experiment, &found);
@@ -254,8 +260,9 @@ fn verdict(experiment: &Experiment<'_>, found: &Found) -> Verdict {
     if found.load.lost_agents > 0 {
         return Verdict::Invalid;
     }
-    let gave_way = found.search.found().gave_way.is_some() || found.sut_ended;
-    search::verdict_on(&found.tipping, gave_way && !experiment.climb.push)
+    let gave_way = found.search.found().gave_way.is_some() || found.sut_end.is_some();
+    let is_server_to_blame = gave_way && !experiment.climb.push;
+    search::verdict_on(&found.tipping, is_server_to_blame, found.sut_end.as_ref())
 }
 
 fn drive(
@@ -299,10 +306,10 @@ fn drive(
         .run_hold(&job.load.plan, &control, &mut pilot, &mut |event| tell(event))
         .map_err(|error| fleet_stop(&error))?;
     let (held, _, search) = pilot.into_parts();
-    let sut_ended = (watch.ended)().is_some();
+    let sut_end = (watch.ended)();
     let tipping = search.tipping_point();
     let trials = trials.into_inner();
-    Ok(Found { load, held, search, tipping, trials, sut_ended })
+    Ok(Found { load, held, search, tipping, trials, sut_end })
 }
 
 fn settings(experiment: &Experiment<'_>, job: &FindJob) -> ConnectionSettings {
@@ -387,7 +394,7 @@ fn summarise(
         partial: load.is_partial(),
         settings: run::settings(&job.load, &job.load.plan),
         verdict,
-        reasons: search::reasons_of(tipping, trials, verdict),
+        reasons: search::reasons_of(tipping, trials, verdict, found.sut_end.as_ref()),
         find: Some(find),
         hold: Some(HoldSummary::new(head, &load.tally)),
         archive: run.archive_dir(),

@@ -27,6 +27,8 @@ use plimsoll_tls::KeyKind;
 
 use crate::commands::lab;
 use crate::commands::lab::Staff;
+use crate::commands::search;
+use crate::commands::search::SutEnd;
 use crate::commands::search::SutWatch;
 use crate::commands::sut;
 use crate::exit::Stop;
@@ -217,11 +219,17 @@ fn hold(
     let bounds = bounds(&experiment, job, &agents);
     let outcome = drive(job, &mut agents, bounds, &run, watch.pids, interrupts)?;
     drop(agents);
-    if let Some(how) = (watch.ended)() {
-        run.borrow_mut().handle_event(&Event::Note(format!("the SUT ended: {how}")));
+    let ended = (watch.ended)();
+    if let Some(end) = &ended {
+        let what = if matches!(end, SutEnd::Itself(_)) { "the SUT" } else { "the SUT's keeper" };
+        run.borrow_mut().handle_event(&Event::Note(format!("{what} ended: {}", end.how())));
     }
     let run = run.into_inner();
-    let summary = summarise(&experiment, job, &outcome, &run);
+    let mut summary = summarise(&experiment, job, &outcome, &run);
+    if let Some(broken) = ended.as_ref().and_then(search::laboratory) {
+        summary.verdict = Verdict::Invalid;
+        summary.reasons.insert(0, broken);
+    }
     let verdict = summary.verdict;
     run.finish(&summary, &[])?;
     if outcome.load.interrupted {

@@ -19,6 +19,7 @@ use plimsoll_tls::KeyKind;
 use crate::commands::climb;
 use crate::commands::hold;
 use crate::commands::search;
+use crate::commands::serve;
 use crate::commands::sut;
 use crate::exit::Stop;
 use crate::flags::LabExperiment;
@@ -208,9 +209,11 @@ pub(super) fn start_servers(
     identity: Option<Identity>,
     staff: &Staff,
 ) -> Result<ServerGroup, Stop> {
+    let shares_tickets = identity.is_some() && staff.processes > 1;
     let plan = ServePlan {
         listeners,
         identity,
+        ticket_key: shares_tickets.then(serve::ticket_key).transpose()?,
         threads: staff.cpus.len().max(1) as u32,
         cpus: staff.cpus.clone(),
         tls_state: staff.tls_state,

@@ -79,6 +79,9 @@ fn start(arm: &Arm, seed: u64, dir: &Path, log: &Path) -> std::io::Result<Child>
     if !arm.has_seed {
         command.arg("--seed").arg(seed.to_string());
     }
+    if arm.skips_probe {
+        command.args(["--probe-timeouts", "0"]);
+    }
     // Its report is in its archive.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log)?);
     let ties = Ties { group: Group::Own, dies_with_parent: true, ..Ties::default() };
@@ -120,7 +123,7 @@ pub(super) fn read(arm: &Arm, metric: Metric, summary: &Summary) -> Result<Measu
         return measured(None, Some(why_invalid(summary)));
     }
     if let Some(find) = &summary.find
-        && let Some(why) = no_bound(find, summary.verdict)
+        && let Some(why) = no_bound(find, summary)
             .map_err(|why| Stop::CannotRun(format!("{}: {why} ({})", arm.name, arm.text)))?
     {
         return measured(None, Some(why));
@@ -150,14 +153,19 @@ fn figure(metric: Metric, summary: &Summary) -> Option<f64> {
 }
 
 /// Why a search gave no bound this time; `Err` when it never will.
-fn no_bound(find: &FindSummary, verdict: Verdict) -> Result<Option<String>, String> {
+fn no_bound(find: &FindSummary, summary: &Summary) -> Result<Option<String>, String> {
     match &find.outcome {
         Outcome::Regular => Ok(None),
         Outcome::GeneratorLimited { why } | Outcome::Unconfirmed { why } => Ok(Some(why.clone())),
-        Outcome::Unfinished { why } if verdict == Verdict::Good => Ok(Some(why.clone())),
+        Outcome::Unfinished { why } if summary.verdict == Verdict::Good => Ok(Some(why.clone())),
         Outcome::Unfinished { why } => Err(why.clone()),
         Outcome::NotReached { cap } => {
             Err(format!("the tipping point was not reached, because of the cap: {cap}"))
+        }
+        Outcome::FailsAtMinimum if summary.ok == 0 && summary.status.is_empty() => {
+            let classes = summary.error_classes.iter().max_by_key(|(_, count)| **count);
+            let class = classes.map_or("no answer", |(class, _)| class);
+            Err(format!("not one operation was answered, even at the lowest load: {class}"))
         }
         Outcome::FailsAtMinimum => {
             Err("the SLO is missed even at the lowest load; loosen --slo or lower --min".to_owned())
@@ -286,5 +294,16 @@ mod tests {
             let stop = of(outcome, verdict).unwrap_err();
             assert!(stop.code() == 1 && stop.complaint().unwrap().contains("B: "), "{stop:?}");
         }
+        // A goal that is missed is not what a server that is not there is told by.
+        let failed = |ok| Summary { ok, ..searched(Outcome::FailsAtMinimum, Verdict::Bad) };
+        let said = |summary| read(&arm(), Metric::LowerBound, &summary).unwrap_err();
+        assert!(said(failed(5)).complaint().unwrap().contains("loosen --slo"));
+        let mut gone = failed(0);
+        gone.error_classes = [("timeout".to_owned(), 2), ("connect-refused".to_owned(), 9)].into();
+        let said = said(gone).complaint().unwrap();
+        assert!(
+            said.contains("not one operation was answered") && said.contains("refused"),
+            "{said}"
+        );
     }
 }

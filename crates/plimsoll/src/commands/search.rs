@@ -22,6 +22,7 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::summary::SummaryHead;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TippingPoint;
@@ -60,11 +61,29 @@ pub(crate) struct SutWatch {
     /// Its processes on this host; none when it is elsewhere.
     pub(crate) pids: Box<dyn Fn() -> Vec<u32>>,
     /// How it ended, if it has.
-    pub(crate) ended: Box<dyn FnMut() -> Option<String>>,
+    pub(crate) ended: Box<dyn FnMut() -> Option<SutEnd>>,
     /// Its timers and those of its backends, as far as they are known.
     pub(crate) timers: Vec<KnownTimer>,
     /// Our own backend answers, itself or from behind the SUT.
     pub(crate) backend_is_ours: bool,
+}
+
+/// Why there is no SUT any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SutEnd {
+    /// It ended: that is a finding.
+    Itself(String),
+    /// What kept it running ended, and it with that: says nothing of the SUT.
+    Keeper(String),
+}
+
+impl SutEnd {
+    /// How, in words.
+    pub(crate) fn how(&self) -> &str {
+        match self {
+            Self::Itself(how) | Self::Keeper(how) => how,
+        }
+    }
 }
 
 /// What a search came to.
@@ -73,7 +92,7 @@ struct Found {
     trials: Vec<TrialRecord>,
     search: Nanos,
     confirm: Nanos,
-    sut_ended: bool,
+    sut_end: Option<SutEnd>,
 }
 
 /// Searches, reports, and says how the command ends. `notes` are told first.
@@ -129,10 +148,19 @@ fn search(
     let mut search = RateSearch::new(settings(job), job.search.slo.clone());
     let mut trials = Vec::new();
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
-    let mut sut_ended = false;
+    // Seen during the last trial.
+    let mut ended = None;
+    let mut sut_end = None;
     let tipping = loop {
         let request = match search.next_step() {
-            Step::Done(tipping) => break tipping,
+            Step::Done(tipping) => {
+                if let (true, Outcome::Unfinished { why }) =
+                    (search.is_sut_gone(), &tipping.outcome)
+                {
+                    sut_end = Some(SutEnd::Itself(why.clone()));
+                }
+                break tipping;
+            }
             Step::Trial(request) => request,
         };
         if request.phase != Phase::Qualify {
@@ -140,9 +168,10 @@ fn search(
         }
         let began = run.elapsed();
         rest(search.rest(), run, interrupts);
-        if let Some(how) = (watch.ended)() {
-            sut_ended = true;
-            break search.handle_stop(how);
+        if let Some(end) = ended.take().or_else(|| (watch.ended)()) {
+            let tipping = search.handle_stop(end.how().to_owned());
+            sut_end = Some(end);
+            break tipping;
         }
         if interrupts.is_raised() {
             break search.handle_stop("interrupted".to_owned());
@@ -155,6 +184,13 @@ fn search(
             run_trial(job, offered, abort, agents, watch, run, interrupts)?;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
+        }
+        ended = (watch.ended)();
+        if let Some(end @ SutEnd::Keeper(how)) = &ended {
+            // The trial is not counted: it says how the laboratory broke.
+            let tipping = search.handle_stop(how.clone());
+            sut_end = Some(end.clone());
+            break tipping;
         }
         let record = search.handle_result(TrialMeasurement {
             request,
@@ -174,7 +210,7 @@ fn search(
             searching = searching + took;
         }
     };
-    Ok(Found { tipping, trials, search: searching, confirm: confirming, sut_ended })
+    Ok(Found { tipping, trials, search: searching, confirm: confirming, sut_end })
 }
 
 fn settings(job: &FindJob) -> SearchSettings {
@@ -314,24 +350,42 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
 
 /// The verdict on the search: GOOD once a load was found that meets the SLO.
 fn verdict(found: &Found) -> Verdict {
-    verdict_on(&found.tipping, found.sut_ended)
+    verdict_on(&found.tipping, found.sut_end.is_some(), found.sut_end.as_ref())
 }
 
 /// The same, on any axis.
-pub(super) fn verdict_on(tipping: &TippingPoint, sut_ended: bool) -> Verdict {
+pub(super) fn verdict_on(
+    tipping: &TippingPoint,
+    is_server_to_blame: bool,
+    sut_end: Option<&SutEnd>,
+) -> Verdict {
     match tipping.outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
         Outcome::GeneratorLimited { .. } | Outcome::Unconfirmed { .. } => Verdict::Invalid,
-        Outcome::Unfinished { .. } if sut_ended => Verdict::Bad,
+        Outcome::Unfinished { .. } if matches!(sut_end, Some(SutEnd::Keeper(_))) => {
+            Verdict::Invalid
+        }
+        Outcome::Unfinished { .. } if is_server_to_blame => Verdict::Bad,
         Outcome::Unfinished { .. } if tipping.lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,
     }
 }
 
+/// The check that what keeps the SUT running still runs.
+pub(super) fn laboratory(end: &SutEnd) -> Option<Check> {
+    let SutEnd::Keeper(how) = end else { return None };
+    Some(Check {
+        check: "laboratory".to_owned(),
+        value: how.clone(),
+        limit: "nothing of it ends early".to_owned(),
+        level: Level::Fail,
+    })
+}
+
 /// What the trial that decided was judged by.
 fn reasons(found: &Found) -> Vec<Check> {
-    reasons_of(&found.tipping, &found.trials, verdict(found))
+    reasons_of(&found.tipping, &found.trials, verdict(found), found.sut_end.as_ref())
 }
 
 /// The same, on any axis.
@@ -339,7 +393,11 @@ pub(super) fn reasons_of(
     tipping: &TippingPoint,
     trials: &[TrialRecord],
     verdict: Verdict,
+    sut_end: Option<&SutEnd>,
 ) -> Vec<Check> {
+    if let Some(broken) = sut_end.and_then(laboratory) {
+        return vec![broken];
+    }
     let deciding = match tipping.lower {
         Some(lower) if verdict == Verdict::Good => trial_at_lower_bound(trials, lower),
         _ => trials.last(),
@@ -383,7 +441,7 @@ mod tests {
         assert!(told(0.5, 60, 40).unwrap().starts_with("--resume 0.5: only 40 % of"));
     }
 
-    fn found(outcome: Outcome, lower: Option<f64>, sut_ended: bool) -> Found {
+    fn found(outcome: Outcome, lower: Option<f64>, sut_end: Option<SutEnd>) -> Found {
         let tipping = TippingPoint {
             outcome,
             lower: lower.and_then(Rate::per_second),
@@ -397,24 +455,28 @@ mod tests {
             notes: Vec::new(),
         };
         let trials = Vec::new();
-        Found { tipping, trials, search: Nanos::ZERO, confirm: Nanos::ZERO, sut_ended }
+        Found { tipping, trials, search: Nanos::ZERO, confirm: Nanos::ZERO, sut_end }
     }
 
     #[test]
     fn every_outcome_has_the_contracts_exit_code() {
         let why = || "send-lag".to_owned();
-        for (outcome, lower, sut_ended, expected) in [
-            (Outcome::Regular, Some(10.0), false, Verdict::Good),
-            (Outcome::NotReached { cap: why() }, Some(10.0), false, Verdict::Good),
-            (Outcome::FailsAtMinimum, None, false, Verdict::Bad),
-            (Outcome::GeneratorLimited { why: why() }, Some(10.0), false, Verdict::Invalid),
+        let itself = || Some(SutEnd::Itself(why()));
+        let keeper = || Some(SutEnd::Keeper(why()));
+        for (outcome, lower, sut_end, expected) in [
+            (Outcome::Regular, Some(10.0), None, Verdict::Good),
+            (Outcome::NotReached { cap: why() }, Some(10.0), None, Verdict::Good),
+            (Outcome::FailsAtMinimum, None, None, Verdict::Bad),
+            (Outcome::GeneratorLimited { why: why() }, Some(10.0), None, Verdict::Invalid),
             // Bounds that no valid trial confirmed are not an answer.
-            (Outcome::Unconfirmed { why: why() }, Some(10.0), false, Verdict::Invalid),
-            (Outcome::Unfinished { why: why() }, Some(10.0), false, Verdict::Good),
-            (Outcome::Unfinished { why: why() }, None, false, Verdict::Invalid),
-            (Outcome::Unfinished { why: why() }, Some(10.0), true, Verdict::Bad),
+            (Outcome::Unconfirmed { why: why() }, Some(10.0), None, Verdict::Invalid),
+            (Outcome::Unfinished { why: why() }, Some(10.0), None, Verdict::Good),
+            (Outcome::Unfinished { why: why() }, None, None, Verdict::Invalid),
+            (Outcome::Unfinished { why: why() }, Some(10.0), itself(), Verdict::Bad),
+            // What the laboratory lost by its own fault says nothing of the SUT.
+            (Outcome::Unfinished { why: why() }, Some(10.0), keeper(), Verdict::Invalid),
         ] {
-            let found = found(outcome, lower, sut_ended);
+            let found = found(outcome, lower, sut_end);
             assert_eq!(verdict(&found), expected, "{:?}", found.tipping);
         }
     }

@@ -8,6 +8,7 @@ use plimsoll_fleet::AgentSpec;
 use plimsoll_fleet::ServerGroup;
 use plimsoll_fleet::message::ServeCounters;
 use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::TicketKey;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 
@@ -65,6 +66,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
             count
         }
     };
+    if needs_identity && count > 1 {
+        job.plan.ticket_key = Some(ticket_key()?);
+    }
     let mut servers = ServerGroup::start(&AgentSpec::new(count), &job.plan)
         .map_err(|error| fleet_stop(&error))?;
     announce(servers.listeners(), count, self_signed);
@@ -92,6 +96,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     );
     // Being told to stop is how a server ends well.
     Ok(())
+}
+
+/// For processes that share their ports: a session is resumed by whichever of them a connection
+/// comes to.
+pub(super) fn ticket_key() -> Result<TicketKey, Stop> {
+    plimsoll_tls::new_ticket_key().map_err(|error| Stop::CannotRun(error.to_string()))
 }
 
 /// Refuses a port that something else listens on. The serving processes share theirs by

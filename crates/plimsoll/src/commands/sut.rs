@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::fs;
 use std::net::SocketAddr;
-use std::net::TcpListener;
 use std::path::Path;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -25,11 +24,13 @@ use plimsoll_model::plan::TlsState;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 use plimsoll_sys::process;
+use plimsoll_sys::socket::ReservedPort;
 use plimsoll_tune::ProxyPlan;
 use plimsoll_tune::haproxy;
 use plimsoll_tune::nginx;
 
 use crate::commands::lab;
+use crate::commands::search::SutEnd;
 use crate::commands::search::SutWatch;
 use crate::exit::Stop;
 use crate::hosts::DESCRIPTOR_RESERVE;
@@ -111,7 +112,11 @@ pub(super) fn program(hosts: &Hosts) -> Result<Program, Stop> {
 /// Whoever keeps the SUT running.
 enum Keeper {
     Servers(ServerGroup),
-    Warden(Warden),
+    Warden {
+        warden: Warden,
+        /// On which its programs listen.
+        _port: ReservedPort,
+    },
 }
 
 /// A running SUT.
@@ -138,7 +143,7 @@ impl Started {
             pids: Box::new(move || match &*seen.borrow() {
                 Keeper::Servers(servers) => servers.pids(),
                 // nginx's workers are children of its master: all of them are in the session.
-                Keeper::Warden(warden) => {
+                Keeper::Warden { warden, .. } => {
                     let mut pids = process::session_members(warden.pid()).unwrap_or_default();
                     pids.retain(|pid| *pid != warden.pid());
                     pids
@@ -146,12 +151,15 @@ impl Started {
             }),
             ended: Box::new(move || match &mut *keeper.borrow_mut() {
                 Keeper::Servers(servers) => {
-                    servers.poll_status(Duration::ZERO).lost.first().cloned()
+                    let lost = servers.poll_status(Duration::ZERO).lost.first().cloned();
+                    lost.map(SutEnd::Itself)
                 }
-                Keeper::Warden(warden) => match warden.poll_exited() {
+                Keeper::Warden { warden, .. } => match warden.poll_exited() {
                     Ok(None) => None,
-                    Ok(Some(exit)) => Some(format!("{} ended: {}", exit.name, exit.reason)),
-                    Err(error) => Some(error.to_string()),
+                    Ok(Some(exit)) => {
+                        Some(SutEnd::Itself(format!("{} ended: {}", exit.name, exit.reason)))
+                    }
+                    Err(error) => Some(SutEnd::Keeper(error.to_string())),
                 },
             }),
         }
@@ -197,8 +205,9 @@ pub(super) fn start_proxy(
     let plan = GuardPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };
     let mut warden =
         Warden::start(&AgentCommand::this_program(), plan).map_err(|error| fleet_stop(&error))?;
+    let (port, listen) = reserve_port()?;
     let plan = ProxyPlan {
-        listen: free_address()?,
+        listen,
         backends,
         certificate_pem_path: scratch.join("certificate.pem"),
         connections_max: room.connections + CONNECTIONS_SPARE,
@@ -224,7 +233,7 @@ pub(super) fn start_proxy(
         notes.push(format!("the generated configuration stays in {}", scratch.display()));
     }
     timers.extend(lab::server_timers(Owner::Backend, "backend"));
-    let (name, keeper) = (prepared.name, Keeper::Warden(warden));
+    let (name, keeper) = (prepared.name, Keeper::Warden { warden, _port: port });
     Ok(Started { address: plan.listen, name, notes, timers, keeper })
 }
 
@@ -323,11 +332,12 @@ fn check_descriptors(name: &str, needed: u64) -> Result<(), Stop> {
     )))
 }
 
-/// A loopback address whose port nobody listens on now. HAProxy and nginx cannot be asked which
-/// port they got, so port 0 is no choice.
-fn free_address() -> Result<SocketAddr, Stop> {
-    TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| listener.local_addr())
+/// A port of loopback and its address. HAProxy and nginx cannot be asked which port they got, so
+/// it is chosen here and kept; both share their ports.
+fn reserve_port() -> Result<(ReservedPort, SocketAddr), Stop> {
+    let reserved = ReservedPort::bind(([127, 0, 0, 1], 0).into());
+    reserved
+        .and_then(|port| port.local_address().map(|address| (port, address)))
         .map_err(|error| Stop::CannotRun(format!("no free port on loopback: {error}")))
 }
 

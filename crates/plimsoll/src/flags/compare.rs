@@ -13,7 +13,7 @@ use super::values::seed;
 
 const EXAMPLES: &str = "\
 A measures itself first, so that noise is not taken for a difference. Then each round measures A
-and B once, in random order.
+and B once, in random order. Searches skip the timeout probe unless --probe-timeouts asks for it.
 
 Examples:
   plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'

@@ -40,6 +40,9 @@ pub(crate) struct Arm {
     pub(crate) has_seed: bool,
     /// Whether they turn progress off.
     pub(crate) is_silent: bool,
+    /// Whether it is a search that is not told how long to probe for timers: in a comparison none
+    /// does, because each of its measurements would wait for minutes to find what the first found.
+    pub(crate) skips_probe: bool,
 }
 
 /// One comparison, checked.
@@ -166,8 +169,10 @@ fn arm(name: &'static str, typed: &str, flags: &CompareFlags) -> Result<Arm, Sto
     let is = |word: &str, flag: &str| {
         word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };
+    let searches = args.first().is_some_and(|word| ["find", "lab"].contains(&word.as_str()));
     Ok(Arm {
         name,
+        skips_probe: searches && !args.iter().any(|word| is(word, "--probe-timeouts")),
         typed: typed.to_owned(),
         text: words::join(&command_line_redacted(&args)),
         has_seed: args.iter().any(|word| is(word, "--seed")),

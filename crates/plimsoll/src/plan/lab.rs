@@ -68,10 +68,11 @@ pub(crate) struct LabJob {
 /// whatever is wrong with the load is said before anything is started.
 pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob, Stop> {
     if let Some(other) = &flags.unexpected {
-        return Err(Stop::usage(
-            format_args!("unexpected argument {other:?}"),
-            "the laboratory makes its own server; to test another, use plimsoll find rate URL",
-        ));
+        let fix = match other.as_str() {
+            "help" => "see plimsoll lab --help",
+            _ => "the laboratory makes its own server; to test another, use plimsoll find rate URL",
+        };
+        return Err(Stop::usage(format_args!("unexpected argument {other:?}"), fix));
     }
     let axis = known_axis(&flags.find)?;
     climb::refuse_elsewhere(axis, &flags.climb, "lab")?;

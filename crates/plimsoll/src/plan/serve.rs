@@ -65,6 +65,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
         plan: ServePlan {
             listeners,
             identity: identity(flags.cert.as_ref(), flags.key.as_ref())?,
+            ticket_key: None,
             threads: flags.threads.unwrap_or_else(|| inputs.threads_default(processes)),
             cpus: Vec::new(),
             tls_state: flags.tls_state.into(),

@@ -1,4 +1,5 @@
-//! How long the reference server takes for a request, and the exact quantiles of that.
+//! How long the reference server takes for a request, and the exact quantiles of that; or how much
+//! it takes and no more.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +8,10 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 
+/// Every service, as on the command line.
+pub(crate) const SERVICES: &str =
+    "fixed-ms=N, uniform-ms=N, bucket-per-s=N, metastable-per-s=N or connections-max=N";
+
 /// The law of the service times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
@@ -14,17 +19,30 @@ pub(crate) enum Service {
     Fixed(Duration),
     /// Any time from none to this one, each as likely.
     Uniform(Duration),
-    /// One request at a time, each `1 / per_s` seconds long.
-    Queue { per_s: u32 },
+    /// A token for each request; so many come per second, and up to [`BUCKET`] of them are kept.
+    /// Requests wait for theirs.
+    Bucket { per_s: u32 },
+    /// The same until a request must wait for [`PATIENCE`]; from then on a tenth of the pace, until
+    /// nothing has come for [`CALM`]: a server that an overload puts into a state of its own.
+    Metastable { per_s: u32 },
+    /// At once, on at most so many connections; others are closed as soon as they are accepted.
+    Connections { max: u32 },
 }
 
+/// What a bucket holds when it is full, as the time in which it fills.
+const BUCKET: Duration = Duration::from_millis(10);
+/// What a metastable server bears.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// What it needs to recover.
+const CALM: Duration = Duration::from_secs(4);
+
 impl Service {
-    /// The exact quantile `q` (0 to 1) in seconds; a queue has none without its arrivals.
+    /// The exact quantile `q` (0 to 1) in seconds; `None` where it depends on the load.
     pub(crate) fn quantile(self, q: f64) -> Option<f64> {
         match self {
             Self::Fixed(span) => Some(span.as_secs_f64()),
             Self::Uniform(longest) => Some(longest.as_secs_f64() * q),
-            Self::Queue { .. } => None,
+            Self::Bucket { .. } | Self::Metastable { .. } | Self::Connections { .. } => None,
         }
     }
 }
@@ -35,7 +53,9 @@ impl fmt::Display for Service {
         match self {
             Self::Fixed(span) => write!(f, "fixed-ms={}", span.as_millis()),
             Self::Uniform(longest) => write!(f, "uniform-ms={}", longest.as_millis()),
-            Self::Queue { per_s } => write!(f, "queue-per-s={per_s}"),
+            Self::Bucket { per_s } => write!(f, "bucket-per-s={per_s}"),
+            Self::Metastable { per_s } => write!(f, "metastable-per-s={per_s}"),
+            Self::Connections { max } => write!(f, "connections-max={max}"),
         }
     }
 }
@@ -50,20 +70,52 @@ impl FromStr for Service {
             match law {
                 "fixed-ms" => Some(Self::Fixed(span)),
                 "uniform-ms" => Some(Self::Uniform(span)),
-                "queue-per-s" if number > 0 => Some(Self::Queue { per_s: number }),
+                "bucket-per-s" if number > 0 => Some(Self::Bucket { per_s: number }),
+                "metastable-per-s" if number > 9 => Some(Self::Metastable { per_s: number }),
+                "connections-max" if number > 0 => Some(Self::Connections { max: number }),
                 _ => None,
             }
         });
-        parsed.with_context(|| {
-            format!("service {text}: give fixed-ms=N, uniform-ms=N or queue-per-s=N")
-        })
+        parsed.with_context(|| format!("service {text}: give {SERVICES}"))
     }
 }
 
-/// When a queue of `per_s` that is free at `free_at` is through with what arrives at `received`.
-/// Times are absolute, so a late wake-up of one request does not slow the next.
-pub(super) fn queue_end(free_at: Duration, received: Duration, per_s: u32) -> Duration {
-    free_at.max(received) + Duration::from_secs(1) / per_s
+/// A token bucket, by the time at which it will be full: the generic cell rate algorithm.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bucket {
+    /// Since the epoch.
+    full_at: Duration,
+}
+
+impl Bucket {
+    /// When a request that is received then gets its token. Times are absolute, so that a late
+    /// wake-up of one request does not slow the next.
+    pub(super) fn take(&mut self, received: Duration, per_s: u32) -> Duration {
+        let period = Duration::from_secs(1) / per_s;
+        self.full_at = self.full_at.max(received) + period;
+        received.max(self.full_at.saturating_sub(BUCKET.max(period)))
+    }
+}
+
+/// A bucket with a second, worse state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Metastable {
+    bucket: Bucket,
+    is_down: bool,
+    last: Duration,
+}
+
+impl Metastable {
+    /// As [`Bucket::take`].
+    pub(super) fn take(&mut self, received: Duration, per_s: u32) -> Duration {
+        if received.saturating_sub(self.last) >= CALM {
+            *self = Self::default();
+        }
+        self.last = received;
+        let due = self.bucket.take(received, if self.is_down { per_s / 10 } else { per_s });
+        self.is_down |= due.saturating_sub(received) >= PATIENCE;
+        due
+    }
 }
 
 /// Random shares for one connection: SplitMix64, whose every seed is a good one.
@@ -97,10 +149,16 @@ mod tests {
     #[test]
     fn services_are_read_as_written() {
         let span = Duration::from_millis(50);
-        for service in [Service::Fixed(span), Service::Uniform(span), Service::Queue { per_s: 7 }] {
+        for service in [
+            Service::Fixed(span),
+            Service::Uniform(span),
+            Service::Bucket { per_s: 7 },
+            Service::Metastable { per_s: 70 },
+            Service::Connections { max: 7 },
+        ] {
             assert_eq!(service.to_string().parse::<Service>().unwrap(), service);
         }
-        for text in ["", "fixed-ms", "fixed-ms=x", "uniform-ms=-1", "queue-per-s=0", "free=1"] {
+        for text in ["", "fixed-ms", "fixed-ms=x", "uniform-ms=-1", "bucket-per-s=0", "free=1"] {
             let error = text.parse::<Service>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("service {text}: give ")), "{error}");
         }
@@ -111,15 +169,53 @@ mod tests {
         let span = Duration::from_millis(50);
         assert_eq!(Service::Fixed(span).quantile(0.99), Some(0.05));
         assert!((Service::Uniform(span).quantile(0.9).unwrap() - 0.045).abs() < 1e-12);
-        assert_eq!(Service::Queue { per_s: 7 }.quantile(0.5), None);
+        assert_eq!(Service::Bucket { per_s: 7 }.quantile(0.5), None);
     }
 
     #[test]
-    fn a_queue_serves_one_at_a_time() {
+    fn a_bucket_gives_what_it_has_at_once_and_the_rest_at_its_pace() {
         let ms = Duration::from_millis;
-        assert_eq!(queue_end(ms(0), ms(100), 100), ms(110)); // free: at once
-        assert_eq!(queue_end(ms(110), ms(101), 100), ms(120)); // busy: after the one before
-        assert_eq!(queue_end(ms(120), ms(500), 100), ms(510)); // idle time is not saved up
+        let mut bucket = Bucket::default();
+        // 1,000/s: ten tokens are there, then one comes each millisecond.
+        let all_at_once: Vec<_> = (0..14).map(|_| bucket.take(ms(100), 1_000)).collect();
+        assert_eq!(all_at_once[..10], [ms(100); 10]);
+        assert_eq!(all_at_once[10..], [ms(101), ms(102), ms(103), ms(104)]);
+        // 46 ms fill it, and no more than that.
+        let later: Vec<_> = (0..11).map(|_| bucket.take(ms(150), 1_000)).collect();
+        assert_eq!((later[9], later[10]), (ms(150), ms(151)));
+        // A pace below one token in 10 ms still has one.
+        let mut slow = Bucket::default();
+        assert_eq!(slow.take(ms(5), 10), ms(5));
+        assert_eq!(slow.take(ms(6), 10), ms(105));
+    }
+
+    #[test]
+    fn a_bucket_lets_exactly_its_rate_through() {
+        for per_s in [700_u32, 2_300, 9_100] {
+            let mut bucket = Bucket::default();
+            // Twice as many as it takes, for ten seconds.
+            let offered = 20 * per_s;
+            let gap = Duration::from_secs(10) / offered;
+            let end = Duration::from_secs(10);
+            let let_through = (0..offered).filter(|nth| bucket.take(gap * *nth, per_s) <= end);
+            let count = let_through.count() as f64;
+            let expected = f64::from(10 * per_s) + BUCKET.as_secs_f64() * f64::from(per_s);
+            assert!((count - expected).abs() <= 2.0, "{per_s}/s: {count}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn an_overload_is_felt_until_nothing_comes() {
+        let ms = Duration::from_millis;
+        let mut server = Metastable::default();
+        // 2,000/s for a second: after 0.3 s of it the backlog is as long as it bears.
+        let dues: Vec<_> = (0..2_000).map(|nth| server.take(ms(nth / 2), 1_000)).collect();
+        assert!(dues[500] < ms(500), "{:?}", dues[500]);
+        assert!(server.is_down && dues[1_999] > ms(10_000), "{:?}", dues[1_999]);
+        // Load that it could well serve keeps it down, however little.
+        assert!(server.take(ms(4_900), 1_000) > ms(10_000));
+        assert!(server.take(ms(8_800), 1_000) > ms(10_000));
+        assert_eq!(server.take(ms(12_800), 1_000), ms(12_800));
     }
 
     #[test]

@@ -47,7 +47,9 @@ impl Case {
         match self.service {
             Service::Fixed(span) => format!("{maker}, {} ms fixed", span.as_millis()),
             Service::Uniform(longest) => format!("{maker}, 0-{} ms uniform", longest.as_millis()),
-            Service::Queue { per_s } => format!("{maker}, queue of {per_s}/s"),
+            Service::Bucket { .. } | Service::Metastable { .. } | Service::Connections { .. } => {
+                format!("{maker}, {}", self.service)
+            }
         }
     }
 

@@ -1,25 +1,33 @@
 //! The interval in which a search found the tipping point.
 
-/// Bounds in operations per second.
+use std::fmt;
+
+/// Bounds, in operations per second or connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Interval {
-    pub(super) lower: f64,
-    pub(super) upper: f64,
+pub(crate) struct Interval {
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
 }
 
 impl Interval {
     /// Relative width: `upper / lower - 1`.
-    pub(super) fn width(&self) -> f64 {
+    pub(crate) fn width(&self) -> f64 {
         self.upper / self.lower - 1.0
     }
 
     /// Whether both have a load in common; a bound is part of its interval.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.lower <= other.upper && other.lower <= self.upper
     }
 
-    pub(super) fn contains(&self, rate: f64) -> bool {
-        (self.lower..=self.upper).contains(&rate)
+    pub(crate) fn contains(&self, load: f64) -> bool {
+        (self.lower..=self.upper).contains(&load)
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{:.1}, {:.1}]", self.lower, self.upper)
     }
 }
 
