@@ -9,6 +9,7 @@ pub mod classify;
 pub mod cliffs;
 pub mod compare;
 pub mod holding;
+pub mod rfc9411;
 pub mod search;
 pub mod stability;
 pub mod staircase;

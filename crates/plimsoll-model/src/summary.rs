@@ -16,6 +16,7 @@ use crate::cliff::ProbedTimer;
 use crate::compare::CompareSummary;
 use crate::ending::Closer;
 use crate::hold::HoldSummary;
+use crate::rfc9411::Rfc9411Summary;
 use crate::tally::Tally;
 use crate::trial::Check;
 use crate::trial::Confirmations;
@@ -75,6 +76,9 @@ pub struct Summary {
     /// Set by `compare` alone, whose measurements have summaries of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<CompareSummary>,
+    /// Set by `--mode rfc9411` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rfc9411: Option<Rfc9411Summary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -404,6 +408,7 @@ impl Summary {
             timers: None,
             longest_timer: None,
             compare: None,
+            rfc9411: None,
             archive: head.archive,
         }
     }
