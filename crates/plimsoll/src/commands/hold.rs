@@ -122,6 +122,8 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
         cpus: Vec::new(),
         may_split: true,
         tls_state: lab_job.tls_state(),
+        tls: true,
+        resumes: true,
     };
     let mut notes = Vec::new();
     // Kept alive to the end; dropped in reverse order, the SUT before its backends.
@@ -152,7 +154,7 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     hold(experiment, &mut job, started.into_watch(), &interrupts)
 }
 
-const fn server_of(program: &sut::Program) -> Server {
+pub(super) const fn server_of(program: &sut::Program) -> Server {
     match program {
         sut::Program::Embedded => Server::Embedded,
         sut::Program::Haproxy(_) => Server::Haproxy,
@@ -162,7 +164,7 @@ const fn server_of(program: &sut::Program) -> Server {
 
 /// Gives a hold over loopback as many source addresses as its connections need. Elsewhere, one
 /// address is what the kernel chooses, and more must be named.
-fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
+pub(super) fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
     let addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
     let is_loopback = addresses.clone().all(|at| at.is_ipv4() && at.ip().is_loopback());
     // The same port reaches each of them.

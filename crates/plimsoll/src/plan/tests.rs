@@ -301,8 +301,8 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate or handshakes"),
         (
-            vec!["find", "rate", URL, "--mode", "rfc9411"],
-            "--mode rfc9411 is not available yet; use quick, standard or strict",
+            vec!["find", "rate", URL, "--case", "7.2"],
+            "--case is for the cases of RFC 9411; add --mode rfc9411, or drop it",
         ),
         (
             vec!["find", "rate", URL, "--min", "20", "--max", "10"],
@@ -430,7 +430,8 @@ fn bad_comparisons() {
         (vec!["lab --sutt x", "lab"], "A: unknown flag --sutt; did you mean --sut?"),
         (
             vec!["lab", "lab --mode rfc9411"],
-            "B: --mode rfc9411 is not available yet; use quick, standard or strict",
+            "B: --mode rfc9411 has several figures, and none to compare; use quick, standard or \
+             strict",
         ),
         (
             vec!["serve", "serve"],
