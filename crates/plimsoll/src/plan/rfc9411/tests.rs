@@ -26,7 +26,7 @@ fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
 fn find(words: &[&str]) -> Result<Rfc9411Job, Stop> {
     let words = [&["find"], words, &["--mode", "rfc9411"]].concat();
     match parse_words(&words)? {
-        Command::Find(flags) => inputs(|inputs| super::build(&flags, inputs)),
+        Command::Find(flags) => inputs(|inputs| build(&flags, inputs)),
         other => panic!("{other:?}"),
     }
 }
