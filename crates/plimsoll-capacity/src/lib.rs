@@ -10,6 +10,7 @@ pub mod cliffs;
 pub mod compare;
 pub mod connections;
 pub mod holding;
+pub mod rfc9411;
 pub mod search;
 pub mod stability;
 pub mod staircase;

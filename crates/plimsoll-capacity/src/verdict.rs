@@ -120,11 +120,11 @@ fn answers(tally: &Tally) -> Option<Check> {
     })
 }
 
-fn failed(checks: &[Check]) -> bool {
+pub(crate) fn failed(checks: &[Check]) -> bool {
     checks.iter().any(|check| check.level == Level::Fail)
 }
 
-fn conclude(goals: Vec<Check>, validity: Vec<Check>, loss_ratio: f64) -> Judgement {
+pub(crate) fn conclude(goals: Vec<Check>, validity: Vec<Check>, loss_ratio: f64) -> Judgement {
     let verdict = if failed(&validity) {
         Verdict::Invalid
     } else if failed(&goals) {

@@ -45,6 +45,7 @@ fn plan(address: SocketAddr, tls: bool, pacing: Pacing) -> LoadPlan {
         handshake_only: true,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: None,
         linger: Nanos::from_secs(30),

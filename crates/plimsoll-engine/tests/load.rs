@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::net::TcpStream;
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use plimsoll_engine::load::Load;
@@ -23,6 +24,7 @@ use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::Destination;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::Session;
 use plimsoll_model::plan::TlsOptions;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
@@ -80,6 +82,7 @@ fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: None,
         linger: Nanos::from_secs(5),
@@ -392,4 +395,79 @@ fn shards_add_up_to_the_whole() {
         })
         .sum();
     assert_eq!(scheduled, 100);
+}
+
+/// Answers until the client's FIN; tells how many answers that were and how the end came.
+fn answering_to_the_end(
+    told: Sender<(u32, std::io::Result<usize>)>,
+) -> impl Fn(TcpStream) + Send + Clone + 'static {
+    move |mut stream| {
+        let mut answers = 0;
+        while read_request(&mut stream) {
+            stream.write_all(OK).unwrap();
+            answers += 1;
+        }
+        let _ = told.send((answers, stream.read(&mut [0; 1])));
+    }
+}
+
+#[test]
+fn sessions_end_with_the_clients_fin() {
+    for (pacing, transactions, connections) in [
+        (open(200.0, 100), 1, 20),
+        (open(200.0, 100), 3, 20),
+        // The loop counts sessions; what follows their first transactions is not its affair.
+        (closed(12), 5, 12),
+    ] {
+        let (told, endings) = std::sync::mpsc::channel();
+        let server = Scripted::start(answering_to_the_end(told));
+        let plan = LoadPlan {
+            keepalive: false,
+            prewarm: false,
+            session: Some(Session { transactions }),
+            ..plan(server.address, pacing)
+        };
+        let tally = run(plan);
+        assert_eq!(tally.ok, u64::from(transactions) * connections);
+        assert_eq!(tally.connections.opened, connections);
+        assert_eq!(tally.connections.reset_by_peer, 0);
+        assert_eq!(tally.spans.syn_to_first_byte.count(), connections);
+        assert_eq!(tally.spans.syn_to_last_byte.count(), connections);
+        for _ in 0..connections {
+            let (answers, end) = endings.recv().unwrap();
+            assert_eq!((answers, end.unwrap()), (transactions, 0));
+        }
+        // The last ones may still be closing when the load ends.
+        assert!(tally.connections.finished <= connections);
+    }
+}
+
+#[test]
+fn finished_sessions_are_counted_and_resets_are_not() {
+    // The first connections are answered and closed by FIN; a session that is closed by the server
+    // with a RST, because it has not read the request after its answer, is none of them.
+    for (reset, finished) in [(false, true), (true, false)] {
+        let server = Scripted::start(move |mut stream| {
+            read_request(&mut stream);
+            stream.write_all(OK).unwrap();
+            if reset {
+                // One byte of the second request stays unread: the kernel resets.
+                let _ = stream.read(&mut [0; 1]);
+            } else {
+                while stream.read(&mut [0; 64]).unwrap_or(0) > 0 {}
+            }
+        });
+        let plan = LoadPlan {
+            keepalive: false,
+            prewarm: false,
+            session: Some(Session { transactions: if reset { 2 } else { 1 } }),
+            connections: 1,
+            threads: 1,
+            ..plan(server.address, closed(20))
+        };
+        let tally = run(plan);
+        // One at a time: each has ended before the next began.
+        assert_eq!(tally.connections.finished >= 19, finished, "{:?}", tally.connections);
+        assert_eq!(tally.connections.reset_by_peer > 0, reset, "{:?}", tally.connections);
+    }
 }

@@ -45,6 +45,7 @@ fn plan(address: SocketAddr, tls: TlsOptions) -> LoadPlan {
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: None,
         linger: Nanos::from_secs(5),

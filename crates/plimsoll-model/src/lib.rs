@@ -13,6 +13,7 @@ pub mod hist;
 pub mod hold;
 pub mod pace;
 pub mod plan;
+pub mod rfc9411;
 pub mod slo;
 pub mod summary;
 pub mod tally;

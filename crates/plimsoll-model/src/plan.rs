@@ -239,6 +239,18 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
+/// A connection with a planned life: opened, so many transactions one after another, closed by our
+/// FIN, and gone once the peer's FIN has come. No request announces the end.
+///
+/// In an open or closed loop each arrival is one; its transactions are operations, the first due
+/// with the arrival, each further one with the answer before it. The connections of a hold end
+/// their heartbeats after so many, and are closed by FIN however many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Requests on the connection; at least 1.
+    pub transactions: u32,
+}
+
 /// Everything an agent needs to make one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPlan {
@@ -259,6 +271,10 @@ pub struct LoadPlan {
     pub handshake_only: bool,
     /// Close a connection after so many operations.
     pub requests_per_connection: Option<u64>,
+    /// An arrival is a whole connection of its own; never with `keepalive` or `handshake_only`,
+    /// holds apart.
+    #[serde(default)]
+    pub session: Option<Session>,
     /// Give the connections of the prewarmed pool ages spread evenly over that number, so that
     /// they are not all replaced at the same moment.
     pub staggered: bool,

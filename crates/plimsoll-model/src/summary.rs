@@ -17,6 +17,7 @@ use crate::compare::CompareSummary;
 use crate::ending::Closer;
 use crate::hold::ConnectionsFound;
 use crate::hold::HoldSummary;
+use crate::rfc9411::Rfc9411Summary;
 use crate::tally::Tally;
 use crate::trial::Check;
 use crate::trial::Confirmations;
@@ -76,6 +77,9 @@ pub struct Summary {
     /// Set by `compare` alone, whose measurements have summaries of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<CompareSummary>,
+    /// Set by `--mode rfc9411` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rfc9411: Option<Rfc9411Summary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -409,6 +413,7 @@ impl Summary {
             timers: None,
             longest_timer: None,
             compare: None,
+            rfc9411: None,
             archive: head.archive,
         }
     }

@@ -98,6 +98,9 @@ pub struct ConnectionCounts {
     pub held_max: u64,
     /// Opened in the place of one that was lost or could not be opened; within `opened`.
     pub replaced: u64,
+    /// Sessions that had an answer and were closed by FIN from both ends, ours first.
+    #[serde(default)]
+    pub finished: u64,
 }
 
 /// What happened to TLS handshakes.
@@ -148,6 +151,12 @@ pub struct Spans {
     /// What this process added between the instant an operation could be sent (it was due and a
     /// connection was free, or could be opened) and the instant it was: our own fault.
     pub send_lag: Histogram,
+    /// SYN to the first byte of the first answer; sessions.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub syn_to_first_byte: Histogram,
+    /// SYN to the end of the first answer; sessions whose first answer is ok.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub syn_to_last_byte: Histogram,
 }
 
 impl Spans {
@@ -162,11 +171,20 @@ impl Spans {
         self.all_mut().into_iter().for_each(Histogram::clear);
     }
 
-    const fn all(&self) -> [&Histogram; 6] {
-        [&self.corrected, &self.uncorrected, &self.connect, &self.tls, &self.ttfb, &self.send_lag]
+    const fn all(&self) -> [&Histogram; 8] {
+        [
+            &self.corrected,
+            &self.uncorrected,
+            &self.connect,
+            &self.tls,
+            &self.ttfb,
+            &self.send_lag,
+            &self.syn_to_first_byte,
+            &self.syn_to_last_byte,
+        ]
     }
 
-    const fn all_mut(&mut self) -> [&mut Histogram; 6] {
+    const fn all_mut(&mut self) -> [&mut Histogram; 8] {
         [
             &mut self.corrected,
             &mut self.uncorrected,
@@ -174,6 +192,8 @@ impl Spans {
             &mut self.tls,
             &mut self.ttfb,
             &mut self.send_lag,
+            &mut self.syn_to_first_byte,
+            &mut self.syn_to_last_byte,
         ]
     }
 }
@@ -324,6 +344,7 @@ impl Tally {
         self.connections.reset_by_peer += other.connections.reset_by_peer;
         self.connections.closed_by_peer += other.connections.closed_by_peer;
         self.connections.replaced += other.connections.replaced;
+        self.connections.finished += other.connections.finished;
         self.tls_messages.tickets += other.tls_messages.tickets;
         self.tls_messages.key_updates_received += other.tls_messages.key_updates_received;
         self.tls_messages.key_updates_sent += other.tls_messages.key_updates_sent;

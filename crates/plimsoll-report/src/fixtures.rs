@@ -149,6 +149,7 @@ pub(crate) fn plan() -> LoadPlan {
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: Some(Nanos::from_millis(50)),
         linger: Nanos::from_secs(150),

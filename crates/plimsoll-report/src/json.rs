@@ -46,6 +46,7 @@ mod tests {
             fixtures::hold_bad(),
             fixtures::compare_higher(),
             fixtures::find_regular().0,
+            crate::terminal::rfc9411::tests::summary(),
         ] {
             let mut text = Vec::new();
             write_summary(&summary, &mut text).unwrap();
@@ -61,7 +62,9 @@ mod tests {
                 for (key, value) in map {
                     out.push(key.clone());
                     // What stands in these comes from the run, not from the schema.
-                    if !["settings", "status", "loss_classes"].contains(&key.as_str()) {
+                    if !["settings", "status", "loss_classes", "environment"]
+                        .contains(&key.as_str())
+                    {
                         keys(value, out);
                     }
                 }
@@ -80,6 +83,7 @@ mod tests {
             fixtures::hold_bad(),
             fixtures::compare_higher(),
             fixtures::find_regular().0,
+            crate::terminal::rfc9411::tests::summary(),
         ] {
             keys(&serde_json::to_value(summary).unwrap(), &mut names);
         }

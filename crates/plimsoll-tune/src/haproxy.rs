@@ -60,10 +60,11 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
         line!(text, "    cpu-map 1/{} {cpu}", index + 1);
     }
     line!(text, "    stats socket {} mode 600 level admin", quoted(&plan.stats_socket));
-    if let Some(sessions) = plan.tls_sessions_max {
+    if let Some(sessions) = plan.tls_sessions_max.or((!plan.resumes).then_some(0)) {
         line!(text, "    tune.ssl.cachesize {sessions}");
     }
-    line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2");
+    let tickets = if plan.resumes { "" } else { " no-tls-tickets" };
+    line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2{tickets}");
     line!(text, "");
 }
 
@@ -85,13 +86,18 @@ fn render_defaults(plan: &ProxyPlan, text: &mut String) {
 }
 
 fn render_proxies(plan: &ProxyPlan, text: &mut String) {
-    line!(text, "frontend tls");
-    line!(
-        text,
-        "    bind {} ssl crt {} alpn http/1.1",
-        plan.listen,
-        quoted(&plan.certificate_pem_path)
-    );
+    if plan.tls {
+        line!(text, "frontend tls");
+        line!(
+            text,
+            "    bind {} ssl crt {} alpn http/1.1",
+            plan.listen,
+            quoted(&plan.certificate_pem_path)
+        );
+    } else {
+        line!(text, "frontend plain");
+        line!(text, "    bind {}", plan.listen);
+    }
     line!(text, "    default_backend backends");
     line!(text, "");
     line!(text, "backend backends");
@@ -219,14 +225,15 @@ mod tests {
         let mut plan = ProxyPlan::sample(scratch.path());
         write_certificate(&plan.certificate_pem_path);
         let config = scratch.path().join("haproxy.cfg");
-        for (listen, cpus, threads) in [
-            ("127.0.0.1:8443", vec![0], 1),
-            ("[::1]:8443", vec![], 2),
-            ("0.0.0.0:8443", vec![0], 4),
+        for (listen, cpus, threads, tls, resumes) in [
+            ("127.0.0.1:8443", vec![0], 1, true, true),
+            ("[::1]:8443", vec![], 2, true, false),
+            ("0.0.0.0:8443", vec![0], 4, false, true),
         ] {
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
-            plan.tls_sessions_max = Some(1_000);
+            (plan.tls, plan.resumes) = (tls, resumes);
+            plan.tls_sessions_max = resumes.then_some(1_000);
             fs::write(&config, render(&plan)).unwrap();
             check(&haproxy, &config).unwrap();
         }

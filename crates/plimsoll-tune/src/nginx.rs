@@ -129,10 +129,18 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
 fn render_server(plan: &ProxyPlan, text: &mut String) {
     let certificate = quoted(&plan.certificate_pem_path);
     line!(text, "    server {{");
-    line!(text, "        listen {} ssl reuseport;", plan.listen);
-    line!(text, "        ssl_certificate {certificate};");
-    line!(text, "        ssl_certificate_key {certificate};");
-    line!(text, "        ssl_protocols TLSv1.2 TLSv1.3;");
+    if plan.tls {
+        line!(text, "        listen {} ssl reuseport;", plan.listen);
+        line!(text, "        ssl_certificate {certificate};");
+        line!(text, "        ssl_certificate_key {certificate};");
+        line!(text, "        ssl_protocols TLSv1.2 TLSv1.3;");
+        if !plan.resumes {
+            line!(text, "        ssl_session_cache off;");
+            line!(text, "        ssl_session_tickets off;");
+        }
+    } else {
+        line!(text, "        listen {} reuseport;", plan.listen);
+    }
     line!(text, "        location / {{");
     line!(text, "            proxy_pass http://backends;");
     line!(text, "            proxy_http_version 1.1;");

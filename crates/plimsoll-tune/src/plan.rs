@@ -29,6 +29,11 @@ pub struct ProxyPlan {
     /// TLS sessions that HAProxy remembers; `None` leaves its default of 20,000, about 4 MB in each
     /// process. nginx remembers none by default.
     pub tls_sessions_max: Option<u32>,
+    /// Whether clients speak TLS; plain HTTP otherwise.
+    pub tls: bool,
+    /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
+    /// neither tickets nor a session cache.
+    pub resumes: bool,
     /// Where HAProxy answers `show info` and `show stat`; at most 97 bytes, a limit of its own.
     /// nginx does not use it.
     pub stats_socket: PathBuf,
@@ -69,6 +74,8 @@ impl ProxyPlan {
             threads: 2,
             cpus: vec![1, 3],
             tls_sessions_max: None,
+            tls: true,
+            resumes: true,
             stats_socket: scratch.join("stats.sock"),
             scratch: scratch.to_owned(),
         }

@@ -26,6 +26,7 @@ use plimsoll_model::Rate;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+use plimsoll_model::trial::Judgement;
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::trial::Phase;
 use plimsoll_model::trial::TippingPoint;
@@ -199,6 +200,15 @@ impl RateSearch {
     /// Judges the trial that was asked for and learns from it.
     pub fn handle_result(&mut self, measurement: TrialMeasurement) -> TrialRecord {
         let judgement = judge(&measurement, &self.slo, &self.context);
+        self.handle_judged(measurement, judgement)
+    }
+
+    /// Learns from the trial that was asked for, which somebody else has judged by other goals.
+    pub fn handle_judged(
+        &mut self,
+        measurement: TrialMeasurement,
+        judgement: Judgement,
+    ) -> TrialRecord {
         // Only a trial that was asked for teaches: its rate and length are the request's.
         if let Some(request) = self.pending.take() {
             // An aborted trial costs what it ran, any other what was planned or a little more.

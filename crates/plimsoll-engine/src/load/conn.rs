@@ -22,6 +22,8 @@ pub(crate) enum State {
     Idle,
     /// An operation is being sent or awaits its answer.
     Busy,
+    /// A session is over: our FIN is sent, the peer's is awaited, what else it says is not read.
+    Closing,
 }
 
 /// An operation, from the instant it came due.

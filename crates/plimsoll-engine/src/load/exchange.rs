@@ -170,7 +170,7 @@ impl Worker {
             || (hot.state == State::Busy && !self.request_is_sent(index))
     }
 
-    fn request_is_sent(&self, index: u32) -> bool {
+    pub(super) fn request_is_sent(&self, index: u32) -> bool {
         let hot = &self.slab.hot[index as usize];
         hot.request_sent_bytes as usize >= self.prepared[hot.target as usize].request.len()
     }
@@ -187,7 +187,9 @@ impl Worker {
                 Ok(received) => {
                     self.meter.tally.tally.bytes.received += received as u64;
                     let bytes = &buffer[..received];
-                    if self.slab.tls.has(index) {
+                    if self.slab.hot[index as usize].state == State::Closing {
+                        // A close_notify, a late ticket: nobody waits for it.
+                    } else if self.slab.tls.has(index) {
                         self.handle_ciphertext(index, bytes, now);
                     } else {
                         self.handle_bytes(index, bytes, now);
@@ -265,7 +267,11 @@ impl Worker {
         if !hot.answer_begun {
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
-            self.meter.tally.tally.spans.ttfb.record(now.since(request_began));
+            let spans = &mut self.meter.tally.tally.spans;
+            spans.ttfb.record(now.since(request_began));
+            if self.plan.session.is_some() && self.hold.is_none() && hot.ops_total == 0 {
+                spans.syn_to_first_byte.record(now.since(hot.since));
+            }
         }
         match self.slab.parser(index).handle_bytes(bytes) {
             Ok((_, Progress::NeedMore)) => {}
@@ -277,10 +283,15 @@ impl Worker {
     }
 
     fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
+        if self.slab.hot[index as usize].state == State::Closing {
+            // Ours was first: the port rests here.
+            self.meter.tally.tally.connections.finished += 1;
+            return self.end_session(index, now);
+        }
         self.slab.hot[index as usize].peer_ended = true;
         let state = self.slab.hot[index as usize].state;
         match state {
-            State::Free => {}
+            State::Free | State::Closing => {}
             State::Connecting => {
                 let refusal = "closed while connecting";
                 self.fail_opening(index, ErrorClass::ConnectReset, &refusal, now);
@@ -315,6 +326,12 @@ impl Worker {
             State::Connecting | State::Handshaking => {
                 self.fail_opening(index, opening_error(errno), &errno, now);
             }
+            State::Closing => {
+                if exchange_error(errno) == ErrorClass::ResetByPeer {
+                    self.meter.tally.tally.connections.reset_by_peer += 1;
+                }
+                self.end_session(index, now);
+            }
             State::Idle | State::Busy => {
                 let class = exchange_error(errno);
                 if class == ErrorClass::ResetByPeer {
@@ -344,7 +361,15 @@ impl Worker {
         match answer.status {
             500.. => tally.errors.count(ErrorClass::Status5xx),
             400.. => tally.errors.count(ErrorClass::Status4xx),
-            _ => self.meter.count_ok(corrected, uncorrected, self.plan.deadline),
+            _ => {
+                self.meter.count_ok(corrected, uncorrected, self.plan.deadline);
+                if self.plan.session.is_some() && self.hold.is_none() && ops_total == 1 {
+                    self.meter.tally.tally.spans.syn_to_last_byte.record(uncorrected);
+                }
+            }
+        }
+        if let Some(session) = self.plan.session.filter(|_| self.hold.is_none()) {
+            return self.advance_session(index, session, answer, exact, now);
         }
         let spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
         if self.plan.keepalive
@@ -407,7 +432,7 @@ impl Worker {
 
     /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
     /// ended, unless that is our doing; only holds ask.
-    fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+    pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         self.handle_held_end(index, loss, now);
         let destination = self.slab.hot[index as usize].destination;
         self.close(index, false);

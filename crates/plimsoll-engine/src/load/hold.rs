@@ -331,6 +331,11 @@ impl Worker {
         let period = period.unwrap_or(Nanos::MAX);
         let beats = now.since(due).0 / period.0 + 1;
         hot.beat_due = due + Nanos(period.0.saturating_mul(beats));
+        let had = hot.ops_total + u32::from(hot.has_op);
+        if self.plan.session.is_some_and(|session| had >= session.transactions) {
+            hot.beat_due = Nanos::MAX;
+            return;
+        }
         let is_free = hot.state == State::Idle;
         let tally = &mut self.meter.tally.tally;
         tally.scheduled += beats;

@@ -44,6 +44,7 @@ mod opening;
 mod origin;
 mod pacer;
 mod pool;
+mod session;
 mod sweep;
 mod timers;
 mod trim;

@@ -172,12 +172,14 @@ impl Worker {
     /// Closes the socket and frees its slot. `reset` sends a RST and leaves no TIME_WAIT.
     pub(super) fn close(&mut self, index: u32, reset: bool) {
         let hot = &self.slab.hot[index as usize];
-        let usable = matches!(hot.state, State::Idle | State::Busy);
+        let usable = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         if let Some(socket) = &hot.socket {
             if reset {
                 // Fails only on a socket that is already dead, whose close needs no RST.
                 let _ = socket.reset_on_close();
-            } else if let (true, Some(session)) = (usable, self.slab.tls.get(index)) {
+            } else if let (State::Idle | State::Busy, Some(session)) =
+                (hot.state, self.slab.tls.get(index))
+            {
                 session.queue_close_notify();
                 self.ciphertext.clear();
                 session.poll_transmit(&mut self.bench, &mut self.ciphertext);
@@ -209,7 +211,7 @@ impl Worker {
 
     /// Ends every connection, in the way that suits their number.
     pub(super) fn close_all(&mut self) {
-        let reset = self.plan.connections > CLOSE_BY_FIN_MAX;
+        let reset = self.plan.connections > CLOSE_BY_FIN_MAX && self.plan.session.is_none();
         for index in 0..self.slab.hot.len() as u32 {
             if self.slab.hot[index as usize].state != State::Free {
                 self.close(index, reset);

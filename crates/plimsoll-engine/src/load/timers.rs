@@ -7,6 +7,7 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::Nanos;
 
 use super::conn::State;
+use super::session::FIN_WAIT;
 use super::worker::Worker;
 use crate::wheel::Wheel;
 
@@ -26,6 +27,7 @@ impl Worker {
             State::Free => None,
             State::Idle => self.tickets_due(index),
             State::Connecting | State::Handshaking => Some(hot.since + self.plan.connect_timeout),
+            State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
                 let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
                 Some(request_began + self.patience())
@@ -52,6 +54,7 @@ impl Worker {
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
             }
             State::Busy => self.fail_op_and_close(index, ErrorClass::Timeout, now),
+            State::Closing => self.end_session(index, now),
         }
     }
 

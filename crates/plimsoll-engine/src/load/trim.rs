@@ -64,7 +64,8 @@ impl Worker {
                 self.leave_sweep(index, now);
                 self.close(index, true);
             }
-            State::Free | State::Idle | State::Busy => {}
+            // What is closing ends by itself.
+            State::Free | State::Idle | State::Busy | State::Closing => {}
         }
     }
 }

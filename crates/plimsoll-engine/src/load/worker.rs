@@ -135,7 +135,8 @@ impl Worker {
             .iter()
             .zip(&plan.target_destination)
             .map(|(target, destination)| Prepared {
-                request: encode::request(target, plan.keepalive).into(),
+                // A session's client ends it, so no request asks the server to.
+                request: encode::request(target, plan.keepalive || plan.session.is_some()).into(),
                 destination: *destination,
                 head_method: target.method == "HEAD",
             })

@@ -38,6 +38,7 @@ pub(crate) fn plan(address: SocketAddr, hold: HoldPlan) -> LoadPlan {
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: None,
         linger: PATIENCE,

@@ -53,6 +53,7 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: None,
         linger: Nanos::ZERO,

@@ -16,6 +16,7 @@ pub(crate) mod hints;
 mod hold;
 pub(crate) mod layout;
 mod load;
+pub(crate) mod rfc9411;
 mod sections;
 mod timers;
 
@@ -30,6 +31,7 @@ pub use hints::RUN_COMPLETE;
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
 pub use load::render_load;
+pub use rfc9411::render_rfc9411;
 
 /// How a page looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ impl Default for Style {
     }
 }
 
-/// The report that fits: of a comparison, a search or a hold when the summary has one, else of a
+/// The report that fits: of a comparison, a case of RFC 9411, a search or a hold when the summary has one, else of a
 /// load.
 pub fn render(
     summary: &Summary,
@@ -56,6 +58,8 @@ pub fn render(
 ) -> io::Result<()> {
     if let Some(compare) = &summary.compare {
         render_compare(summary, compare, style, out)
+    } else if let Some(case) = &summary.rfc9411 {
+        render_rfc9411(summary, case, style, out)
     } else if summary.find.is_some() {
         render_find(summary, trials, style, out)
     } else if let Some(hold) = &summary.hold {

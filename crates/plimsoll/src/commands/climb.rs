@@ -109,7 +109,7 @@ pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
     let watched = named.clone();
     let watch = SutWatch {
         pids: Box::new(move || with_descendants(&watched)),
-        ended: Box::new(move || ended(&named)),
+        ended: Box::new(move || ended(&named).map(SutEnd::Itself)),
         timers: Vec::new(),
         backend_is_ours: false,
     };
@@ -158,6 +158,8 @@ pub(super) fn run_lab(
         cpus: Vec::new(),
         may_split: true,
         tls_state: job.tls_state(),
+        tls: true,
+        resumes: true,
     };
     let mut notes = Vec::new();
     // Kept alive to the end; dropped in reverse order, the SUT before its backends.

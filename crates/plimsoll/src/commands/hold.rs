@@ -126,6 +126,8 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
         cpus: Vec::new(),
         may_split: true,
         tls_state: lab_job.tls_state(),
+        tls: true,
+        resumes: true,
     };
     let mut notes = Vec::new();
     // Kept alive to the end; dropped in reverse order, the SUT before its backends.

@@ -18,12 +18,14 @@ use plimsoll_tls::KeyKind;
 
 use crate::commands::climb;
 use crate::commands::hold;
+use crate::commands::rfc9411;
 use crate::commands::search;
 use crate::commands::serve;
 use crate::commands::sut;
 use crate::exit::Stop;
 use crate::flags::LabExperiment;
 use crate::flags::LabFlags;
+use crate::flags::values::ModeFlag;
 use crate::hosts::Placement;
 use crate::hosts::fleet_stop;
 use crate::plan;
@@ -48,6 +50,9 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     if let Some(LabExperiment::Hold(flags)) = &flags.experiment {
         return hold::run_lab(flags);
     }
+    if flags.mode == ModeFlag::Rfc9411 && flags.unexpected.is_none() {
+        return rfc9411::run_lab(flags);
+    }
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::lab::build(flags, &mut inputs)?;
@@ -58,9 +63,7 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
-    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-    let identity = plimsoll_tls::self_signed(&names, key_kind(&program))
-        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let identity = identity(&program)?;
     let trust = Trust::Roots(identity.chain_pem.clone());
 
     let timeout = match program {
@@ -73,6 +76,8 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
         cpus: placement.sut.clone(),
         may_split: false,
         tls_state: TlsState::Compact,
+        tls: true,
+        resumes: true,
     };
     let mut notes = Vec::new();
     // Kept alive to the end of the search; dropped in reverse order, the SUT before its backends.
@@ -122,6 +127,17 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     let proxied = !matches!(program, sut::Program::Embedded);
     watch.timers.extend(sleep_timer(&find.load.plan, proxied));
     search::run("lab", &mut find, watch, &notes, &interrupts)
+}
+
+/// The certificate of the SUT, made for this run.
+pub(super) fn identity(program: &sut::Program) -> Result<Identity, Stop> {
+    self_signed(key_kind(program))
+}
+
+/// A certificate for this host.
+pub(super) fn self_signed(kind: KeyKind) -> Result<Identity, Stop> {
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    plimsoll_tls::self_signed(&names, kind).map_err(|error| Stop::CannotRun(error.to_string()))
 }
 
 /// The timers of our own servers.
@@ -229,7 +245,7 @@ pub(super) fn start_servers(
     ServerGroup::start(&spec, &plan).map_err(|error| fleet_stop(&error))
 }
 
-fn placement_note(backends: &str, placement: &Placement) -> String {
+pub(super) fn placement_note(backends: &str, placement: &Placement) -> String {
     if placement.sut.is_empty() {
         return format!(
             "{backends}; one CPU: SUT, clients and backends share it, so the figure is a lower bound"

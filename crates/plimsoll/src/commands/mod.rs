@@ -9,6 +9,7 @@ pub(crate) mod lab;
 pub(crate) mod load;
 mod measurement;
 pub(crate) mod report;
+pub(crate) mod rfc9411;
 mod search;
 pub(crate) mod serve;
 mod sut;

@@ -65,6 +65,10 @@ pub(super) struct Room {
     pub(super) may_split: bool,
     /// What our own server keeps of a TLS connection.
     pub(super) tls_state: TlsState,
+    /// Whether clients speak TLS.
+    pub(super) tls: bool,
+    /// Whether a proxy remembers TLS sessions and gives tickets, as it does by itself.
+    pub(super) resumes: bool,
 }
 
 impl Room {
@@ -121,7 +125,7 @@ enum Keeper {
 
 /// A running SUT.
 pub(super) struct Started {
-    /// Where TLS clients connect.
+    /// Where clients connect.
     pub(super) address: SocketAddr,
     /// Program and version.
     pub(super) name: String,
@@ -166,9 +170,9 @@ impl Started {
     }
 }
 
-/// Starts our own TLS server.
+/// Starts our own server.
 pub(super) fn start_embedded(identity: &Identity, room: &Room) -> Result<Started, Stop> {
-    let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls: true };
+    let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls: room.tls };
     let fit = limits::raise_descriptor_limit().saturating_sub(DESCRIPTOR_RESERVE);
     let staff = lab::Staff {
         processes: room.processes(fit),
@@ -215,6 +219,8 @@ pub(super) fn start_proxy(
         threads: room.cpus.len().max(1) as u32,
         cpus: room.cpus.clone(),
         tls_sessions_max: None,
+        tls: room.tls,
+        resumes: room.resumes,
         stats_socket: scratch.join("stats.sock"),
         scratch: scratch.clone(),
     };
@@ -358,6 +364,8 @@ mod tests {
             cpus: Vec::new(),
             may_split,
             tls_state: TlsState::Compact,
+            tls: true,
+            resumes: true,
         };
         for (connections, fit, processes) in [
             (9_000, 9_964, 1),

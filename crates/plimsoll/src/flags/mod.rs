@@ -28,6 +28,7 @@ mod compare;
 mod complaint;
 pub(crate) mod hold;
 mod load;
+pub(crate) mod rfc9411;
 pub(crate) mod search;
 mod serve;
 pub(crate) mod shared;

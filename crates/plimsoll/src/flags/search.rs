@@ -11,6 +11,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::units::parse_duration;
 
 use super::hold::LabHoldFlags;
+use super::rfc9411::Rfc9411Flags;
 use super::shared::ConnectionFlags;
 use super::shared::HandshakeFlags;
 use super::shared::OutputFlags;
@@ -35,6 +36,7 @@ Examples:
   plimsoll find handshakes https://localhost:8443/ -k --mode quick
   plimsoll find connections https://localhost:8443/ -k --mode quick --watch pid:4711
   plimsoll find rate https://proxy.example/ --connections 500 --min 1k --max 50k --json find.json
+  plimsoll find rate 'http://10.0.0.1/{size}' --mode rfc9411 --case 7.2 --target 20k
 
 Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the
 SLO is missed even at the lowest rate, 130 interrupted";
@@ -45,6 +47,7 @@ Examples:
   plimsoll lab --sut haproxy --haproxy /usr/sbin/haproxy --mode standard
   plimsoll lab --sut embedded --slo 'p99<20ms,errors<0.1%' -H 'sleep: 20' --json lab.json
   plimsoll lab --find connections --sut haproxy
+  plimsoll lab --mode rfc9411 --case 7.6 --sustain 30s
   plimsoll lab hold --connections 10k
 
 Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit), 99 the
@@ -66,7 +69,8 @@ pub(crate) struct FindFlags {
     #[command(flatten)]
     pub(crate) search: SearchFlags,
 
-    /// How exact: quick (within 5 %), standard (2 %) or strict (1 %)
+    /// How exact: quick (within 5 %), standard (2 %) or strict (1 %); or a case of RFC 9411:
+    /// rfc9411
     #[arg(
         long,
         value_name = "MODE",
@@ -82,6 +86,9 @@ pub(crate) struct FindFlags {
 
     #[command(flatten)]
     pub(crate) climb: ClimbFlags,
+
+    #[command(flatten)]
+    pub(crate) rfc9411: Rfc9411Flags,
 
     #[command(flatten)]
     pub(crate) foreign: LoadOnlyFlags,
@@ -193,7 +200,8 @@ pub(crate) struct LabFlags {
     #[command(flatten)]
     pub(crate) search: SearchFlags,
 
-    /// How exact: quick (within 5 %), standard (2 %) or strict (1 %)
+    /// How exact: quick (within 5 %), standard (2 %) or strict (1 %); or a case of RFC 9411:
+    /// rfc9411
     #[arg(
         long,
         value_name = "MODE",
@@ -205,6 +213,9 @@ pub(crate) struct LabFlags {
 
     #[command(flatten)]
     pub(crate) climb: ClimbFlags,
+
+    #[command(flatten)]
+    pub(crate) rfc9411: Rfc9411Flags,
 
     #[command(flatten)]
     pub(crate) foreign: LoadOnlyFlags,

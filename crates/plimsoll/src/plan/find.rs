@@ -18,6 +18,7 @@ use super::load::LoadJob;
 use super::load::Parts;
 use super::load::assemble;
 use super::pacing::arrivals;
+use super::rfc9411;
 use crate::exit::Stop;
 use crate::flags::FindFlags;
 use crate::flags::search::LoadOnlyFlags;
@@ -124,6 +125,7 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     let axis = check_axis(flags)?;
     climb::refuse_elsewhere(axis, &flags.climb, "find")?;
     let mut search = search(axis, &flags.search, flags.mode, &flags.foreign, "find")?;
+    rfc9411::refuse_stray(&flags.rfc9411)?;
     let watch_pids = watched(&flags.watch, inputs)?;
     let parts = Parts {
         usage: match axis {
@@ -243,7 +245,11 @@ fn mode(flag: ModeFlag) -> Result<Mode, Stop> {
         ModeFlag::Standard => Ok(Mode::Standard),
         ModeFlag::Strict => Ok(Mode::Strict),
         ModeFlag::Rfc9411 => {
-            Err(Stop::usage("--mode rfc9411 is not available yet", "use quick, standard or strict"))
+            // The commands that have it never come here.
+            Err(Stop::usage(
+                "--mode rfc9411 has several figures, and none to compare",
+                "use quick, standard or strict",
+            ))
         }
     }
 }
@@ -284,7 +290,7 @@ fn refuse_load_only(flags: &LoadOnlyFlags, command: &str) -> Result<(), Stop> {
     }
 }
 
-fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Vec<u32>, Stop> {
+pub(super) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Vec<u32>, Stop> {
     watch
         .iter()
         .map(|what| match what {

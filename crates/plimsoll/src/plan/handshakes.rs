@@ -50,7 +50,7 @@ pub(super) fn apply(
     load.plan.prewarm = false;
     load.plan.requests_per_connection = None;
     if load.plan.sources.is_empty() && is_loopback_v4(&load.plan) {
-        load.plan.sources = loopback_sources(search, inputs);
+        load.plan.sources = loopback_sources(search.max, inputs);
     }
     bound_by_ports(load, search, inputs)
 }
@@ -73,14 +73,14 @@ fn refuse_requests(request: &RequestFlags, connection: &ConnectionFlags) -> Resu
     }
 }
 
-fn is_loopback_v4(plan: &LoadPlan) -> bool {
+pub(super) fn is_loopback_v4(plan: &LoadPlan) -> bool {
     let mut addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
     addresses.all(|address| address.is_ipv4() && address.ip().is_loopback())
 }
 
 /// 127.0.0.1 and as many after it as the highest rate needs: they belong to every Linux host.
-fn loopback_sources(search: &SearchJob, inputs: &Inputs<'_>) -> Vec<IpAddr> {
-    let count = match search.max {
+pub(super) fn loopback_sources(max: Option<Rate>, inputs: &Inputs<'_>) -> Vec<IpAddr> {
+    let count = match max {
         Some(max) => (max.get() / rate_per_pair(inputs)).ceil() as u64,
         None => inputs.cpus as u64 * LOOPBACK_PER_CPU,
     };
@@ -90,7 +90,7 @@ fn loopback_sources(search: &SearchJob, inputs: &Inputs<'_>) -> Vec<IpAddr> {
 }
 
 /// Connections per second from one source address to one server address.
-fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
+pub(super) fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
     (inputs.source_ports as f64 * RESTING_SHARE).clamp(1.0, RESTING_MAX) / TIME_WAIT_S
 }
 
@@ -137,7 +137,7 @@ fn bound_by_ports(
     Ok(())
 }
 
-fn addresses(count: usize) -> String {
+pub(super) fn addresses(count: usize) -> String {
     let plural = if count == 1 { "" } else { "es" };
     format!("{} address{plural}", grouped(count as u64))
 }

@@ -18,6 +18,7 @@ use super::handshakes;
 use super::load::CONNECTIONS_DEFAULT;
 use super::load::Parts;
 use super::load::assemble;
+use super::rfc9411;
 use crate::exit::Stop;
 use crate::flags::LabFlags;
 use crate::flags::search::HostFlags;
@@ -81,6 +82,7 @@ pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob,
         search: search(axis, &flags.search, flags.mode, &flags.foreign, "lab")?,
         flags: flags.clone(),
     };
+    rfc9411::refuse_stray(&flags.rfc9411)?;
     job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
     Ok(job)
 }

@@ -124,6 +124,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             handshake_only: connection.handshake_only,
             requests_per_connection: connection.requests_per_connection,
             staggered: false,
+            session: None,
             // A pool that is opened during the run would show up as latency of its first second.
             prewarm: pool.keepalive,
             deadline: parts.deadline,

@@ -13,6 +13,7 @@ pub(crate) mod lab;
 pub(crate) mod load;
 mod outputs;
 mod pacing;
+pub(crate) mod rfc9411;
 pub(crate) mod serve;
 mod sources;
 mod targets;

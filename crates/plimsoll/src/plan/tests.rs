@@ -14,6 +14,7 @@ use plimsoll_model::pace::Arrivals;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::pace::Stage;
 use plimsoll_model::plan::Group;
+use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::plan::ServerName;
 use plimsoll_model::plan::TlsState;
@@ -327,8 +328,8 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate, handshakes or connections"),
         (
-            vec!["find", "rate", URL, "--mode", "rfc9411"],
-            "--mode rfc9411 is not available yet; use quick, standard or strict",
+            vec!["find", "rate", URL, "--case", "7.2"],
+            "--case is for the cases of RFC 9411; add --mode rfc9411, or drop it",
         ),
         (
             vec!["find", "rate", URL, "--min", "20", "--max", "10"],

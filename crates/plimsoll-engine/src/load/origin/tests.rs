@@ -40,6 +40,7 @@ fn plan(pacing: Pacing, connections: u64, destinations: &[&[SocketAddr]]) -> Loa
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: true,
         deadline: None,
         linger: Nanos::ZERO,

@@ -28,6 +28,7 @@ pub(in crate::coordinator) fn plan() -> LoadPlan {
         handshake_only: false,
         requests_per_connection: None,
         staggered: false,
+        session: None,
         prewarm: false,
         deadline: None,
         linger: Nanos::from_secs(3),

@@ -20,7 +20,8 @@ fn bad_comparisons() {
         (vec!["lab --sutt x", "lab"], "A: unknown flag --sutt; did you mean --sut?"),
         (
             vec!["lab", "lab --mode rfc9411"],
-            "B: --mode rfc9411 is not available yet; use quick, standard or strict",
+            "B: --mode rfc9411 has several figures, and none to compare; use quick, standard or \
+             strict",
         ),
         (
             vec!["serve", "serve"],

@@ -1,0 +1,333 @@
+//! The validation criteria of section 7, and the verdict on an iteration.
+//!
+//! Where the RFC leaves "constant" open: the largest deviation of a one-second sample from the mean
+//! of all. What counting whole things in whole seconds does to a small figure is no deviation of
+//! the SUT, so each has a floor, which is printed with the limit.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::rfc9411::Case;
+use plimsoll_model::rfc9411::Isolation;
+use plimsoll_model::rfc9411::Kind;
+use plimsoll_model::rfc9411::Sample;
+use plimsoll_model::rfc9411::Step;
+use plimsoll_model::rfc9411::TRANSACTIONS_SHOWN;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Judgement;
+use plimsoll_model::trial::Level;
+use plimsoll_model::units::grouped;
+use plimsoll_model::witness::Witnesses;
+
+use super::kpi::Observed;
+use super::kpi::transactions;
+use crate::validity;
+use crate::verdict::Context;
+use crate::verdict::Losses;
+use crate::verdict::conclude;
+use crate::verdict::failed;
+use crate::verdict::level;
+use crate::verdict::percent;
+
+/// Failed transactions and reset connections, of all: 0.001 %.
+const FAILED_MAX: f64 = 1e-5;
+const FORWARDING_MAX: f64 = 0.05;
+const CONCURRENCY_MAX: f64 = 0.10;
+/// Arrivals that a second may have more or less, with all their transactions, because they ended
+/// near its edge.
+const EDGE_ARRIVALS: f64 = 1.5;
+const EDGE_WORDS: &str = "1.5 arrivals in a second's count";
+/// N10 is to confirm that connections are opened and closed at the same rate; that they are, to
+/// this share of a second's connections, is as much as a count of few open ones can tell.
+const EDGE_CONNECTIONS: f64 = 0.01;
+/// Another KPI this near to its maximum may be what is measured.
+const ISOLATION_SHARE_MAX: f64 = 0.95;
+
+/// A criterion of the RFC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Criterion {
+    Failed,
+    Reset,
+    Forwarding,
+    Concurrency,
+    Target,
+}
+
+use Criterion::Concurrency;
+use Criterion::Failed;
+use Criterion::Forwarding;
+use Criterion::Reset;
+use Criterion::Target;
+
+impl Criterion {
+    /// Every criterion of `case` in `step`; step 1 of some asks for less.
+    fn all_of(case: Case, step: Step) -> &'static [Self] {
+        match (case.kind(), step) {
+            (Kind::Throughput, Step::Initial) => &[Failed],
+            (Kind::Concurrency, Step::Initial) if case == Case::HttpsConcurrency => {
+                &[Failed, Reset]
+            }
+            (Kind::Mix, _) => &[Failed, Reset],
+            (Kind::ConnectionRate, _) => &[Failed, Reset, Forwarding, Concurrency],
+            (Kind::Throughput, _) => &[Failed, Forwarding, Concurrency],
+            (Kind::Latency, _) => &[Failed, Reset, Forwarding, Concurrency, Target],
+            (Kind::Concurrency, _) => &[Failed, Reset, Forwarding],
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Failed => "F failed transactions <0.001 %",
+            Reset => "R connections reset by the SUT <0.001 %",
+            Forwarding => "C5 deviation of the forwarding rate <5 %",
+            Concurrency => "N10 deviation of concurrent connections <10 %",
+            Target => "T below the target <5 %",
+        }
+    }
+}
+
+/// The criteria that `case` is judged by, with their thresholds, as the reader is told.
+pub fn thresholds(case: Case) -> Vec<&'static str> {
+    Criterion::all_of(case, Step::Target).iter().map(|one| one.name()).collect()
+}
+
+/// One iteration as it was run.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The case.
+    pub case: Case,
+    /// Why it was run.
+    pub step: Step,
+    /// The load that was asked for, in the case's unit.
+    pub load: f64,
+    /// Every second, ramps and drain included.
+    pub intervals: &'a [Interval],
+    /// The first second of the sustain phase.
+    pub sustain_from: u32,
+    /// Seconds of it.
+    pub sustain_seconds: u32,
+    /// All seconds added up, and what ended after them.
+    pub whole: &'a Tally,
+    /// Wall time of sending.
+    pub window: Nanos,
+    /// It was ended early because too many transactions had failed.
+    pub aborted: bool,
+    /// Whether the load was spread over arrivals, and how many were planned in all; holds have
+    /// none, and sessions of several transactions do not plan the later ones.
+    pub planned_ops: Option<u64>,
+    /// Transactions of one arrival: those of a connection, one by one where it is held.
+    pub transactions: u32,
+    /// What the generator alone reaches, in the case's unit.
+    pub reference: Option<f64>,
+}
+
+/// What was judged of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// What the sustain phase showed.
+    pub observed: Observed,
+    /// The criteria, in the RFC's order.
+    pub criteria: Vec<Check>,
+    /// The checks of the generator.
+    pub checks: Vec<Check>,
+    /// Both together.
+    pub judgement: Judgement,
+}
+
+/// Judges an iteration.
+pub fn judge(seen: &Seen<'_>) -> Judged {
+    let held = seen.case.kind() == Kind::Concurrency;
+    let observed = Observed::of(seen.intervals, seen.sustain_from, seen.sustain_seconds, held);
+    let watched = watched(seen);
+    let edge = EDGE_ARRIVALS * f64::from(seen.transactions);
+    let criteria: Vec<Check> = Criterion::all_of(seen.case, seen.step)
+        .iter()
+        .map(|criterion| match criterion {
+            Failed => failed_transactions(&watched),
+            Reset => resets(&watched),
+            Forwarding => forwarding(&observed, edge),
+            Concurrency => concurrency(&observed),
+            Target => kept(&observed, seen.load, edge),
+        })
+        .collect();
+    let losses = Losses::of(seen.whole, seen.aborted);
+    let no_goals = Slo { goals: Vec::new() };
+    let witnesses =
+        Witnesses { reference: seen.reference.and_then(Rate::per_second), ..Witnesses::default() };
+    let checks = validity::checks(&validity::Subject {
+        tally: seen.whole,
+        witnesses: &witnesses,
+        window: seen.window,
+        rate: Rate::per_second(seen.load).filter(|_| !held),
+        losses: &losses,
+        slo: Some(&no_goals),
+        deadline: None,
+        aborted: seen.aborted,
+        open: !held,
+        planned_ops: seen.planned_ops.filter(|_| !seen.aborted).map(|ops| ops as f64),
+        missed: failed(&criteria),
+        context: &Context::default(),
+    });
+    // A load with ramps has not one rate and latency, so their product says nothing.
+    let mut checks: Vec<_> =
+        checks.into_iter().filter(|check| check.check != "littles-law").collect();
+    checks.extend(incomplete(seen, &observed));
+    let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
+    let judgement = conclude(criteria.clone(), checks.clone(), loss_ratio);
+    Judged { observed, criteria, checks, judgement }
+}
+
+/// What F and R are asked of: from the sustain phase on, so that what fails by a timeout later is
+/// not lost; the whole test where the RFC says so, and where there was no sustain phase.
+fn watched(seen: &Seen<'_>) -> Tally {
+    let held = seen.case.kind() == Kind::Concurrency;
+    let whole = seen.aborted || held || seen.case == Case::HttpsConnections;
+    let mut tally = Tally::default();
+    for interval in seen.intervals {
+        if whole || interval.second >= seen.sustain_from {
+            tally.merge_following(&interval.tally);
+        }
+    }
+    if held {
+        // A heartbeat that was due while the last answer was awaited was never attempted.
+        tally.scheduled -= tally.unsent.min(tally.scheduled);
+        tally.unsent = 0;
+        // A connection that was not opened, or was lost, is one that failed its transactions.
+        let missing = tally.connections.failed + tally.losses.total();
+        tally.scheduled += missing;
+        tally.unsent += missing;
+    }
+    tally
+}
+
+/// Scheduled transactions that did not end with status 200.
+fn unsuccessful(tally: &Tally) -> u64 {
+    tally.errors_total() + tally.unsent + tally.ok.saturating_sub(transactions(tally))
+}
+
+fn share(part: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+}
+
+fn check(criterion: Criterion, value: String, limit: String, pass: bool) -> Check {
+    Check { check: criterion.name().to_owned(), value, limit, level: level(!pass, false) }
+}
+
+/// `3 of 12,345 (0.0243 %)`, `0 of 12,345 (95 % upper bound 0.0243 %)`: nothing seen is not
+/// nothing.
+fn of_all(part: u64, all: u64) -> String {
+    let counts = format!("{} of {}", grouped(part), grouped(all));
+    match part {
+        _ if all == 0 => counts,
+        0 => format!("{counts} (95 % upper bound {})", small_percent(3.0 / all as f64)),
+        _ => format!("{counts} ({})", small_percent(share(part, all))),
+    }
+}
+
+/// A share in percent with two significant digits: `0.0097 %`.
+fn small_percent(share: f64) -> String {
+    let share = share.min(1.0) * 100.0;
+    let digits = if share > 0.0 { (1 - share.log10().floor() as i32).clamp(0, 12) } else { 0 };
+    format!("{share:.0$} %", digits as usize)
+}
+
+fn failed_transactions(tally: &Tally) -> Check {
+    let count = unsuccessful(tally);
+    let limit = if tally.scheduled < TRANSACTIONS_SHOWN && count == 0 {
+        format!(
+            "below 0.001 %; to show that with 95 % confidence takes {} transactions",
+            grouped(TRANSACTIONS_SHOWN)
+        )
+    } else {
+        "below 0.001 %".to_owned()
+    };
+    let pass = tally.scheduled > 0 && share(count, tally.scheduled) < FAILED_MAX;
+    check(Failed, of_all(count, tally.scheduled), limit, pass)
+}
+
+fn resets(tally: &Tally) -> Check {
+    let opened = tally.connections.opened + tally.connections.failed;
+    let reset =
+        tally.connections.reset_by_peer + tally.connection_errors.get(ErrorClass::ConnectReset);
+    // Connections of a hold were opened before the phase in which they may be reset.
+    let all = opened.max(tally.connections.held_max).max(reset);
+    let pass = share(reset, all) < FAILED_MAX;
+    check(Reset, of_all(reset, all), "below 0.001 %".to_owned(), pass)
+}
+
+/// The largest distance of a sample from the mean, over the mean; and the mean.
+fn deviation(series: &[Sample], of: impl Fn(&Sample) -> f64) -> (f64, f64) {
+    let mean = series.iter().map(&of).sum::<f64>() / series.len().max(1) as f64;
+    let most = series.iter().map(|sample| (of(sample) - mean).abs()).fold(0.0, f64::max);
+    (if mean > 0.0 { most / mean } else { 0.0 }, mean)
+}
+
+fn limited(floor: f64, limit: f64, why: &str) -> (f64, String) {
+    if floor > limit {
+        (floor, format!("below {}: {why}", percent(floor)))
+    } else {
+        (limit, format!("below {}", percent(limit)))
+    }
+}
+
+/// `edge`: transactions that a second may have more or less.
+fn forwarding(observed: &Observed, edge: f64) -> Check {
+    let (seen, mean) = deviation(&observed.series, |sample| sample.inspected_throughput_bit_s);
+    let edge = observed.bits_per_transaction().unwrap_or(0.0) * edge;
+    let floor = if mean > 0.0 { edge / mean } else { 0.0 };
+    let (limit, words) = limited(floor, FORWARDING_MAX, EDGE_WORDS);
+    check(Forwarding, percent(seen), words, mean > 0.0 && seen < limit)
+}
+
+fn concurrency(observed: &Observed) -> Check {
+    let (seen, mean) = deviation(&observed.series, |sample| sample.concurrent_tcp_connections);
+    let opened = observed.sustain.connections.opened as f64 / observed.series.len().max(1) as f64;
+    let edge = (opened * EDGE_CONNECTIONS).max(1.0);
+    let floor = if mean > 0.0 { edge / mean } else { f64::INFINITY };
+    let why = format!(
+        "few are open at once ({mean:.2} on average), and 1 % of a second's connections is chance"
+    );
+    let (limit, words) = limited(floor, CONCURRENCY_MAX, &why);
+    // Without one that was open there is nothing to deviate.
+    check(Concurrency, percent(seen), words, seen < limit || mean == 0.0)
+}
+
+fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
+    let least = observed
+        .series
+        .iter()
+        .map(|sample| sample.application_transactions_per_second)
+        .fold(f64::INFINITY, f64::min);
+    let below: f64 = if least.is_finite() { 1.0 - least / target } else { 1.0 };
+    let below = below.max(0.0);
+    let (limit, words) = limited(edge / target, FORWARDING_MAX, EDGE_WORDS);
+    check(Target, percent(below), words, below < limit)
+}
+
+/// Samples must be less than 2 s apart: a second that nobody counted was one in which the generator
+/// stood still. What was cut short has none after that, and failed before.
+fn incomplete(seen: &Seen<'_>, observed: &Observed) -> Option<Check> {
+    let have = observed.series.len();
+    (have < seen.sustain_seconds as usize).then(|| Check {
+        check: "samples".to_owned(),
+        value: format!("{have} in a sustain phase of {} s", seen.sustain_seconds),
+        limit: "one each second".to_owned(),
+        level: if seen.aborted { Level::Warn } else { Level::Fail },
+    })
+}
+
+/// Whether another KPI was at its own maximum while the case's one was measured.
+pub fn isolation(kpi: &str, seen: f64, maximum: f64) -> Isolation {
+    let share = if maximum > 0.0 { seen / maximum } else { f64::INFINITY };
+    Isolation {
+        kpi: kpi.to_owned(),
+        seen,
+        maximum,
+        share,
+        share_max: ISOLATION_SHARE_MAX,
+        holds: share < ISOLATION_SHARE_MAX,
+    }
+}

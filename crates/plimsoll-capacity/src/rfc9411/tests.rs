@@ -1,0 +1,386 @@
+//! Criteria on hand-made seconds, and whole procedures against simulated servers.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::rfc9411::Case;
+use plimsoll_model::rfc9411::Ending;
+use plimsoll_model::rfc9411::Step;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Check;
+use plimsoll_model::trial::Judgement;
+use plimsoll_model::trial::Level;
+use plimsoll_model::trial::Verdict;
+
+use super::procedure::Search;
+use super::*;
+
+/// A second in which `ok` sessions of one transaction went well.
+fn second(second: u32, ok: u64) -> Interval {
+    let mut tally = Tally { scheduled: ok, ok, ..Tally::default() };
+    tally.status.add(200, ok);
+    tally.bytes.received = ok * 1_200;
+    tally.bytes.sent = ok * 50;
+    (tally.connections.opened, tally.connections.finished) = (ok, ok);
+    for _ in 0..ok {
+        tally.spans.corrected.record(Nanos::from_millis(2));
+        tally.spans.uncorrected.record(Nanos::from_millis(2));
+        tally.spans.syn_to_first_byte.record(Nanos::from_millis(1));
+        tally.spans.syn_to_last_byte.record(Nanos::from_millis(3));
+    }
+    tally.outstanding = vec![40; 10];
+    Interval { second, tally }
+}
+
+/// A ramp of one second, three at 1,000/s, a ramp down.
+fn steady() -> Vec<Interval> {
+    vec![second(0, 500), second(1, 1_000), second(2, 1_000), second(3, 1_000), second(4, 500)]
+}
+
+fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> Judged {
+    let mut whole = Tally::default();
+    intervals.iter().for_each(|interval| whole.merge_following(&interval.tally));
+    judge(&Seen {
+        case,
+        step,
+        load: 1_000.0,
+        intervals,
+        sustain_from: 1,
+        sustain_seconds: 3,
+        whole: &whole,
+        window: Nanos::from_secs(5),
+        aborted,
+        planned_ops: None,
+        transactions: 1,
+        reference: None,
+    })
+}
+
+fn find<'a>(judged: &'a Judged, letter: &str) -> &'a Check {
+    let found = judged.criteria.iter().find(|check| check.check.starts_with(letter));
+    found.unwrap_or_else(|| panic!("no {letter} in {:?}", judged.criteria))
+}
+
+#[test]
+fn kpis_are_of_the_sustain_phase() {
+    let judged = judged(Case::HttpConnections, Step::Target, &steady(), false);
+    assert_eq!(judged.judgement.verdict, Verdict::Good, "{:?}", judged.judgement);
+    let kpis = judged.observed.kpis;
+    assert_eq!(kpis.tcp_connections_per_second, 1_000.0);
+    assert_eq!(kpis.application_transactions_per_second, 1_000.0);
+    assert_eq!(kpis.inspected_throughput_bit_s, 1_250.0 * 8.0 * 1_000.0);
+    assert_eq!(kpis.concurrent_tcp_connections, 40.0);
+    for (ms, expected) in [(kpis.ttfb_rfc9411_ms.min, 1.0), (kpis.ttlb_rfc9411_ms.max, 3.0)] {
+        // Histograms keep three digits.
+        assert!(ms.is_some_and(|ms| (ms - expected).abs() < 0.002), "{ms:?}, not {expected}");
+    }
+    assert_eq!(judged.observed.series.len(), 3);
+    assert_eq!(judged.observed.series[2].second, 2);
+}
+
+#[test]
+fn nothing_seen_is_not_nothing() {
+    let judged = judged(Case::HttpConnections, Step::Target, &steady(), false);
+    // Three seconds and the ramp down.
+    let failed = find(&judged, "F ");
+    assert_eq!(failed.value, "0 of 3,500 (95 % upper bound 0.086 %)");
+    assert!(failed.limit.contains("takes 300,000 transactions"), "{}", failed.limit);
+    assert_eq!(failed.level, Level::Pass);
+}
+
+#[test]
+fn a_failure_is_one_too_many_up_to_a_hundred_thousand() {
+    for (transactions, level) in [(99_999, Level::Fail), (100_001, Level::Pass)] {
+        let mut seconds = steady();
+        let tally = &mut seconds[4].tally;
+        *tally = Tally { scheduled: transactions - 3_000, ..Tally::default() };
+        tally.ok = tally.scheduled - 1;
+        tally.status.add(200, tally.ok);
+        tally.errors.count(ErrorClass::Timeout);
+        let judged = judged(Case::HttpThroughput, Step::Initial, &seconds, false);
+        let failed = find(&judged, "F ");
+        assert_eq!(failed.level, level, "{failed:?}");
+        assert!(failed.value.starts_with("1 of "), "{failed:?}");
+        // Step 1 of the throughput cases asks for nothing else.
+        assert_eq!(judged.criteria.len(), 1);
+    }
+}
+
+#[test]
+fn a_redirect_is_no_transaction() {
+    let mut seconds = steady();
+    seconds[2].tally.ok += 1;
+    seconds[2].tally.scheduled += 1;
+    seconds[2].tally.status.add(302, 1);
+    seconds[2].tally.spans.corrected.record(Nanos::from_millis(2));
+    let judged = judged(Case::HttpConnections, Step::Target, &seconds, false);
+    assert_eq!(find(&judged, "F ").level, Level::Fail);
+    assert_eq!(judged.judgement.verdict, Verdict::Bad);
+}
+
+#[test]
+fn only_7_6_is_watched_during_the_ramp() {
+    let mut seconds = steady();
+    seconds[0].tally.scheduled += 1;
+    seconds[0].tally.errors.count(ErrorClass::ConnectReset);
+    seconds[0].tally.connection_errors.count(ErrorClass::ConnectReset);
+    for (case, level) in
+        [(Case::HttpConnections, Level::Pass), (Case::HttpsConnections, Level::Fail)]
+    {
+        let judged = judged(case, Step::Target, &seconds, false);
+        assert_eq!(find(&judged, "F ").level, level, "{case}");
+        assert_eq!(find(&judged, "R ").level, level, "{case}");
+    }
+}
+
+#[test]
+fn deviations_are_of_the_worst_second() {
+    for (middle, c5) in [(1_000, Level::Pass), (930, Level::Pass), (900, Level::Fail)] {
+        let mut seconds = steady();
+        seconds[2] = second(2, middle);
+        let judged = judged(Case::HttpThroughput, Step::Target, &seconds, false);
+        // 930 is 4.8 % below the mean of the three.
+        assert_eq!(find(&judged, "C5").level, c5, "{middle}: {:?}", find(&judged, "C5"));
+    }
+    for (open, n10) in [(40, Level::Pass), (46, Level::Pass), (60, Level::Fail)] {
+        let mut seconds = steady();
+        seconds[2].tally.outstanding = vec![open; 10];
+        let judged = judged(Case::HttpThroughput, Step::Target, &seconds, false);
+        // 10 connections, 1 % of a second's, are chance; 60 is 13 above the mean.
+        assert_eq!(find(&judged, "N10").level, n10, "{open}: {:?}", find(&judged, "N10"));
+    }
+}
+
+#[test]
+fn counting_whole_transactions_is_no_deviation() {
+    let slow = |n, ok| second(n, ok);
+    let mut seconds = vec![slow(0, 5), slow(1, 10), slow(2, 9), slow(3, 11), slow(4, 5)];
+    let judged_slow = judged(Case::HttpConnections, Step::Target, &seconds, false);
+    let c5 = find(&judged_slow, "C5");
+    assert_eq!((c5.level, c5.value.as_str()), (Level::Pass, "10 %"));
+    assert!(c5.limit.contains("1.5 arrivals"), "{}", c5.limit);
+    seconds[2] = slow(2, 7);
+    assert_eq!(
+        find(&judged(Case::HttpConnections, Step::Target, &seconds, false), "C5").level,
+        Level::Fail
+    );
+}
+
+#[test]
+fn the_latency_cases_keep_their_target() {
+    let mut seconds = steady();
+    let kept = judged(Case::HttpLatency, Step::Target, &seconds, false);
+    assert_eq!(find(&kept, "T ").level, Level::Pass);
+    seconds[3] = second(3, 940);
+    let missed = judged(Case::HttpLatency, Step::Target, &seconds, false);
+    assert_eq!((find(&missed, "T ").level, &*find(&missed, "T ").value), (Level::Fail, "6 %"));
+}
+
+#[test]
+fn what_was_cut_short_shows_nothing_unless_it_failed() {
+    let seconds = &steady()[..2];
+    let cut = judged(Case::HttpThroughput, Step::Initial, seconds, false);
+    assert_eq!(cut.judgement.verdict, Verdict::Invalid);
+    let samples = |judged: &Judged| {
+        let found = judged.checks.iter().find(|check| check.check == "samples");
+        found.map(|check| (check.value.clone(), check.level))
+    };
+    let value = "1 in a sustain phase of 3 s".to_owned();
+    assert_eq!(samples(&cut), Some((value.clone(), Level::Fail)));
+    let mut seconds = seconds.to_vec();
+    seconds[0].tally.scheduled += 100;
+    seconds[0].tally.unsent = 100;
+    // No connection was free: that is not the generator's doing.
+    seconds[0].tally.pool_exhausted = 1;
+    let aborted = judged(Case::HttpThroughput, Step::Target, &seconds, true);
+    assert_eq!(find(&aborted, "F ").level, Level::Fail);
+    assert_eq!(samples(&aborted), Some((value, Level::Warn)));
+    assert_eq!(aborted.judgement.verdict, Verdict::Bad);
+}
+
+#[test]
+fn connections_that_are_not_held_have_failed() {
+    let mut seconds = steady();
+    let good = judged(Case::HttpConcurrency, Step::Target, &seconds, false);
+    assert_eq!(find(&good, "F ").level, Level::Pass);
+    // Nobody attempted this one.
+    seconds[2].tally.scheduled += 1;
+    seconds[2].tally.unsent += 1;
+    seconds[0].tally.connections.failed = 2;
+    seconds[1].tally.losses.count(ErrorClass::ClosedByPeer);
+    let lost = judged(Case::HttpConcurrency, Step::Target, &seconds, false);
+    let failed = find(&lost, "F ");
+    assert_eq!(
+        (failed.level, failed.value.starts_with("3 of 4,003")),
+        (Level::Fail, true),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn isolation_is_lost_near_another_maximum() {
+    assert!(isolation("Inspected Throughput", 94.0, 100.0).holds);
+    assert!(!isolation("Inspected Throughput", 96.0, 100.0).holds);
+    assert!(!isolation("Inspected Throughput", 1.0, 0.0).holds);
+}
+
+// ---- procedures
+
+fn settings(target: f64, search: Search) -> Settings {
+    Settings {
+        target,
+        sustain: Nanos::from_secs(300),
+        sustain_initial: Nanos::from_secs(60),
+        search,
+    }
+}
+
+fn judgement(verdict: Verdict) -> Judgement {
+    let name = if verdict == Verdict::Invalid { "send-lag" } else { "F <0.001 %" };
+    let level = if verdict == Verdict::Good { Level::Pass } else { Level::Fail };
+    let check = Check {
+        check: name.to_owned(),
+        value: "seen".to_owned(),
+        limit: "limit".to_owned(),
+        level,
+    };
+    Judgement { verdict, reasons: vec![check], loss_ratio: 0.0 }
+}
+
+/// Runs a procedure to its end; every iteration's verdict is what `server` says of its load.
+fn run(
+    settings: Settings,
+    mut server: impl FnMut(&Planned) -> Verdict,
+) -> (Conclusion, Vec<Planned>) {
+    let mut procedure = Procedure::new(settings);
+    let mut seen = Vec::new();
+    loop {
+        match procedure.next() {
+            Next::Done(conclusion) => return (conclusion, seen),
+            Next::Run(planned) => {
+                assert_eq!(procedure.next(), Next::Run(planned), "the same until it is handled");
+                let verdict = server(&planned);
+                let ops = (planned.load * planned.sustain.as_secs_f64()) as u64;
+                let tally = Tally { scheduled: ops, ok: ops, ..Tally::default() };
+                procedure.handle(&judgement(verdict), &tally, planned.sustain);
+                seen.push(planned);
+                assert!(seen.len() < 100, "it does not end: {seen:?}");
+            }
+        }
+    }
+}
+
+/// GOOD up to a capacity that differs by `noise` (relative) from iteration to iteration.
+fn server(capacity: f64, noise: f64, mut rng: fastrand::Rng) -> impl FnMut(&Planned) -> Verdict {
+    move |planned| {
+        // The sum of twelve uniform numbers is nearly normal.
+        let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+        let now = capacity * (1.0 + noise * normal);
+        if planned.load <= now { Verdict::Good } else { Verdict::Bad }
+    }
+}
+
+#[test]
+fn a_target_that_is_met_takes_two_iterations() {
+    for search in [Search::Rate, Search::Count, Search::No] {
+        let (conclusion, seen) = run(settings(5_000.0, search), |_| Verdict::Good);
+        assert_eq!(conclusion.ending, Ending::TargetMet);
+        assert_eq!((conclusion.load, conclusion.failed_load), (Some(5_000.0), None));
+        let steps: Vec<_> = seen.iter().map(|one| (one.step, one.load)).collect();
+        assert_eq!(steps, [(Step::Initial, 500.0), (Step::Target, 5_000.0)]);
+        assert_eq!(seen[1].sustain, Nanos::from_secs(300));
+    }
+}
+
+#[test]
+fn a_case_that_fails_step_1_does_not_go_on() {
+    let (conclusion, seen) = run(settings(5_000.0, Search::Rate), |_| Verdict::Bad);
+    assert_eq!(seen.len(), 1);
+    assert!(
+        matches!(&conclusion.ending, Ending::Unqualified { why } if why.contains("F <0.001 %")),
+        "{conclusion:?}"
+    );
+    assert_eq!((conclusion.load, conclusion.failed_load), (None, Some(500.0)));
+}
+
+#[test]
+fn latency_has_no_step_3() {
+    let (conclusion, seen) =
+        run(settings(100.0, Search::No), server(50.0, 0.0, fastrand::Rng::with_seed(1)));
+    assert!(matches!(conclusion.ending, Ending::TargetMissed { .. }), "{conclusion:?}");
+    assert_eq!((seen.len(), conclusion.load), (2, None));
+}
+
+#[test]
+fn maxima_of_simulated_servers_are_found() {
+    const SEEDS: u64 = 1_000;
+    let mut near = 0;
+    for seed in 0..SEEDS {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let target = 10f64.powf(2.0 + 4.0 * rng.f64());
+        let capacity = target * (0.12 + 0.86 * rng.f64());
+        let (conclusion, seen) =
+            run(settings(target, Search::Rate), server(capacity, 0.01, rng.fork()));
+        let Some(load) = conclusion.load else { continue };
+        assert_eq!(conclusion.ending, Ending::Maximum, "{seed}");
+        let last = seen.last().expect("something was run");
+        // What is reported was held for the whole length.
+        assert_eq!((last.step, last.load), (Step::Final, load), "{seed}");
+        assert_eq!(last.sustain, Nanos::from_secs(300));
+        let ratio = load / capacity;
+        near += u64::from((0.88..=1.03).contains(&ratio));
+    }
+    assert!(near >= SEEDS * 95 / 100, "{near} of {SEEDS}");
+}
+
+#[test]
+fn connections_are_counted_exactly() {
+    for (target, capacity) in [(1_000.0, 731.0), (20.0, 7.0), (10.0, 1.0), (1e6, 999_999.0)] {
+        let exact = server(capacity, 0.0, fastrand::Rng::with_seed(1));
+        let (conclusion, seen) = run(settings(target, Search::Count), exact);
+        let load = conclusion.load.unwrap_or_else(|| panic!("{capacity}: {conclusion:?}"));
+        let failed = conclusion.failed_load.expect("the target failed");
+        assert!(load <= capacity && failed > capacity, "{load} {failed}");
+        assert!(failed <= load * 1.05 || failed - load <= 1.0, "{load} to {failed}");
+        assert!(seen.iter().all(|one| one.load.fract() == 0.0), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_generator_at_its_limit_is_said_and_never_blamed_on_the_sut() {
+    let (conclusion, seen) = run(settings(100.0, Search::No), |_| Verdict::Invalid);
+    assert!(
+        matches!(&conclusion.ending, Ending::GeneratorLimited { why } if why.contains("send-lag")),
+        "{conclusion:?}"
+    );
+    assert_eq!((seen.len(), conclusion.load), (2, None));
+    // INVALID at the target only: below it there is a load that can be judged.
+    let limit = 430.0;
+    let (conclusion, _) = run(settings(1_000.0, Search::Rate), |planned| {
+        if planned.load > limit { Verdict::Invalid } else { Verdict::Good }
+    });
+    assert!(matches!(conclusion.ending, Ending::GeneratorLimited { .. }), "{conclusion:?}");
+    let load = conclusion.load.expect("a load that was GOOD");
+    assert!(load <= limit && load > limit * 0.9, "{load}");
+}
+
+#[test]
+fn short_iterations_do_not_decide_what_the_long_one_refutes() {
+    // It tires: what goes well for a minute fails in five.
+    let (conclusion, seen) = run(settings(1_000.0, Search::Rate), |planned| {
+        let capacity = if planned.sustain > Nanos::from_secs(60) { 600.0 } else { 640.0 };
+        if planned.load <= capacity { Verdict::Good } else { Verdict::Bad }
+    });
+    assert_eq!(conclusion.ending, Ending::Maximum, "{conclusion:?}");
+    assert!(conclusion.load.is_some_and(|load| load <= 600.0 && load > 540.0), "{conclusion:?}");
+    assert!(seen.iter().filter(|one| one.step == Step::Final).count() > 1);
+}
+
+#[test]
+fn a_stop_keeps_what_is_known() {
+    let mut procedure = Procedure::new(settings(1_000.0, Search::Rate));
+    let conclusion = procedure.handle_stop("interrupted".to_owned());
+    let why = "interrupted".to_owned();
+    assert_eq!(conclusion.ending, Ending::Unfinished { why });
+    assert_eq!(procedure.next(), Next::Done(conclusion));
+}

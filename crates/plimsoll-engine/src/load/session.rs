@@ -1,0 +1,85 @@
+//! Sessions: connections with a planned number of transactions, which end with our FIN.
+//!
+//! A socket that is closed while the peer still has something to say (a close_notify, a ticket)
+//! answers it with a RST, and the server would see a connection that was reset. So only the
+//! sending half is closed at first, and the whole when the peer's FIN has come.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Session;
+use plimsoll_proto::http1::client::Response;
+
+use super::conn::State;
+use super::worker::Worker;
+
+/// How long the peer's FIN is waited for; a server that has not closed by then may not do so at
+/// all.
+pub(super) const FIN_WAIT: Nanos = Nanos::from_secs(2);
+
+impl Worker {
+    /// An answer has come, and is counted: the next transaction, or the end.
+    pub(super) fn advance_session(
+        &mut self,
+        index: u32,
+        session: Session,
+        answer: &Response,
+        exact: bool,
+        now: Nanos,
+    ) {
+        self.slab.return_parser(index);
+        let hot = &self.slab.hot[index as usize];
+        if !exact || !self.request_is_sent(index) {
+            let loss = (!exact).then_some(ErrorClass::HttpMalformed);
+            self.close_and_refill(index, loss, now);
+        } else if answer.keep_alive && hot.ops_total < session.transactions {
+            self.send_next_of_session(index, now);
+        } else {
+            self.begin_closing(index, now);
+        }
+    }
+
+    /// It was due when the answer before it was complete, and is sent in the same instant.
+    fn send_next_of_session(&mut self, index: u32, now: Nanos) {
+        let hot = &self.slab.hot[index as usize];
+        let after = (hot.target + 1) % self.prepared.len() as u32;
+        let target = self.target_of(hot.destination, after);
+        let hot = &mut self.slab.hot[index as usize];
+        hot.has_op = true;
+        (hot.intended, hot.since, hot.target) = (now, now, target);
+        self.in_flight += 1;
+        let tally = &mut self.meter.tally.tally;
+        tally.scheduled += 1;
+        tally.spans.send_lag.record(Nanos::ZERO);
+        self.begin_request(index, now);
+    }
+
+    fn begin_closing(&mut self, index: u32, now: Nanos) {
+        if let Some(session) = self.slab.tls.get(index) {
+            session.queue_close_notify();
+            let generation = self.slab.hot[index as usize].generation;
+            self.transmit_tls(index, now);
+            if self.slab.hot[index as usize].generation != generation {
+                return;
+            }
+        }
+        if self.slab.cold[index as usize].unsent.is_some() {
+            // The peer does not read: it would wait for a FIN behind bytes that never leave.
+            return self.close_and_refill(index, None, now);
+        }
+        let hot = &mut self.slab.hot[index as usize];
+        let Some(socket) = &hot.socket else { return };
+        // It fails on a socket that is dead, which the next read tells.
+        let _ = socket.shutdown_write();
+        hot.state = State::Closing;
+        hot.since = now;
+        // The timer in the wheel is that of the answer, and may be due later.
+        self.wheel.cancel(index);
+        self.slab.hot[index as usize].timer_armed = false;
+        self.arm(index, now + FIN_WAIT);
+    }
+
+    /// Nothing more is expected of the connection.
+    pub(super) fn end_session(&mut self, index: u32, now: Nanos) {
+        self.close_and_refill(index, None, now);
+    }
+}

@@ -1,0 +1,447 @@
+//! RFC 9411, benchmarking network security devices: its cases, its KPIs by their names, and what a
+//! run of one case came to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::Nanos;
+use crate::hist::Histogram;
+use crate::trial::Check;
+use crate::trial::Verdict;
+use crate::units::ParseError;
+use crate::units::grouped;
+
+/// The shortest sustain phase that section 4.3.4 recommends.
+pub const SUSTAIN_RECOMMENDED: Nanos = Nanos::from_secs(300);
+/// What a transaction count must reach to show fewer than 0.001 % failures with 95 % confidence
+/// when none is seen: the rule of three.
+pub const TRANSACTIONS_SHOWN: u64 = 300_000;
+/// 1 KB of the object sizes, in bytes; the RFC does not say which one it means.
+pub const KB: u64 = 1_000;
+
+/// A case of section 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Case {
+    /// Throughput with an application traffic mix.
+    #[serde(rename = "7.1")]
+    TrafficMix,
+    /// TCP connections per second with HTTP.
+    #[serde(rename = "7.2")]
+    HttpConnections,
+    /// HTTP throughput.
+    #[serde(rename = "7.3")]
+    HttpThroughput,
+    /// HTTP transaction latency.
+    #[serde(rename = "7.4")]
+    HttpLatency,
+    /// Concurrent TCP connections with HTTP.
+    #[serde(rename = "7.5")]
+    HttpConcurrency,
+    /// TCP connections per second with HTTPS.
+    #[serde(rename = "7.6")]
+    HttpsConnections,
+    /// HTTPS throughput.
+    #[serde(rename = "7.7")]
+    HttpsThroughput,
+    /// HTTPS transaction latency.
+    #[serde(rename = "7.8")]
+    HttpsLatency,
+    /// Concurrent TCP connections with HTTPS.
+    #[serde(rename = "7.9")]
+    HttpsConcurrency,
+}
+
+/// What a case measures, over TLS or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 7.1.
+    Mix,
+    /// 7.2 and 7.6.
+    ConnectionRate,
+    /// 7.3 and 7.7.
+    Throughput,
+    /// 7.4 and 7.8.
+    Latency,
+    /// 7.5 and 7.9.
+    Concurrency,
+}
+
+impl Case {
+    /// Every case.
+    pub const ALL: &'static [Self] = &[
+        Self::TrafficMix,
+        Self::HttpConnections,
+        Self::HttpThroughput,
+        Self::HttpLatency,
+        Self::HttpConcurrency,
+        Self::HttpsConnections,
+        Self::HttpsThroughput,
+        Self::HttpsLatency,
+        Self::HttpsConcurrency,
+    ];
+
+    /// Its section: `7.2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TrafficMix => "7.1",
+            Self::HttpConnections => "7.2",
+            Self::HttpThroughput => "7.3",
+            Self::HttpLatency => "7.4",
+            Self::HttpConcurrency => "7.5",
+            Self::HttpsConnections => "7.6",
+            Self::HttpsThroughput => "7.7",
+            Self::HttpsLatency => "7.8",
+            Self::HttpsConcurrency => "7.9",
+        }
+    }
+
+    /// Its heading in the RFC, QUIC left out.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::TrafficMix => "Throughput Performance with Application Traffic Mix",
+            Self::HttpConnections => "TCP Connections Per Second with HTTP Traffic",
+            Self::HttpThroughput => "HTTP Throughput",
+            Self::HttpLatency => "HTTP Transaction Latency",
+            Self::HttpConcurrency => "Concurrent TCP Connection Capacity with HTTP Traffic",
+            Self::HttpsConnections => "TCP Connections per Second with HTTPS Traffic",
+            Self::HttpsThroughput => "HTTPS Throughput",
+            Self::HttpsLatency => "HTTPS Transaction Latency",
+            Self::HttpsConcurrency => "Concurrent TCP Connection Capacity with HTTPS Traffic",
+        }
+    }
+
+    /// What it measures.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::TrafficMix => Kind::Mix,
+            Self::HttpConnections | Self::HttpsConnections => Kind::ConnectionRate,
+            Self::HttpThroughput | Self::HttpsThroughput => Kind::Throughput,
+            Self::HttpLatency | Self::HttpsLatency => Kind::Latency,
+            Self::HttpConcurrency | Self::HttpsConcurrency => Kind::Concurrency,
+        }
+    }
+
+    /// Whether it is about HTTPS; a mix may be both.
+    pub const fn tls(self) -> Option<bool> {
+        match self {
+            Self::TrafficMix => None,
+            Self::HttpConnections
+            | Self::HttpThroughput
+            | Self::HttpLatency
+            | Self::HttpConcurrency => Some(false),
+            Self::HttpsConnections
+            | Self::HttpsThroughput
+            | Self::HttpsLatency
+            | Self::HttpsConcurrency => Some(true),
+        }
+    }
+
+    /// The objects that it asks for.
+    pub fn objects(self) -> Vec<Object> {
+        let sizes: &[u64] = match self.kind() {
+            Kind::Mix => return vec![Object::Listed],
+            Kind::ConnectionRate => &[1, 2, 4, 16, 64],
+            Kind::Throughput => &[1, 16, 64, 256],
+            Kind::Latency => &[1, 16, 64],
+            Kind::Concurrency => &[1],
+        };
+        let mut objects: Vec<_> = sizes.iter().map(|kb| Object::Bytes(kb * KB)).collect();
+        if self.kind() == Kind::Throughput {
+            objects.push(Object::Mixed);
+        }
+        objects
+    }
+
+    /// What one unit of its load is.
+    pub const fn unit(self) -> &'static str {
+        match self.kind() {
+            Kind::Mix | Kind::Throughput | Kind::Latency => "transactions/s",
+            Kind::ConnectionRate => "connections/s",
+            Kind::Concurrency => "connections",
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Case {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::ALL.iter().copied().find(|case| case.name() == text).ok_or_else(|| ParseError {
+            text: text.to_owned(),
+            expected: "a case of RFC 9411: 7.1 to 7.9, such as 7.2",
+        })
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// One size.
+    Bytes(u64),
+    /// The ten sizes of [`MIXED_BYTES`] in turn.
+    Mixed,
+    /// What the list of targets says.
+    Listed,
+}
+
+/// The mixed objects of 7.3 and 7.7, each as often as the others.
+pub const MIXED_BYTES: [u64; 10] =
+    [200, 6_000, 8_000, 9_000, 10_000, 25_000, 26_000, 35_000, 59_000, 347_000];
+
+impl Object {
+    /// Bytes of each of its sizes, in turn; none where nobody said.
+    pub fn bytes(self) -> Vec<u64> {
+        match self {
+            Self::Bytes(bytes) => vec![bytes],
+            Self::Mixed => MIXED_BYTES.to_vec(),
+            Self::Listed => Vec::new(),
+        }
+    }
+
+    /// Mean bytes of an answer's body.
+    pub fn mean_bytes(self) -> Option<f64> {
+        let bytes = self.bytes();
+        let sum: u64 = bytes.iter().sum();
+        (!bytes.is_empty()).then(|| sum as f64 / bytes.len() as f64)
+    }
+}
+
+/// `1 KB`, `mixed`, `as listed`.
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) if bytes.is_multiple_of(KB) => {
+                write!(f, "{} KB", grouped(bytes / KB))
+            }
+            Self::Bytes(bytes) => write!(f, "{} B", grouped(*bytes)),
+            Self::Mixed => f.write_str("mixed"),
+            Self::Listed => f.write_str("as listed"),
+        }
+    }
+}
+
+/// Why an iteration is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Step 1: a tenth of the target.
+    Initial,
+    /// Step 2: the target.
+    Target,
+    /// Step 3: closing in on the maximum.
+    Search,
+    /// The last iteration of step 3, at full length.
+    Final,
+}
+
+impl Step {
+    /// What reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "1 initial",
+            Self::Target => "2 target",
+            Self::Search => "3 search",
+            Self::Final => "3 final",
+        }
+    }
+}
+
+/// Milliseconds; `null` when nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct MinAvgMax {
+    pub min: Option<f64>,
+    pub avg: Option<f64>,
+    pub max: Option<f64>,
+}
+
+impl From<&Histogram> for MinAvgMax {
+    fn from(hist: &Histogram) -> Self {
+        let ms = |span: Option<Nanos>| span.map(Nanos::as_millis_f64);
+        Self { min: ms(hist.min()), avg: ms(hist.mean()), max: ms(hist.max()) }
+    }
+}
+
+/// The KPIs of section 6.3 over the sustain phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Kpis {
+    pub concurrent_tcp_connections: f64,
+    pub tcp_connections_per_second: f64,
+    pub application_transactions_per_second: f64,
+    pub tls_handshake_rate: f64,
+    pub inspected_throughput_bit_s: f64,
+    pub ttfb_rfc9411_ms: MinAvgMax,
+    pub ttlb_rfc9411_ms: MinAvgMax,
+    pub ttfb_request_ms: MinAvgMax,
+    pub ttlb_request_ms: MinAvgMax,
+}
+
+/// The KPIs in one second of the sustain phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Sample {
+    /// Since the sustain phase began.
+    pub second: u32,
+    pub concurrent_tcp_connections: f64,
+    pub tcp_connections_per_second: f64,
+    pub application_transactions_per_second: f64,
+    pub tls_handshake_rate: f64,
+    pub inspected_throughput_bit_s: f64,
+    pub ttfb_rfc9411_avg_ms: Option<f64>,
+    pub ttlb_rfc9411_avg_ms: Option<f64>,
+    pub ttfb_request_avg_ms: Option<f64>,
+}
+
+/// A line of the table of iterations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Iteration {
+    pub number: u32,
+    pub step: Step,
+    pub load: f64,
+    pub ramp_up_s: f64,
+    pub sustain_s: f64,
+    pub sut_busiest_thread: Option<f64>,
+    pub verdict: Verdict,
+    /// The failed checks.
+    pub why: Option<String>,
+}
+
+/// How the procedure ended for one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// Step 2 met the criteria: the target is what the case reports.
+    TargetMet,
+    /// Step 3 found the maximum within the criteria.
+    Maximum,
+    /// Step 1 failed: the case must not go on.
+    Unqualified {
+        /// The criteria that failed.
+        why: String,
+    },
+    /// Cases without a search: step 2 failed.
+    TargetMissed {
+        /// The criteria that failed.
+        why: String,
+    },
+    /// No load above the initial one kept the criteria for the whole length.
+    NoMaximum {
+        /// What happened.
+        why: String,
+    },
+    /// The generator was the limit.
+    GeneratorLimited {
+        /// The checks that failed.
+        why: String,
+    },
+    /// Stopped early.
+    Unfinished {
+        /// By what.
+        why: String,
+    },
+}
+
+/// Whether another KPI was at its maximum as well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Isolation {
+    pub kpi: String,
+    pub seen: f64,
+    pub maximum: f64,
+    pub share: f64,
+    pub share_max: f64,
+    /// Whether the result may be reported.
+    pub holds: bool,
+}
+
+/// What the case came to for one object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct ObjectResult {
+    pub object: String,
+    pub object_bytes: Option<u64>,
+    /// Of 7.4 and 7.8: 1 or 2.
+    pub scenario: Option<u32>,
+    pub transactions_per_connection: u32,
+    pub unit: String,
+    pub initial: f64,
+    pub target: f64,
+    pub target_source: String,
+    pub ending: Ending,
+    /// The load that the case reports.
+    pub load: Option<f64>,
+    /// The lowest load above it that failed.
+    pub failed_load: Option<f64>,
+    pub verdict: Verdict,
+    pub kpis: Option<Kpis>,
+    pub criteria: Vec<Check>,
+    pub checks: Vec<Check>,
+    pub isolation: Option<Isolation>,
+    pub series: Vec<Sample>,
+    pub iterations: Vec<Iteration>,
+}
+
+/// What the generator alone reaches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Reference {
+    pub connections_per_s: Option<f64>,
+    pub transactions_per_s: Option<f64>,
+    pub inspected_throughput_bit_s: Option<f64>,
+    pub responder: String,
+}
+
+/// One run of one case: `rfc9411` of the summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct Rfc9411Summary {
+    pub case: Case,
+    pub title: String,
+    pub init_s: f64,
+    pub sustain_s: f64,
+    pub sustain_recommended_s: f64,
+    pub shorter_than_recommended: bool,
+    pub throughput_layer: String,
+    pub environment: std::collections::BTreeMap<String, String>,
+    pub reference: Option<Reference>,
+    pub results: Vec<ObjectResult>,
+    pub notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_round_trip_and_others_are_refused() {
+        for case in Case::ALL {
+            assert_eq!(case.name().parse(), Ok(*case));
+        }
+        let error = "7.10".parse::<Case>().expect_err("no such case");
+        assert!(error.to_string().contains("7.1 to 7.9"), "{error}");
+    }
+
+    #[test]
+    fn objects_of_the_cases() {
+        let names = |case: Case| -> Vec<String> {
+            case.objects().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(names(Case::HttpConnections), ["1 KB", "2 KB", "4 KB", "16 KB", "64 KB"]);
+        assert_eq!(names(Case::HttpsThroughput), ["1 KB", "16 KB", "64 KB", "256 KB", "mixed"]);
+        assert_eq!(names(Case::HttpsLatency), ["1 KB", "16 KB", "64 KB"]);
+        assert_eq!(names(Case::HttpConcurrency), ["1 KB"]);
+        assert_eq!(names(Case::TrafficMix), ["as listed"]);
+        assert_eq!(Object::Mixed.mean_bytes(), Some(52_520.0));
+    }
+}

@@ -1,0 +1,177 @@
+//! Golden pages of a case.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::rfc9411::Case;
+use plimsoll_model::rfc9411::Sample;
+use plimsoll_model::rfc9411::Step;
+
+use super::*;
+use crate::fixtures;
+
+fn kpis() -> Kpis {
+    let ms = |min, avg, max| MinAvgMax { min: Some(min), avg: Some(avg), max: Some(max) };
+    Kpis {
+        concurrent_tcp_connections: 12.4,
+        tcp_connections_per_second: 4_519.8,
+        application_transactions_per_second: 4_519.9,
+        tls_handshake_rate: 4_519.8,
+        inspected_throughput_bit_s: 52_310_400.0,
+        ttfb_rfc9411_ms: ms(0.71, 1.42, 9.8),
+        ttlb_rfc9411_ms: ms(0.74, 1.48, 9.9),
+        ttfb_request_ms: ms(0.11, 0.32, 7.1),
+        ttlb_request_ms: ms(0.14, 0.39, 7.2),
+    }
+}
+
+fn check(name: &str, value: &str, limit: &str, level: Level) -> Check {
+    Check { check: name.to_owned(), value: value.to_owned(), limit: limit.to_owned(), level }
+}
+
+fn iteration(number: u32, step: Step, load: f64, verdict: Verdict) -> Iteration {
+    let why = match verdict {
+        Verdict::Good => None,
+        Verdict::Bad => Some("F failed transactions <0.001 %: 3 of 9 (33 %); N10 x: y".to_owned()),
+        Verdict::Invalid => Some("send-lag: p99 40 ms".to_owned()),
+    };
+    let sut_busiest_thread = (number > 1).then_some(0.97);
+    Iteration {
+        number,
+        step,
+        load,
+        ramp_up_s: 1.0,
+        sustain_s: 10.0,
+        sut_busiest_thread,
+        verdict,
+        why,
+    }
+}
+
+fn maximum() -> ObjectResult {
+    ObjectResult {
+        object: "1 KB".to_owned(),
+        object_bytes: Some(1_000),
+        scenario: None,
+        transactions_per_connection: 1,
+        unit: "connections/s".to_owned(),
+        initial: 500.0,
+        target: 5_000.0,
+        target_source: "--target".to_owned(),
+        ending: Ending::Maximum,
+        load: Some(4_520.0),
+        failed_load: Some(4_746.0),
+        verdict: Verdict::Good,
+        kpis: Some(kpis()),
+        criteria: vec![
+            check(
+                "F failed transactions <0.001 %",
+                "0 of 45,200 (95 % upper bound 0.0066 %)",
+                "below 0.001 %; to show that with 95 % confidence takes 300,000 transactions",
+                Level::Pass,
+            ),
+            check("C5 deviation of the forwarding rate <5 %", "1.2 %", "below 5 %", Level::Pass),
+        ],
+        checks: vec![check("send-lag", "p99 0.1 ms", "p99 at most 10 ms", Level::Pass)],
+        isolation: Some(Isolation {
+            kpi: "Inspected Throughput".to_owned(),
+            seen: 52_310_400.0,
+            maximum: 4e9,
+            share: 0.013,
+            share_max: 0.95,
+            holds: true,
+        }),
+        series: vec![Sample {
+            second: 0,
+            tcp_connections_per_second: 4_520.0,
+            ttfb_rfc9411_avg_ms: Some(1.42),
+            ..Sample::default()
+        }],
+        iterations: vec![
+            iteration(1, Step::Initial, 500.0, Verdict::Good),
+            iteration(2, Step::Target, 5_000.0, Verdict::Bad),
+            iteration(3, Step::Search, 4_746.0, Verdict::Invalid),
+            iteration(4, Step::Final, 4_520.0, Verdict::Good),
+        ],
+    }
+}
+
+/// A case with a maximum, one that was not isolated and one that failed step 1.
+pub(crate) fn summary() -> Summary {
+    let shared = ObjectResult {
+        object: "64 KB".to_owned(),
+        object_bytes: Some(64_000),
+        isolation: Some(Isolation {
+            kpi: "Inspected Throughput".to_owned(),
+            seen: 3.96e9,
+            maximum: 4e9,
+            share: 0.99,
+            share_max: 0.95,
+            holds: false,
+        }),
+        ending: Ending::TargetMet,
+        failed_load: None,
+        ..maximum()
+    };
+    let unqualified = ObjectResult {
+        object: "2 KB".to_owned(),
+        ending: Ending::Unqualified { why: "F failed transactions <0.001 %: 3 of 9".to_owned() },
+        load: None,
+        failed_load: Some(500.0),
+        verdict: Verdict::Bad,
+        isolation: None,
+        kpis: None,
+        criteria: Vec::new(),
+        series: Vec::new(),
+        iterations: vec![iteration(1, Step::Initial, 500.0, Verdict::Bad)],
+        ..maximum()
+    };
+    let case = Case::HttpsConnections;
+    let block = Rfc9411Summary {
+        case,
+        title: case.title().to_owned(),
+        init_s: 0.2,
+        sustain_s: 10.0,
+        sustain_recommended_s: 300.0,
+        shorter_than_recommended: true,
+        throughput_layer: "layer 4".to_owned(),
+        environment: BTreeMap::from([
+            ("generator-kernel".to_owned(), "Linux 6.12.1".to_owned()),
+            ("sut".to_owned(), "haproxy 3.0".to_owned()),
+        ]),
+        reference: Some(Reference {
+            connections_per_s: Some(11_200.0),
+            transactions_per_s: Some(11_200.0),
+            inspected_throughput_bit_s: Some(1.2e8),
+            responder: "plimsoll serve on loopback".to_owned(),
+        }),
+        results: vec![maximum(), shared, unqualified],
+        notes: vec!["the SUT sends session tickets".to_owned()],
+    };
+    let (base, _) = fixtures::find_regular();
+    Summary {
+        find: None,
+        cliffs: None,
+        timers: None,
+        longest_timer: None,
+        rfc9411: Some(block),
+        ..base
+    }
+}
+
+#[test]
+fn a_case_with_every_kind_of_result() {
+    let mut out = Vec::new();
+    super::super::render(&summary(), &[], Style::default(), &mut out).expect("memory takes all");
+    let text = String::from_utf8(out).expect("reports are UTF-8");
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("rfc9411", text));
+}
+
+#[test]
+fn throughput_is_told_in_both_units() {
+    let text = throughput(1_234_567_890.0).replace('\u{a0}', " ");
+    assert_eq!(text, "1.23 Gbit/s (1,234,568 kbit/s)");
+}

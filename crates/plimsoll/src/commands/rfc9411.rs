@@ -1,0 +1,410 @@
+//! `--mode rfc9411`, of `find` and `lab`: one case of RFC 9411, object by object.
+//!
+//! ```text
+//! for each object: reference -> what the SUT can do at all -> steps 1 to 3 -> isolation
+//! ```
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use plimsoll_capacity::rfc9411::thresholds;
+use plimsoll_fleet::ServerGroup;
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::rfc9411::Case;
+use plimsoll_model::rfc9411::Ending;
+use plimsoll_model::rfc9411::Kind;
+use plimsoll_model::rfc9411::ObjectResult;
+use plimsoll_model::rfc9411::Rfc9411Summary;
+use plimsoll_model::rfc9411::SUSTAIN_RECOMMENDED;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::Verdict;
+use plimsoll_probe::memory::HostMemory;
+use plimsoll_report::archive::SearchHead;
+use plimsoll_sys::signal::Interrupts;
+use plimsoll_tls::KeyKind;
+
+use crate::commands::hold;
+use crate::commands::lab;
+use crate::commands::search::SutWatch;
+use crate::commands::sut;
+use crate::exit::Stop;
+use crate::flags::FindFlags;
+use crate::flags::LabFlags;
+use crate::hosts::Placement;
+use crate::hosts::archived_host;
+use crate::hosts::start_load_agents;
+use crate::plan;
+use crate::plan::Inputs;
+use crate::plan::lab::Sut;
+use crate::plan::rfc9411::Rfc9411Job;
+use crate::preflight;
+use crate::preflight::Server;
+use crate::run;
+use crate::run::Run;
+use crate::run::RunHead;
+
+mod iteration;
+mod object;
+
+use iteration::Bench;
+use object::Measured;
+use object::Scene;
+
+/// What throughput is counted at: the RFC prefers layer 2 and wants any other named.
+const THROUGHPUT_LAYER: &str = "layer 4: TCP payload in both directions, TLS records included, TCP/IP and Ethernet headers not";
+/// Every timer of a laboratory's proxy outlasts the linger by this.
+const TIMEOUT_PAST_LINGER: Nanos = Nanos::from_secs(60);
+/// And any think time, where connections are held.
+const HELD_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
+
+/// `plimsoll find --mode rfc9411`.
+pub(crate) fn run_find(flags: &FindFlags) -> Result<(), Stop> {
+    let mut stdin = std::io::stdin();
+    let mut job = plan::rfc9411::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    let server = Server::of_hold(&job.as_hold());
+    let notes = preflight(&mut job, server)?;
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
+    let pids = job.watch_pids.clone();
+    let watch = SutWatch {
+        pids: Box::new(move || pids.clone()),
+        ended: Box::new(|| None),
+        timers: Vec::new(),
+        backend_is_ours: false,
+    };
+    let set_up = SetUp { command: "find", watch, placement: Placement::default(), notes };
+    run(set_up, &mut job, &interrupts)
+}
+
+/// `plimsoll lab --mode rfc9411`.
+pub(crate) fn run_lab(flags: &LabFlags) -> Result<(), Stop> {
+    let mut stdin = std::io::stdin();
+    let mut inputs = Inputs::of_host(&mut stdin);
+    let lab_job = plan::rfc9411::build_lab(flags, &mut inputs)?;
+    let program = sut::program(&lab_job.hosts)?;
+    let interrupts = run::install_interrupts()?;
+    let placement = Placement::of_host();
+    let identity = lab::identity(&program)?;
+    let trust = Trust::Roots(identity.chain_pem.clone());
+    let room = sut::Room {
+        connections: lab_job.connections,
+        timeout: match lab_job.case.kind() {
+            Kind::Concurrency => HELD_TIMEOUT,
+            _ => lab_job.linger() + TIMEOUT_PAST_LINGER,
+        },
+        cpus: placement.sut.clone(),
+        may_split: false,
+        tls_state: TlsState::Compact,
+        tls: lab_job.is_tls(),
+        resumes: false,
+    };
+    let mut notes = Vec::new();
+    // Kept alive to the end; dropped in reverse order, the SUT before its backends.
+    let backends;
+    let started = match &program {
+        sut::Program::Embedded => {
+            notes.push(lab::placement_note("no backends: the SUT answers itself", &placement));
+            sut::start_embedded(&identity, &room)?
+        }
+        program => {
+            let staff = lab::Staff::new(&placement.backends);
+            backends = lab::start_backends(lab_job.hosts.backends, &staff)?;
+            let addresses: Vec<_> =
+                backends.listeners().iter().map(|listener| listener.address).collect();
+            notes.push(lab::placement_note(&format!("{} backends", addresses.len()), &placement));
+            sut::start_proxy(program, lab_job.hosts.keep, &identity, addresses, &room)?
+        }
+    };
+    if lab_job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
+        notes.push(lab::NO_HAPROXY.to_owned());
+    }
+    let scheme = if room.tls { "https" } else { "http" };
+    let url = format!("{scheme}://{}/", started.address);
+    notes.insert(0, format!("SUT {} at {url}", started.name));
+    notes.extend(started.notes.clone());
+    let mut job = lab_job.resolve(&url, trust, &mut inputs)?;
+    job.load.target_name = format!("{} at {url}", started.name);
+    if !placement.clients.is_empty() {
+        job.load.plan.cpus = placement.clients.clone();
+        job.load.plan.threads = placement.clients.len() as u32;
+    }
+    let server = hold::server_of(&program);
+    notes.extend(preflight(&mut job, server)?);
+    let set_up = SetUp { command: "lab", watch: started.into_watch(), placement, notes };
+    run(set_up, &mut job, &interrupts)
+}
+
+/// Held connections need what any hold needs: refused here where this host does not have it.
+fn preflight(job: &mut Rfc9411Job, server: Server) -> Result<Vec<String>, Stop> {
+    if job.case.kind() != Kind::Concurrency {
+        return Ok(Vec::new());
+    }
+    let limits = preflight::host_limits();
+    hold::spread_sources(&mut job.load.plan, &limits);
+    let fit = preflight::check(&preflight::shape(&job.as_hold(), server), &limits, false)?;
+    Ok(fit.notes)
+}
+
+/// What is tested, and from where.
+struct SetUp {
+    command: &'static str,
+    watch: SutWatch,
+    placement: Placement,
+    notes: Vec<String>,
+}
+
+/// Measures, reports, and says how the command ends.
+fn run(mut set_up: SetUp, job: &mut Rfc9411Job, interrupts: &Interrupts) -> Result<(), Stop> {
+    let agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
+    let job: &Rfc9411Job = job;
+    let head = RunHead {
+        command: set_up.command,
+        job: &job.load,
+        search: Some(SearchHead {
+            axis: job.case.unit().to_owned(),
+            slo: format!("criteria of RFC 9411, case {}", job.case),
+            mode: "rfc9411".to_owned(),
+        }),
+        always_archive: true,
+    };
+    let run = Run::begin(head)?;
+    let mut scene = Scene {
+        bench: Bench {
+            agents,
+            run: RefCell::new(run),
+            interrupts,
+            sut: std::mem::replace(&mut set_up.watch.pids, Box::new(Vec::new)),
+        },
+        job,
+        responder: Responder::start(job, &set_up.placement)?,
+        watch_ended: &mut set_up.watch.ended,
+        trials: Vec::new(),
+        notes: Vec::new(),
+        most_bit_s: None,
+    };
+    for note in set_up.notes.iter().chain(&opening_notes(job)) {
+        scene.note(note.clone());
+    }
+    let measured = scene.measure_case()?;
+    let Scene { bench, trials, notes, responder, .. } = scene;
+    let Bench { agents, run, .. } = bench;
+    drop((agents, responder));
+    let run = run.into_inner();
+    let interrupted = interrupts.is_raised();
+    let summary = summarise(&set_up, job, measured, notes, &run, interrupted);
+    let verdict = summary.verdict;
+    run.finish(&summary, &trials)?;
+    if interrupted {
+        return Err(run::interrupted_stop(interrupts));
+    }
+    match verdict {
+        Verdict::Good => Ok(()),
+        Verdict::Bad => Err(Stop::SloMissed),
+        Verdict::Invalid => Err(Stop::Invalid),
+    }
+}
+
+/// Our own server, which answers as fast as anything can.
+struct Responder {
+    address: SocketAddr,
+    /// Its certificate, where TLS is spoken.
+    roots: Option<String>,
+    _servers: ServerGroup,
+}
+
+impl Responder {
+    /// On the CPUs that the SUT has, where it is here: it takes its place.
+    fn start(job: &Rfc9411Job, placement: &Placement) -> Result<Self, Stop> {
+        let tls = job.load.plan.targets.first().is_some_and(|target| target.url.tls);
+        let identity = lab::self_signed(KeyKind::EcdsaP256)?;
+        let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls };
+        let roots = tls.then(|| identity.chain_pem.clone());
+        let staff = lab::Staff::new(&placement.sut);
+        let servers = lab::start_servers(vec![listener], Some(identity), &staff)?;
+        let address = servers.listeners().first().map(|listener| listener.address);
+        let address =
+            address.ok_or_else(|| Stop::CannotRun("the reference has no port".to_owned()))?;
+        Ok(Self { address, roots, _servers: servers })
+    }
+}
+
+fn opening_notes(job: &Rfc9411Job) -> Vec<String> {
+    let mut notes = vec![format!("RFC 9411 case {}: {}", job.case, job.case.title())];
+    notes.push(format!("criteria: {}", thresholds(job.case).join("; ")));
+    if job.sustain < SUSTAIN_RECOMMENDED {
+        notes.push(shorter(job.sustain));
+    }
+    notes
+}
+
+fn shorter(sustain: Nanos) -> String {
+    format!(
+        "the sustain phase of {sustain} is shorter than the {SUSTAIN_RECOMMENDED} that RFC 9411 \
+         recommends"
+    )
+}
+
+fn summarise(
+    set_up: &SetUp,
+    job: &Rfc9411Job,
+    measured: Measured,
+    mut notes: Vec<String>,
+    run: &Run,
+    interrupted: bool,
+) -> Summary {
+    let Measured { results, reference, tally, window } = measured;
+    if job.sustain < SUSTAIN_RECOMMENDED {
+        notes.insert(0, shorter(job.sustain));
+    }
+    notes.extend(tickets(&tally));
+    let verdict = verdict(&results, job.target.is_some());
+    let deciding = results.iter().find(|result| result.verdict == verdict).or(results.last());
+    let reasons = deciding
+        .map(|result| result.checks.iter().chain(&result.criteria).cloned().collect())
+        .unwrap_or_default();
+    let block = Rfc9411Summary {
+        case: job.case,
+        title: job.case.title().to_owned(),
+        init_s: iteration::init(job.sustain).as_secs_f64(),
+        sustain_s: job.sustain.as_secs_f64(),
+        sustain_recommended_s: SUSTAIN_RECOMMENDED.as_secs_f64(),
+        shorter_than_recommended: job.sustain < SUSTAIN_RECOMMENDED,
+        throughput_layer: THROUGHPUT_LAYER.to_owned(),
+        environment: environment(job, set_up),
+        reference,
+        results,
+        notes,
+    };
+    let head = SummaryHead {
+        command: set_up.command.to_owned(),
+        target: job.load.target_name.clone(),
+        started_at: run.started_at.clone(),
+        window,
+        partial: interrupted,
+        settings: run::settings(&job.load, &job.load.plan),
+        verdict,
+        reasons,
+        find: None,
+        hold: None,
+        archive: run.archive_dir(),
+    };
+    Summary { rfc9411: Some(block), ..Summary::new(head, &tally) }
+}
+
+/// Section 4.3 wants neither side to offer resumption; what the SUT does is its own affair, and
+/// costs it something.
+fn tickets(tally: &Tally) -> Option<String> {
+    (tally.tls_messages.tickets > 0).then(|| {
+        "the SUT sends session tickets, as TLS 1.3 servers do even where their session cache is \
+         off; RFC 9411 wants no resumption on either side, and none was offered"
+            .to_owned()
+    })
+}
+
+/// GOOD where every object has a result; a target that was asked for must have been met.
+fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
+    let of = |result: &ObjectResult| match &result.ending {
+        Ending::Maximum if target_given => Verdict::Bad,
+        _ => result.verdict,
+    };
+    let any = |wanted| results.iter().any(|result| of(result) == wanted);
+    if any(Verdict::Bad) {
+        Verdict::Bad
+    } else if any(Verdict::Invalid) || results.is_empty() {
+        Verdict::Invalid
+    } else {
+        Verdict::Good
+    }
+}
+
+/// What section 6.1 wants to be told of both sides, as far as it is known here.
+fn environment(job: &Rfc9411Job, set_up: &SetUp) -> BTreeMap<String, String> {
+    let host = archived_host();
+    let mut out = BTreeMap::from([
+        ("generator".to_owned(), format!("plimsoll {}", env!("CARGO_PKG_VERSION"))),
+        ("generator-kernel".to_owned(), host.kernel),
+        ("generator-cpus".to_owned(), host.cpus.to_string()),
+        ("sut".to_owned(), job.load.target_name.clone()),
+    ]);
+    out.extend(host.cpu_model.map(|model| ("generator-cpu-model".to_owned(), model)));
+    if let Some(bytes) = HostMemory::read(Path::new("/proc")).total_bytes {
+        let text = format!("{:.1} GB", bytes as f64 / 1e9);
+        out.insert("generator-memory".to_owned(), text);
+    }
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    if !set_up.placement.sut.is_empty() {
+        out.insert("sut-cpus".to_owned(), list(&set_up.placement.sut));
+        out.insert("client-cpus".to_owned(), list(&set_up.placement.clients));
+    }
+    let mut addresses = job.load.plan.destinations.iter().flat_map(|server| &server.addresses);
+    let split =
+        match (addresses.clone().any(SocketAddr::is_ipv4), addresses.any(SocketAddr::is_ipv6)) {
+            (true, false) => "100:0",
+            (false, true) => "0:100",
+            _ => "both, in turn",
+        };
+    out.insert("ipv4-to-ipv6".to_owned(), split.to_owned());
+    let sources = job.load.plan.sources.len();
+    let sources = if sources == 0 { "the kernel's choice".to_owned() } else { sources.to_string() };
+    out.insert("client-addresses".to_owned(), sources);
+    if job.case == Case::TrafficMix {
+        let encrypted = job.load.plan.targets.iter().filter(|target| target.url.tls).count();
+        let all = job.load.plan.targets.len();
+        out.insert("mix".to_owned(), format!("{all} targets in turn, {encrypted} over TLS"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(ending: Ending, verdict: Verdict) -> ObjectResult {
+        ObjectResult {
+            object: "1 KB".to_owned(),
+            object_bytes: Some(1_000),
+            scenario: None,
+            transactions_per_connection: 1,
+            unit: "connections/s".to_owned(),
+            initial: 10.0,
+            target: 100.0,
+            target_source: "--target".to_owned(),
+            ending,
+            load: None,
+            failed_load: None,
+            verdict,
+            kpis: None,
+            criteria: Vec::new(),
+            checks: Vec::new(),
+            isolation: None,
+            series: Vec::new(),
+            iterations: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_worst_object_decides_and_a_given_target_must_be_met() {
+        let why = || "why".to_owned();
+        let met = || result(Ending::TargetMet, Verdict::Good);
+        let most = || result(Ending::Maximum, Verdict::Good);
+        let limited = || result(Ending::GeneratorLimited { why: why() }, Verdict::Invalid);
+        let failed = || result(Ending::Unqualified { why: why() }, Verdict::Bad);
+        for (results, given, expected) in [
+            (vec![met(), met()], true, Verdict::Good),
+            (vec![met(), most()], false, Verdict::Good),
+            (vec![met(), most()], true, Verdict::Bad),
+            (vec![met(), limited()], false, Verdict::Invalid),
+            (vec![limited(), failed()], false, Verdict::Bad),
+            (vec![], false, Verdict::Invalid),
+        ] {
+            assert_eq!(verdict(&results, given), expected, "{results:?}");
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! One iteration of a case: ramp up, sustain, ramp down; and the short closed loops that say how
+//! much generator and SUT can do at all.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::coordinator::HoldView;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_fleet::coordinator::Order;
+use plimsoll_fleet::coordinator::Pilot;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::event::Event;
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::Stage;
+use plimsoll_model::plan::Destination;
+use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::Session;
+use plimsoll_model::plan::Steer;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::target::Target;
+use plimsoll_model::target::TargetUrl;
+use plimsoll_model::trial::TrialRequest;
+use plimsoll_probe::threads::ThreadTimes;
+use plimsoll_sys::clock;
+use plimsoll_sys::signal::Interrupts;
+
+use crate::exit::Stop;
+use crate::hosts::fleet_stop;
+use crate::run::Run;
+
+/// A ramp is a tenth of the sustain phase, within these.
+const RAMP_MAX: Nanos = Nanos::from_secs(30);
+const RAMP_MIN: Nanos = Nanos::from_secs(1);
+/// Section 4.3.4 recommends at least 5 s without load with its sustain phase of 300 s; shorter ones
+/// get their part of it.
+const INIT_PARTS: u64 = 60;
+const INIT_MAX: Nanos = Nanos::from_secs(5);
+/// Sessions at once of a closed loop: enough to keep every thread of a server busy.
+const CLOSED_CONNECTIONS: u64 = 100;
+/// Longest closed loop.
+const CLOSED_MAX: Nanos = Nanos::from_secs(3);
+/// Failures beyond which an iteration cannot meet F any more: twice its share, and so many that the
+/// verdict does not hang on a few.
+const ABORT_SHARE: f64 = 2e-5;
+const ABORT_MIN: f64 = 20.0;
+/// Connections that a hold opens at once.
+const OPENING_MAX: u32 = 512;
+/// A ramp of connections may take so much longer than planned.
+const RAMP_SLACK: f64 = 1.1;
+/// How long seconds that an agent does not deliver are waited for.
+const COVER_WAIT: Nanos = Nanos::from_secs(5);
+const SECOND: Nanos = Nanos::from_secs(1);
+/// Source addresses of the loops against our own responder.
+const LOOP_SOURCES: u32 = 64;
+
+/// What runs the loads of a case.
+pub(super) struct Bench<'a> {
+    pub(super) agents: LocalAgents,
+    pub(super) run: RefCell<Run>,
+    pub(super) interrupts: &'a Interrupts,
+    /// The SUT's processes on this host.
+    pub(super) sut: Box<dyn Fn() -> Vec<u32>>,
+}
+
+/// What is sent in a load, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Traffic {
+    /// Every iteration's plan but for its pacing.
+    pub(super) plan: LoadPlan,
+    /// Transactions per connection.
+    pub(super) transactions: u32,
+    pub(super) arrivals: Arrivals,
+}
+
+/// One iteration as it was run.
+pub(super) struct Iterated {
+    pub(super) outcome: LoadOutcome,
+    pub(super) intervals: Vec<Interval>,
+    /// First second of the sustain phase.
+    pub(super) sustain_from: u32,
+    pub(super) sustain_seconds: u32,
+    /// Transactions planned in all, where each session has one.
+    pub(super) planned_ops: Option<u64>,
+    pub(super) ramp_up: Nanos,
+    /// CPU of the SUT's busiest thread, 0 to 1, where it could be observed.
+    pub(super) sut_busiest_thread: Option<f64>,
+}
+
+/// What a closed loop reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Reached {
+    /// Good answers.
+    pub(super) transactions_per_s: f64,
+    /// Connections that were closed by FIN.
+    pub(super) connections_per_s: f64,
+    /// At the sockets, both directions.
+    pub(super) bit_s: f64,
+}
+
+impl Reached {
+    fn of(tally: &Tally, window: Nanos) -> Self {
+        let seconds = window.as_secs_f64().max(1e-3);
+        Self {
+            transactions_per_s: tally.ok as f64 / seconds,
+            connections_per_s: tally.connections.finished as f64 / seconds,
+            bit_s: (tally.bytes.sent + tally.bytes.received) as f64 * 8.0 / seconds,
+        }
+    }
+}
+
+/// Length of the ramps around a sustain phase, in whole seconds.
+pub(super) fn ramp(sustain: Nanos) -> Nanos {
+    let tenth = Nanos::from_secs(sustain.0 / 10 / SECOND.0);
+    tenth.clamp(RAMP_MIN, RAMP_MAX)
+}
+
+/// Time without load before an iteration.
+pub(super) fn init(sustain: Nanos) -> Nanos {
+    Nanos(sustain.0 / INIT_PARTS).min(INIT_MAX)
+}
+
+/// `sustain` in whole seconds, at least one.
+pub(super) fn whole_seconds(sustain: Nanos) -> u32 {
+    u32::try_from((sustain.0 / SECOND.0).max(1)).unwrap_or(u32::MAX)
+}
+
+/// X = (ramp-up time + steady-state time) / 10, section 7.5: the last transaction comes at the end.
+/// The sustain phase begins with a whole second, and a ramp may take a little longer than planned.
+fn think_time(ramp_up: Nanos, sustain_seconds: u32, transactions: u32) -> Nanos {
+    let ramp_s = ramp_up.as_secs_f64() * RAMP_SLACK;
+    let whole_s = ramp_s.ceil() + 1.0 + f64::from(sustain_seconds);
+    Nanos::from_secs_f64(whole_s / f64::from(transactions.max(1)))
+}
+
+impl Bench<'_> {
+    /// Sessions at `load` transactions per second.
+    pub(super) fn sessions(
+        &mut self,
+        traffic: &Traffic,
+        request: TrialRequest,
+    ) -> Result<Iterated, Stop> {
+        let seconds = whole_seconds(request.duration);
+        let sustain = Nanos::from_secs(u64::from(seconds));
+        let ramp = ramp(sustain);
+        let load = request.rate.get();
+        let sessions = Rate::per_second(load / f64::from(traffic.transactions)).unwrap_or_default();
+        let profile = Profile::from_stages(vec![
+            Stage { duration: ramp, from: Rate::ZERO, to: sessions },
+            Stage { duration: sustain, from: sessions, to: sessions },
+            Stage { duration: ramp, from: sessions, to: Rate::ZERO },
+        ]);
+        let transactions = profile.ops_total as f64 * f64::from(traffic.transactions);
+        let mut plan = traffic.plan.clone();
+        plan.abort_bad_ops = Some((transactions * ABORT_SHARE).max(ABORT_MIN) as u64);
+        plan.session = Some(Session { transactions: traffic.transactions });
+        plan.seed = plan.seed.wrapping_add(u64::from(request.number));
+        let planned_ops = (traffic.transactions == 1).then_some(profile.ops_total);
+        plan.pacing = Pacing::Open { profile, arrivals: traffic.arrivals };
+        let (outcome, intervals, sut_busiest_thread) = self.load(&plan, Some(request))?;
+        Ok(Iterated {
+            outcome,
+            intervals,
+            sut_busiest_thread,
+            sustain_from: (ramp.0 / SECOND.0) as u32,
+            sustain_seconds: seconds,
+            planned_ops,
+            ramp_up: ramp,
+        })
+    }
+
+    /// `load` held connections, opened at `ramp_per_s`.
+    pub(super) fn held(
+        &mut self,
+        traffic: &Traffic,
+        request: TrialRequest,
+        ramp_per_s: f64,
+    ) -> Result<Iterated, Stop> {
+        let seconds = whole_seconds(request.duration);
+        let connections = (request.rate.get() as u64).max(1);
+        let ramp_up = Nanos::from_secs_f64(connections as f64 / ramp_per_s);
+        let think = think_time(ramp_up, seconds, traffic.transactions);
+        let mut plan = traffic.plan.clone();
+        plan.connections = connections;
+        plan.threads = plan.threads.min(u32::try_from(connections).unwrap_or(u32::MAX));
+        plan.session = Some(Session { transactions: traffic.transactions });
+        plan.pacing = Pacing::Hold(HoldPlan {
+            connections_per_s: ramp_per_s,
+            opening_max: OPENING_MAX,
+            heartbeat: Some(think),
+            replace: false,
+        });
+        let mut pilot = RampPilot { connections, seconds, doing: Doing::Nothing, sustain_from: 0 };
+        let Self { agents, run, interrupts, sut } = self;
+        let mut recorder = Recorder::new(&*sut);
+        let interrupted = || {
+            run.borrow_mut().handle_tick();
+            interrupts.is_raised()
+        };
+        let control = LoadControl { trial: Some(request), ..LoadControl::new(&interrupted) };
+        let outcome = agents
+            .run_hold(&plan, &control, &mut pilot, &mut |event| {
+                recorder.handle_event(&event);
+                run.borrow_mut().handle_event(&event);
+            })
+            .map_err(|error| fleet_stop(&error))?;
+        Ok(Iterated {
+            outcome,
+            sut_busiest_thread: recorder.sut_busiest_thread(),
+            intervals: recorder.intervals,
+            sustain_from: pilot.sustain_from,
+            sustain_seconds: seconds,
+            planned_ops: None,
+            ramp_up,
+        })
+    }
+
+    /// As fast as a closed loop of sessions goes; not part of the record, because no case asks for
+    /// it.
+    pub(super) fn closed_loop(
+        &mut self,
+        traffic: &Traffic,
+        sustain: Nanos,
+    ) -> Result<(Reached, Tally), Stop> {
+        let mut plan = traffic.plan.clone();
+        plan.session = Some(Session { transactions: traffic.transactions });
+        plan.connections = plan.connections.min(CLOSED_CONNECTIONS);
+        plan.threads = plan.threads.min(u32::try_from(plan.connections).unwrap_or(u32::MAX));
+        plan.keepalive = false;
+        let duration = Some(sustain.min(CLOSED_MAX));
+        plan.pacing = Pacing::Closed { duration, ops_total: None };
+        let interrupts = self.interrupts;
+        let run = &self.run;
+        let interrupted = || {
+            run.borrow_mut().handle_tick();
+            interrupts.is_raised()
+        };
+        let control = LoadControl::new(&interrupted);
+        let outcome = self
+            .agents
+            .run_load(&plan, &control, &mut |event| {
+                if let Event::Note(_) = &event {
+                    run.borrow_mut().handle_event(&event);
+                }
+            })
+            .map_err(|error| fleet_stop(&error))?;
+        Ok((Reached::of(&outcome.tally, outcome.window), outcome.tally))
+    }
+
+    fn load(
+        &mut self,
+        plan: &LoadPlan,
+        trial: Option<TrialRequest>,
+    ) -> Result<(LoadOutcome, Vec<Interval>, Option<f64>), Stop> {
+        let Self { agents, run, interrupts, sut } = self;
+        let mut recorder = Recorder::new(&*sut);
+        let interrupted = || {
+            run.borrow_mut().handle_tick();
+            interrupts.is_raised()
+        };
+        let control = LoadControl { trial, ..LoadControl::new(&interrupted) };
+        let outcome = agents
+            .run_load(plan, &control, &mut |event| {
+                recorder.handle_event(&event);
+                run.borrow_mut().handle_event(&event);
+            })
+            .map_err(|error| fleet_stop(&error))?;
+        let busiest = recorder.sut_busiest_thread();
+        Ok((outcome, recorder.intervals, busiest))
+    }
+}
+
+/// What is kept of a load as it goes.
+struct Recorder<'a> {
+    sut: &'a dyn Fn() -> Vec<u32>,
+    intervals: Vec<Interval>,
+    first: Option<(Nanos, ThreadTimes)>,
+    last: Option<(Nanos, ThreadTimes)>,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(sut: &'a dyn Fn() -> Vec<u32>) -> Self {
+        Self { sut, intervals: Vec::new(), first: None, last: None }
+    }
+
+    fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::Interval(interval) => self.intervals.push((**interval).clone()),
+            Event::LoadStarted { .. } => self.first = self.read(),
+            Event::Draining { .. } => self.last = self.read(),
+            _ => {}
+        }
+    }
+
+    fn read(&self) -> Option<(Nanos, ThreadTimes)> {
+        let now = Nanos(clock::monotonic_ns());
+        Some((now, ThreadTimes::read(Path::new("/proc"), &(self.sut)())))
+    }
+
+    fn sut_busiest_thread(&self) -> Option<f64> {
+        let (from, before) = self.first.as_ref()?;
+        let (to, after) = self.last.as_ref()?;
+        after.busiest_since(before, to.since(*from))
+    }
+}
+
+impl Traffic {
+    /// The same sessions against our own null responder, for objects of `bytes`.
+    pub(super) fn against(&self, responder: SocketAddr, trust: Option<&str>, bytes: u64) -> Self {
+        let mut plan = self.plan.clone();
+        let url = TargetUrl {
+            tls: trust.is_some(),
+            host: responder.ip().to_string(),
+            port: responder.port(),
+            path: "/".to_owned(),
+        };
+        plan.targets = vec![Target {
+            method: "GET".to_owned(),
+            url,
+            headers: vec![("size".to_owned(), bytes.to_string())],
+            body: Vec::new(),
+        }];
+        plan.target_destination = vec![0];
+        plan.destinations = vec![Destination {
+            name: responder.to_string(),
+            addresses: vec![responder],
+            tls: trust.map(|_| ServerName("localhost".to_owned())),
+        }];
+        if let Some(roots) = trust {
+            plan.tls.trust = Trust::Roots(roots.to_owned());
+        }
+        plan.tls.identity = None;
+        let first = u32::from(Ipv4Addr::LOCALHOST);
+        plan.sources =
+            (first..first + LOOP_SOURCES).map(|bits| IpAddr::V4(Ipv4Addr::from(bits))).collect();
+        Self { plan, ..self.clone() }
+    }
+
+    /// The same with another number of transactions on each connection.
+    pub(super) fn with_transactions(&self, transactions: u32) -> Self {
+        Self { transactions, ..self.clone() }
+    }
+}
+
+/// What a hold of a case is doing.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    Nothing,
+    Ramping { id: u32 },
+    Sustaining { until: Nanos },
+}
+
+/// Ramps to a number of connections and holds them for the sustain phase.
+struct RampPilot {
+    connections: u64,
+    seconds: u32,
+    doing: Doing,
+    /// In seconds of the load, once the ramp is done.
+    sustain_from: u32,
+}
+
+impl Pilot for RampPilot {
+    fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
+        match self.doing {
+            Doing::Nothing => {
+                self.doing = Doing::Ramping { id: view.given + 1 };
+                Some(Order::Steer(Steer::Ramp { connections: self.connections }))
+            }
+            Doing::Ramping { id } if view.done >= id => {
+                // The second under way belongs to the ramp.
+                let ramped = view.now.since(view.epoch).0 / SECOND.0 + 1;
+                self.sustain_from = u32::try_from(ramped).unwrap_or(u32::MAX);
+                let seconds = ramped + u64::from(self.seconds);
+                self.doing = Doing::Sustaining { until: view.epoch + Nanos::from_secs(seconds) };
+                None
+            }
+            Doing::Ramping { .. } => None,
+            Doing::Sustaining { until } => {
+                let counted = view.covered >= until || view.now >= until + COVER_WAIT;
+                (view.now >= until && counted).then_some(Order::Finish)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_follow_from_the_sustain_phase() {
+        for (sustain_s, ramp_s, init_ms) in [(300, 30, 5_000), (60, 6, 1_000), (1, 1, 16)] {
+            let sustain = Nanos::from_secs(sustain_s);
+            assert_eq!(ramp(sustain), Nanos::from_secs(ramp_s));
+            assert_eq!(init(sustain).0 / 1_000_000, init_ms);
+        }
+        assert_eq!(ramp(Nanos::from_secs(3_600)), RAMP_MAX);
+        assert_eq!(init(Nanos::from_secs(3_600)), INIT_MAX);
+    }
+
+    fn view(total: &Tally, at_ms: u64, done: u32) -> HoldView<'_> {
+        let epoch = Nanos::from_secs(100);
+        let now = epoch + Nanos::from_millis(at_ms);
+        HoldView {
+            now,
+            epoch,
+            total,
+            covered: now,
+            delivered: now,
+            held: 10,
+            given: done.max(1),
+            done,
+            agents: 1,
+        }
+    }
+
+    #[test]
+    fn a_hold_is_sustained_in_whole_seconds_after_its_ramp() {
+        let total = Tally::default();
+        let mut pilot =
+            RampPilot { connections: 10, seconds: 2, doing: Doing::Nothing, sustain_from: 0 };
+        let mut first = view(&total, 0, 0);
+        first.given = 0;
+        let ramp = Order::Steer(Steer::Ramp { connections: 10 });
+        assert_eq!(pilot.poll(&first), Some(ramp));
+        assert_eq!(pilot.poll(&view(&total, 900, 0)), None);
+        assert_eq!(pilot.poll(&view(&total, 1_300, 1)), None);
+        assert_eq!(pilot.sustain_from, 2);
+        assert_eq!(pilot.poll(&view(&total, 3_900, 1)), None);
+        assert_eq!(pilot.poll(&view(&total, 4_000, 1)), Some(Order::Finish));
+        // An agent that does not deliver its seconds is not waited for without end.
+        pilot.doing = Doing::Sustaining { until: Nanos::from_secs(104) };
+        let mut late = view(&total, 8_900, 1);
+        late.covered = late.epoch;
+        assert_eq!(pilot.poll(&late), None);
+        late.now = late.now + Nanos::from_millis(200);
+        assert_eq!(pilot.poll(&late), Some(Order::Finish));
+    }
+}

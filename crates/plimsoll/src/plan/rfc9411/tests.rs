@@ -1,0 +1,187 @@
+//! Command lines of cases: what is refused, with its line, and what is understood.
+
+use plimsoll_model::plan::ServerName;
+
+use super::*;
+use crate::flags::Command;
+use crate::flags::parse_words;
+
+const URL: &str = "http://127.0.0.1:9/{size}";
+const TLS: &str = "https://127.0.0.1:9/{size}";
+
+/// A host with 4 CPUs on which no name has an address.
+fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
+    build(&mut Inputs {
+        stdin: &mut &b"GET http://127.0.0.1:9/a\nGET https://127.0.0.2:9/b\n"[..],
+        stdin_reader: None,
+        resolve: |_, _| Err(std::io::Error::other("no such name")),
+        accepts: |_| false,
+        owns: |_| true,
+        is_alive: |_| true,
+        cpus: 4,
+        source_ports: 28_232,
+    })
+}
+
+fn find(words: &[&str]) -> Result<Rfc9411Job, Stop> {
+    let words = [&["find"], words, &["--mode", "rfc9411"]].concat();
+    match parse_words(&words)? {
+        Command::Find(flags) => inputs(|inputs| build(&flags, inputs)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn lab(words: &[&str]) -> Result<LabRfc9411Job, Stop> {
+    let words = [&["lab", "--sut", "embedded"], words, &["--mode", "rfc9411"]].concat();
+    match parse_words(&words)? {
+        Command::Lab(flags) => inputs(|inputs| build_lab(&flags, inputs)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_contradicts_a_case_is_refused_in_one_line() {
+    let held = [URL, "--case", "7.5", "--target", "100"];
+    for (words, line) in [
+        (
+            vec!["rate", URL],
+            "--mode rfc9411 measures one case; say which: --case 7.1 to --case 7.9",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.5", "--target", "100"],
+            "--case 7.5 counts held connections, and the axis is \"rate\"; write connections \
+             there, or drop it",
+        ),
+        (
+            vec!["handshakes", URL, "--case", "7.2"],
+            "--case 7.2 counts connections per second, and the axis is \"handshakes\"; write \
+             rate there, or drop it",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.6"],
+            "--case 7.6 is about HTTPS, and http://127.0.0.1:9/1000 is http; write https://, or \
+             use --case 7.2",
+        ),
+        (
+            vec!["rate", "http://127.0.0.1:9/", "--case", "7.2"],
+            "--case 7.2 asks for objects of several sizes, and the URL is the same for all; \
+             write {size} where the bytes go, as in http://host/{size} or -H 'size: {size}', \
+             or choose one with --object-size",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.2", "--slo", "p99<5ms"],
+            "--slo has no place in --mode rfc9411: the RFC's criteria judge; drop --slo",
+        ),
+        (
+            vec!["rate", TLS, "--case", "7.6", "--resume", "1"],
+            "--resume has no place in --mode rfc9411: every handshake must be a full one; drop \
+             --resume",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.3", "-X", "POST"],
+            "--case 7.3 requests objects with GET, so --method has no place there; drop \
+             --method, or use --case 7.1",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.4", "--target", "5"],
+            "--case 7.4 runs at half of what other cases reached, not at a target; drop \
+             --target; see --measured-cps and --measured-tps",
+        ),
+        (
+            held[..3].to_vec(),
+            "--case 7.5 needs to know how many connections; give --target, such as --target 10k",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.2", "--target", "1Gbit/s"],
+            "--case 7.2 counts connections/s, not bits; write --target 10k",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.2", "--object-size", "mixed"],
+            "--case 7.2 has no mixed objects; use --object-size mixed with --case 7.3 or 7.7",
+        ),
+        (
+            vec!["rate", URL, "--case", "7.4", "--measured-cps", "5,6"],
+            "--measured-cps has 2 figures for 3 object sizes; give one for each, or choose with \
+             --object-size",
+        ),
+        (
+            vec!["rate", "http://10.0.0.1/{size}", "--case", "7.2", "--target", "500"],
+            "--target needs 500 connections/s, more than the 329 that the ports of 1 address \
+             allow: each rests 60 s; give 2 addresses with --source, or lower --target",
+        ),
+        (
+            vec!["rate", "--case", "7.1"],
+            "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
+        ),
+    ] {
+        let stop = find(&words).expect_err("refused");
+        let said = stop.complaint().unwrap_or_default();
+        assert_eq!((said, stop.code()), (format!("plimsoll: {line}"), 2), "{words:?}");
+    }
+    for (value, flag) in [("7.0", "--case"), ("0", "--target"), ("90s30ms", "--sustain")] {
+        let stop = find(&["rate", URL, flag, value]).expect_err("refused");
+        assert!(stop.complaint().is_some_and(|line| line.contains("is not accepted")), "{flag}");
+    }
+    assert!(lab(&["--case", "7.1"]).is_err());
+    assert!(lab(&["--case", "7.5", "--target", "100", "--find", "handshakes"]).is_err());
+}
+
+#[test]
+fn cases_are_sessions_of_their_objects() {
+    let job = find(&["rate", URL, "--case", "7.2"]).expect("accepted");
+    let paths: Vec<_> = job.objects.iter().map(|one| one.targets[0].url.path.clone()).collect();
+    assert_eq!(paths, ["/1000", "/2000", "/4000", "/16000", "/64000"]);
+    assert_eq!(job.sustain, SUSTAIN_RECOMMENDED);
+    let plan = &job.load.plan;
+    assert!(!plan.keepalive && !plan.prewarm && plan.session.is_some());
+    assert_eq!((plan.connections, plan.deadline), (1_000, None));
+    // 64 loopback addresses for each CPU: nobody said how many connections there will be.
+    assert_eq!(plan.sources.len(), 256);
+    assert!(job.ports_allow > 80_000.0);
+    assert_eq!(job.largest.map(|one| one.targets[0].url.path.clone()), Some("/256000".into()));
+    let mixed = find(&["rate", TLS, "--case", "7.7", "--object-size", "mixed"]).expect("accepted");
+    assert_eq!((mixed.objects[0].targets.len(), mixed.transactions), (10, 10));
+    // The word before the URL says nothing that the case does not.
+    assert_eq!(
+        find(&[URL, "--case", "7.2"]).expect("accepted"),
+        find(&["rate", URL, "--case", "7.2"]).expect("accepted")
+    );
+    assert!(find(&["handshakes", TLS, "--case", "7.6"]).is_ok());
+    let held = find(&["connections", URL, "--case", "7.5", "--target", "250"]).expect("accepted");
+    assert!(held.load.plan.keepalive);
+    assert_eq!((held.load.plan.connections, held.objects.len()), (250, 1));
+    // One size needs no place for it.
+    let one = ["rate", "http://127.0.0.1:9/a", "--case", "7.3", "--object-size", "16KB"];
+    assert_eq!(find(&one).expect("accepted").objects[0].targets[0].url.path, "/a");
+}
+
+#[test]
+fn a_mix_goes_to_the_servers_of_its_targets() {
+    let job = find(&["rate", "--targets", "-", "--case", "7.1"]).expect("accepted");
+    assert_eq!(job.objects[0].targets.len(), 2);
+    let plan = &job.load.plan;
+    assert_eq!(plan.target_destination, [0, 1]);
+    let names: Vec<_> = plan.destinations.iter().map(|one| one.tls.clone()).collect();
+    assert_eq!(names, [None, Some(ServerName("127.0.0.2".to_owned()))]);
+    assert_eq!(plan.targets.len(), 2);
+}
+
+#[test]
+fn a_laboratory_asks_its_own_backends() {
+    let job = lab(&["--case", "7.2", "--sustain", "2s"]).expect("accepted");
+    assert!(!job.is_tls());
+    let url = "http://127.0.0.1:80/";
+    let job = inputs(|inputs| job.resolve(url, Trust::Insecure, inputs)).expect("accepted");
+    let sizes: Vec<_> = job
+        .objects
+        .iter()
+        .flat_map(|one| &one.targets[0].headers)
+        .filter(|(name, _)| name == "size")
+        .map(|(_, value)| value.clone())
+        .collect();
+    assert_eq!(sizes, ["1000", "2000", "4000", "16000", "64000"]);
+    assert_eq!(job.sustain, Nanos::from_secs(2));
+    let tls = lab(&["--case", "7.9", "--target", "2k"]).expect("accepted");
+    assert!(tls.is_tls());
+    assert_eq!(tls.connections, 2_000);
+}
