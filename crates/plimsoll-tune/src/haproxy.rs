@@ -60,7 +60,7 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
         line!(text, "    cpu-map 1/{} {cpu}", index + 1);
     }
     line!(text, "    stats socket {} mode 600 level admin", quoted(&plan.stats_socket));
-    if let Some(sessions) = plan.tls_sessions_max.or((!plan.resumes).then_some(0)) {
+    if let Some(sessions) = plan.tls_sessions_max.or_else(|| (!plan.resumes).then_some(0)) {
         line!(text, "    tune.ssl.cachesize {sessions}");
     }
     let tickets = if plan.resumes { "" } else { " no-tls-tickets" };

@@ -142,7 +142,7 @@ impl Procedure {
     }
 
     /// What to do next; the same answer until it is handled.
-    pub fn next(&mut self) -> Next {
+    pub fn next_step(&mut self) -> Next {
         if let Some((planned, _)) = self.pending {
             return Next::Run(planned);
         }

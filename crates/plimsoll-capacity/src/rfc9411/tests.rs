@@ -255,10 +255,14 @@ fn run(
     let mut procedure = Procedure::new(settings);
     let mut seen = Vec::new();
     loop {
-        match procedure.next() {
+        match procedure.next_step() {
             Next::Done(conclusion) => return (conclusion, seen),
             Next::Run(planned) => {
-                assert_eq!(procedure.next(), Next::Run(planned), "the same until it is handled");
+                assert_eq!(
+                    procedure.next_step(),
+                    Next::Run(planned),
+                    "the same until it is handled"
+                );
                 let verdict = server(&planned);
                 let ops = (planned.load * planned.sustain.as_secs_f64()) as u64;
                 let tally = Tally { scheduled: ops, ok: ops, ..Tally::default() };
@@ -382,5 +386,5 @@ fn a_stop_keeps_what_is_known() {
     let conclusion = procedure.handle_stop("interrupted".to_owned());
     let why = "interrupted".to_owned();
     assert_eq!(conclusion.ending, Ending::Unfinished { why });
-    assert_eq!(procedure.next(), Next::Done(conclusion));
+    assert_eq!(procedure.next_step(), Next::Done(conclusion));
 }

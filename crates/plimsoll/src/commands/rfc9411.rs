@@ -265,7 +265,8 @@ fn summarise(
     }
     notes.extend(tickets(&tally));
     let verdict = verdict(&results, job.target.is_some());
-    let deciding = results.iter().find(|result| result.verdict == verdict).or(results.last());
+    let deciding =
+        results.iter().find(|result| result.verdict == verdict).or_else(|| results.last());
     let reasons = deciding
         .map(|result| result.checks.iter().chain(&result.criteria).cloned().collect())
         .unwrap_or_default();

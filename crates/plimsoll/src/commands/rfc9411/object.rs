@@ -307,7 +307,7 @@ impl Scene<'_> {
         trail: &mut Trail,
     ) -> Result<Conclusion, Stop> {
         loop {
-            let planned = match procedure.next() {
+            let planned = match procedure.next_step() {
                 Next::Done(conclusion) => return Ok(conclusion),
                 Next::Run(planned) => planned,
             };
