@@ -122,11 +122,11 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
             Axis::Handshakes => "plimsoll find handshakes",
         },
         url: flags.url.as_deref(),
-        request: &flags.request,
-        connection: &flags.connection,
-        trust: &flags.trust,
-        handshake: &flags.handshake,
-        output: &flags.output,
+        request: &flags.client.request,
+        connection: &flags.client.connection,
+        trust: &flags.client.trust,
+        handshake: &flags.client.handshake,
+        output: &flags.client.output,
         pacing: placeholder(&search)?,
         ops_total: None,
         deadline: search.slo.deadline(),
@@ -136,7 +136,13 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     };
     let mut load = assemble(parts, inputs)?;
     if axis == Axis::Handshakes {
-        handshakes::apply(&mut load, &mut search, &flags.request, &flags.connection, inputs)?;
+        handshakes::apply(
+            &mut load,
+            &mut search,
+            &flags.client.request,
+            &flags.client.connection,
+            inputs,
+        )?;
     }
     Ok(FindJob { load, search, watch_pids })
 }
