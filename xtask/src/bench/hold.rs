@@ -87,14 +87,15 @@ fn hold(bench: &Bench, sut: Sut, size: u32, section: &mut Section) -> Result<Rec
     Ok(record)
 }
 
-/// A ramp below six minutes for a million, and heartbeats that leave two cores time for the ramp:
-/// a heartbeat costs about 20 us of both ends together, a handshake 250 us.
+/// A ramp below six minutes for a million, and heartbeats that leave two cores time for the ramp: a
+/// handshake costs both ends 200 to 600 us together, a heartbeat on a connection that has long been
+/// cold 50 to 150. Each level asks every connection anyway.
 fn pace(sut: Sut, size: u32) -> String {
     let rate_per_s = match sut {
         Sut::Embedded => 6_000,
         Sut::Haproxy => 2_000,
     };
-    let heartbeat_min = size.div_ceil(200_000).max(1);
+    let heartbeat_min = size.div_ceil(50_000).max(1);
     format!("--rate {rate_per_s} --heartbeat {heartbeat_min}m")
 }
 
