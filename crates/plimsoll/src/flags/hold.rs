@@ -7,11 +7,10 @@ use plimsoll_model::Rate;
 use plimsoll_model::units::parse_duration;
 
 use super::search::HostFlags;
+use super::shared::ClientFlags;
 use super::shared::ConnectionFlags;
 use super::shared::HandshakeFlags;
 use super::shared::OutputFlags;
-use super::shared::RequestFlags;
-use super::shared::TrustFlags;
 use super::values::header;
 use super::values::opening;
 use super::values::positive_duration;
@@ -60,19 +59,7 @@ pub(crate) struct HoldFlags {
     pub(crate) pace: HoldPaceFlags,
 
     #[command(flatten)]
-    pub(crate) request: RequestFlags,
-
-    #[command(flatten)]
-    pub(crate) connection: ConnectionFlags,
-
-    #[command(flatten)]
-    pub(crate) trust: TrustFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) output: OutputFlags,
+    pub(crate) client: ClientFlags,
 }
 
 /// How connections are opened, and what they do while they are held.

@@ -7,11 +7,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::units::parse_duration;
 use plimsoll_model::units::parse_rate;
 
-use super::shared::ConnectionFlags;
-use super::shared::HandshakeFlags;
-use super::shared::OutputFlags;
-use super::shared::RequestFlags;
-use super::shared::TrustFlags;
+use super::shared::ClientFlags;
 use super::values::ArrivalsFlag;
 use super::values::RampTo;
 use super::values::positive_count;
@@ -44,19 +40,7 @@ pub(crate) struct LoadFlags {
     pub(crate) pace: PaceFlags,
 
     #[command(flatten)]
-    pub(crate) request: RequestFlags,
-
-    #[command(flatten)]
-    pub(crate) connection: ConnectionFlags,
-
-    #[command(flatten)]
-    pub(crate) trust: TrustFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) output: OutputFlags,
+    pub(crate) client: ClientFlags,
 }
 
 /// How much is sent, when, and what is demanded.

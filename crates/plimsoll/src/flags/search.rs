@@ -12,11 +12,10 @@ use plimsoll_model::units::parse_duration;
 
 use super::hold::LabHoldFlags;
 use super::rfc9411::Rfc9411Flags;
+use super::shared::ClientFlags;
 use super::shared::ConnectionFlags;
 use super::shared::HandshakeFlags;
 use super::shared::OutputFlags;
-use super::shared::RequestFlags;
-use super::shared::TrustFlags;
 use super::values::ArrivalsFlag;
 use super::values::IsolateFlag;
 use super::values::ModeFlag;
@@ -94,19 +93,7 @@ pub(crate) struct FindFlags {
     pub(crate) foreign: LoadOnlyFlags,
 
     #[command(flatten)]
-    pub(crate) request: RequestFlags,
-
-    #[command(flatten)]
-    pub(crate) connection: ConnectionFlags,
-
-    #[command(flatten)]
-    pub(crate) trust: TrustFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) output: OutputFlags,
+    pub(crate) client: ClientFlags,
 }
 
 /// What is demanded, and where to look.

@@ -24,6 +24,25 @@ use super::values::processes;
 use super::values::ratio;
 use super::values::threads;
 
+/// What every client of a server that somebody else runs is told.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct ClientFlags {
+    #[command(flatten)]
+    pub(crate) request: RequestFlags,
+
+    #[command(flatten)]
+    pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) trust: TrustFlags,
+
+    #[command(flatten)]
+    pub(crate) handshake: HandshakeFlags,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
 /// What is sent.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Request")]

@@ -206,12 +206,12 @@ fn examine(arm: &Arm, inputs: &mut Inputs<'_>) -> Result<Measures, Stop> {
             Ok(Measures::Search("lab", job.search.axis))
         }
         Command::Find(flags) => {
-            refuse_outputs(&flags.output)?;
+            refuse_outputs(&flags.client.output)?;
             let job = find::build(&flags, inputs)?;
             Ok(Measures::Search("find", job.search.axis))
         }
         Command::Load(flags) => {
-            refuse_outputs(&flags.output)?;
+            refuse_outputs(&flags.client.output)?;
             if flags.pace.rate.is_none() && flags.pace.stages.is_empty() {
                 return Err(Stop::usage(
                     "a load is compared at a load that is named",

@@ -134,11 +134,11 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
             Axis::Connections => "plimsoll find connections",
         },
         url: flags.url.as_deref(),
-        request: &flags.request,
-        connection: &flags.connection,
-        trust: &flags.trust,
-        handshake: &flags.handshake,
-        output: &flags.output,
+        request: &flags.client.request,
+        connection: &flags.client.connection,
+        trust: &flags.client.trust,
+        handshake: &flags.client.handshake,
+        output: &flags.client.output,
         pacing: placeholder(&search)?,
         ops_total: None,
         deadline: search.slo.deadline(),
@@ -148,12 +148,18 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     };
     let mut load = assemble(parts, inputs)?;
     if axis == Axis::Handshakes {
-        handshakes::apply(&mut load, &mut search, &flags.request, &flags.connection, inputs)?;
+        handshakes::apply(
+            &mut load,
+            &mut search,
+            &flags.client.request,
+            &flags.client.connection,
+            inputs,
+        )?;
     }
     let climb = match axis {
         Axis::Connections => {
             let typed = Typed { climb: &flags.climb, search: &flags.search };
-            Some(climb::apply(&mut load, &mut search, &typed, &flags.connection, inputs)?)
+            Some(climb::apply(&mut load, &mut search, &typed, &flags.client.connection, inputs)?)
         }
         Axis::Rate | Axis::Handshakes => None,
     };

@@ -55,21 +55,21 @@ impl HoldJob {
 
 /// Checks and resolves the flags of `hold`.
 pub(crate) fn build(flags: &HoldFlags, inputs: &mut Inputs<'_>) -> Result<HoldJob, Stop> {
-    let connections = flags.connection.connections.ok_or_else(|| {
+    let connections = flags.client.connection.connections.ok_or_else(|| {
         Stop::usage(
             "hold needs to know how many connections",
             "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k",
         )
     })?;
-    check_pool_flags(&flags.connection)?;
+    check_pool_flags(&flags.client.connection)?;
     let parts = Parts {
         usage: "plimsoll hold",
         url: flags.url.as_deref(),
-        request: &flags.request,
-        connection: &flags.connection,
-        trust: &flags.trust,
-        handshake: &flags.handshake,
-        output: &flags.output,
+        request: &flags.client.request,
+        connection: &flags.client.connection,
+        trust: &flags.client.trust,
+        handshake: &flags.client.handshake,
+        output: &flags.client.output,
         pacing: pacing(&flags.pace),
         ops_total: None,
         deadline: Some(flags.pace.deadline),

@@ -166,11 +166,11 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<Rfc941
         search: &flags.search,
         climb: &flags.climb,
         foreign: &flags.foreign,
-        request: &flags.request,
-        connection: &flags.connection,
-        trust: &flags.trust,
-        handshake: &flags.handshake,
-        output: &flags.output,
+        request: &flags.client.request,
+        connection: &flags.client.connection,
+        trust: &flags.client.trust,
+        handshake: &flags.client.handshake,
+        output: &flags.client.output,
     };
     let mut job = resolve(&asked, inputs)?;
     job.watch_pids = watched(&flags.watch, inputs)?;
