@@ -8,10 +8,12 @@
 //! - `truth`: whether the latencies it reports are the ones that the server made.
 //! - `lab`: whether the search is fast, repeatable and right.
 //! - `cliffs`: whether hidden timers are found, and whose they are.
+//! - `alarms`: whether healthy loads are ever called INVALID.
 //!
 //! Each part becomes a section of one page; a part that is not run keeps the section it has. On
 //! top of the page is a table of what must be reached, from the sections as they stand.
 
+mod alarms;
 mod announced;
 mod claim;
 mod client;
@@ -116,6 +118,7 @@ fn measure(bench: &Bench, part: Part) -> Section {
         Part::Truth => truth::measure(bench, &mut section),
         Part::Lab => lab::measure(bench, &mut section),
         Part::Cliffs => cliffs::measure(bench, &mut section),
+        Part::Alarms => alarms::measure(bench, &mut section),
     };
     if let Err(error) = measured {
         section.fail(format!("{error:#}"));

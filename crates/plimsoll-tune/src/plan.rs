@@ -29,9 +29,11 @@ pub struct ProxyPlan {
     /// TLS sessions that HAProxy remembers; `None` leaves its default of 20,000, about 4 MB in each
     /// process. nginx remembers none by default.
     pub tls_sessions_max: Option<u32>,
-    /// Where HAProxy answers `show info` and `show stat`; at most 97 bytes, a limit of its own.
-    /// nginx does not use it.
+    /// Where HAProxy answers `show info` and `show stat`, and nginx its stub_status; at most 97
+    /// bytes, a limit of HAProxy's.
     pub stats_socket: PathBuf,
+    /// nginx serves stub_status there; a build without that module refuses it.
+    pub stub_status: bool,
     /// An existing directory that the proxy may write into: nginx's pid and temporary files.
     pub scratch: PathBuf,
 }
@@ -70,6 +72,7 @@ impl ProxyPlan {
             cpus: vec![1, 3],
             tls_sessions_max: None,
             stats_socket: scratch.join("stats.sock"),
+            stub_status: true,
             scratch: scratch.to_owned(),
         }
     }

@@ -17,11 +17,11 @@ const CONNECTIONS_MAX: u32 = 10_000_000;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [flags]
 
-  --part PART          memory, cost, serve, hold, truth, lab or cliffs;
+  --part PART          memory, cost, serve, hold, truth, lab, cliffs or alarms;
                        repeatable (default: all but hold)
-  --rounds N           interleaved rounds, at least 1 (default 5 in cost and serve, else 3)
-  --seconds N          length of one measurement, 1 to 60 (default 5 in cost and serve, 20 in truth);
-                       in cliffs the longest timer (default 120)
+  --rounds N           interleaved rounds, at least 1 (default 5 in cost, serve and alarms, else 3)
+  --seconds N          length of one measurement, 1 to 60 (default 5 in cost and serve, 20 in truth,
+                       3 in alarms); in cliffs the longest timer (default 120)
   --repeats N          searches of the lab after the first, at least 1 (default 5)
   --connections N      connections of each client, such as 2000, 15k or 1M; repeatable where several
                        sizes are measured, memory and hold (default 100 in cost and serve, 2k and
@@ -47,16 +47,25 @@ pub(crate) enum Part {
     Truth,
     Lab,
     Cliffs,
+    Alarms,
 }
 
 impl Part {
     /// In the order of the page.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Memory, Self::Cost, Self::Serve, Self::Hold, Self::Truth, Self::Lab, Self::Cliffs];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Memory,
+        Self::Cost,
+        Self::Serve,
+        Self::Hold,
+        Self::Truth,
+        Self::Lab,
+        Self::Cliffs,
+        Self::Alarms,
+    ];
 
     /// Measured when none is named: what leaves the machine usable for others meanwhile.
-    const DEFAULT: [Self; 6] =
-        [Self::Memory, Self::Cost, Self::Serve, Self::Truth, Self::Lab, Self::Cliffs];
+    const DEFAULT: [Self; 7] =
+        [Self::Memory, Self::Cost, Self::Serve, Self::Truth, Self::Lab, Self::Cliffs, Self::Alarms];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -67,6 +76,7 @@ impl Part {
             Self::Truth => "truth",
             Self::Lab => "lab",
             Self::Cliffs => "cliffs",
+            Self::Alarms => "alarms",
         }
     }
 
@@ -79,6 +89,7 @@ impl Part {
             Self::Truth => "Truth",
             Self::Lab => "The lab",
             Self::Cliffs => "Hidden timers",
+            Self::Alarms => "False alarms",
         }
     }
 }
@@ -114,7 +125,7 @@ impl FromStr for Part {
     fn from_str(text: &str) -> Result<Self> {
         let part = Self::ALL.into_iter().find(|part| part.name() == text);
         part.with_context(|| {
-            format!("--part {text}: give memory, cost, serve, hold, truth, lab or cliffs")
+            format!("--part {text}: give memory, cost, serve, hold, truth, lab, cliffs or alarms")
         })
     }
 }

@@ -44,6 +44,7 @@ mod opening;
 mod origin;
 mod pacer;
 mod pool;
+mod starts;
 mod sweep;
 mod timers;
 mod worker;

@@ -7,6 +7,8 @@ pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
 mod measurement;
+mod observer;
+mod reference;
 pub(crate) mod report;
 mod search;
 pub(crate) mod serve;

@@ -8,6 +8,7 @@ use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
+use plimsoll_probe::counted::CountSource;
 
 use super::Inputs;
 use super::handshakes;
@@ -109,13 +110,15 @@ pub(crate) struct FindJob {
     pub(crate) search: SearchJob,
     /// Processes of this host to observe as the SUT.
     pub(crate) watch_pids: Vec<u32>,
+    /// Where the SUT says what it has served.
+    pub(crate) watch_counts: Option<CountSource>,
 }
 
 /// Checks and resolves the flags of `find`.
 pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJob, Stop> {
     let axis = check_axis(flags)?;
     let mut search = search(axis, &flags.search, flags.mode, &flags.foreign, "find")?;
-    let watch_pids = watched(&flags.watch, inputs)?;
+    let (watch_pids, watch_counts) = watched(&flags.watch, inputs)?;
     let parts = Parts {
         usage: match axis {
             Axis::Rate => "plimsoll find rate",
@@ -138,7 +141,7 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     if axis == Axis::Handshakes {
         handshakes::apply(&mut load, &mut search, &flags.request, &flags.connection, inputs)?;
     }
-    Ok(FindJob { load, search, watch_pids })
+    Ok(FindJob { load, search, watch_pids, watch_counts })
 }
 
 /// The pacing that stands in a job until a trial sets its own.
@@ -270,19 +273,31 @@ fn refuse_load_only(flags: &LoadOnlyFlags, command: &str) -> Result<(), Stop> {
     }
 }
 
-fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Vec<u32>, Stop> {
-    watch
-        .iter()
-        .map(|what| match what {
-            Watch::Pid(pid) if (inputs.is_alive)(*pid) => Ok(*pid),
-            Watch::Pid(pid) => Err(Stop::CannotRun(format!(
-                "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
-                 --watch"
-            ))),
-            Watch::Later(typed) => Err(Stop::usage(
-                format_args!("--watch {typed} is not available yet"),
-                "use pid:N, or drop it",
-            )),
-        })
-        .collect()
+fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<(Vec<u32>, Option<CountSource>), Stop> {
+    let (mut pids, mut counts) = (Vec::new(), None);
+    for what in watch {
+        match what {
+            Watch::Pid(pid) if (inputs.is_alive)(*pid) => pids.push(*pid),
+            Watch::Pid(pid) => {
+                return Err(Stop::CannotRun(format!(
+                    "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
+                     --watch"
+                )));
+            }
+            Watch::Counts(source) if counts.is_none() => counts = Some(source.clone()),
+            Watch::Counts(_) => {
+                return Err(Stop::usage(
+                    "--watch names two servers that count the same requests",
+                    "give only the one that the clients connect to",
+                ));
+            }
+            Watch::Later(typed) => {
+                return Err(Stop::usage(
+                    format_args!("--watch {typed} is not available yet"),
+                    "use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+                ));
+            }
+        }
+    }
+    Ok((pids, counts))
 }

@@ -1,7 +1,5 @@
 //! `plimsoll hold` and `plimsoll lab hold` into jobs: a load whose connections are held.
 
-use std::net::SocketAddr;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::Pacing;
@@ -176,9 +174,7 @@ fn job(
     load.plan.prewarm = false;
     let rate = format!("{} new connections", pace.rate);
     load.settings.insert("rate".to_owned(), rate);
-    let addresses = load.plan.destinations.iter().flat_map(|server| &server.addresses);
-    let is_here = |address: &SocketAddr| address.ip().is_loopback() || (inputs.owns)(address.ip());
-    let both_ends_here = addresses.clone().all(is_here);
+    let both_ends_here = load.both_ends_here;
     Ok(HoldJob { load, hold: plan(pace), span, up_to: pace.up_to, both_ends_here, levels })
 }
 

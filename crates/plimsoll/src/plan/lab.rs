@@ -122,7 +122,7 @@ impl LabJob {
         if search.axis == Axis::Handshakes {
             handshakes::apply(&mut load, &mut search, &request, &flags.connection, inputs)?;
         }
-        Ok(FindJob { load, search, watch_pids: Vec::new() })
+        Ok(FindJob { load, search, watch_pids: Vec::new(), watch_counts: None })
     }
 }
 
