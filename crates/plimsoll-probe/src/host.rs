@@ -78,7 +78,7 @@ pub fn cpus_allowed(proc_root: &Path, pids: &[u32]) -> BTreeSet<u32> {
     cpus
 }
 
-/// The line `Cpus_allowed_list:	0-3,8`.
+/// The line `Cpus_allowed_list: 0-3,8`.
 fn allowed(status: &str) -> Option<Vec<u32>> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let mut cpus = Vec::new();

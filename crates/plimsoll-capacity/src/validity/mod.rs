@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | V1 | `rate-fidelity` | | always |
 //! | V2 | `send-lag` | | with a missed goal |
-//! | V3 | `arrivals` | `arrivals` | always |
+//! | V3 | `arrivals` | `arrivals` | with a missed goal |
 //! | V4 | `accounting` | | always |
 //! | V5 | `littles-law` | | always |
 //! | V6 | `peer-counters` | `peer` | always |

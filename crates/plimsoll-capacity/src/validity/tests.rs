@@ -102,16 +102,23 @@ fn another_arrival_process_is_another_load() {
     ] {
         assert_eq!(judged("arrivals", 0, as_asked), (Level::Pass, Verdict::Good));
     }
-    let halfway = arrivals(0.0, fine, (9.0, 0.03));
-    assert_eq!(judged("arrivals", 0, halfway), (Level::Warn, Verdict::Good));
+    spoils_bad_trials_only(
+        "arrivals",
+        arrivals(0.01, fine, fine),
+        arrivals(0.0, fine, (9.0, 0.03)),
+        arrivals(0.0, fine, (9.0, 0.06)),
+    );
     for other in [
         arrivals(0.04, fine, fine),
         arrivals(0.0, (0.7, 0.3), fine),
         arrivals(0.0, (1.3, 0.3), fine),
         arrivals(0.0, fine, (1.3, 0.06)),
     ] {
-        assert_eq!(judged("arrivals", 0, other), (Level::Fail, Verdict::Invalid));
+        assert_eq!(judged("arrivals", 500, other), (Level::Fail, Verdict::Invalid));
     }
+    // It misses its goal for another reason: no one was so late that all of these are.
+    let missed = judged("arrivals", 9_000, arrivals(0.04, fine, fine));
+    assert_eq!(missed, (Level::Warn, Verdict::Bad));
 }
 
 #[test]

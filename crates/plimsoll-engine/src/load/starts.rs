@@ -69,8 +69,10 @@ struct OpenBin {
 }
 
 impl OpenBin {
+    /// The first one is shorter, by the golden section: operations of a metronome that are due just
+    /// at a boundary would fall to either side of it by rounding.
     const fn first(width: Nanos) -> Self {
-        Self { width, ends: width, ops: 0 }
+        Self { width, ends: Nanos(width.0 / 1_000_000 * 381_966), ops: 0 }
     }
 
     const fn count(&mut self, at: Nanos, into: &mut BinSums) {
@@ -121,6 +123,7 @@ mod tests {
     fn starts_on_time_are_the_process_itself() {
         for (per_s, arrivals) in [
             (50.0, Arrivals::Uniform),
+            (100.0, Arrivals::Uniform),
             (50.0, Arrivals::Poisson),
             (20_000.0, Arrivals::Uniform),
             (20_000.0, Arrivals::Poisson),

@@ -121,7 +121,7 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     let proxied = !matches!(program, sut::Program::Embedded);
     watch.timers.extend(sleep_timer(&find.load.plan, proxied));
     // While the reference runs, the SUT's CPUs have nothing else to do.
-    let reference = Reference { cpus: placement.sut.clone(), identity: Some(identity) };
+    let reference = Reference { cpus: placement.sut, identity: Some(identity) };
     search::run("lab", &mut find, watch, reference, &notes, &interrupts)
 }
 

@@ -31,7 +31,7 @@ const SPAN: Nanos = Nanos::from_secs(2);
 const CONNECTIONS_MAX: u64 = 1_000;
 /// A client less busy than this waits for something else, such as a `sleep` that its requests ask
 /// for: how fast it could be is not seen.
-const BUSY_MIN: f64 = 0.3;
+const BUSY_MIN: f64 = 0.1;
 
 /// How the null responder is run.
 #[derive(Debug, Default)]
@@ -185,7 +185,7 @@ pub(crate) mod tests {
             Interval { second, tally }
         };
         assert_eq!(extrapolated(&interval(1, 40_000, 0.5)), Rate::per_second(80_000.0));
-        for nothing in [interval(0, 40_000, 0.5), interval(1, 40_000, 0.1), interval(1, 0, 1.0)] {
+        for nothing in [interval(0, 40_000, 0.5), interval(1, 40_000, 0.05), interval(1, 0, 1.0)] {
             assert_eq!(extrapolated(&nothing), None);
         }
     }
