@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use std::time::Instant;
 
+use plimsoll_model::Nanos;
 use plimsoll_sys::process::Ties;
 
 use crate::error::FleetError;
@@ -166,6 +167,11 @@ impl Crew {
 
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.iter().map(|place| place.link.pid())
+    }
+
+    /// When an agent's last frame came, also when it still waits to be handled.
+    pub(crate) fn heard(&self, index: usize) -> Nanos {
+        self.places[index].link.heard()
     }
 
     pub(crate) fn is_lost(&self, index: usize) -> bool {

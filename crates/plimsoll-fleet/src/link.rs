@@ -9,12 +9,17 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use plimsoll_model::Nanos;
+use plimsoll_sys::clock;
 use plimsoll_sys::process;
 use plimsoll_sys::process::Group;
 use plimsoll_sys::process::Signal;
@@ -93,6 +98,8 @@ pub(crate) struct Link {
     /// `None` once nothing more will be said.
     frames: Option<Sender<Vec<u8>>>,
     stderr: Tail,
+    /// When its last frame came, in nanoseconds of CLOCK_MONOTONIC.
+    heard_ns: Arc<AtomicU64>,
     ended: Option<ExitReason>,
 }
 
@@ -124,17 +131,25 @@ impl Link {
             .name("link-out".to_owned())
             .spawn(move || write_frames(outbox, stdin))
             .map_err(context)?;
+        let heard_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
+        let heard = Arc::clone(&heard_ns);
         let _reader = thread::Builder::new()
             .name("link-in".to_owned())
-            .spawn(move || read_frames(id, stdout, &events))
+            .spawn(move || read_frames(id, stdout, &heard, &events))
             .map_err(context)?;
         let stderr = Tail::follow(stderr).map_err(context)?;
         let is_session_leader = ties.group == Group::Session;
-        Ok(Self { id, name, child, is_session_leader, frames: Some(frames), stderr, ended: None })
+        let frames = Some(frames);
+        Ok(Self { id, name, child, is_session_leader, frames, stderr, heard_ns, ended: None })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// When its last frame came, handled or not.
+    pub(crate) fn heard(&self) -> Nanos {
+        Nanos(self.heard_ns.load(Ordering::Relaxed))
     }
 
     /// Says `command` to the agent; never waits for it. An agent that is gone shows itself as
@@ -215,13 +230,19 @@ fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
     }
 }
 
-fn read_frames(id: u64, mut stdout: impl Read, events: &Sender<(u64, Received)>) {
+fn read_frames(
+    id: u64,
+    mut stdout: impl Read,
+    heard_ns: &AtomicU64,
+    events: &Sender<(u64, Received)>,
+) {
     loop {
         let received = match frame::read_payload(&mut stdout) {
             Ok(Some(payload)) => Received::Payload(payload),
             Ok(None) => Received::Closed(None),
             Err(error) => Received::Closed(Some(error)),
         };
+        heard_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
         let is_last = matches!(received, Received::Closed(_));
         if events.send((id, received)).is_err() || is_last {
             return;

@@ -42,6 +42,21 @@ pub fn prefer_latency() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
+/// Runs `work` with more of the CPU than others get who want it, where the user may ask for that
+/// (root, or `RLIMIT_NICE`); otherwise as before. Threads that `work` starts are preferred, too.
+pub fn with_preference<T>(work: impl FnOnce() -> T) -> T {
+    // On Linux, a nice value belongs to a thread, and number 0 is the calling one.
+    // SAFETY: all three calls take numbers and touch no memory of ours.
+    let before = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before.saturating_sub(PREFERENCE)) };
+    let result = work();
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
+    result
+}
+
+/// Nice levels; ten are the weight of ten others.
+const PREFERENCE: i32 = 10;
+
 /// The kernel's `struct sched_attr`, first version (48 bytes).
 #[derive(Default)]
 #[repr(C)]
@@ -71,5 +86,15 @@ mod tests {
             usable_cpus()
         });
         assert_eq!(seen.join().unwrap(), [first]);
+    }
+
+    #[test]
+    fn a_preference_ends_with_its_work() {
+        // SAFETY: takes and returns numbers.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let before = nice();
+        let within = with_preference(nice);
+        assert!(within == before || within == before - PREFERENCE, "{within} within {before}");
+        assert_eq!(nice(), before);
     }
 }

@@ -70,7 +70,8 @@ fn old_row(line: &str) -> Option<(Key, String)> {
 }
 
 fn hold(bench: &Bench, sut: Sut, size: u32, section: &mut Section) -> Result<Record> {
-    let words = format!("lab hold --sut {} --connections {size}", sut.name());
+    let pace = pace(sut, size);
+    let words = format!("lab hold --sut {} --connections {size} {pace}", sut.name());
     let invocation = Invocation::new(&words, None);
     section.note_command(invocation.shown());
     let before_bytes = footprint::available_bytes()?;
@@ -84,6 +85,18 @@ fn hold(bench: &Bench, sut: Sut, size: u32, section: &mut Section) -> Result<Rec
     let record = record.context("its summary says nothing of what it held")?;
     println!("hold: {}", record.row());
     Ok(record)
+}
+
+/// A ramp below six minutes for a million, and heartbeats that leave two cores time for the ramp: a
+/// handshake costs both ends 200 to 600 us together, a heartbeat on a connection that has long been
+/// cold 50 to 150. Each level asks every connection anyway.
+fn pace(sut: Sut, size: u32) -> String {
+    let rate_per_s = match sut {
+        Sut::Embedded => 6_000,
+        Sut::Haproxy => 2_000,
+    };
+    let heartbeat_min = size.div_ceil(50_000).max(1);
+    format!("--rate {rate_per_s} --heartbeat {heartbeat_min}m")
 }
 
 fn all_held(record: &Record) -> Claim {

@@ -303,6 +303,13 @@ impl LoadRun {
         })
     }
 
+    /// An agent said something at `at` that may still wait to be handled: a coordinator that is
+    /// late must not take its agents for hung.
+    pub(super) fn handle_sign_of_life(&mut self, index: usize, at: Nanos) {
+        let part = &mut self.parts[index];
+        part.heard = part.heard.max(at);
+    }
+
     /// Gives up agents that are overdue.
     pub(super) fn handle_timeout(&mut self, now: Nanos) {
         if self.is_over() || now < self.poll_timeout() {
