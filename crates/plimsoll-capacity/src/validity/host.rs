@@ -23,6 +23,10 @@ const DELAY_WARN: f64 = 0.01;
 /// hundredth on the way out and another on the way back stay below what send lag may take.
 const WAIT_OF_DEADLINE: f64 = 0.01;
 const WAIT_MIN: Nanos = Nanos::from_millis(1);
+/// A thread that is kept from running for so long is starved, however short its turns and waits are:
+/// the kernel gives one that asks for short slices many of both.
+const STARVED_FAIL: f64 = 1.0 / 3.0;
+const STARVED_WARN: f64 = 0.2;
 /// Stolen from the host: of its CPU time. Virtual machines lose some per cent all the time, and the
 /// server its part of them.
 const STEAL_FAIL: f64 = 0.10;
@@ -72,8 +76,14 @@ pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
     let throttled = seen.throttled_periods.unwrap_or(0);
     let wait_max = wait_max(subject.deadline);
     let stolen = seen.steal.unwrap_or(0.0);
-    let spoils = delays(&seen, DELAY_FAIL, wait_max) || stolen > STEAL_FAIL || throttled > 0;
-    let alarms = delays(&seen, DELAY_WARN, Nanos(wait_max.0 / 2)) || stolen > STEAL_WARN;
+    let delayed = seen.run_delay.unwrap_or(0.0);
+    let spoils = delays(&seen, DELAY_FAIL, wait_max)
+        || delayed > STARVED_FAIL
+        || stolen > STEAL_FAIL
+        || throttled > 0;
+    let alarms = delays(&seen, DELAY_WARN, Nanos(wait_max.0 / 2))
+        || delayed > STARVED_WARN
+        || stolen > STEAL_WARN;
     let waits = seen.wait_mean.map(|mean| format!(" ({mean} at a time)")).unwrap_or_default();
     Some(check(
         "scheduling",
@@ -83,8 +93,9 @@ pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
             told(seen.steal)
         ),
         format!(
-            "at most {} in waits over {wait_max}, {} stolen, never throttled",
+            "at most {} in waits over {wait_max} or {} in shorter ones, {} stolen, never throttled",
             percent(DELAY_FAIL),
+            percent(STARVED_FAIL),
             percent(STEAL_FAIL)
         ),
         level(subject.decides() && spoils, spoils || alarms),

@@ -172,7 +172,9 @@ fn short_waits_for_a_shared_cpu_do_no_harm() {
         ..none()
     };
     // The deadline is 50 ms.
-    spoils_bad_trials_only("scheduling", waits(0.3, 200), waits(0.3, 400), waits(0.3, 600));
+    spoils_bad_trials_only("scheduling", waits(0.15, 200), waits(0.15, 400), waits(0.15, 600));
+    // Starved in short turns.
+    spoils_bad_trials_only("scheduling", waits(0.19, 10), waits(0.3, 10), waits(0.34, 10));
     assert_eq!(judged("scheduling", 500, waits(0.005, 5_000)), (Level::Pass, Verdict::Bad));
 }
 
