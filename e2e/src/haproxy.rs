@@ -6,6 +6,7 @@ use std::io::Read;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
 
@@ -77,10 +78,15 @@ impl Haproxy {
         format!("{scheme}://{}/", self.address)
     }
 
+    /// Its statistics socket.
+    pub fn stats_socket(&self) -> PathBuf {
+        self.folder.path().join("stats.sock")
+    }
+
     /// What the statistics say of the frontend, by the names of the CSV's columns.
     pub fn stat(&self) -> BTreeMap<String, String> {
-        let mut socket = UnixStream::connect(self.folder.path().join("stats.sock"))
-            .expect("HAProxy's socket is there");
+        let mut socket =
+            UnixStream::connect(self.stats_socket()).expect("HAProxy's socket is there");
         socket.write_all(b"show stat sut 1 -1\n").expect("HAProxy reads commands");
         let mut text = String::new();
         socket.read_to_string(&mut text).expect("HAProxy answers");

@@ -58,6 +58,15 @@ impl Plimsoll {
         Self::of(command)
     }
 
+    /// plimsoll within `script`, which runs it as `"$0" "$@"`, in namespaces of its own: `flag` is
+    /// unshare's, such as `-n`.
+    pub fn unshared(flag: &str, script: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program::installed("unshare"));
+        command.arg(flag).arg(program::installed("bash")).arg("-c").arg(script);
+        command.arg(program::plimsoll()).args(arguments);
+        Self::of(command)
+    }
+
     /// `plimsoll load` with its JSON on standard output, and a goal that only failing servers miss.
     ///
     /// With this goal the exit code says whether operations failed (0 or 99), on a busy machine,

@@ -71,10 +71,32 @@ fn assert_not_reached(finished: &Finished, sut: &str) {
     for name in ["manifest.json", "intervals.jsonl", "events.jsonl", "summary.json"] {
         assert!(lines(&folder, name) > 0, "{name} is empty");
     }
+    assert_witnessed(&folder);
     let report =
         |flags: &[&str]| Plimsoll::new([&["report", "run"], flags].concat()).within(&folder).run();
     assert_eq!(report(&[]).stdout, finished.stdout);
     assert_eq!(Summary::parse(&report(&["--json", "-"]).stdout), summary);
+}
+
+/// Checks that every trial was looked at from all sides, and that the server has counted what the
+/// clients have sent.
+fn assert_witnessed(folder: &Path) {
+    let text = fs::read_to_string(folder.join("run/trials.jsonl")).expect("archived");
+    for line in text.lines() {
+        let trial: Value = serde_json::from_str(line).expect("one JSON object in each line");
+        let reasons = trial["judgement"]["reasons"].as_array().expect("a list");
+        let level = |name: &str| {
+            let reason = reasons.iter().find(|reason| reason["check"] == name);
+            reason.unwrap_or_else(|| panic!("{name} was not checked: {line}"))["level"].clone()
+        };
+        for name in ["arrivals", "host-cpu", "scheduling", "generator-network", "generator-memory"]
+        {
+            level(name);
+        }
+        level("monitor");
+        assert_eq!(level("co-location"), "warn");
+        assert_eq!(level("peer-counters"), "pass", "{line}");
+    }
 }
 
 #[test]

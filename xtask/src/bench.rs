@@ -9,10 +9,12 @@
 //! - `lab`: whether the search is fast, narrow and repeatable.
 //! - `capacity`: whether the search is right, on servers whose capacity is known.
 //! - `cliffs`: whether hidden timers are found, and whose they are.
+//! - `alarms`: whether healthy loads are ever called INVALID.
 //!
 //! Each part becomes a section of one page; a part that is not run keeps the section it has. On
 //! top of the page is a table of what must be reached, from the sections as they stand.
 
+mod alarms;
 mod announced;
 mod capacity;
 mod claim;
@@ -120,6 +122,7 @@ fn measure(bench: &Bench, part: Part) -> Section {
         Part::Lab => lab::measure(bench, &mut section),
         Part::Capacity => capacity::measure(bench, &mut section),
         Part::Cliffs => cliffs::measure(bench, &mut section),
+        Part::Alarms => alarms::measure(bench, &mut section),
     };
     if let Err(error) = measured {
         section.fail(format!("{error:#}"));

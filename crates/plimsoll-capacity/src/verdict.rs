@@ -78,7 +78,13 @@ pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Ju
 /// Without an SLO a valid load is GOOD, unless nothing was answered at all: that measures nothing,
 /// and must not pass for a success. A growing backlog is only a warning, because a load with
 /// stages may grow on purpose.
-pub fn judge_load(tally: &Tally, window: Nanos, slo: Option<&Slo>, open: bool) -> Judgement {
+pub fn judge_load(
+    tally: &Tally,
+    window: Nanos,
+    slo: Option<&Slo>,
+    open: bool,
+    witnesses: &Witnesses,
+) -> Judgement {
     let losses = Losses::of(tally, false);
     let context = Context::default();
     let mut goals: Vec<Check> =
@@ -92,7 +98,7 @@ pub fn judge_load(tally: &Tally, window: Nanos, slo: Option<&Slo>, open: bool) -
     let deadline = slo.and_then(Slo::deadline);
     let subject = validity::Subject {
         tally,
-        witnesses: &Witnesses::default(),
+        witnesses,
         window,
         // A load with stages has more than one.
         rate: None,

@@ -44,7 +44,7 @@ const FLUSH_WAIT: Duration = Duration::from_millis(300);
 /// - `Stop` without a load does nothing: it may cross `LoadEnded` on the way.
 /// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
 ///   number, after the intervals in which it was carried out.
-/// - `Serve` is answered by `Listening` or `Failed`.
+/// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
 /// - `Guard` and `Exit` never arrive here.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which

@@ -3,7 +3,7 @@
 //! ```text
 //! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     as often as wanted
 //! hold    as load, and between Start and LoadEnded: Steer -> Steered            as often as wanted
-//! serve   Serve -> Listening, then ServeCounters now and then
+//! serve   Serve -> Listening, then ServeCounters now and then, and after each Count
 //! guard   Guard -> Guarded, then ChildExited when one ends; Guard again adds more
 //! ```
 //!
@@ -54,6 +54,8 @@ pub enum ToAgent {
     },
     /// Serve until told to exit.
     Serve(Box<ServePlan>),
+    /// Say at once what the servers did so far: [`FromAgent::ServeCounters`].
+    Count,
     /// Start these programs and answer for their end. Handled by the fleet itself.
     Guard(Box<GuardPlan>),
     /// Stop everything and end.

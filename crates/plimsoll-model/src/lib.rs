@@ -15,6 +15,7 @@ pub mod pace;
 pub mod plan;
 pub mod rfc9411;
 pub mod slo;
+pub mod starts;
 pub mod summary;
 pub mod tally;
 pub mod target;

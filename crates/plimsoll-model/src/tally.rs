@@ -9,6 +9,7 @@ use crate::ErrorClass;
 use crate::Histogram;
 use crate::Nanos;
 use crate::ending::Endings;
+use crate::starts::StartCounts;
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,6 +214,13 @@ pub struct GeneratorUse {
     pub threads: u32,
     /// Agents.
     pub processes: u32,
+    /// Of the thread that waited most: time that it was ready and did not run, over the wall time
+    /// since the epoch. `None` where the kernel does not tell.
+    #[serde(default)]
+    pub waited: Option<f64>,
+    /// The longest mean of such a wait, over threads.
+    #[serde(default)]
+    pub wait_mean: Option<Nanos>,
 }
 
 /// One stretch of a load, from one thread, one agent or all of them.
@@ -255,6 +263,9 @@ pub struct Tally {
     /// Operations due but not finished (waiting or in flight), sampled every 100 ms
     /// ([`OUTSTANDING_SAMPLE`]); merged over threads and agents as sums.
     pub outstanding: Vec<u32>,
+    /// When operations were started, beside when they were due; open loops only.
+    #[serde(default, skip_serializing_if = "StartCounts::is_empty")]
+    pub starts: StartCounts,
     /// Times a pool had every connection busy and at its cap while an operation was due.
     pub pool_exhausted: u64,
     /// CPU and memory.
@@ -304,6 +315,8 @@ impl Tally {
         ours.rss_bytes_max += theirs.rss_bytes_max;
         ours.threads += theirs.threads;
         ours.processes += theirs.processes;
+        ours.waited = larger(ours.waited, theirs.waited);
+        ours.wait_mean = ours.wait_mean.max(theirs.wait_mean);
     }
 
     /// Adds the stretch that follows this one. `busiest_thread` becomes the larger of the two.
@@ -320,6 +333,9 @@ impl Tally {
         ours.rss_bytes_max = ours.rss_bytes_max.max(theirs.rss_bytes_max);
         ours.threads = ours.threads.max(theirs.threads);
         ours.processes = ours.processes.max(theirs.processes);
+        // Both count from the epoch.
+        ours.waited = theirs.waited.or(ours.waited);
+        ours.wait_mean = theirs.wait_mean.or(ours.wait_mean);
     }
 
     fn merge_sums(&mut self, other: &Self) {
@@ -355,9 +371,17 @@ impl Tally {
         self.bytes.received += other.bytes.received;
         self.spans.merge(&other.spans);
         self.endings.merge(&other.endings);
+        self.starts.merge(&other.starts);
         self.pool_exhausted += other.pool_exhausted;
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;
+    }
+}
+
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        (a, b) => a.or(b),
     }
 }
 
@@ -377,6 +401,28 @@ mod tests {
     use crate::ending::Stretch;
 
     use super::*;
+
+    #[test]
+    fn the_worst_wait_of_all_threads_is_that_of_the_last_second() {
+        let waited = |share, mean| {
+            let mut tally = Tally::default();
+            (tally.generator.waited, tally.generator.wait_mean) = (share, mean);
+            tally
+        };
+        let mut second = waited(Some(0.1), Some(Nanos(5)));
+        second.merge_parallel(&waited(Some(0.3), Some(Nanos(4))));
+        second.merge_parallel(&waited(None, None));
+        assert_eq!(
+            (second.generator.waited, second.generator.wait_mean),
+            (Some(0.3), Some(Nanos(5)))
+        );
+        second.merge_following(&waited(Some(0.2), Some(Nanos(3))));
+        second.merge_following(&waited(None, None));
+        assert_eq!(
+            (second.generator.waited, second.generator.wait_mean),
+            (Some(0.2), Some(Nanos(3)))
+        );
+    }
 
     fn one_end(now: u64) -> Tally {
         let mut tally = Tally::default();

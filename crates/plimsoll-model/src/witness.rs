@@ -16,7 +16,7 @@ pub struct Witnesses {
     pub arrivals: Option<ArrivalSpread>,
     /// Operations as the SUT counted them.
     pub peer: Option<PeerCounts>,
-    /// Busy share of all CPUs of the busiest generating host.
+    /// Busy share of all CPUs of the busiest generating host, stolen time included.
     pub host_cpu: Option<f64>,
     /// How the kernel scheduled the generating threads.
     pub scheduling: Option<Scheduling>,
@@ -30,28 +30,41 @@ pub struct Witnesses {
     pub halves: Option<[HalfWindow; 2]>,
     /// Longest gap between two samples of the SUT's own state.
     pub monitor_gap: Option<Nanos>,
-    /// Share of the CPUs that generator and SUT may both use.
+    /// Share of the generator's CPUs that the SUT, with every backend in its path, may use, too;
+    /// `None` when it is on another host.
     pub shared_cpus: Option<f64>,
 }
 
 /// How far actual starts were from the process they were drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrivalSpread {
-    /// Largest distance between the empirical and the intended distribution of gaps, 0 to 1.
+    /// Share of the gaps between starts that were off by more than
+    /// [`crate::starts::lag_tolerance`]. No distribution of gaps is further from the intended one
+    /// than this, apart from differences within the tolerance.
     pub gap_distance: f64,
-    /// Variance over mean of the counts in bins of 10 ms, relative to what the process has: 1 is
+    /// Variance over mean of the counts in bins of 10 ms, less that of the schedule, plus 1: 1 is
     /// as intended.
     pub dispersion_10ms: f64,
     /// The same in bins of 100 ms.
     pub dispersion_100ms: f64,
+    /// Share of the starts that were made in a later bin of 10 ms than they were due in.
+    #[serde(default)]
+    pub displaced_10ms: f64,
+    /// The same of 100 ms.
+    #[serde(default)]
+    pub displaced_100ms: f64,
 }
 
 /// Two counts of the same operations. Both sides cover the same stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerCounts {
-    /// Requests that plimsoll sent.
+    /// Operations that plimsoll sent: requests, or connections where nothing is sent on them.
     pub sent: u64,
-    /// Requests that the SUT says it received from us.
+    /// The ones among them that were answered: the SUT has received at least those. What was sent
+    /// and not answered may still have been in a queue before it.
+    #[serde(default)]
+    pub answered: u64,
+    /// Operations that the SUT says it received.
     pub received: u64,
 }
 
@@ -60,6 +73,9 @@ pub struct PeerCounts {
 pub struct Scheduling {
     /// Time that the worst worker thread was ready and did not run, over wall time.
     pub run_delay: Option<f64>,
+    /// How long such a wait was in the mean.
+    #[serde(default)]
+    pub wait_mean: Option<Nanos>,
     /// CPU time stolen by the hypervisor, over the host's CPU time.
     pub steal: Option<f64>,
     /// Periods in which a cgroup throttled the processes.

@@ -2,7 +2,10 @@
 //! value that cannot be read stays missing.
 #![forbid(unsafe_code)]
 
+pub mod counted;
+pub mod host;
 pub mod limits;
 pub mod memory;
+pub mod network;
 pub mod processes;
 pub mod threads;

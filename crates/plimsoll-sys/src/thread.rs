@@ -1,5 +1,6 @@
-//! Named threads, pinned where asked.
+//! Named threads, pinned where asked, and how long one waits for its CPU.
 
+use std::fs;
 use std::io;
 use std::thread::Builder;
 use std::thread::JoinHandle;
@@ -19,4 +20,40 @@ pub fn spawn<T: Send + 'static>(
         }
         work()
     })
+}
+
+/// What a thread went through in the run queues since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunQueue {
+    /// Time that it was ready to run and did not, nanoseconds.
+    pub waited_ns: u64,
+    /// Turns that it had on a CPU.
+    pub turns: u64,
+}
+
+/// Of the calling thread; `None` where the kernel does not tell. Costs some microseconds.
+pub fn run_queue() -> Option<RunQueue> {
+    parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// CPU time, time in run queues, turns.
+fn parse(schedstat: &str) -> Option<RunQueue> {
+    let mut fields = schedstat.split_ascii_whitespace().skip(1).map(str::parse);
+    let (waited_ns, turns) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(RunQueue { waited_ns, turns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_of_a_thread_is_understood() {
+        // Linux 6.18.
+        assert_eq!(parse("61204 73803 1\n"), Some(RunQueue { waited_ns: 73_803, turns: 1 }));
+        for broken in ["", "1 2", "a b c"] {
+            assert_eq!(parse(broken), None, "{broken:?}");
+        }
+        assert!(run_queue().is_none_or(|own| own.turns > 0));
+    }
 }

@@ -41,6 +41,9 @@ pub fn render(plan: &ProxyPlan) -> String {
     render_http(plan, &mut text);
     render_upstream(plan, &mut text);
     render_server(plan, &mut text);
+    if plan.stub_status {
+        render_status(plan, &mut text);
+    }
     text.push_str("}\n");
     text
 }
@@ -126,6 +129,17 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    }}");
 }
 
+/// What it has served, for whoever may open the socket; not on a port, where load could reach it.
+fn render_status(plan: &ProxyPlan, text: &mut String) {
+    line!(text, "    server {{");
+    let socket = format!("unix:{}", plan.stats_socket.display());
+    line!(text, "        listen {};", quoted(Path::new(&socket)));
+    line!(text, "        location / {{");
+    line!(text, "            stub_status;");
+    line!(text, "        }}");
+    line!(text, "    }}");
+}
+
 fn render_server(plan: &ProxyPlan, text: &mut String) {
     let certificate = quoted(&plan.certificate_pem_path);
     line!(text, "    server {{");
@@ -183,6 +197,12 @@ pub fn find(explicit: Option<&Path>) -> Option<PathBuf> {
 /// The version as nginx writes it: `1.22.1`.
 pub fn version(nginx: &Path) -> Result<String, CheckError> {
     program::version(nginx, "nginx version: nginx/")
+}
+
+/// Whether this nginx was built to tell what it has served.
+pub fn has_stub_status(nginx: &Path) -> bool {
+    program::run(nginx, &["-V".to_owned()])
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("stub_status"))
 }
 
 /// Program and arguments that run nginx in the foreground: a master and its workers.

@@ -34,9 +34,11 @@ pub struct ProxyPlan {
     /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
     /// neither tickets nor a session cache.
     pub resumes: bool,
-    /// Where HAProxy answers `show info` and `show stat`; at most 97 bytes, a limit of its own.
-    /// nginx does not use it.
+    /// Where HAProxy answers `show info` and `show stat`, and nginx its stub_status; at most 97
+    /// bytes, a limit of HAProxy's.
     pub stats_socket: PathBuf,
+    /// nginx serves stub_status there; a build without that module refuses it.
+    pub stub_status: bool,
     /// An existing directory that the proxy may write into: nginx's pid and temporary files.
     pub scratch: PathBuf,
 }
@@ -77,6 +79,7 @@ impl ProxyPlan {
             tls: true,
             resumes: true,
             stats_socket: scratch.join("stats.sock"),
+            stub_status: true,
             scratch: scratch.to_owned(),
         }
     }

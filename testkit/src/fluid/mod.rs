@@ -255,6 +255,8 @@ impl Fluid {
         Witnesses {
             scheduling: Some(Scheduling {
                 run_delay: Some((waits + paused + quiet).min(1.0)),
+                // What a rival takes is taken in slices of milliseconds.
+                wait_mean: None,
                 steal: Some(0.002 * self.rng.f64()),
                 throttled_periods: Some(0),
             }),

@@ -17,12 +17,12 @@ const CONNECTIONS_MAX: u32 = 10_000_000;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [flags]
 
-  --part PART          memory, cost, serve, hold, truth, lab, capacity or cliffs;
+  --part PART          memory, cost, serve, hold, truth, lab, capacity, cliffs or alarms;
                        repeatable (default: all but hold)
-  --rounds N           interleaved rounds, at least 1 (default 5 in cost and serve, else 3);
+  --rounds N           interleaved rounds, at least 1 (default 5 in cost, serve and alarms, else 3);
                        in capacity searches of each server (default 1)
-  --seconds N          length of one measurement, 1 to 60 (default 5 in cost and serve, 20 in truth);
-                       in cliffs the longest timer (default 120)
+  --seconds N          length of one measurement, 1 to 60 (default 5 in cost and serve, 20 in truth,
+                       3 in alarms); in cliffs the longest timer (default 120)
   --repeats N          searches of the lab after the first, at least 1 (default 5)
   --connections N      connections of each client, such as 2000, 15k or 1M; repeatable where several
                        sizes are measured, memory and hold (default 100 in cost and serve, 2k and
@@ -51,11 +51,12 @@ pub(crate) enum Part {
     Lab,
     Capacity,
     Cliffs,
+    Alarms,
 }
 
 impl Part {
     /// In the order of the page.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Memory,
         Self::Cost,
         Self::Serve,
@@ -64,10 +65,11 @@ impl Part {
         Self::Lab,
         Self::Capacity,
         Self::Cliffs,
+        Self::Alarms,
     ];
 
     /// Measured when none is named: what leaves the machine usable for others meanwhile.
-    const DEFAULT: [Self; 7] = [
+    const DEFAULT: [Self; 8] = [
         Self::Memory,
         Self::Cost,
         Self::Serve,
@@ -75,6 +77,7 @@ impl Part {
         Self::Lab,
         Self::Capacity,
         Self::Cliffs,
+        Self::Alarms,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -87,6 +90,7 @@ impl Part {
             Self::Lab => "lab",
             Self::Capacity => "capacity",
             Self::Cliffs => "cliffs",
+            Self::Alarms => "alarms",
         }
     }
 
@@ -100,6 +104,7 @@ impl Part {
             Self::Lab => "The lab",
             Self::Capacity => "Known capacities",
             Self::Cliffs => "Hidden timers",
+            Self::Alarms => "False alarms",
         }
     }
 }
@@ -135,7 +140,10 @@ impl FromStr for Part {
     fn from_str(text: &str) -> Result<Self> {
         let part = Self::ALL.into_iter().find(|part| part.name() == text);
         part.with_context(|| {
-            format!("--part {text}: give memory, cost, serve, hold, truth, lab, capacity or cliffs")
+            format!(
+                "--part {text}: give memory, cost, serve, hold, truth, lab, capacity, cliffs or \
+                 alarms"
+            )
         })
     }
 }

@@ -188,7 +188,7 @@ impl RateSearch {
 
     fn expand_from(&mut self, rate: f64, busiest: Option<f64>) {
         if rate >= self.cap() {
-            self.finish(Outcome::NotReached { cap: self.cap_text() });
+            self.finish(self.met_at_cap());
             return;
         }
         let growth = if busiest.is_some_and(|busy| busy < BUSY_FAR) { GROWTH_FAR } else { GROWTH };

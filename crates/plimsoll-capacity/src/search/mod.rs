@@ -35,6 +35,7 @@ use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
 
+use crate::validity::REFERENCE_FAIL;
 use crate::verdict::Context;
 use crate::verdict::judge;
 
@@ -256,14 +257,35 @@ impl RateSearch {
     }
 
     fn cap(&self) -> f64 {
+        self.asked_cap().min(self.generator_cap())
+    }
+
+    fn asked_cap(&self) -> f64 {
         self.settings.cap.map_or(settings::HIGHEST_PER_S, Rate::get)
     }
 
-    fn cap_text(&self) -> String {
-        match self.settings.cap {
+    /// Above it a missed goal would not speak against the server.
+    fn generator_cap(&self) -> f64 {
+        self.settings.reference.map_or(f64::INFINITY, |alone| alone.get() * REFERENCE_FAIL)
+    }
+
+    /// The SLO is met up to the cap.
+    fn met_at_cap(&self) -> Outcome {
+        if self.generator_cap() < self.asked_cap()
+            && let Some(alone) = self.settings.reference
+        {
+            let share = REFERENCE_FAIL * 100.0;
+            return Outcome::GeneratorLimited {
+                why: format!(
+                    "reference: {share:.0} % of the {alone} that the generator reaches alone"
+                ),
+            };
+        }
+        let cap = match self.settings.cap {
             Some(cap) => format!("{} ({cap})", self.settings.cap_reason),
             None => "the highest rate plimsoll offers".to_owned(),
-        }
+        };
+        Outcome::NotReached { cap }
     }
 
     /// Why no trial of `duration` may be started any more.

@@ -268,7 +268,7 @@ impl RateSearch {
             return None;
         }
         if bracket.low >= self.cap() {
-            return Some(Want::Finish(Outcome::NotReached { cap: self.cap_text() }));
+            return Some(Want::Finish(self.met_at_cap()));
         }
         // Twice the load at which expansion ended is GOOD, so it ended by bad luck; or what is
         // left lies below the generator's ceiling.

@@ -166,6 +166,9 @@ pub struct SearchSettings {
     pub cap: Option<Rate>,
     /// What set the cap, for the report.
     pub cap_reason: String,
+    /// What the generator reaches alone, with the same profile against a server that does nothing,
+    /// where that was measured. Not more than [`REFERENCE_FAIL`] of it is offered.
+    pub reference: Option<Rate>,
     /// Trial and rest time of the whole search; starting and draining trials come on top.
     pub budget: Nanos,
     /// Trials of the whole search, INVALID ones included.
@@ -186,6 +189,7 @@ impl SearchSettings {
             lowest: Rate::per_second(LOWEST_PER_S).unwrap_or_default(),
             cap: None,
             cap_reason: "--max".to_owned(),
+            reference: None,
             budget: limits.budget,
             trials_max: limits.trials_max,
         }

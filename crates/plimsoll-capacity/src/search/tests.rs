@@ -141,6 +141,17 @@ fn irregular_ends_say_what_was_reached() {
     let capped = run(SearchSettings { cap: Some(rate(500.0)), ..quick() }, knee(9e9)).tipping;
     assert_eq!(capped.outcome, Outcome::NotReached { cap: "--max (500/s)".to_owned() });
     assert_eq!((capped.lower, capped.upper), (Some(rate(500.0)), None));
+    // What the generator reaches alone caps the search, too, and then it is said to be the limit.
+    let alone = |per_s| SearchSettings { reference: Some(rate(per_s)), ..quick() };
+    let limited = run(alone(1_000.0), knee(9e9)).tipping;
+    let Outcome::GeneratorLimited { why } = &limited.outcome else { panic!("{limited:?}") };
+    assert!(why.contains("80 % of the 1,000/s"), "{why}");
+    assert_eq!((limited.lower, limited.upper), (Some(rate(800.0)), None));
+    let below = SearchSettings { cap: Some(rate(500.0)), ..alone(1_000.0) };
+    assert!(matches!(run(below, knee(9e9)).tipping.outcome, Outcome::NotReached { .. }));
+    let found = run(alone(1_000.0), knee(700.0));
+    assert_eq!(found.tipping.outcome, Outcome::Regular);
+    assert!(found.trials.iter().all(|(request, _)| request.rate <= rate(800.0)));
 
     let limited =
         run(

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | V1 | `rate-fidelity` | | always |
 //! | V2 | `send-lag` | | with a missed goal |
-//! | V3 | `arrivals` | `arrivals` | always |
+//! | V3 | `arrivals` | `arrivals` | with a missed goal |
 //! | V4 | `accounting` | | always |
 //! | V5 | `littles-law` | | always |
 //! | V6 | `peer-counters` | `peer` | always |
@@ -23,14 +23,18 @@
 //! Late sending and a busy generator make latency worse and never better, because latency counts
 //! from the intended start. So they can only spoil a trial that missed a goal: a GOOD one stays
 //! GOOD and they become warnings. What always fails says that the load was not the one asked for,
-//! or that the figures are wrong.
+//! or that the figures are wrong. A plain load without goals has only its figures, so that there
+//! "with a missed goal" is always. Where the server is on this host, a full host is no fault.
 
 mod books;
 mod host;
 mod offer;
 
+pub use offer::REFERENCE_FAIL;
+
 use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
+use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
@@ -95,10 +99,16 @@ pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
 }
 
 impl Subject<'_> {
-    /// Whether what makes latency worse can have decided: a closed loop, or a load without a
-    /// missed goal, is allowed to use all it can get.
+    /// Whether what makes latency worse can have decided: a closed loop, or a load that met its
+    /// goals, is allowed to use all it can get; and no server fails a request because of a busy
+    /// client. A load without goals has nothing but its figures, and those are spoiled.
     fn decides(&self) -> bool {
-        self.open && self.missed
+        let Some(slo) = self.slo else { return self.open };
+        let fails = |goal: &Goal| {
+            matches!(goal, Goal::Errors { .. })
+                && self.losses.bad_share(goal) > goal.bad_ratio_max()
+        };
+        self.open && self.missed && !slo.goals.iter().any(fails)
     }
 }
 

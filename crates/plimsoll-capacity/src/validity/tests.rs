@@ -82,23 +82,62 @@ fn what_nobody_saw_is_not_checked() {
 
 #[test]
 fn another_arrival_process_is_another_load() {
-    let arrivals = |gap_distance, dispersion_10ms, dispersion_100ms| Witnesses {
-        arrivals: Some(ArrivalSpread { gap_distance, dispersion_10ms, dispersion_100ms }),
+    let arrivals = |gap_distance, narrow: (f64, f64), wide: (f64, f64)| Witnesses {
+        arrivals: Some(ArrivalSpread {
+            gap_distance,
+            dispersion_10ms: narrow.0,
+            displaced_10ms: narrow.1,
+            dispersion_100ms: wide.0,
+            displaced_100ms: wide.1,
+        }),
         ..none()
     };
-    assert_eq!(judged("arrivals", 0, arrivals(0.02, 1.0, 1.2)), (Level::Pass, Verdict::Good));
-    for other in [arrivals(0.04, 1.0, 1.0), arrivals(0.0, 0.7, 1.0), arrivals(0.0, 1.0, 1.3)] {
-        assert_eq!(judged("arrivals", 0, other), (Level::Fail, Verdict::Invalid));
+    let (fine, even) = ((1.0, 0.0), (1.2, 0.5));
+    for as_asked in [
+        arrivals(0.01, fine, fine),
+        // Late, but as even as it should be.
+        arrivals(0.0, even, even),
+        // Uneven, but hardly anything was started at another time.
+        arrivals(0.0, (90.0, 0.01), (90.0, 0.01)),
+    ] {
+        assert_eq!(judged("arrivals", 0, as_asked), (Level::Pass, Verdict::Good));
     }
+    spoils_bad_trials_only(
+        "arrivals",
+        arrivals(0.01, fine, fine),
+        arrivals(0.0, fine, (9.0, 0.03)),
+        arrivals(0.0, fine, (9.0, 0.06)),
+    );
+    for other in [
+        arrivals(0.04, fine, fine),
+        arrivals(0.0, (0.7, 0.3), fine),
+        arrivals(0.0, (1.3, 0.3), fine),
+        arrivals(0.0, fine, (1.3, 0.06)),
+    ] {
+        assert_eq!(judged("arrivals", 500, other), (Level::Fail, Verdict::Invalid));
+    }
+    // It misses its goal for another reason: no one was so late that all of these are.
+    let missed = judged("arrivals", 9_000, arrivals(0.04, fine, fine));
+    assert_eq!(missed, (Level::Warn, Verdict::Bad));
 }
 
 #[test]
 fn the_servers_count_has_to_agree() {
-    let peer = |received| Witnesses { peer: Some(PeerCounts { sent: OPS, received }), ..none() };
+    let counts = |sent, answered, received| Witnesses {
+        peer: Some(PeerCounts { sent, answered, received }),
+        ..none()
+    };
+    let peer = |received| counts(OPS, OPS, received);
     assert_eq!(judged("peer-counters", 0, peer(OPS - 10)).0, Level::Pass);
     assert_eq!(judged("peer-counters", 0, peer(OPS + 20)).0, Level::Warn);
     assert_eq!(judged("peer-counters", 0, peer(OPS + 101)), (Level::Fail, Verdict::Invalid));
     assert_eq!(judged("peer-counters", 0, peer(0)), (Level::Fail, Verdict::Invalid));
+    // What was sent to a full server and not answered may never have been read by it.
+    let queued = |received| counts(OPS, 4_000, received);
+    for received in [4_000, 7_000, OPS] {
+        assert_eq!(judged("peer-counters", 0, queued(received)).0, Level::Pass);
+    }
+    assert_eq!(judged("peer-counters", 0, queued(3_000)), (Level::Fail, Verdict::Invalid));
 }
 
 #[test]
@@ -114,12 +153,59 @@ fn a_busy_host_or_a_thread_that_waits_spoils_bad_trials() {
         scheduling: Some(Scheduling { steal: Some(steal), ..Scheduling::default() }),
         ..none()
     };
-    spoils_bad_trials_only("scheduling", steal(0.0), steal(0.02), steal(0.03));
+    spoils_bad_trials_only("scheduling", steal(0.02), steal(0.05), steal(0.11));
     let throttled = Witnesses {
         scheduling: Some(Scheduling { throttled_periods: Some(1), ..Scheduling::default() }),
         ..none()
     };
     assert_eq!(judged("scheduling", 500, throttled), (Level::Fail, Verdict::Invalid));
+}
+
+#[test]
+fn short_waits_for_a_shared_cpu_do_no_harm() {
+    let waits = |share, us: u64| Witnesses {
+        scheduling: Some(Scheduling {
+            run_delay: Some(share),
+            wait_mean: Some(Nanos(us * 1_000)),
+            ..Scheduling::default()
+        }),
+        ..none()
+    };
+    // The deadline is 50 ms.
+    spoils_bad_trials_only("scheduling", waits(0.15, 200), waits(0.15, 400), waits(0.15, 600));
+    // Starved in short turns.
+    spoils_bad_trials_only("scheduling", waits(0.19, 10), waits(0.3, 10), waits(0.34, 10));
+    assert_eq!(judged("scheduling", 500, waits(0.005, 5_000)), (Level::Pass, Verdict::Bad));
+}
+
+#[test]
+fn a_server_on_the_same_host_may_fill_it() {
+    let full = Witnesses { host_cpu: Some(1.0), shared_cpus: Some(0.0), ..none() };
+    assert_eq!(judged("host-cpu", 500, full), (Level::Pass, Verdict::Bad));
+}
+
+#[test]
+fn no_server_fails_requests_because_the_client_is_busy() {
+    let busy = Witnesses { host_cpu: Some(0.99), ..none() };
+    let mut measurement = measurement(500, busy);
+    measurement.tally.ok -= 100;
+    measurement.tally.errors.add(plimsoll_model::ErrorClass::ConnectRefused, 100);
+    measurement.tally.spans.corrected.clear();
+    measurement.tally.spans.corrected.record_n(Nanos::from_millis(1), OPS - 100);
+    let judgement = judge(&measurement, &Slo::default(), &Context::default());
+    assert_eq!(judgement.verdict, Verdict::Bad);
+}
+
+#[test]
+fn a_load_without_goals_has_only_its_figures() {
+    let measurement = measurement(0, Witnesses { host_cpu: Some(0.96), ..none() });
+    let judged = |slo: Option<&Slo>, open| {
+        let (tally, seen) = (&measurement.tally, &measurement.witnesses);
+        crate::judge_load(tally, measurement.window, slo, open, seen).verdict
+    };
+    assert_eq!(judged(None, true), Verdict::Invalid);
+    assert_eq!(judged(None, false), Verdict::Good);
+    assert_eq!(judged(Some(&Slo::default()), true), Verdict::Good);
 }
 
 #[test]
@@ -129,7 +215,14 @@ fn network_memory_and_reference_spoil_bad_trials() {
         ..none()
     };
     let fine = network(0, 0.0005, 0.5);
-    spoils_bad_trials_only("generator-network", fine, network(0, 0.002, 0.5), network(1, 0.0, 0.5));
+    // Dropped by an interface that counts what nobody here listens to.
+    assert_eq!(judged("generator-network", 500, network(7, 0.0, 0.5)).0, Level::Pass);
+    spoils_bad_trials_only(
+        "generator-network",
+        fine,
+        network(0, 0.002, 0.5),
+        network(1, 0.002, 0.5),
+    );
     spoils_bad_trials_only(
         "generator-network",
         fine,
@@ -161,6 +254,10 @@ fn what_is_not_the_generators_doing_only_warns() {
     assert_eq!(judged("stationarity", 500, halves(half(10, 2_100.0))).0, Level::Pass);
     assert_eq!(judged("stationarity", 500, halves(half(20, 2_000.0))), (Level::Warn, Verdict::Bad));
     assert_eq!(judged("stationarity", 500, halves(half(10, 1_000.0))), (Level::Warn, Verdict::Bad));
+    // Few operations differ by chance, and medians by less than a millisecond mean nothing.
+    let few = |us: u64, rate| HalfWindow { p50: Nanos(us * 1_000), completed: per_s(rate) };
+    let halves = Witnesses { halves: Some([few(100, 20.0), few(900, 23.0)]), ..none() };
+    assert_eq!(judged("stationarity", 500, halves).0, Level::Pass);
     let gap = |ms| Witnesses { monitor_gap: Some(Nanos::from_millis(ms)), ..none() };
     assert_eq!(judged("monitor", 500, gap(2_000)).0, Level::Pass);
     assert_eq!(judged("monitor", 500, gap(2_001)), (Level::Warn, Verdict::Bad));

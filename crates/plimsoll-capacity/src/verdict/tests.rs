@@ -231,7 +231,13 @@ fn a_growing_backlog_is_bad_before_the_deadline_notices() {
     growing.tally.outstanding = (0..50).map(|i| i * 10).collect();
     assert_eq!(failing(&growing), ["stable"]);
     assert_eq!(verdict(&growing), Verdict::Bad);
-    let load = judge_load(&growing.tally, growing.window, Some(&Slo::default()), true);
+    let load = judge_load(
+        &growing.tally,
+        growing.window,
+        Some(&Slo::default()),
+        true,
+        &Witnesses::default(),
+    );
     assert_eq!(load.verdict, Verdict::Good);
     assert!(load.reasons.iter().any(|c| c.check == "stable" && c.level == Level::Warn));
 }
@@ -240,14 +246,26 @@ fn a_growing_backlog_is_bad_before_the_deadline_notices() {
 fn plain_loads() {
     let seconds = Nanos::from_secs(5);
     let good = measurement().tally;
-    assert_eq!(judge_load(&good, seconds, None, true).verdict, Verdict::Good);
+    assert_eq!(
+        judge_load(&good, seconds, None, true, &Witnesses::default()).verdict,
+        Verdict::Good
+    );
     let late = with_late(5_000).tally;
-    assert_eq!(judge_load(&late, seconds, None, true).verdict, Verdict::Good);
-    assert_eq!(judge_load(&late, seconds, Some(&Slo::default()), true).verdict, Verdict::Bad);
+    assert_eq!(
+        judge_load(&late, seconds, None, true, &Witnesses::default()).verdict,
+        Verdict::Good
+    );
+    assert_eq!(
+        judge_load(&late, seconds, Some(&Slo::default()), true, &Witnesses::default()).verdict,
+        Verdict::Bad
+    );
     let mut lagging = good;
     lagging.spans.send_lag.record_n(Nanos::from_millis(30), OPS);
-    assert_eq!(judge_load(&lagging, seconds, None, true).verdict, Verdict::Invalid);
-    let closed = judge_load(&lagging, seconds, None, false);
+    assert_eq!(
+        judge_load(&lagging, seconds, None, true, &Witnesses::default()).verdict,
+        Verdict::Invalid
+    );
+    let closed = judge_load(&lagging, seconds, None, false, &Witnesses::default());
     assert_eq!(closed.verdict, Verdict::Good);
     assert!(closed.reasons.iter().all(|c| c.check != "send-lag" && c.check != "rate-fidelity"));
 }
@@ -260,17 +278,26 @@ fn a_load_that_nothing_answered_is_no_success() {
     refused.connections.failed = 50;
     // Operations that no connection was ever there for lag without any meaning.
     refused.spans.send_lag.record_n(Nanos::from_millis(30), 50);
-    let load = judge_load(&refused, seconds, None, true);
+    let load = judge_load(&refused, seconds, None, true, &Witnesses::default());
     assert_eq!(load.verdict, Verdict::Bad, "{:?}", load.reasons);
     assert_eq!(load.reasons.first().map(|check| check.check.as_str()), Some("answers"));
     // A bad answer is an answer; what was cut short proves nothing.
     let mut answered = refused.clone();
     answered.status.add(503, 1);
-    assert_eq!(judge_load(&answered, seconds, None, true).verdict, Verdict::Good);
+    assert_eq!(
+        judge_load(&answered, seconds, None, true, &Witnesses::default()).verdict,
+        Verdict::Good
+    );
     let mut stopped = Tally { scheduled: 1, ..Tally::default() };
     stopped.errors.add(ErrorClass::Interrupted, 1);
-    assert_eq!(judge_load(&stopped, seconds, None, true).verdict, Verdict::Good);
+    assert_eq!(
+        judge_load(&stopped, seconds, None, true, &Witnesses::default()).verdict,
+        Verdict::Good
+    );
     let mut ours = Tally { scheduled: 50, ..Tally::default() };
     ours.errors.add(ErrorClass::LocalPorts, 50);
-    assert_eq!(judge_load(&ours, seconds, None, true).verdict, Verdict::Invalid);
+    assert_eq!(
+        judge_load(&ours, seconds, None, true, &Witnesses::default()).verdict,
+        Verdict::Invalid
+    );
 }

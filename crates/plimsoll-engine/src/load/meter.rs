@@ -9,6 +9,8 @@ use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::clock;
+use plimsoll_sys::thread;
+use plimsoll_sys::thread::RunQueue;
 
 use super::WorkerEvent;
 
@@ -24,6 +26,8 @@ pub(crate) struct Meter {
     epoch: Nanos,
     interval_began: Nanos,
     cpu_at_begin_ns: u64,
+    /// At the epoch.
+    queued_at_begin: Option<RunQueue>,
     next_sample: Nanos,
     sampling_ends: Nanos,
     status: u16,
@@ -39,6 +43,7 @@ impl Meter {
             epoch: Nanos::MAX,
             interval_began: now,
             cpu_at_begin_ns: clock::thread_cpu_ns(),
+            queued_at_begin: None,
             next_sample: Nanos::MAX,
             sampling_ends: Nanos::MAX,
             status: 0,
@@ -51,6 +56,7 @@ impl Meter {
         self.epoch = epoch;
         self.interval_began = epoch;
         self.cpu_at_begin_ns = clock::thread_cpu_ns();
+        self.queued_at_begin = thread::run_queue();
         self.next_sample = epoch + OUTSTANDING_SAMPLE;
         self.sampling_ends = window.map_or(Nanos::MAX, |window| epoch + window);
     }
@@ -136,6 +142,16 @@ impl Meter {
         if wall_ns >= SHARE_WALL_MIN.0 {
             let share = cpu_ns.saturating_sub(self.cpu_at_begin_ns) as f64 / wall_ns as f64;
             tally.generator.busiest_thread = share.min(1.0);
+        }
+        // While answers are waited for, a thread that does little would look undisturbed.
+        if self.interval_began < self.sampling_ends
+            && let (Some(before), Some(queued)) = (self.queued_at_begin, thread::run_queue())
+        {
+            let waited = queued.waited_ns.saturating_sub(before.waited_ns);
+            let turns = queued.turns.saturating_sub(before.turns).max(1);
+            let since_ns = now.since(self.epoch).0.max(1);
+            tally.generator.waited = Some((waited as f64 / since_ns as f64).min(1.0));
+            tally.generator.wait_mean = Some(Nanos(waited / turns));
         }
         tally.generator.threads = 1;
         tally.connections.held_end = held;

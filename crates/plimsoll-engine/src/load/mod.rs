@@ -45,6 +45,7 @@ mod origin;
 mod pacer;
 mod pool;
 mod session;
+mod starts;
 mod sweep;
 mod timers;
 mod trim;

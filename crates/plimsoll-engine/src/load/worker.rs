@@ -10,6 +10,7 @@ use plimsoll_model::pace::Schedule;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::starts::lag_tolerance;
 use plimsoll_proto::http1::encode;
 use plimsoll_sys::Errno;
 use plimsoll_sys::affinity;
@@ -30,6 +31,7 @@ use super::meter::Meter;
 use super::origin::Origins;
 use super::pool::Pool;
 use super::pool::WAITING_MAX;
+use super::starts::StartMeter;
 use crate::wheel::Wheel;
 
 /// Events per wait. Between two of them the schedule is looked at, so this bounds only how often
@@ -97,6 +99,7 @@ pub(super) struct Worker {
     /// When waiting operations are given up as unsent; set once draining.
     sending_ends: Nanos,
     pub(super) schedule: Option<Schedule>,
+    starts: StartMeter,
     pub(super) next_due: Option<Nanos>,
     next_target: u32,
     /// Closed loop: operations that may still be started.
@@ -177,6 +180,7 @@ impl Worker {
             window_ends: Nanos::MAX,
             sending_ends: Nanos::MAX,
             schedule,
+            starts: StartMeter::new(lag_tolerance(plan.deadline)),
             hold,
             steers_taken: 0,
             next_due: None,
@@ -333,7 +337,9 @@ impl Worker {
                 break;
             }
             let op = Op { intended: due, target: self.take_target() };
-            self.meter.tally.tally.scheduled += 1;
+            let tally = &mut self.meter.tally.tally;
+            tally.scheduled += 1;
+            self.starts.count(due.since(self.epoch), now.since(self.epoch), &mut tally.starts);
             self.start_op(op, now);
             self.advance_schedule();
         }

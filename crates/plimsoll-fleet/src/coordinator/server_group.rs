@@ -23,6 +23,8 @@ const LISTEN_WAIT_EACH: Duration = Duration::from_millis(100);
 
 /// How long the last counters of processes that have ended may be on their way.
 const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
+/// How long servers may take to say what they have counted.
+const COUNT_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two looks at whether all of them have come.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -131,6 +133,39 @@ impl ServerGroup {
         let mut counters = ServeCounters::default();
         self.counters.iter().for_each(|of_process| counters.merge(of_process));
         ServerStatus { counters, lost: self.lost.clone() }
+    }
+
+    /// Asks every process for its counters as they are now; `None` when one is lost or does not
+    /// answer at once.
+    pub fn count(&mut self) -> Option<ServeCounters> {
+        // What was on its way is of before.
+        let _ = self.poll_status(Duration::ZERO);
+        for index in 0..self.crew.len() {
+            self.crew.send(index, &ToAgent::Count).ok()?;
+        }
+        let deadline = Instant::now() + COUNT_WAIT;
+        // A periodic report that crosses the question is as good: it is of after the look above.
+        let mut has_answered = vec![false; self.crew.len()];
+        while has_answered.contains(&false) {
+            let (index, event) = self.crew.poll_event(deadline)?;
+            match event {
+                LinkEvent::Frame(frame) => match *frame {
+                    FromAgent::ServeCounters(counters) => {
+                        self.counters[index] = counters;
+                        has_answered[index] = true;
+                    }
+                    _ => return None,
+                },
+                LinkEvent::Closed(error) => {
+                    let how = self.crew.epitaph(index, error);
+                    self.lost.push(format!("{} {how}", self.crew.name(index)));
+                    return None;
+                }
+            }
+        }
+        let mut counters = ServeCounters::default();
+        self.counters.iter().for_each(|of_process| counters.merge(of_process));
+        Some(counters)
     }
 
     /// Ends them, waits until they are gone, and says what all of them did to the last.

@@ -142,6 +142,8 @@ impl Executor for Script {
                 let hold = self.hold.as_ref().expect("only a hold that runs is steered");
                 hold.handle_steer(id, steer, events);
             }
+            // It reports often enough.
+            ToAgent::Count => {}
             ToAgent::Guard(_) | ToAgent::Exit => panic!("the fleet keeps these for itself"),
         }
     }

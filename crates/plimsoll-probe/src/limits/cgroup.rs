@@ -39,33 +39,25 @@ const TASKS: Files = Files { max: "pids.max", used: "pids.current", reclaimable:
 
 impl CgroupLimits {
     /// Reads the groups of this process below `root` (`/`).
-    pub(super) fn read(root: &Path) -> Self {
+    pub fn read(root: &Path) -> Self {
         Self::of_process(root, "self")
     }
 
     /// Reads the groups of the process that `proc` below `root` knows by this name.
     pub(crate) fn of_process(root: &Path, process: &str) -> Self {
-        let path = root.join("proc").join(process).join("cgroup");
-        let text = fs::read_to_string(path).unwrap_or_default();
         let mount = root.join("sys/fs/cgroup");
         let mut limits = Self::default();
-        // `0::/path` is version 2, `4:memory:/path` version 1; a host may have both.
-        for line in text.lines() {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-            let path = path.trim_start_matches('/');
-            for controller in controllers.split(',') {
-                match controller {
-                    "" => {
-                        for mount in [mount.clone(), mount.join("unified")] {
-                            limits.tighten_memory(&mount, path, &MEMORY_V2);
-                            limits.tighten_tasks(&mount, path);
-                        }
+        for (controller, path) in memberships(root, process) {
+            match controller.as_str() {
+                "" => {
+                    for mount in [mount.clone(), mount.join("unified")] {
+                        limits.tighten_memory(&mount, &path, &MEMORY_V2);
+                        limits.tighten_tasks(&mount, &path);
                     }
-                    "memory" => limits.tighten_memory(&mount.join("memory"), path, &MEMORY_V1),
-                    "pids" => limits.tighten_tasks(&mount.join("pids"), path),
-                    _ => {}
                 }
+                "memory" => limits.tighten_memory(&mount.join("memory"), &path, &MEMORY_V1),
+                "pids" => limits.tighten_tasks(&mount.join("pids"), &path),
+                _ => {}
             }
         }
         limits
@@ -86,6 +78,41 @@ impl CgroupLimits {
             self.tasks_left = Some(self.tasks_left.map_or(left, |known| known.min(left)));
         }
     }
+}
+
+/// The controllers and the path of each group that `process` is in: `0::/path` is version 2 (no
+/// controller is named), `4:memory:/path` version 1; a host may have both.
+fn memberships(root: &Path, process: &str) -> Vec<(String, String)> {
+    let text =
+        fs::read_to_string(root.join("proc").join(process).join("cgroup")).unwrap_or_default();
+    let mut groups = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let path = path.trim_start_matches('/');
+        groups.extend(controllers.split(',').map(|name| (name.to_owned(), path.to_owned())));
+    }
+    groups
+}
+
+/// Periods in which a control group that this process is in, or one above it, had used up its CPU
+/// time, since those groups were made; below `root` (`/`). `None` where no group tells.
+pub fn throttled_periods(root: &Path) -> Option<u64> {
+    let mount = root.join("sys/fs/cgroup");
+    let mut periods = None;
+    for (controller, path) in memberships(root, "self") {
+        let mounts = match controller.as_str() {
+            "" => vec![mount.clone(), mount.join("unified")],
+            "cpu" => vec![mount.join("cpu")],
+            _ => continue,
+        };
+        for group in mounts.iter().flat_map(|mount| groups(mount, &path)) {
+            if let Some(seen) = stat(&group.join("cpu.stat"), "nr_throttled") {
+                periods = Some(seen.saturating_add(periods.unwrap_or(0)));
+            }
+        }
+    }
+    periods
 }
 
 /// The group at `path` and those above it, up to the mount. In a container the path may be the

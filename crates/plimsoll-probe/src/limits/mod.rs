@@ -11,6 +11,7 @@ use plimsoll_sys::ports::HostPorts;
 mod cgroup;
 
 pub use cgroup::CgroupLimits;
+pub use cgroup::throttled_periods;
 
 /// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may open files past `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;

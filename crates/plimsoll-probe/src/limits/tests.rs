@@ -118,6 +118,21 @@ fn version_1_and_a_path_of_the_host_are_understood() {
 }
 
 #[test]
+fn throttling_is_summed_over_a_group_and_those_above_it() {
+    let stat = |periods: u64| format!("nr_periods 900\nnr_throttled {periods}\nthrottled_time 5\n");
+    let root = tree(&[
+        ("proc/self/cgroup", "3:cpuset:/a\n1:cpu,cpuacct:/a/b\n0::/pod\n"),
+        ("sys/fs/cgroup/cpu/a/b/cpu.stat", &stat(3)),
+        ("sys/fs/cgroup/cpu/a/cpu.stat", &stat(4)),
+        ("sys/fs/cgroup/pod/cpu.stat", &stat(50)),
+        // A root has usage, and no limit.
+        ("sys/fs/cgroup/cpu.stat", "usage_usec 1\n"),
+    ]);
+    assert_eq!(throttled_periods(root.path()), Some(57));
+    assert_eq!(throttled_periods(&tree(&[]).path().join("none")), None);
+}
+
+#[test]
 fn this_host_is_readable() {
     let limits = HostLimits::read(Path::new("/"));
     assert!(limits.descriptors_per_process > Some(0));

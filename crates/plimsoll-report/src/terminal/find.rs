@@ -69,6 +69,7 @@ pub fn render_find(
     timers::probe(&mut page, summary)?;
     timers::cliffs_of_search(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
+    sections::passed_by_trials(&mut page, trials)?;
     sections::archive(&mut page, summary)
 }
 

@@ -106,6 +106,28 @@ pub(crate) fn is_generator(check: &str) -> bool {
     !is_goal(check) && !OF_THE_SERVER.contains(&check)
 }
 
+/// The validity checks of a load, with their numbers in the methodology; two share one.
+pub(crate) const VALIDITY: [(&str, &str); 18] = [
+    ("V1", "rate-fidelity"),
+    ("V2", "send-lag"),
+    ("V3", "arrivals"),
+    ("V4", "accounting"),
+    ("V5", "littles-law"),
+    ("V6", "peer-counters"),
+    ("V7", "generator-cpu"),
+    ("V7", "host-cpu"),
+    ("V8", "scheduling"),
+    ("V9", "local-errors"),
+    ("V10", "own-timers"),
+    ("V11", "generator-network"),
+    ("V12", "reference"),
+    ("V13", "generator-memory"),
+    ("V14", "stationarity"),
+    ("V15", "monitor"),
+    ("V16", "co-location"),
+    ("", "pool"),
+];
+
 /// What a check that did not pass means and what to do; goals speak for themselves.
 pub(crate) fn for_check(check: &str, level: Level) -> Option<&'static str> {
     Some(match check {

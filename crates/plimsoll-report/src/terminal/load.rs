@@ -39,6 +39,7 @@ pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::
     sections::settings(&mut page, summary)?;
     timers::longest(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
+    sections::passed(&mut page, &summary.reasons)?;
     sections::archive(&mut page, summary)
 }
 

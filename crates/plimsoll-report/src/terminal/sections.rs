@@ -8,6 +8,7 @@ use plimsoll_model::summary::ShortQuantiles;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::Check;
 use plimsoll_model::trial::Level;
+use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::units::grouped;
 
 use super::hints;
@@ -20,6 +21,7 @@ use super::layout::cpu_percent;
 use super::layout::ms;
 use super::layout::ms_text;
 use super::layout::percent;
+use super::layout::whole;
 use crate::settings as keys;
 
 /// Whether the server set the pace.
@@ -302,6 +304,76 @@ pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
         page.quiet(2, hints::MORE_GENERATOR)?;
     }
     Ok(())
+}
+
+/// The validity checks that passed, each with what it saw, and those that could not be made.
+pub(crate) fn passed(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
+    let rows = hints::VALIDITY.iter().filter_map(|(number, name)| {
+        let check = reasons.iter().find(|check| check.check == *name)?;
+        let text = format!("{} (limit: {})", clean(&check.value), clean(&check.limit));
+        (check.level == Level::Pass).then_some((*number, *name, text))
+    });
+    passed_rows(page, "Checks that passed", rows.collect())?;
+    not_made(page, |name| reasons.iter().any(|check| check.check == name))
+}
+
+/// The validity checks of a search's trials: how often each passed, and where it was closest to not
+/// passing.
+pub(crate) fn passed_by_trials(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+    let checks = |name: &'static str| {
+        trials.iter().filter_map(move |trial| {
+            let check = trial.judgement.reasons.iter().find(|check| check.check == name)?;
+            Some((trial.measurement.request.number, check))
+        })
+    };
+    let rows = hints::VALIDITY.iter().filter_map(|(number, name)| {
+        let made = checks(name).count();
+        let count = |level| checks(name).filter(|(_, check)| check.level == level).count();
+        // Of equals the last: the search ends where it matters.
+        let (trial, worst) = checks(name).max_by_key(|(_, check)| check.level)?;
+        let mut text = format!("{} of {made} trials", count(Level::Pass));
+        for (level, word) in [(Level::Warn, "WARN"), (Level::Fail, "FAIL")] {
+            if count(level) > 0 {
+                text.push_str(&format!(", {} {word}", count(level)));
+            }
+        }
+        let (value, limit) = (clean(&worst.value), clean(&worst.limit));
+        text.push_str(&format!("; trial {trial}: {value} (limit: {limit})"));
+        Some((*number, *name, text))
+    });
+    passed_rows(page, "Checks of all trials, passed by", rows.collect())?;
+    not_made(page, |name| checks(name).next().is_some())
+}
+
+fn passed_rows(
+    page: &mut Page<'_>,
+    title: &str,
+    rows: Vec<(&str, &str, String)>,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
+    page.heading(title)?;
+    for (number, name, text) in rows {
+        page.hanging(Tone::Quiet, &format!("  {number:>3} {name:17}"), &text)?;
+    }
+    Ok(())
+}
+
+/// Names the validity checks for which nothing was seen.
+fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static str) -> bool) -> io::Result<()> {
+    // These are only made when there is something to say.
+    const AS_NEEDED: [&str; 2] = ["own-timers", "pool"];
+    let missing: Vec<String> = hints::VALIDITY
+        .iter()
+        .filter(|(_, name)| !is_made(name) && !AS_NEEDED.contains(name))
+        .map(|(number, name)| whole(&format!("{number} {name}")))
+        .collect();
+    if missing.is_empty() || missing.len() + AS_NEEDED.len() == hints::VALIDITY.len() {
+        return Ok(());
+    }
+    page.quiet(2, &format!("Not checked, because nothing was seen of it: {}", missing.join(", ")))
 }
 
 /// Where the run is kept.

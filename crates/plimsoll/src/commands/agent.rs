@@ -75,6 +75,12 @@ impl Executor for EngineExecutor {
                 None
             }
             ToAgent::Serve(plan) => self.serve(*plan, events.clone()).err(),
+            ToAgent::Count => {
+                if let Some(serving) = &self.serving {
+                    let _ = serving.wake.send(());
+                }
+                None
+            }
             // The fleet handles both itself.
             ToAgent::Guard(_) | ToAgent::Exit => None,
         };
@@ -131,7 +137,7 @@ impl EngineExecutor {
         self.serving = Some(Serving { stop: Arc::clone(&stop), wake });
         thread::spawn("counters", None, move || {
             while !stop.load(Ordering::Acquire)
-                && woken.recv_timeout(COUNTERS_PERIOD) == Err(RecvTimeoutError::Timeout)
+                && woken.recv_timeout(COUNTERS_PERIOD) != Err(RecvTimeoutError::Disconnected)
             {
                 let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
             }

@@ -110,8 +110,7 @@ pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
     let watch = SutWatch {
         pids: Box::new(move || with_descendants(&watched)),
         ended: Box::new(move || ended(&named).map(SutEnd::Itself)),
-        timers: Vec::new(),
-        backend_is_ours: false,
+        ..SutWatch::elsewhere()
     };
     let experiment = Experiment {
         command: "find",

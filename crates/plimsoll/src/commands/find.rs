@@ -1,6 +1,9 @@
 //! `plimsoll find AXIS URL`: the tipping point of a server that somebody else runs.
 
+use plimsoll_probe::counted::CountSource;
+
 use crate::commands::climb;
+use crate::commands::reference::Reference;
 use crate::commands::rfc9411;
 use crate::commands::search;
 use crate::commands::search::SutWatch;
@@ -23,11 +26,26 @@ pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let pids = job.watch_pids.clone();
+    let counts = job.watch_counts.clone();
+    if let Some(source) = &counts
+        && let Err(error) = source.read()
+    {
+        return Err(Stop::CannotRun(format!("--watch {}: {error}", described(source))));
+    }
     let watch = SutWatch {
+        count_of_reading: counts.as_ref().map(CountSource::own).unwrap_or_default(),
+        counted: Box::new(move || counts.as_ref()?.read().ok()),
         pids: Box::new(move || pids.clone()),
-        ended: Box::new(|| None),
-        timers: Vec::new(),
-        backend_is_ours: false,
+        ..SutWatch::elsewhere()
     };
-    search::run("find", &mut job, watch, &[], &interrupts)
+    search::run("find", &mut job, watch, Reference::default(), &[], &interrupts)
+}
+
+/// As it was typed.
+fn described(source: &CountSource) -> String {
+    match source {
+        CountSource::Haproxy(socket) => format!("haproxy:{}", socket.display()),
+        CountSource::NginxSocket(socket) => format!("nginx:{}", socket.display()),
+        CountSource::Nginx(url) => format!("nginx:{url}"),
+    }
 }

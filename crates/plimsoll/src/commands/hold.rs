@@ -87,12 +87,7 @@ pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
     job.lower_to(fit.connections);
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let elsewhere = SutWatch {
-        timers: Vec::new(),
-        backend_is_ours: false,
-        pids: Box::new(Vec::new),
-        ended: Box::new(|| None),
-    };
+    let elsewhere = SutWatch::elsewhere();
     hold(
         Experiment { command: "hold", is_lab: false, server, limits, notes: fit.notes },
         &mut job,

@@ -18,6 +18,7 @@ use plimsoll_tls::KeyKind;
 
 use crate::commands::climb;
 use crate::commands::hold;
+use crate::commands::reference::Reference;
 use crate::commands::rfc9411;
 use crate::commands::search;
 use crate::commands::serve;
@@ -82,6 +83,7 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     let mut notes = Vec::new();
     // Kept alive to the end of the search; dropped in reverse order, the SUT before its backends.
     let backends;
+    let mut backend_pids = Vec::new();
     let started = match &program {
         sut::Program::Embedded => {
             notes.push(placement_note("no backends: the SUT answers itself", &placement));
@@ -91,6 +93,7 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
             backends = start_backends(job.hosts.backends, &Staff::new(&placement.backends))?;
             let addresses: Vec<_> =
                 backends.listeners().iter().map(|listener| listener.address).collect();
+            backend_pids = backends.pids();
             let text = format!("{} backends", addresses.len());
             notes.push(placement_note(&text, &placement));
             sut::start_proxy(program, job.hosts.keep, &identity, addresses, &room)?
@@ -124,9 +127,12 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
         notes.push(format!("each handshake: certificate {key}, nothing is sent"));
     }
     let mut watch = started.into_watch();
+    watch.behind = backend_pids;
     let proxied = !matches!(program, sut::Program::Embedded);
     watch.timers.extend(sleep_timer(&find.load.plan, proxied));
-    search::run("lab", &mut find, watch, &notes, &interrupts)
+    // While the reference runs, the SUT's CPUs have nothing else to do.
+    let reference = Reference { cpus: placement.sut, identity: Some(identity) };
+    search::run("lab", &mut find, watch, reference, &notes, &interrupts)
 }
 
 /// The certificate of the SUT, made for this run.

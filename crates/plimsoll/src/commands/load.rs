@@ -14,9 +14,12 @@ use plimsoll_model::trial::Check;
 use plimsoll_model::trial::Judgement;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::witness::Witnesses;
 use plimsoll_report::RUN_COMPLETE;
 use plimsoll_sys::signal::Interrupts;
 
+use crate::commands::observer::Observer;
+use crate::commands::observer::Scene;
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::hosts::fleet_stop;
@@ -36,11 +39,11 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.plan, job.processes)?;
     let head = RunHead { command: "load", job: &job, search: None, always_archive: false };
     let run = RefCell::new(Run::begin(head)?);
-    let outcome = make(&job, &mut agents, &run, &interrupts)?;
+    let (outcome, witnesses) = make(&job, &mut agents, &run, &interrupts)?;
     let agents_count = agents.count();
     drop(agents);
     let run = run.into_inner();
-    let judgement = judge(&job, &outcome, agents_count);
+    let judgement = judge(&job, &outcome, &witnesses, agents_count);
     let head = SummaryHead {
         command: "load".to_owned(),
         target: job.target_name.clone(),
@@ -75,22 +78,42 @@ fn make(
     agents: &mut LocalAgents,
     run: &RefCell<Run>,
     interrupts: &Interrupts,
-) -> Result<LoadOutcome, Stop> {
+) -> Result<(LoadOutcome, Witnesses), Stop> {
     // Asked several times a second, also while connections are opened and nothing happens.
     let interrupted = || {
         run.borrow_mut().handle_tick();
         interrupts.is_raised()
     };
     let control = LoadControl::new(&interrupted);
-    agents
-        .run_load(&job.plan, &control, &mut |event| run.borrow_mut().handle_event(&event))
-        .map_err(|error| fleet_stop(&error))
+    let scene = Scene::of(job, is_steady(&job.plan.pacing));
+    let mut observer = Observer::new(&scene, Vec::new(), &[]);
+    let outcome = agents
+        .run_load(&job.plan, &control, &mut |event| {
+            observer.handle_event(&event);
+            run.borrow_mut().handle_event(&event);
+        })
+        .map_err(|error| fleet_stop(&error))?;
+    let witnesses = observer.finish(&outcome);
+    Ok((outcome, witnesses))
+}
+
+/// Whether the load is to be the same from its beginning to its end.
+fn is_steady(pacing: &Pacing) -> bool {
+    match pacing {
+        Pacing::Open { profile, .. } => {
+            let rate = profile.stages.first().map(|stage| stage.from);
+            profile.stages.iter().all(|stage| Some(stage.from) == rate && stage.to == stage.from)
+        }
+        Pacing::Closed { .. } => true,
+        Pacing::Hold(_) => false,
+    }
 }
 
 /// The verdict on the figures, unless what became of the agents leaves none.
-fn judge(job: &LoadJob, outcome: &LoadOutcome, agents: usize) -> Judgement {
+fn judge(job: &LoadJob, outcome: &LoadOutcome, witnesses: &Witnesses, agents: usize) -> Judgement {
     let open = matches!(job.plan.pacing, Pacing::Open { .. });
-    let mut judgement = judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open);
+    let mut judgement =
+        judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open, witnesses);
     let fail = |check: &str, value: String, limit: &str| Check {
         check: check.to_owned(),
         value,

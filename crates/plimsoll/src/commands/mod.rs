@@ -8,6 +8,8 @@ pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
 mod measurement;
+mod observer;
+mod reference;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
 mod search;

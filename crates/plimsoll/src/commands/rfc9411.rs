@@ -73,12 +73,7 @@ pub(crate) fn run_find(flags: &FindFlags) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let pids = job.watch_pids.clone();
-    let watch = SutWatch {
-        pids: Box::new(move || pids.clone()),
-        ended: Box::new(|| None),
-        timers: Vec::new(),
-        backend_is_ours: false,
-    };
+    let watch = SutWatch { pids: Box::new(move || pids.clone()), ..SutWatch::elsewhere() };
     let set_up = SetUp { command: "find", watch, placement: Placement::default(), notes };
     run(set_up, &mut job, &interrupts)
 }

@@ -1,6 +1,5 @@
 //! A search as a whole: trials as loads, their verdicts, and the report. Shared by `find` and `lab`.
 
-use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_capacity::Mode as SearchMode;
@@ -11,6 +10,7 @@ use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::LoadControl;
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
@@ -30,14 +30,18 @@ use plimsoll_model::trial::TrialMeasurement;
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
+use plimsoll_model::witness::PeerCounts;
 use plimsoll_model::witness::Witnesses;
-use plimsoll_probe::threads::ThreadTimes;
+use plimsoll_probe::counted::Counted;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
+use crate::commands::observer::Observer;
+use crate::commands::observer::Scene;
+use crate::commands::reference::Reference;
 use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
 use crate::hosts::fleet_stop;
@@ -66,6 +70,27 @@ pub(crate) struct SutWatch {
     pub(crate) timers: Vec<KnownTimer>,
     /// Our own backend answers, itself or from behind the SUT.
     pub(crate) backend_is_ours: bool,
+    /// Processes behind it on this host.
+    pub(crate) behind: Vec<u32>,
+    /// What it says that it has served so far, if it does.
+    pub(crate) counted: Box<dyn FnMut() -> Option<Counted>>,
+    /// How much of what is counted between two readings are the readings.
+    pub(crate) count_of_reading: Counted,
+}
+
+impl SutWatch {
+    /// Of a SUT of which nothing is known.
+    pub(crate) fn elsewhere() -> Self {
+        Self {
+            pids: Box::new(Vec::new),
+            ended: Box::new(|| None),
+            timers: Vec::new(),
+            backend_is_ours: false,
+            behind: Vec::new(),
+            counted: Box::new(|| None),
+            count_of_reading: Counted::default(),
+        }
+    }
 }
 
 /// Why there is no SUT any more.
@@ -100,6 +125,7 @@ pub(crate) fn run(
     command: &'static str,
     job: &mut FindJob,
     mut watch: SutWatch,
+    reference: Reference,
     notes: &[String],
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
@@ -111,8 +137,10 @@ pub(crate) fn run(
         run.handle_event(&Event::Note(note.clone()));
     }
     run.handle_event(&Event::Note(objective(job)));
+    // Before the probe: a machine that is busy with this would disturb it.
+    let alone = reference.run(&job.load.plan, &mut agents, &mut run, interrupts);
     let mut timers = TimerWatch::start(job, &watch, &mut run);
-    let found = search(job, &mut agents, &mut watch, &mut timers, &mut run, interrupts)?;
+    let found = search(job, alone, &mut agents, &mut watch, &mut timers, &mut run, interrupts)?;
     drop(agents);
     timers.finish(&mut run);
     run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
@@ -139,13 +167,21 @@ pub(super) fn search_head(job: &FindJob) -> SearchHead {
 
 fn search(
     job: &FindJob,
+    alone: Option<Rate>,
     agents: &mut LocalAgents,
     watch: &mut SutWatch,
     timers: &mut TimerWatch,
     run: &mut Run,
     interrupts: &Interrupts,
 ) -> Result<Found, Stop> {
-    let mut search = RateSearch::new(settings(job), job.search.slo.clone());
+    let workers =
+        |agents: &LocalAgents| u64::from(job.load.plan.threads) * agents.pids().len() as u64;
+    // What is INVALID over the usual threads may be judged over more of them.
+    let most = split_most(workers(agents), cpus(&job.load.plan));
+    let reference = alone.and_then(|alone| times(alone, most));
+    let settings = SearchSettings { reference, ..settings(job) };
+    let mut search = RateSearch::new(settings, job.search.slo.clone());
+    let scene = Scene::of(&job.load, true);
     let mut trials = Vec::new();
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
     // Seen during the last trial.
@@ -177,11 +213,13 @@ fn search(
             break search.handle_stop("interrupted".to_owned());
         }
         let abort = search.abort_bad_ops(&request);
-        let workers = u64::from(job.load.plan.threads) * agents.pids().len() as u64;
-        let split = honoured_split(&request, workers, cpus(&job.load.plan));
+        let split = honoured_split(&request, workers(agents), cpus(&job.load.plan));
         let offered = TrialRequest { split, ..request };
-        let (outcome, sut_busiest_thread) =
-            run_trial(job, offered, abort, agents, watch, run, interrupts)?;
+        // While the timeout probe asks, too, the SUT counts more than the trial.
+        let counts = job.search.probe.is_none() || request.phase != Phase::Qualify;
+        let trial = Trial { job, offered, abort, counts, scene: &scene };
+        let (outcome, sut_busiest_thread, mut witnesses) =
+            run_trial(&trial, agents, watch, run, interrupts)?;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
         }
@@ -192,6 +230,7 @@ fn search(
             sut_end = Some(end.clone());
             break tipping;
         }
+        witnesses.reference = alone.and_then(|alone| times(alone, split));
         let record = search.handle_result(TrialMeasurement {
             request,
             window: outcome.window,
@@ -199,7 +238,7 @@ fn search(
             tally: outcome.tally,
             sut_busiest_thread,
             split,
-            witnesses: Witnesses::default(),
+            witnesses,
         });
         run.handle_event(&Event::TrialEnded(Box::new(record.clone())));
         trials.push(record);
@@ -237,45 +276,74 @@ pub(super) fn rest(span: Nanos, run: &mut Run, interrupts: &Interrupts) {
     }
 }
 
-/// One trial: a load, and the SUT's CPU from its start to the end of sending.
+/// What a trial is made with.
+struct Trial<'a> {
+    job: &'a FindJob,
+    offered: TrialRequest,
+    abort: u64,
+    /// What the SUT counts meanwhile is the trial's alone.
+    counts: bool,
+    scene: &'a Scene,
+}
+
+/// One trial: a load, the SUT's CPU from its start to the end of sending, and what else was seen.
 fn run_trial(
-    job: &FindJob,
-    request: TrialRequest,
-    abort_bad_ops: u64,
+    trial: &Trial<'_>,
     agents: &mut LocalAgents,
-    watch: &SutWatch,
+    watch: &mut SutWatch,
     run: &mut Run,
     interrupts: &Interrupts,
-) -> Result<(LoadOutcome, Option<f64>), Stop> {
+) -> Result<(LoadOutcome, Option<f64>, Witnesses), Stop> {
+    let Trial { job, offered: request, .. } = trial;
     let mut plan = job.load.plan.clone();
     plan.pacing = Pacing::Open {
         profile: Profile::constant(request.rate, request.duration),
         arrivals: job.search.arrivals,
     };
     plan.threads = plan.threads.saturating_mul(request.split);
-    plan.abort_bad_ops = (abort_bad_ops < u64::MAX).then_some(abort_bad_ops);
+    plan.abort_bad_ops = (trial.abort < u64::MAX).then_some(trial.abort);
     // Every trial draws its own arrivals, and a search can still be repeated exactly.
     plan.seed = plan.seed.wrapping_add(u64::from(request.number));
     let interrupted = || interrupts.is_raised();
-    let control = LoadControl { trial: Some(request), ..LoadControl::new(&interrupted) };
-    let proc_root = Path::new("/proc");
-    let pids = (watch.pids)();
-    let read = || (clock::monotonic_ns(), ThreadTimes::read(proc_root, &pids));
-    let (mut first, mut last) = (None, None);
+    let control = LoadControl { trial: Some(*request), ..LoadControl::new(&interrupted) };
+    let mut observer = Observer::new(trial.scene, (watch.pids)(), &watch.behind);
+    let mut counted = None;
     let outcome = agents
         .run_load(&plan, &control, &mut |event| {
-            match &event {
-                Event::LoadStarted { .. } => first = Some(read()),
-                Event::Draining { .. } => last = Some(read()),
-                _ => {}
+            // Not earlier: a server may still be at what an aborted trial has left it.
+            if trial.counts && matches!(event, Event::LoadStarted { .. }) {
+                counted = (watch.counted)();
             }
+            observer.handle_event(&event);
             run.handle_event(&event);
         })
         .map_err(|error| fleet_stop(&error))?;
-    let busiest = first.zip(last).and_then(|((from, before), (to, after))| {
-        after.busiest_since(&before, Nanos(to.saturating_sub(from)))
-    });
-    Ok((outcome, busiest))
+    let busiest = observer.sut_busiest_thread();
+    let mut witnesses = observer.finish(&outcome);
+    // What an aborted trial has left in flight may be counted at any time.
+    if let Some(before) = counted.filter(|_| !outcome.aborted)
+        && let Some(after) = (watch.counted)()
+    {
+        let received = after.since(&before).and_then(|sum| sum.since(&watch.count_of_reading));
+        witnesses.peer = received.map(|sum| peer_counts(&plan, &outcome.tally, sum));
+    }
+    Ok((outcome, busiest, witnesses))
+}
+
+/// The SUT's count beside ours: of requests, or of connections where nothing is sent on them.
+fn peer_counts(plan: &LoadPlan, tally: &Tally, received: Counted) -> PeerCounts {
+    let sent = tally.scheduled.saturating_sub(tally.unsent);
+    if plan.handshake_only {
+        // A connection that fails is opened again for the next operation.
+        let attempts = tally.connections.opened + tally.connections.failed;
+        return PeerCounts {
+            sent: attempts.max(sent),
+            answered: tally.ok,
+            received: received.connections,
+        };
+    }
+    let answered = tally.status.iter().map(|(_, answers)| answers).sum();
+    PeerCounts { sent, answered, received: received.requests }
 }
 
 /// CPUs that an agent's threads may use.
@@ -288,6 +356,16 @@ fn cpus(plan: &LoadPlan) -> usize {
 fn honoured_split(request: &TrialRequest, workers: u64, cpus: usize) -> u32 {
     let fits = workers * u64::from(request.split) <= cpus as u64;
     if fits { request.split.max(1) } else { 1 }
+}
+
+/// Over how many times the usual threads a trial can be spread at most.
+fn split_most(workers: u64, cpus: usize) -> u32 {
+    let fits = |split: &u32| workers.max(1) * u64::from(*split) <= cpus as u64;
+    (1..=3).map(|doubled| 1 << doubled).take_while(fits).last().unwrap_or(1)
+}
+
+fn times(rate: Rate, split: u32) -> Option<Rate> {
+    Rate::per_second(rate.get() * f64::from(split))
 }
 
 fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted: bool) -> Summary {
@@ -423,7 +501,6 @@ pub(super) fn conclude_as(verdict: Verdict, interrupts: &Interrupts) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::Rate;
     use plimsoll_model::trial::Confirmations;
 
     use super::*;
@@ -439,6 +516,28 @@ mod tests {
         assert_eq!(told(0.5, 53, 47), None);
         assert_eq!(told(0.5, 0, 0), None);
         assert!(told(0.5, 60, 40).unwrap().starts_with("--resume 0.5: only 40 % of"));
+    }
+
+    #[test]
+    fn loads_are_split_as_far_as_there_are_cpus() {
+        for (workers, cpus, most) in [(1, 1, 1), (1, 2, 2), (2, 2, 1), (1, 7, 4), (1, 64, 8)] {
+            assert_eq!(split_most(workers, cpus), most, "{workers} on {cpus}");
+        }
+    }
+
+    #[test]
+    fn a_server_counts_requests_or_connections() {
+        let mut plan = crate::commands::reference::tests::plan();
+        let mut tally = Tally { scheduled: 110, ok: 90, unsent: 10, ..Tally::default() };
+        tally.status.add(200, 90);
+        tally.status.add(503, 5);
+        (tally.connections.opened, tally.connections.failed) = (98, 4);
+        let received = Counted { requests: 97, connections: 99 };
+        let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
+        assert_eq!(peer_counts(&plan, &tally, received), requests);
+        plan.handshake_only = true;
+        let connections = PeerCounts { sent: 102, answered: 90, received: 99 };
+        assert_eq!(peer_counts(&plan, &tally, received), connections);
     }
 
     fn found(outcome: Outcome, lower: Option<f64>, sut_end: Option<SutEnd>) -> Found {

@@ -22,6 +22,8 @@ use plimsoll_model::plan::Identity;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::TlsState;
 use plimsoll_model::units::grouped;
+use plimsoll_probe::counted::CountSource;
+use plimsoll_probe::counted::Counted;
 use plimsoll_sys::limits;
 use plimsoll_sys::process;
 use plimsoll_sys::socket::ReservedPort;
@@ -113,6 +115,9 @@ pub(super) fn program(hosts: &Hosts) -> Result<Program, Stop> {
     }
 }
 
+/// The longest path that every kernel takes for a Unix socket, with something to spare.
+const SOCKET_PATH_BYTES_MAX: usize = 97;
+
 /// Whoever keeps the SUT running.
 enum Keeper {
     Servers(ServerGroup),
@@ -134,6 +139,8 @@ pub(super) struct Started {
     /// Its timers.
     timers: Vec<KnownTimer>,
     keeper: Keeper,
+    /// Where it says what it has served, unless its keeper knows.
+    counts: Option<CountSource>,
 }
 
 impl Started {
@@ -141,7 +148,20 @@ impl Started {
     pub(super) fn into_watch(self) -> SutWatch {
         let keeper = Rc::new(RefCell::new(self.keeper));
         let seen = Rc::clone(&keeper);
+        let counting = Rc::clone(&keeper);
+        let counts = self.counts;
+        let count_of_reading = counts.as_ref().map(CountSource::own).unwrap_or_default();
         SutWatch {
+            counted: Box::new(move || match (&mut *counting.borrow_mut(), &counts) {
+                (Keeper::Servers(servers), _) => servers.count().map(|seen| Counted {
+                    requests: seen.requests_total,
+                    connections: seen.conns_total,
+                }),
+                (Keeper::Warden { .. }, Some(source)) => source.read().ok(),
+                (Keeper::Warden { .. }, None) => None,
+            }),
+            count_of_reading,
+            behind: Vec::new(),
             timers: self.timers,
             backend_is_ours: true,
             pids: Box::new(move || match &*seen.borrow() {
@@ -189,6 +209,7 @@ pub(super) fn start_embedded(identity: &Identity, room: &Room) -> Result<Started
         notes: Vec::new(),
         timers: lab::server_timers(Owner::Sut, "plimsoll serve"),
         keeper: Keeper::Servers(servers),
+        counts: None,
     })
 }
 
@@ -222,6 +243,7 @@ pub(super) fn start_proxy(
         tls: room.tls,
         resumes: room.resumes,
         stats_socket: scratch.join("stats.sock"),
+        stub_status: false,
         scratch: scratch.clone(),
     };
     let pem = format!("{}{}", identity.chain_pem, identity.key_pem);
@@ -240,7 +262,7 @@ pub(super) fn start_proxy(
     }
     timers.extend(lab::server_timers(Owner::Backend, "backend"));
     let (name, keeper) = (prepared.name, Keeper::Warden { warden, _port: port });
-    Ok(Started { address: plan.listen, name, notes, timers, keeper })
+    Ok(Started { address: plan.listen, name, notes, timers, keeper, counts: prepared.counts })
 }
 
 /// Programs whose configuration is written and checked.
@@ -248,6 +270,7 @@ struct Prepared {
     name: String,
     children: Vec<GuardedChild>,
     notes: Vec<String>,
+    counts: Option<CountSource>,
 }
 
 /// As many HAProxy processes on one port as descriptors require, each with a configuration and a
@@ -295,7 +318,9 @@ fn prepare_haproxy(path: &Path, plan: &ProxyPlan, room: &Room) -> Result<Prepare
         ));
     }
     let name = several(processes, &format!("haproxy {version}"));
-    Ok(Prepared { name, children, notes })
+    // Each of several processes would count its own part.
+    let counts = (processes == 1).then(|| CountSource::Haproxy(plan.stats_socket.clone()));
+    Ok(Prepared { name, children, notes, counts })
 }
 
 /// One nginx with as many workers as descriptors require: each worker has a listening socket of
@@ -309,6 +334,8 @@ fn prepare_nginx(path: &Path, plan: &ProxyPlan, room: &Room) -> Result<Prepared,
         plan.threads += 1;
     }
     check_descriptors("nginx", nginx::descriptors_needed(&plan))?;
+    plan.stub_status = nginx::has_stub_status(path)
+        && plan.stats_socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
     let config = plan.scratch.join("nginx.conf");
     write(&config, &nginx::render(&plan))?;
     nginx::check(path, &config, &plan.scratch).map_err(cannot)?;
@@ -324,7 +351,8 @@ fn prepare_nginx(path: &Path, plan: &ProxyPlan, room: &Room) -> Result<Prepared,
         true => vec![format!("nginx has {} workers on one port", plan.threads)],
         false => Vec::new(),
     };
-    Ok(Prepared { name, children: vec![child], notes })
+    let counts = plan.stub_status.then(|| CountSource::NginxSocket(plan.stats_socket.clone()));
+    Ok(Prepared { name, children: vec![child], notes, counts })
 }
 
 fn check_descriptors(name: &str, needed: u64) -> Result<(), Stop> {

@@ -79,7 +79,8 @@ pub(crate) struct FindFlags {
     )]
     pub(crate) mode: ModeFlag,
 
-    /// Observe the SUT: pid:N (a process on this host); repeatable
+    /// Observe the SUT: pid:N (a process on this host), haproxy:SOCKET or nginx:URL (its own
+    /// count of requests: statistics socket, stub_status); repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch, help_heading = "Search")]
     pub(crate) watch: Vec<Watch>,
 

@@ -11,11 +11,13 @@ use plimsoll_model::Nanos;
 use plimsoll_model::Rate;
 use plimsoll_model::compare::Metric;
 use plimsoll_model::plan::TlsState;
+use plimsoll_model::target::TargetUrl;
 use plimsoll_model::target::parse_header;
 use plimsoll_model::units::ParseError;
 use plimsoll_model::units::parse_count;
 use plimsoll_model::units::parse_duration;
 use plimsoll_model::units::parse_rate;
+use plimsoll_probe::counted::CountSource;
 
 /// Most processes and most threads that can be asked for.
 const WORKERS_MAX: u64 = 1024;
@@ -81,6 +83,8 @@ pub(crate) struct ListenAt {
 pub(crate) enum Watch {
     /// A process on this host.
     Pid(u32),
+    /// What a server says it has served.
+    Counts(CountSource),
     /// A kind that is not built yet, as typed.
     Later(String),
 }
@@ -367,7 +371,7 @@ pub(crate) fn listen_at(text: &str) -> Result<ListenAt, ParseError> {
     Ok(ListenAt { host: host.to_owned(), first, last })
 }
 
-/// `pid:N`, or one of the kinds that are not built yet.
+/// `pid:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
 pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
     const EXPECTED: &str = "something to watch: pid:N, haproxy:SOCKET, nginx:URL or host:NAME";
     match text.split_once(':') {
@@ -375,9 +379,14 @@ pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
             Ok(pid) if pid > 0 => Ok(Watch::Pid(pid)),
             _ => Err(refuse(text, EXPECTED)),
         },
-        Some(("haproxy" | "nginx" | "host", rest)) if !rest.is_empty() => {
-            Ok(Watch::Later(text.to_owned()))
+        Some(("haproxy", socket)) if !socket.is_empty() => {
+            Ok(Watch::Counts(CountSource::Haproxy(socket.into())))
         }
+        Some(("nginx", url)) if !url.is_empty() => match url.parse::<TargetUrl>() {
+            Ok(url) if !url.tls => Ok(Watch::Counts(CountSource::Nginx(url))),
+            _ => Err(refuse(text, "stub_status over plain HTTP: nginx:http://HOST:PORT/PATH")),
+        },
+        Some(("host", rest)) if !rest.is_empty() => Ok(Watch::Later(text.to_owned())),
         _ => Err(refuse(text, EXPECTED)),
     }
 }
@@ -470,7 +479,15 @@ mod tests {
     fn things_to_watch() {
         assert_eq!(watch("pid:12"), Ok(Watch::Pid(12)));
         assert_eq!(watch("host:web1"), Ok(Watch::Later("host:web1".into())));
+        let socket = CountSource::Haproxy("/run/haproxy.sock".into());
+        assert_eq!(watch("haproxy:/run/haproxy.sock"), Ok(Watch::Counts(socket)));
+        let status = "http://web1:8081/status".parse().expect("a URL");
+        let nginx = CountSource::Nginx(status);
+        assert_eq!(watch("nginx:http://web1:8081/status"), Ok(Watch::Counts(nginx)));
         for text in ["pid:0", "pid:x", "12", "host:", "cat:1"] {
+            assert!(watch(text).is_err(), "{text}");
+        }
+        for text in ["haproxy:", "nginx:", "nginx:web1", "nginx:https://a/"] {
             assert!(watch(text).is_err(), "{text}");
         }
     }

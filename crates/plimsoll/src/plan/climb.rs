@@ -8,11 +8,9 @@ use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::units::grouped;
 
-use super::Inputs;
 use super::find::Axis;
 use super::find::Mode;
 use super::find::SearchJob;
-use super::hold::are_both_ends_here;
 use super::load::LoadJob;
 use crate::exit::Stop;
 use crate::flags::search::ClimbFlags;
@@ -88,7 +86,6 @@ pub(super) fn apply(
     search: &mut SearchJob,
     typed: &Typed<'_>,
     connection: &ConnectionFlags,
-    inputs: &Inputs<'_>,
 ) -> Result<Climb, Stop> {
     refuse_pool_flags(typed.search, connection)?;
     let text = typed.climb.rate.as_deref().unwrap_or(PER_S_DEFAULT);
@@ -141,7 +138,7 @@ pub(super) fn apply(
         highest_given,
         soak: typed.climb.soak.unwrap_or(limits.soak),
         push: typed.climb.push,
-        both_ends_here: are_both_ends_here(load, inputs),
+        both_ends_here: load.both_ends_here,
     })
 }
 

@@ -8,6 +8,7 @@ use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::slo::Slo;
+use plimsoll_probe::counted::CountSource;
 
 use super::Inputs;
 use super::climb;
@@ -118,6 +119,8 @@ pub(crate) struct FindJob {
     pub(crate) watch_pids: Vec<u32>,
     /// How connections are held, on that axis.
     pub(crate) climb: Option<Climb>,
+    /// Where the SUT says what it has served.
+    pub(crate) watch_counts: Option<CountSource>,
 }
 
 /// Checks and resolves the flags of `find`.
@@ -126,7 +129,7 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     climb::refuse_elsewhere(axis, &flags.climb, "find")?;
     let mut search = search(axis, &flags.search, flags.mode, &flags.foreign, "find")?;
     rfc9411::refuse_stray(&flags.rfc9411)?;
-    let watch_pids = watched(&flags.watch, inputs)?;
+    let (watch_pids, watch_counts) = watched(&flags.watch, inputs)?;
     let parts = Parts {
         usage: match axis {
             Axis::Rate => "plimsoll find rate",
@@ -159,11 +162,11 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<FindJo
     let climb = match axis {
         Axis::Connections => {
             let typed = Typed { climb: &flags.climb, search: &flags.search };
-            Some(climb::apply(&mut load, &mut search, &typed, &flags.client.connection, inputs)?)
+            Some(climb::apply(&mut load, &mut search, &typed, &flags.client.connection)?)
         }
         Axis::Rate | Axis::Handshakes => None,
     };
-    Ok(FindJob { load, search, watch_pids, climb })
+    Ok(FindJob { load, search, watch_pids, watch_counts, climb })
 }
 
 /// The pacing that stands in a job until a trial sets its own.
@@ -296,19 +299,34 @@ fn refuse_load_only(flags: &LoadOnlyFlags, command: &str) -> Result<(), Stop> {
     }
 }
 
-pub(super) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Vec<u32>, Stop> {
-    watch
-        .iter()
-        .map(|what| match what {
-            Watch::Pid(pid) if (inputs.is_alive)(*pid) => Ok(*pid),
-            Watch::Pid(pid) => Err(Stop::CannotRun(format!(
-                "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
-                 --watch"
-            ))),
-            Watch::Later(typed) => Err(Stop::usage(
-                format_args!("--watch {typed} is not available yet"),
-                "use pid:N, or drop it",
-            )),
-        })
-        .collect()
+pub(super) fn watched(
+    watch: &[Watch],
+    inputs: &Inputs<'_>,
+) -> Result<(Vec<u32>, Option<CountSource>), Stop> {
+    let (mut pids, mut counts) = (Vec::new(), None);
+    for what in watch {
+        match what {
+            Watch::Pid(pid) if (inputs.is_alive)(*pid) => pids.push(*pid),
+            Watch::Pid(pid) => {
+                return Err(Stop::CannotRun(format!(
+                    "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
+                     --watch"
+                )));
+            }
+            Watch::Counts(source) if counts.is_none() => counts = Some(source.clone()),
+            Watch::Counts(_) => {
+                return Err(Stop::usage(
+                    "--watch names two servers that count the same requests",
+                    "give only the one that the clients connect to",
+                ));
+            }
+            Watch::Later(typed) => {
+                return Err(Stop::usage(
+                    format_args!("--watch {typed} is not available yet"),
+                    "use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+                ));
+            }
+        }
+    }
+    Ok((pids, counts))
 }

@@ -1,7 +1,5 @@
 //! `plimsoll hold` and `plimsoll lab hold` into jobs: a load whose connections are held.
 
-use std::net::SocketAddr;
-
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::plan::Pacing;
@@ -176,15 +174,8 @@ fn job(
     load.plan.prewarm = false;
     let rate = format!("{} new connections", pace.rate);
     load.settings.insert("rate".to_owned(), rate);
-    let both_ends_here = are_both_ends_here(&load, inputs);
+    let both_ends_here = load.both_ends_here;
     Ok(HoldJob { load, hold: plan(pace), span, up_to: pace.up_to, both_ends_here, levels })
-}
-
-/// Whether the server is on this host, too.
-pub(super) fn are_both_ends_here(load: &LoadJob, inputs: &Inputs<'_>) -> bool {
-    let mut addresses = load.plan.destinations.iter().flat_map(|server| &server.addresses);
-    let is_here = |address: &SocketAddr| address.ip().is_loopback() || (inputs.owns)(address.ip());
-    addresses.all(is_here)
 }
 
 /// What only a pool that comes and goes can do.

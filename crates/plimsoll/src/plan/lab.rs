@@ -136,11 +136,11 @@ impl LabJob {
         let climb = match search.axis {
             Axis::Connections => {
                 let typed = Typed { climb: &flags.climb, search: &flags.search };
-                Some(climb::apply(&mut load, &mut search, &typed, &flags.connection, inputs)?)
+                Some(climb::apply(&mut load, &mut search, &typed, &flags.connection)?)
             }
             Axis::Rate | Axis::Handshakes => None,
         };
-        Ok(FindJob { load, search, watch_pids: Vec::new(), climb })
+        Ok(FindJob { load, search, watch_pids: Vec::new(), watch_counts: None, climb })
     }
 }
 

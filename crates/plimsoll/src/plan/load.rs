@@ -47,6 +47,8 @@ pub(crate) struct LoadJob {
     pub(crate) settings: BTreeMap<String, String>,
     /// What reports call the target.
     pub(crate) target_name: String,
+    /// Every server has an address of this host.
+    pub(crate) both_ends_here: bool,
 }
 
 /// What `load`, `find` and `lab` have in common.
@@ -111,8 +113,11 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let sources = sources::addresses(&connection.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;
+    let mut addresses = servers.destinations.iter().flat_map(|server| &server.addresses);
+    let both_ends_here = addresses.all(|a| a.ip().is_loopback() || (inputs.owns)(a.ip()));
     Ok(LoadJob {
         target_name: targets::name(&targets),
+        both_ends_here,
         settings: source_settings(connection, sources.len()),
         plan: LoadPlan {
             targets,

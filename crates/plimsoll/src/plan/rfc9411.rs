@@ -173,7 +173,14 @@ pub(crate) fn build(flags: &FindFlags, inputs: &mut Inputs<'_>) -> Result<Rfc941
         output: &flags.client.output,
     };
     let mut job = resolve(&asked, inputs)?;
-    job.watch_pids = watched(&flags.watch, inputs)?;
+    let (watch_pids, counts) = watched(&flags.watch, inputs)?;
+    if counts.is_some() {
+        return Err(Stop::usage(
+            "--mode rfc9411 counts by itself, and reads no server's statistics",
+            "use --watch pid:N, or drop it",
+        ));
+    }
+    job.watch_pids = watch_pids;
     Ok(job)
 }
 

@@ -342,7 +342,12 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["find", "rate", URL, "--watch", "host:a"],
-            "--watch host:a is not available yet; use pid:N, or drop it",
+            "--watch host:a is not available yet; use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+        ),
+        (
+            vec!["find", "rate", URL, "--watch", "haproxy:/a", "--watch", "nginx:http://b/"],
+            "--watch names two servers that count the same requests; give only the one that the \
+             clients connect to",
         ),
         (
             vec!["find", "rate", URL, "--slo", "p99<50ms", "--deadline", "20ms"],
@@ -643,7 +648,7 @@ fn searches() {
     let job = find(&["--deadline", "20ms", "--min", "10", "--max", "2k", "--watch", "pid:7"]);
     assert_eq!(job.search.slo.to_string(), "p99<20ms,errors<0.1%");
     assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
-    assert_eq!(job.watch_pids, [7]);
+    assert_eq!((job.watch_pids, job.watch_counts), (vec![7], None));
     assert!(job.search.slo_given);
     // A quick search does not wait for timers unless it is told to.
     for (flags, seconds) in [

@@ -1,0 +1,225 @@
+//! What a server says it has served: HAProxy by its statistics socket, nginx by its stub_status
+//! page.
+//!
+//! Read twice, before and after a load; a server that does not answer within a second is not asked
+//! any longer.
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpStream;
+use std::net::ToSocketAddrs;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_model::target::TargetUrl;
+
+/// How long a server may take for each step of an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// No answer of interest is larger: HAProxy's has a line for each server behind it.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Where a server tells what it has served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CountSource {
+    /// HAProxy's statistics socket.
+    Haproxy(PathBuf),
+    /// nginx's stub_status, over plain HTTP.
+    Nginx(TargetUrl),
+    /// nginx's stub_status at the root of a Unix socket.
+    NginxSocket(PathBuf),
+}
+
+/// What a server has served since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Requests received.
+    pub requests: u64,
+    /// Client connections accepted.
+    pub connections: u64,
+}
+
+impl Counted {
+    /// What was served since `earlier`; `None` when it has been started anew in between.
+    pub const fn since(&self, earlier: &Self) -> Option<Self> {
+        match (
+            self.requests.checked_sub(earlier.requests),
+            self.connections.checked_sub(earlier.connections),
+        ) {
+            (Some(requests), Some(connections)) => Some(Self { requests, connections }),
+            _ => None,
+        }
+    }
+}
+
+/// Why a server did not tell.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// It cannot be asked.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It said something else.
+    #[error("the answer is not {0}")]
+    Unexpected(&'static str),
+}
+
+impl CountSource {
+    /// Asks the server.
+    ///
+    /// nginx counts the question itself, as a request and as a connection: what it has counted
+    /// between two readings is one of each too many.
+    pub fn read(&self) -> Result<Counted, CountError> {
+        match self {
+            Self::Haproxy(socket) => {
+                let answer = ask(unix(socket)?, "show stat\n")?;
+                haproxy(&answer).ok_or(CountError::Unexpected("HAProxy's statistics"))
+            }
+            Self::Nginx(url) => {
+                nginx(&ask(tcp(url)?, &status_request(&url.authority(), &url.path))?)
+            }
+            Self::NginxSocket(socket) => {
+                nginx(&ask(unix(socket)?, &status_request("localhost", "/"))?)
+            }
+        }
+    }
+
+    /// How much of what is counted between two readings are the readings themselves.
+    pub const fn own(&self) -> Counted {
+        match self {
+            Self::Haproxy(_) => Counted { requests: 0, connections: 0 },
+            Self::Nginx(_) | Self::NginxSocket(_) => Counted { requests: 1, connections: 1 },
+        }
+    }
+}
+
+fn unix(socket: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+fn tcp(url: &TargetUrl) -> io::Result<TcpStream> {
+    let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (url.host.as_str(), url.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                return Ok(stream);
+            }
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+fn ask(mut stream: impl Read + Write, question: &str) -> io::Result<String> {
+    stream.write_all(question.as_bytes())?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// HTTP/1.0: the server ends its answer with the connection.
+fn status_request(authority: &str, path: &str) -> String {
+    format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")
+}
+
+/// `show stat`: a CSV table whose first line names the columns after `# `. Frontends together.
+fn haproxy(answer: &str) -> Option<Counted> {
+    let mut lines = answer.lines();
+    let names: Vec<&str> = lines.next()?.strip_prefix("# ")?.split(',').collect();
+    let column = |wanted: &str| names.iter().position(|name| *name == wanted);
+    let (kind, requests, connections) =
+        (column("svname")?, column("req_tot")?, column("conn_tot")?);
+    let mut sum = Counted::default();
+    let mut frontends = 0;
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        if fields.get(kind) != Some(&"FRONTEND") {
+            continue;
+        }
+        // A frontend that speaks TCP only counts no requests.
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0);
+        sum.requests = sum.requests.saturating_add(number(requests));
+        sum.connections = sum.connections.saturating_add(number(connections));
+        frontends += 1;
+    }
+    (frontends > 0).then_some(sum)
+}
+
+/// stub_status: `server accepts handled requests`, and below it the three numbers.
+fn nginx(answer: &str) -> Result<Counted, CountError> {
+    let counted = || {
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        let mut lines = body.lines().skip_while(|line| !line.contains("accepts handled requests"));
+        let numbers: Result<Vec<u64>, _> =
+            lines.nth(1)?.split_ascii_whitespace().map(str::parse).collect();
+        match numbers.ok()?[..] {
+            [connections, _handled, requests] => Some(Counted { requests, connections }),
+            _ => None,
+        }
+    };
+    counted().ok_or(CountError::Unexpected("nginx's stub_status page"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HAProxy 2.6, shortened on the right but for conn_tot.
+    const STAT: &str = "\
+# pxname,svname,qcur,qmax,scur,smax,slim,stot,req_tot,mode,conn_tot
+tls,FRONTEND,,,3,100,220,2418,91244,http,2418
+backends,b1,0,0,0,9,,9,,http,
+backends,BACKEND,0,0,0,20,20,91244,91244,http,
+raw,FRONTEND,,,0,1,220,5,,tcp,5
+
+";
+    /// nginx 1.22.
+    const STATUS: &str = "HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 97\r\n\r\n\
+Active connections: 2 \nserver accepts handled requests\n 14 14 3001 \n\
+Reading: 0 Writing: 1 Waiting: 1 \n";
+
+    #[test]
+    fn both_servers_are_understood() {
+        assert_eq!(haproxy(STAT), Some(Counted { requests: 91_244, connections: 2_423 }));
+        assert_eq!(nginx(STATUS).ok(), Some(Counted { requests: 3_001, connections: 14 }));
+    }
+
+    #[test]
+    fn other_answers_are_refused() {
+        for broken in ["", "Unknown command\n", "# a,b\n1,2\n", "# svname,req_tot,conn_tot\n"] {
+            assert_eq!(haproxy(broken), None, "{broken:?}");
+        }
+        for broken in [
+            "",
+            "HTTP/1.1 404 Not Found\r\n\r\nnot here",
+            "HTTP/1.1 200 OK\r\n\r\nserver accepts handled requests\n 1 2\n",
+            "HTTP/1.1 200 OK\r\n\r\nserver accepts handled requests\n 1 2 x\n",
+            "HTTP/1.1 200 OK\r\n\r\nserver accepts handled requests",
+        ] {
+            let error = nginx(broken).unwrap_err().to_string();
+            assert_eq!(error, "the answer is not nginx's stub_status page");
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_has_no_difference() {
+        let counted = |requests| Counted { requests, connections: 5 };
+        let grown = Counted { requests: 3, connections: 0 };
+        assert_eq!(counted(7).since(&counted(4)), Some(grown));
+        assert_eq!(counted(4).since(&counted(7)), None);
+    }
+
+    #[test]
+    fn nobody_at_a_socket_is_an_error() {
+        let nowhere = Path::new("/nowhere/haproxy.sock").to_owned();
+        for source in [CountSource::Haproxy(nowhere.clone()), CountSource::NginxSocket(nowhere)] {
+            assert!(matches!(source.read(), Err(CountError::Io(_))), "{source:?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The host's side of the network: what interfaces and the kernel's queues dropped, what TCP sent
+//! again, and how full the links are. Counters since boot; two readings make a figure.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The interface that never leaves the host.
+const LOOPBACK: &str = "lo";
+
+/// One interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Interface {
+    dropped: u64,
+    rx_bytes: u64,
+    tx_bytes: u64,
+    /// Bits per second, where it has a line rate.
+    speed: Option<u64>,
+}
+
+/// Counters of this network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkTotals {
+    interfaces: BTreeMap<String, Interface>,
+    /// Packets that found a CPU's input queue full.
+    softnet_dropped: u64,
+    segments_out: u64,
+    segments_again: u64,
+}
+
+/// What happened between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NetworkChange {
+    /// Packets dropped by interfaces, and by the queues of the CPUs.
+    pub drops: u64,
+    /// Segments sent again over segments sent.
+    pub retransmits: f64,
+    /// Load of the busiest link, the fuller direction; `None` where no interface has a line rate.
+    pub link: Option<f64>,
+}
+
+impl NetworkTotals {
+    /// Reads `proc/net` and `sys/class/net` below `root` (`/`). `None` where TCP's counters are
+    /// missing: then the rest says nothing.
+    pub fn read(root: &Path) -> Option<Self> {
+        let net = root.join("proc/net");
+        let (segments_out, segments_again) = segments(&fs::read_to_string(net.join("snmp")).ok()?)?;
+        let mut interfaces = interfaces(&fs::read_to_string(net.join("dev")).unwrap_or_default());
+        for (name, interface) in &mut interfaces {
+            let speed = root.join("sys/class/net").join(name).join("speed");
+            // Virtual interfaces say -1, or nothing.
+            let mbit = fs::read_to_string(speed).ok().and_then(|text| text.trim().parse().ok());
+            interface.speed = mbit.filter(|mbit: &u64| *mbit > 0).map(|mbit| mbit * 1_000_000);
+        }
+        let softnet = fs::read_to_string(net.join("softnet_stat")).unwrap_or_default();
+        let softnet_dropped = softnet_dropped(&softnet);
+        Some(Self { interfaces, softnet_dropped, segments_out, segments_again })
+    }
+
+    /// What happened since `earlier`, `wall_s` seconds ago: on the loopback interface, or on all
+    /// others.
+    pub fn since(&self, earlier: &Self, wall_s: f64, loopback: bool) -> NetworkChange {
+        let mut change = NetworkChange {
+            drops: self.softnet_dropped.saturating_sub(earlier.softnet_dropped),
+            ..NetworkChange::default()
+        };
+        for (name, now) in &self.interfaces {
+            let Some(before) = earlier.interfaces.get(name) else { continue };
+            if (name == LOOPBACK) != loopback {
+                continue;
+            }
+            change.drops += now.dropped.saturating_sub(before.dropped);
+            let bytes = now
+                .rx_bytes
+                .saturating_sub(before.rx_bytes)
+                .max(now.tx_bytes.saturating_sub(before.tx_bytes));
+            if let Some(speed) = now.speed.filter(|_| wall_s > 0.0) {
+                let load = bytes as f64 * 8.0 / wall_s / speed as f64;
+                change.link = Some(change.link.unwrap_or(0.0).max(load));
+            }
+        }
+        let sent = self.segments_out.saturating_sub(earlier.segments_out);
+        let again = self.segments_again.saturating_sub(earlier.segments_again);
+        change.retransmits = again as f64 / sent.max(1) as f64;
+        change
+    }
+}
+
+/// `/proc/net/dev`: two lines of headings, then `name: ` and eight numbers each way; drop is the
+/// fourth of them.
+fn interfaces(dev: &str) -> BTreeMap<String, Interface> {
+    let of_line = |line: &str| {
+        let (name, numbers) = line.split_once(':')?;
+        let numbers: Result<Vec<u64>, _> =
+            numbers.split_ascii_whitespace().map(str::parse).collect();
+        let numbers = numbers.ok()?;
+        let interface = Interface {
+            rx_bytes: *numbers.first()?,
+            tx_bytes: *numbers.get(8)?,
+            dropped: numbers.get(3)?.saturating_add(*numbers.get(11)?),
+            speed: None,
+        };
+        Some((name.trim().to_owned(), interface))
+    };
+    dev.lines().skip(2).filter_map(of_line).collect()
+}
+
+/// `/proc/net/softnet_stat`: one line for each CPU, hexadecimal; the second number is dropped.
+fn softnet_dropped(text: &str) -> u64 {
+    let dropped = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
+    text.lines().filter_map(dropped).fold(0, u64::saturating_add)
+}
+
+/// `/proc/net/snmp`: OutSegs and RetransSegs of TCP, by the names in the line above the numbers.
+fn segments(snmp: &str) -> Option<(u64, u64)> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let named = |wanted: &str| {
+        let at = names.split_ascii_whitespace().position(|name| name == wanted)?;
+        numbers.split_ascii_whitespace().nth(at)?.parse::<u64>().ok()
+    };
+    Some((named("OutSegs")?, named("RetransSegs")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux 6.18.
+    const DEV: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo \
+colls carrier compressed
+    lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0     0       0          0
+  eth0: 180082527    8940    0    3    0     0          0         0   662547    6107    0    1    0     0       0          0
+";
+    const SNMP: &str = "\
+Ip: Forwarding DefaultTTL
+Ip: 1 64
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors
+Tcp: 1 200 120000 -1 24 2 0 0 3 8919 6091 7 0 7 0
+Udp: InDatagrams
+Udp: 5
+";
+    const SOFTNET: &str =
+        "0000000c 00000000 00000000 00000000\n000022fd 0000001f 00000000 00000000\n";
+
+    #[test]
+    fn the_files_of_this_kernel_are_understood() {
+        let interfaces = interfaces(DEV);
+        let eth0 = Interface { dropped: 4, rx_bytes: 180_082_527, tx_bytes: 662_547, speed: None };
+        assert_eq!(interfaces["eth0"], eth0);
+        assert_eq!(interfaces["lo"].dropped, 0);
+        assert_eq!(segments(SNMP), Some((6_091, 7)));
+        assert_eq!(softnet_dropped(SOFTNET), 31);
+        for broken in ["", "Tcp: OutSegs\n", "Tcp: OutSegs\nTcp: 5\n"] {
+            assert_eq!(segments(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn two_readings_make_a_change() {
+        let totals = |dropped, rx_bytes, softnet_dropped, out, again| NetworkTotals {
+            interfaces: [
+                ("lo".to_owned(), Interface { dropped: 9, ..Interface::default() }),
+                (
+                    "eth0".to_owned(),
+                    Interface { dropped, rx_bytes, tx_bytes: 0, speed: Some(1_000_000_000) },
+                ),
+            ]
+            .into(),
+            softnet_dropped,
+            segments_out: out,
+            segments_again: again,
+        };
+        let before = totals(3, 0, 1, 1_000, 5);
+        let after = totals(5, 125_000_000, 2, 2_000, 6);
+        let change = after.since(&before, 2.0, false);
+        assert_eq!(change, NetworkChange { drops: 3, retransmits: 0.001, link: Some(0.5) });
+        assert_eq!(
+            after.since(&before, 2.0, true),
+            NetworkChange { drops: 1, retransmits: 0.001, link: None }
+        );
+    }
+
+    #[test]
+    fn this_host_is_readable() {
+        let totals = NetworkTotals::read(Path::new("/")).expect("Linux has these files");
+        assert!(totals.interfaces.contains_key(LOOPBACK));
+        assert_eq!(NetworkTotals::read(Path::new("/nowhere")), None);
+    }
+}

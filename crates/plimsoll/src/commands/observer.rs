@@ -1,0 +1,323 @@
+//! Sees what happens beside a load: on this host, on the SUT's processes, and from one second to
+//! the next. Reads `/proc` when a load begins, once a second, and when its last operation has been
+//! started; agents and their threads do nothing for it.
+
+use std::path::Path;
+
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::Histogram;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::event::Event;
+use plimsoll_model::tally::Interval;
+use plimsoll_model::witness::HalfWindow;
+use plimsoll_model::witness::MemoryUse;
+use plimsoll_model::witness::NetworkUse;
+use plimsoll_model::witness::Scheduling;
+use plimsoll_model::witness::Witnesses;
+use plimsoll_probe::host;
+use plimsoll_probe::host::CpuTicks;
+use plimsoll_probe::limits::CgroupLimits;
+use plimsoll_probe::memory::HostMemory;
+use plimsoll_probe::network::NetworkTotals;
+use plimsoll_probe::threads::ThreadTimes;
+use plimsoll_sys::affinity::usable_cpus;
+use plimsoll_sys::clock;
+
+use crate::plan::load::LoadJob;
+
+/// Where the kernel tells.
+const ROOT: &str = "/";
+const PROC: &str = "/proc";
+/// The first second of a load is its warm-up.
+const WARM_UP_S: u32 = 1;
+
+/// What is looked at, the same for every load of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    /// CPUs that the generating threads may use.
+    cpus: Vec<u32>,
+    /// Every server has an address of this host.
+    both_ends_here: bool,
+    /// The load has one rate, so that its halves are alike.
+    is_steady: bool,
+}
+
+impl Scene {
+    /// That of `job`.
+    pub(super) fn of(job: &LoadJob, is_steady: bool) -> Self {
+        let pinned = &job.plan.cpus;
+        let cpus = if pinned.is_empty() { usable_cpus() } else { pinned.clone() };
+        Self { cpus, both_ends_here: job.both_ends_here, is_steady }
+    }
+
+    /// Share of the generator's CPUs that the SUT may use, too. One whose processes are not known
+    /// is taken to be free to use them all.
+    fn shared_cpus(&self, sut: &[u32]) -> Option<f64> {
+        if !self.both_ends_here {
+            return None;
+        }
+        let theirs = host::cpus_allowed(Path::new(PROC), sut);
+        let shared = self.cpus.iter().filter(|cpu| theirs.is_empty() || theirs.contains(cpu));
+        Some(shared.count() as f64 / self.cpus.len().max(1) as f64)
+    }
+}
+
+/// One look at this host.
+#[derive(Debug)]
+struct HostReading {
+    at: Nanos,
+    cpu: Option<CpuTicks>,
+    throttled: Option<u64>,
+    memory_stall: Option<Nanos>,
+    network: Option<NetworkTotals>,
+}
+
+impl HostReading {
+    fn now() -> Self {
+        let proc_root = Path::new(PROC);
+        Self {
+            at: now(),
+            cpu: CpuTicks::read(proc_root),
+            throttled: host::throttled_periods(Path::new(ROOT)),
+            memory_stall: host::memory_full_stall(proc_root),
+            network: NetworkTotals::read(Path::new(ROOT)),
+        }
+    }
+}
+
+/// Looks at the SUT's threads.
+#[derive(Debug, Default)]
+struct SutLooks {
+    first: Option<(Nanos, ThreadTimes)>,
+    last: Option<(Nanos, ThreadTimes)>,
+    longest_gap: Nanos,
+}
+
+impl SutLooks {
+    fn add(&mut self, at: Nanos, times: ThreadTimes) {
+        if let Some((before, _)) = &self.last {
+            self.longest_gap = self.longest_gap.max(at.since(*before));
+        }
+        if self.first.is_none() {
+            self.first = Some((at, times.clone()));
+        }
+        self.last = Some((at, times));
+    }
+
+    fn busiest_thread(&self) -> Option<f64> {
+        let ((from, before), (to, after)) = (self.first.as_ref()?, self.last.as_ref()?);
+        after.busiest_since(before, to.since(*from))
+    }
+}
+
+/// The same number of whole seconds from the beginning and from the end of a load.
+#[derive(Debug)]
+struct Halves {
+    seconds: u32,
+    /// First second of each.
+    begin: [u32; 2],
+    ok: [u64; 2],
+    latency: [Histogram; 2],
+}
+
+impl Halves {
+    /// Those of a load that is to last `planned`; `None` when it is too short to have any.
+    fn of(planned: Nanos) -> Option<Self> {
+        let whole = u32::try_from(planned.0 / 1_000_000_000).ok()?;
+        let seconds = whole.checked_sub(WARM_UP_S)? / 2;
+        (seconds > 0).then(|| Self {
+            seconds,
+            begin: [WARM_UP_S, whole - seconds],
+            ok: [0; 2],
+            latency: [Histogram::default(), Histogram::default()],
+        })
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        for half in 0..2 {
+            let within = self.begin[half]..self.begin[half] + self.seconds;
+            if within.contains(&interval.second) {
+                self.ok[half] += interval.tally.ok;
+                self.latency[half].merge(&interval.tally.spans.corrected);
+            }
+        }
+    }
+
+    fn witness(&self) -> Option<[HalfWindow; 2]> {
+        let half = |index: usize| {
+            Some(HalfWindow {
+                p50: self.latency[index].quantile(0.5)?,
+                completed: Rate::per_second(self.ok[index] as f64 / f64::from(self.seconds))?,
+            })
+        };
+        Some([half(0)?, half(1)?])
+    }
+}
+
+/// Watches one load.
+pub(super) struct Observer<'a> {
+    scene: &'a Scene,
+    /// The SUT's processes on this host, with all behind it.
+    sut: Vec<u32>,
+    /// The ones among them whose threads are looked at.
+    watched: Vec<u32>,
+    first: Option<HostReading>,
+    last: Option<HostReading>,
+    looks: SutLooks,
+    halves: Option<Halves>,
+}
+
+impl<'a> Observer<'a> {
+    /// `watched` are processes of the SUT, `behind` its backends, as far as they are known.
+    pub(super) fn new(scene: &'a Scene, watched: Vec<u32>, behind: &[u32]) -> Self {
+        let sut = watched.iter().chain(behind).copied().collect();
+        let (first, last, halves) = (None, None, None);
+        Self { scene, sut, watched, first, last, looks: SutLooks::default(), halves }
+    }
+
+    /// Hears what the load does.
+    pub(super) fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::LoadStarted { planned, .. } => {
+                self.first = Some(HostReading::now());
+                self.look_at_sut();
+                self.halves = planned.filter(|_| self.scene.is_steady).and_then(Halves::of);
+            }
+            Event::Interval(interval) => {
+                if let Some(halves) = &mut self.halves {
+                    halves.add(interval);
+                }
+                // What comes later is of the wait for the last answers.
+                if self.last.is_none() {
+                    self.look_at_sut();
+                }
+            }
+            Event::Draining { .. } => {
+                self.last = Some(HostReading::now());
+                self.look_at_sut();
+            }
+            _ => {}
+        }
+    }
+
+    fn look_at_sut(&mut self) {
+        if !self.watched.is_empty() {
+            self.looks.add(now(), ThreadTimes::read(Path::new(PROC), &self.watched));
+        }
+    }
+
+    /// CPU of the SUT's busiest thread, 0 to 1, where it could be seen.
+    pub(super) fn sut_busiest_thread(&self) -> Option<f64> {
+        self.looks.busiest_thread()
+    }
+
+    /// Everything that was seen. Others know what the SUT has counted, and what the generator does
+    /// alone.
+    pub(super) fn finish(mut self, outcome: &LoadOutcome) -> Witnesses {
+        // A load that ends with its last operation does not drain.
+        let last = self.last.take().unwrap_or_else(HostReading::now);
+        let halves = self.halves.as_ref().filter(|_| !outcome.aborted && !outcome.interrupted);
+        let mut witnesses = Witnesses {
+            arrivals: outcome.tally.starts.spread(),
+            halves: halves.and_then(Halves::witness),
+            monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),
+            shared_cpus: self.scene.shared_cpus(&self.sut),
+            ..Witnesses::default()
+        };
+        let generator = &outcome.tally.generator;
+        let mut scheduling = Scheduling {
+            run_delay: generator.waited,
+            wait_mean: generator.wait_mean,
+            ..Scheduling::default()
+        };
+        if let Some(first) = &self.first {
+            let ticks = first.cpu.zip(last.cpu);
+            witnesses.host_cpu = ticks.and_then(|(before, after)| after.busy_since(&before));
+            scheduling.steal = ticks.and_then(|(before, after)| after.stolen_since(&before));
+            scheduling.throttled_periods =
+                first.throttled.zip(last.throttled).map(|(a, b)| b.saturating_sub(a));
+            witnesses.network = network_use(first, &last, self.scene.both_ends_here);
+            witnesses.memory = memory_use(first, &last, generator.rss_bytes_max);
+        }
+        witnesses.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
+        witnesses
+    }
+}
+
+fn network_use(first: &HostReading, last: &HostReading, loopback: bool) -> Option<NetworkUse> {
+    let (before, after) = (first.network.as_ref()?, last.network.as_ref()?);
+    let change = after.since(before, last.at.since(first.at).as_secs_f64(), loopback);
+    Some(NetworkUse { drops: change.drops, retransmits: change.retransmits, link: change.link })
+}
+
+/// The agents' memory over what they could have had: theirs, and what was left of the host's and of
+/// their control group's.
+fn memory_use(first: &HostReading, last: &HostReading, resident: u64) -> Option<MemoryUse> {
+    let cgroup = CgroupLimits::read(Path::new(ROOT)).memory_left_bytes;
+    let host = HostMemory::read(Path::new(PROC)).available_bytes;
+    let left = [cgroup, host].into_iter().flatten().min()?;
+    let (resident, left) = (resident as f64, left as f64);
+    let wall = last.at.since(first.at).as_secs_f64();
+    let stalled = first.memory_stall.zip(last.memory_stall);
+    let stalled_s = stalled.map_or(0.0, |(before, after)| after.since(before).as_secs_f64());
+    Some(MemoryUse {
+        resident: if resident > 0.0 { resident / (resident + left) } else { 0.0 },
+        stalled: if wall > 0.0 { (stalled_s / wall).min(1.0) } else { 0.0 },
+    })
+}
+
+fn now() -> Nanos {
+    Nanos(clock::monotonic_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::tally::Tally;
+
+    use super::*;
+
+    fn second(second: u32, ok: u64, ms: u64) -> Interval {
+        let mut tally = Tally { ok, ..Tally::default() };
+        tally.spans.corrected.record_n(Nanos::from_millis(ms), ok);
+        Interval { second, tally }
+    }
+
+    #[test]
+    fn halves_leave_out_the_warm_up_and_the_middle() {
+        let mut halves = Halves::of(Nanos::from_millis(6_500)).expect("long enough");
+        assert_eq!((halves.seconds, halves.begin), (2, [1, 4]));
+        for (number, ok) in [(0, 900), (1, 10), (2, 30), (3, 700), (4, 40), (5, 80), (6, 500)] {
+            halves.add(&second(number, ok, u64::from(number) + 1));
+        }
+        let [first, last] = halves.witness().expect("answers in both");
+        assert_eq!((first.completed.get(), last.completed.get()), (20.0, 60.0));
+        assert!(first.p50 < Nanos::from_millis(4) && last.p50 > Nanos::from_millis(5));
+        for ms in [0, 900, 2_900] {
+            assert!(Halves::of(Nanos::from_millis(ms)).is_none(), "{ms}");
+        }
+        // Without answers there is no median.
+        assert_eq!(Halves::of(Nanos::from_secs(9)).expect("long enough").witness(), None);
+    }
+
+    #[test]
+    fn gaps_between_looks_are_kept() {
+        let mut looks = SutLooks::default();
+        for at in [1, 4, 5] {
+            looks.add(Nanos(at), ThreadTimes::default());
+        }
+        assert_eq!(looks.longest_gap, Nanos(3));
+        assert_eq!(looks.busiest_thread(), None);
+    }
+
+    #[test]
+    fn a_server_that_nobody_knows_may_use_every_cpu() {
+        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here, is_steady: true };
+        assert_eq!(scene(vec![0], false).shared_cpus(&[]), None);
+        assert_eq!(scene(vec![0, 1], true).shared_cpus(&[]), Some(1.0));
+        // No process has this CPU.
+        let own = std::process::id();
+        assert_eq!(scene(vec![99_999], true).shared_cpus(&[own]), Some(0.0));
+        assert_eq!(scene(usable_cpus(), true).shared_cpus(&[own]), Some(1.0));
+    }
+}

@@ -1,0 +1,193 @@
+//! The reference run: what the generator reaches by itself, with the load's own profile against a
+//! server of ours that does next to nothing. Once before a search, for two seconds.
+//!
+//! The server is as cheap as the client, so it may be the slower of the two. What the client would
+//! reach with its busiest thread full follows from how busy that was.
+
+use plimsoll_capacity::validity::REFERENCE_FAIL;
+use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::ServerGroup;
+use plimsoll_fleet::coordinator::LoadControl;
+use plimsoll_model::Nanos;
+use plimsoll_model::Rate;
+use plimsoll_model::event::Event;
+use plimsoll_model::plan::Identity;
+use plimsoll_model::plan::Listener;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::Trust;
+use plimsoll_model::tally::Interval;
+use plimsoll_sys::affinity::usable_cpus;
+use plimsoll_sys::signal::Interrupts;
+use plimsoll_tls::KeyKind;
+
+use crate::commands::lab;
+use crate::commands::lab::Staff;
+use crate::run::Run;
+
+/// A second to warm up, and one that counts.
+const SPAN: Nanos = Nanos::from_secs(2);
+/// More connections would only take time to open.
+const CONNECTIONS_MAX: u64 = 1_000;
+/// A client less busy than this waits for something else, such as a `sleep` that its requests ask
+/// for: how fast it could be is not seen.
+const BUSY_MIN: f64 = 0.1;
+
+/// How the null responder is run.
+#[derive(Debug, Default)]
+pub(crate) struct Reference {
+    /// Its CPUs; empty takes those of this process.
+    pub(crate) cpus: Vec<u32>,
+    /// The certificate that the clients trust already; `None` makes one.
+    pub(crate) identity: Option<Identity>,
+}
+
+impl Reference {
+    /// Runs it. Without an answer the search goes on, and the check is left out.
+    pub(super) fn run(
+        self,
+        plan: &LoadPlan,
+        agents: &mut LocalAgents,
+        run: &mut Run,
+        interrupts: &Interrupts,
+    ) -> Option<Rate> {
+        if interrupts.is_raised() {
+            return None;
+        }
+        let note = match self.measure(plan, agents, interrupts) {
+            Ok(Some(alone)) => {
+                let line = format!(
+                    "reference: the generator alone reaches {alone} against a server that does \
+                     nothing ({SPAN}, extrapolated to a full thread); no trial offers over \
+                     {:.0} % of it",
+                    REFERENCE_FAIL * 100.0
+                );
+                run.handle_event(&Event::Note(line));
+                return Some(alone);
+            }
+            Ok(None) => "reference: not measured, because the requests or this machine keep the \
+                         generator waiting"
+                .to_owned(),
+            Err(why) => format!("reference: not measured: {why}"),
+        };
+        run.handle_event(&Event::Note(note));
+        None
+    }
+
+    fn measure(
+        self,
+        plan: &LoadPlan,
+        agents: &mut LocalAgents,
+        interrupts: &Interrupts,
+    ) -> Result<Option<Rate>, String> {
+        let identity = match self.identity {
+            Some(identity) => identity,
+            None => {
+                let tls = plan.destinations.iter().filter_map(|server| server.tls.as_ref());
+                let mut names: Vec<String> = tls.map(|name| name.0.clone()).collect();
+                names.push("localhost".to_owned());
+                plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)
+                    .map_err(|error| error.to_string())?
+            }
+        };
+        let cpus = if self.cpus.is_empty() { usable_cpus() } else { self.cpus };
+        let servers = start(&identity, &cpus)?;
+        let plan = towards(plan, &servers, &identity);
+        let interrupted = || interrupts.is_raised();
+        let mut rate = None;
+        agents
+            .run_load(&plan, &LoadControl::new(&interrupted), &mut |event| {
+                if let Event::Interval(interval) = event {
+                    rate = rate.or_else(|| extrapolated(&interval));
+                }
+            })
+            .map_err(|error| error.to_string())?;
+        Ok(rate)
+    }
+}
+
+/// One plain port and one with TLS.
+fn start(identity: &Identity, cpus: &[u32]) -> Result<ServerGroup, String> {
+    let listener = |tls| Listener { address: ([127, 0, 0, 1], 0).into(), tls };
+    let listeners = vec![listener(false), listener(true)];
+    lab::start_servers(listeners, Some(identity.clone()), &Staff::new(cpus))
+        .map_err(|stop| stop.complaint().unwrap_or_else(|| "it did not start".to_owned()))
+}
+
+/// The same load, as fast as it goes, to the null responder.
+fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadPlan {
+    let mut plan = LoadPlan {
+        pacing: Pacing::Closed { duration: Some(SPAN), ops_total: None },
+        abort_bad_ops: None,
+        connections: plan.connections.min(CONNECTIONS_MAX),
+        ..plan.clone()
+    };
+    for destination in &mut plan.destinations {
+        let is_tls = destination.tls.is_some();
+        let listeners = servers.listeners().iter();
+        let wanted = listeners.filter(|listener| listener.tls == is_tls);
+        destination.addresses = wanted.map(|listener| listener.address).collect();
+    }
+    if plan.tls.trust != Trust::Insecure {
+        plan.tls.trust = Trust::Roots(identity.chain_pem.clone());
+    }
+    // Addresses of other interfaces do not reach this one.
+    plan.sources.retain(|source| source.is_ipv4() && source.is_loopback());
+    plan
+}
+
+/// What the second that counts says; `None` of the others, and where the client was not busy.
+fn extrapolated(interval: &Interval) -> Option<Rate> {
+    let busy = interval.tally.generator.busiest_thread;
+    let is_told = interval.second == 1 && busy >= BUSY_MIN && interval.tally.ok > 0;
+    is_told.then(|| Rate::per_second(interval.tally.ok as f64 / busy)).flatten()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use plimsoll_model::pace::Shard;
+    use plimsoll_model::plan::TlsOptions;
+    use plimsoll_model::tally::Tally;
+
+    use super::*;
+
+    /// A plan without targets.
+    pub(crate) fn plan() -> LoadPlan {
+        LoadPlan {
+            session: None,
+            targets: Vec::new(),
+            target_destination: Vec::new(),
+            destinations: Vec::new(),
+            pacing: Pacing::Closed { duration: None, ops_total: None },
+            connections: 1,
+            keepalive: true,
+            handshake_only: false,
+            requests_per_connection: None,
+            staggered: false,
+            prewarm: true,
+            deadline: None,
+            linger: Nanos::ZERO,
+            connect_timeout: Nanos::ZERO,
+            tls: TlsOptions::default(),
+            sources: Vec::new(),
+            threads: 1,
+            cpus: Vec::new(),
+            seed: 1,
+            shard: Shard::WHOLE,
+            abort_bad_ops: None,
+        }
+    }
+
+    #[test]
+    fn a_client_that_was_half_busy_reaches_twice_as_much() {
+        let interval = |second, ok, busiest_thread| {
+            let mut tally = Tally { ok, ..Tally::default() };
+            tally.generator.busiest_thread = busiest_thread;
+            Interval { second, tally }
+        };
+        assert_eq!(extrapolated(&interval(1, 40_000, 0.5)), Rate::per_second(80_000.0));
+        for nothing in [interval(0, 40_000, 0.5), interval(1, 40_000, 0.05), interval(1, 0, 1.0)] {
+            assert_eq!(extrapolated(&nothing), None);
+        }
+    }
+}

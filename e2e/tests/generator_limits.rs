@@ -1,0 +1,175 @@
+//! A generator that is the limit says so, with the right reason, and never blames the server: a
+//! busy core, too few descriptors, ports or connections, and a host that stalls.
+
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use e2e::nginx::Nginx;
+use e2e::plimsoll::Finished;
+use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::Running;
+use e2e::process;
+use e2e::process::Guarded;
+use e2e::process::Seen;
+use e2e::program;
+use e2e::serve::Serve;
+use e2e::summary::Summary;
+use e2e::wait;
+
+const AGENT: &str = "plimsoll-agent";
+/// With so many rivals a thread has a thirteenth of its core, far less than the loads below need.
+const RIVALS: usize = 12;
+const SLO: &str = "p99<50ms,errors<1%";
+
+/// The validity checks that failed.
+fn failed(summary: &Summary) -> Vec<String> {
+    let reasons = summary.at("reasons").as_array().expect("a list").clone();
+    let of = |reason: serde_json::Value| reason["check"].as_str().expect("a name").to_owned();
+    let failed = reasons.into_iter().filter(|reason| reason["level"] == "fail").map(of);
+    failed.filter(|check| !check.contains('<') && check != "stable").collect()
+}
+
+/// Checks that the run called itself INVALID, for one of these reasons.
+fn assert_invalid(finished: &Finished, reasons: &[&str]) {
+    let summary = finished.summary(98);
+    assert_eq!(summary.text("verdict"), "invalid");
+    let failed = failed(&summary);
+    assert!(
+        failed.iter().any(|check| reasons.contains(&check.as_str())),
+        "{failed:?}\n{summary:?}"
+    );
+}
+
+/// Programs that do nothing but keep CPU 0 busy.
+fn rivals() -> Vec<Guarded> {
+    let rival = |_| {
+        let mut command = Command::new(program::installed("taskset"));
+        command.args(["-c", "0"]).arg(program::installed("bash"));
+        command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+        Guarded::start(&mut command)
+    };
+    (0..RIVALS).map(rival).collect()
+}
+
+/// plimsoll on CPU 0 alone.
+fn pinned(arguments: &[&str]) -> Plimsoll {
+    Plimsoll::after("taskset -cp 0 $$ > /dev/null", arguments)
+}
+
+fn agents(running: &Running) -> Vec<Seen> {
+    wait::until("the agents", || Some(running.named(AGENT)).filter(|agents| !agents.is_empty()))
+}
+
+/// Waits until the server has seen `count` requests.
+fn wait_for_requests(nginx: &Nginx, count: usize) {
+    wait::until("requests", || (nginx.log().len() >= count).then_some(()));
+}
+
+#[test]
+fn a_load_on_a_busy_core_is_invalid() {
+    let nginx = Nginx::start(false, "access_log off;");
+    let url = nginx.url("http");
+    let _rivals = rivals();
+    for goals in [&["--slo", SLO][..], &[]] {
+        let flags = ["load", &url, "--json", "-", "-t", "1", "-r", "30000", "-d", "3s"];
+        let finished = pinned(&[&flags[..], goals].concat()).run();
+        assert_invalid(&finished, &["send-lag", "scheduling", "arrivals"]);
+    }
+}
+
+#[test]
+fn a_search_on_a_busy_core_never_blames_the_server() {
+    let nginx = Nginx::start(false, "access_log off;");
+    let url = nginx.url("http");
+    let _rivals = rivals();
+    let flags = ["find", "rate", &url, "--mode", "quick", "-t", "1", "--json", "-", "--no-ui"];
+    let finished = pinned(&[&flags[..], &["--min", "30000", "--max", "60000"]].concat()).run();
+    let summary = finished.summary(98);
+    let why = summary.text("find.outcome.generator-limited.why");
+    assert!(why.contains("send-lag") || why.contains("scheduling"), "{why}");
+    assert_eq!(summary.count("find.trials"), 0, "a trial was judged: {summary:?}");
+}
+
+#[test]
+fn a_load_whose_agents_are_stopped_for_a_second_is_invalid() {
+    let nginx = Nginx::start(false, "");
+    let url = nginx.url("http");
+    let flags = ["load", &url, "--json", "-", "-r", "500", "-d", "4s", "--slo", SLO];
+    let running = Plimsoll::new(flags).start();
+    wait_for_requests(&nginx, 500);
+    let agents = agents(&running);
+    let signal = |name| {
+        agents.iter().for_each(|agent| process::send_signal(name, &agent.pid.to_string()));
+    };
+    signal("STOP");
+    let stopped = Instant::now();
+    wait::until("a second", || (stopped.elapsed() > Duration::from_secs(1)).then_some(()));
+    signal("CONT");
+    let finished = running.finish();
+    assert_invalid(&finished, &["send-lag"]);
+    let failed = failed(&finished.summary(98));
+    assert!(failed.contains(&"arrivals".to_owned()), "{failed:?}");
+}
+
+#[test]
+fn a_load_that_runs_out_of_descriptors_is_invalid() {
+    let nginx = Nginx::start(false, "");
+    let url = nginx.url("http");
+    let flags = ["load", &url, "--json", "-", "-r", "300", "-d", "3s", "--no-keepalive"];
+    let running = Plimsoll::new([&flags[..], &["--slo", SLO]].concat()).start();
+    wait_for_requests(&nginx, 100);
+    for agent in agents(&running) {
+        let pid = agent.pid.to_string();
+        let mut command = Command::new(program::installed("prlimit"));
+        let status = command.args(["--pid", &pid, "--nofile=3:3"]).status();
+        assert!(status.expect("an installed program can be run").success());
+    }
+    let finished = running.finish();
+    assert_invalid(&finished, &["local-errors"]);
+    assert!(finished.summary(98).counts("connection_error_classes").contains_key("local-files"));
+}
+
+/// Runs plimsoll beside a server of its own in a network namespace with ten source ports.
+fn in_a_small_namespace(arguments: &[&str]) -> Option<Finished> {
+    let before = "ip link set lo up && echo 50000 50009 > /proc/sys/net/ipv4/ip_local_port_range \
+                  && { \"$0\" serve --http 127.0.0.1:8080 --no-ui > /dev/null 2>&1 & S=$!; } \
+                  && until (exec 3<> /dev/tcp/127.0.0.1/8080) 2> /dev/null; do sleep 0.05; done; \
+                  \"$0\" \"$@\"; C=$?; kill -INT $S; wait $S; exit $C";
+    let may = |flag| {
+        let mut command = Command::new(program::installed("unshare"));
+        let command = command.args([flag, "true"]).stdin(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    // Root may; others need a user namespace, which not every host allows.
+    let flag = ["-n", "-rn"].into_iter().find(|flag| may(flag))?;
+    Some(Plimsoll::unshared(flag, before, arguments).run())
+}
+
+#[test]
+fn a_load_that_runs_out_of_ports_is_invalid() {
+    let flags = ["load", "http://127.0.0.1:8080/", "--json", "-", "-r", "100", "-d", "3s"];
+    let few = ["--no-keepalive", "-H", "sleep-fixed: 500", "--source", "127.0.0.1", "-c", "60"];
+    let goals = ["--slo", "p99<2s,errors<1%"];
+    let Some(finished) = in_a_small_namespace(&[&flags[..], &few, &goals].concat()) else {
+        eprintln!("not tested: this host lets nobody here make a network namespace");
+        return;
+    };
+    assert_invalid(&finished, &["local-errors"]);
+    let summary = finished.summary(98);
+    assert!(summary.counts("connection_error_classes").contains_key("local-ports"), "{summary:?}");
+}
+
+#[test]
+fn a_search_with_too_few_connections_never_blames_the_server() {
+    let serve = Serve::plain();
+    // One connection carries 200 of these a second, however fast the server is with more.
+    let flags = ["find", "rate", serve.url(), "--mode", "quick", "--json", "-", "--no-ui"];
+    let few = ["-H", "sleep-fixed: 5", "-c", "1", "--min", "20", "--max", "1000"];
+    let finished = Plimsoll::new([&flags[..], &few].concat()).run();
+    let summary = finished.summary(98);
+    let why = summary.text("find.outcome.generator-limited.why");
+    // On a busy machine the client may be late before it runs out of connections.
+    assert!(["pool", "send-lag", "scheduling"].iter().any(|name| why.contains(name)), "{why}");
+}

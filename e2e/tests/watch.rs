@@ -1,0 +1,86 @@
+//! The server's own count beside ours: HAProxy's statistics socket and nginx's stub_status page.
+
+use std::fs;
+
+use serde_json::Value;
+
+use e2e::haproxy::Haproxy;
+use e2e::nginx::Nginx;
+use e2e::plimsoll::Finished;
+use e2e::plimsoll::Plimsoll;
+use e2e::port;
+use e2e::wait;
+
+const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
+/// Met by every load up to the cap, on a busy machine, too.
+const SHORT: [&str; 6] = ["--min", "200", "--max", "400", "--slo", "p99<500ms,errors<1%"];
+
+fn search(url: &str, watch: &str) -> Plimsoll {
+    let flags = ["find", "rate", url, "--mode", "quick", "--no-ui", "--out", "run"];
+    Plimsoll::new([&flags[..], &["--watch", watch], &SHORT].concat())
+}
+
+/// The check `peer-counters` of every trial.
+fn peer_counters(finished: &Finished) -> Vec<Value> {
+    let trials = fs::read_to_string(finished.folder().join("run/trials.jsonl")).expect("archived");
+    let of_trial = |line: &str| {
+        let trial: Value = serde_json::from_str(line).expect("one JSON object in each line");
+        let reasons = trial["judgement"]["reasons"].as_array().expect("a list").clone();
+        reasons.into_iter().find(|reason| reason["check"] == "peer-counters").expect("checked")
+    };
+    trials.lines().map(of_trial).collect()
+}
+
+fn assert_agreed(finished: &Finished) {
+    assert_eq!(finished.code, Some(0), "{}\n{}", finished.stderr, finished.stdout);
+    let checks = peer_counters(finished);
+    assert!(checks.len() >= 2, "{checks:?}");
+    assert!(checks.iter().all(|check| check["level"] == "pass"), "{checks:?}");
+}
+
+#[test]
+fn haproxy_counts_what_was_sent() {
+    let haproxy = Haproxy::start("", PONG, "");
+    let watch = format!("haproxy:{}", haproxy.stats_socket().display());
+    assert_agreed(&search(&haproxy.url("http"), &watch).run());
+}
+
+#[test]
+fn nginx_counts_what_was_sent() {
+    let status = port::free();
+    let directives = format!("listen {status};\nlocation /status {{ stub_status; }}");
+    let nginx = Nginx::start(false, &directives);
+    let watch = format!("nginx:http://{status}/status");
+    assert_agreed(&search(&nginx.url("http"), &watch).run());
+}
+
+#[test]
+fn somebody_elses_requests_make_a_search_invalid() {
+    let haproxy = Haproxy::start("", PONG, "");
+    let url = haproxy.url("http");
+    let other = Plimsoll::new(["load", &url, "--rate", "100", "-d", "10m", "--no-ui"]).start();
+    haproxy.wait_for("req_tot", 10);
+    let watch = format!("haproxy:{}", haproxy.stats_socket().display());
+    let finished = search(&url, &watch).run();
+    assert_eq!(finished.code, Some(98), "{}\n{}", finished.stderr, finished.stdout);
+    assert!(peer_counters(&finished).iter().all(|check| check["level"] == "fail"));
+    other.signal("INT");
+    other.finish();
+}
+
+#[test]
+fn a_server_that_does_not_tell_is_refused_beforehand() {
+    let nginx = Nginx::start(false, "");
+    let url = nginx.url("http");
+    for (watch, why) in [
+        ("haproxy:nowhere.sock".to_owned(), "--watch haproxy:nowhere.sock: "),
+        (format!("nginx:{url}"), "the answer is not nginx's stub_status page"),
+    ] {
+        let finished = search(&url, &watch).run();
+        assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+        assert!(finished.stderr.contains(why), "{}", finished.stderr);
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    }
+    // The questions themselves are all that it has served.
+    wait::until("the log", || (nginx.log().len() == 1).then_some(()));
+}
