@@ -56,6 +56,9 @@ use crate::run::RunHead;
 /// How often a rest looks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
 
+/// Any machine makes so many operations; a search that stays below needs no reference run.
+const REFERENCE_FROM_PER_S: f64 = 1_000.0;
+
 /// The first connections of a trial have no ticket to offer: this little less than what was asked
 /// for is as it should be.
 const RESUMED_SHORT: f64 = 0.05;
@@ -138,7 +141,11 @@ pub(crate) fn run(
     }
     run.handle_event(&Event::Note(objective(job)));
     // Before the probe: a machine that is busy with this would disturb it.
-    let alone = reference.run(&job.load.plan, &mut agents, &mut run, interrupts);
+    let is_slow = job.search.max.is_some_and(|max| max.get() <= REFERENCE_FROM_PER_S);
+    let alone = match is_slow {
+        true => None,
+        false => reference.run(&job.load.plan, &mut agents, &mut run, interrupts),
+    };
     let mut timers = TimerWatch::start(job, &watch, &mut run);
     let found = search(job, alone, &mut agents, &mut watch, &mut timers, &mut run, interrupts)?;
     drop(agents);
