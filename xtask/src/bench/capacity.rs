@@ -28,6 +28,8 @@ use crate::bench::target::Target;
 use crate::packages;
 
 const CONFIG: &str = "haproxy.cfg";
+/// The outcome of a search that went its whole way.
+const REGULAR: &str = "regular";
 
 /// A server that takes so much and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +96,10 @@ impl Known {
         self.searches.iter().filter(|search| self.holds(search)).count()
     }
 
+    /// A search that stopped early has not promised its bounds.
     fn holds(&self, search: &Search) -> bool {
-        search.interval.is_some_and(|interval| interval.contains(self.server.truth()))
+        let is_settled = search.outcome == REGULAR;
+        is_settled && search.interval.is_some_and(|interval| interval.contains(self.server.truth()))
     }
 
     fn claim(&self) -> Claim {
@@ -104,9 +108,9 @@ impl Known {
         if self.searches.is_empty() {
             return Claim::not_measured(what, aim, "no figures");
         }
-        let found = self.searches.iter().map(|search| {
-            let none = || format!("no interval: {}", search.outcome);
-            search.interval.map_or_else(none, |interval| interval.to_string())
+        let found = self.searches.iter().map(|search| match search.interval {
+            Some(interval) if search.outcome == REGULAR => interval.to_string(),
+            _ => format!("no interval: {}", search.outcome),
         });
         let found: Vec<String> = found.collect();
         Claim::new(what, aim, found.join("; "), self.right() == self.searches.len())
@@ -289,6 +293,15 @@ mod tests {
             assert_eq!(known.claim().outcome, outcome, "{:?}", known.searches);
             assert_eq!(reading(&[known]).outcome, outcome);
         }
+    }
+
+    #[test]
+    fn a_search_that_stopped_early_holds_nothing() {
+        let mut known = known(&json!(440.0), &json!(460.0));
+        "generator-limited: send-lag".clone_into(&mut known.searches[0].outcome);
+        let claim = known.claim();
+        assert_eq!(claim.outcome, Outcome::NotReached);
+        assert_eq!(claim.found, "no interval: generator-limited: send-lag");
     }
 
     #[test]
