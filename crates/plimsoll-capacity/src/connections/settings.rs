@@ -38,7 +38,7 @@ const QUICK: ConnectionLimits = ConnectionLimits {
     sweeps_max: 2,
     soak: Nanos::from_secs(10),
     budget: Nanos::from_secs(90),
-    cap: 20_000,
+    cap: 10_000,
 };
 
 const STANDARD: ConnectionLimits = ConnectionLimits {

@@ -113,7 +113,7 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) min: Option<Rate>,
 
-    /// Highest rate to try; of connections the default is 20k, 200k or 1M, by mode
+    /// Highest rate to try; of connections the default is 10k, 200k or 1M, by mode
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) max: Option<Rate>,
 
