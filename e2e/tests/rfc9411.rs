@@ -1,6 +1,8 @@
 //! The cases of RFC 9411, each with a sustain phase of a second and a target that any server meets:
 //! what the report says, and that the archive says it again.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use e2e::haproxy::Haproxy;
@@ -9,6 +11,11 @@ use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
+
+/// The search's own budget is longer, but each of its iterations takes seconds here.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(280);
+/// How often a busy machine may spoil a search.
+const ATTEMPTS: usize = 3;
 
 const SHORT: [&str; 6] = ["--mode", "rfc9411", "--sustain", "1s", "--out", "run"];
 
@@ -39,7 +46,9 @@ fn met(finished: &Finished) -> (Summary, Vec<Value>) {
         let failed = criteria[0]["value"].as_str().expect("a text");
         assert!(failed.starts_with("0 of ") && failed.contains("95 % upper bound"), "{failed}");
         let iterations = result["iterations"].as_array().expect("a list");
-        assert_eq!(iterations.len(), 2, "{result}");
+        // One that a busy machine made INVALID is repeated.
+        let valid = iterations.iter().filter(|iteration| iteration["verdict"] != "invalid");
+        assert_eq!(valid.count(), 2, "{result}");
     }
     let again = Plimsoll::new(["report", "run"]).within(&finished.folder()).run();
     assert!(again.stdout.contains("RFC 9411, "), "{}", again.stdout);
@@ -164,24 +173,28 @@ fn a_maximum_is_found_below_a_target_that_is_not_met() {
     let haproxy = Haproxy::start("", rules, "");
     let url = haproxy.url("http");
     let flags = ["rate", &url, "--case", "7.2", "--target", "150", "--object-size", "4"];
-    // Waiting for an answer is given up soon, or each failing iteration would wait for it.
-    let running = find(&[&flags[..], &["--linger", "500ms"]].concat()).start();
-    let finished = running.finish_within(std::time::Duration::from_secs(170));
-    // A target that was asked for and is not met is a goal that was missed.
-    let summary = finished.summary(99);
+    // A generator that got no CPU says so, and its search says nothing of the server.
+    let valid = (0..ATTEMPTS).find_map(|_| {
+        // Waiting for an answer is given up soon, or each failing iteration would wait for it.
+        let running = find(&[&flags[..], &["--linger", "500ms"]].concat()).start();
+        let finished = running.finish_within(SEARCH_PATIENCE);
+        // A target that was asked for and is not met is a goal that was missed.
+        (finished.code != Some(98)).then(|| finished.summary(99))
+    });
+    let summary = valid.expect("a search that the generator did not limit");
     let result = summary.at("rfc9411.results").as_array().expect("a list")[0].clone();
     assert_eq!(result["ending"], "maximum", "{result}");
     let load = result["load"].as_f64().expect("a load");
     assert!((40.0..=90.0).contains(&load), "{load}");
-    let steps: Vec<_> = result["iterations"]
+    let mut steps: Vec<_> = result["iterations"]
         .as_array()
         .expect("a list")
         .iter()
         .map(|one| one["step"].as_str().expect("a text").to_owned())
         .collect();
-    assert_eq!(steps[..2], ["initial", "target"]);
-    assert_eq!(steps.last().map(String::as_str), Some("final"));
-    assert!(steps.len() > 3, "{steps:?}");
+    // Each as often as it took.
+    steps.dedup();
+    assert_eq!(steps, ["initial", "target", "search", "final"]);
 }
 
 #[test]
@@ -194,7 +207,8 @@ fn a_server_that_fails_ends_the_case_at_step_1() {
     let result = &summary.at("rfc9411.results").as_array().expect("a list")[0];
     let why = result["ending"]["unqualified"]["why"].as_str().expect("a reason");
     assert!(why.contains("F failed transactions"), "{why}");
-    assert_eq!(result["iterations"].as_array().map(Vec::len), Some(1));
+    let iterations = result["iterations"].as_array().expect("a list");
+    assert!(iterations.iter().all(|one| one["step"] == "initial"), "{result}");
     assert!(finished.stderr.contains("must not go on"), "{}", finished.stderr);
 }
 
