@@ -101,7 +101,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_it_was_foretol
     let mut haproxy = capped_haproxy(&certificate);
     let pid = format!("pid:{}", haproxy.pid());
     // Handshakes are slow on a busy machine, and that is not what is looked for.
-    let flags = ["--max", "3900", "--linger", "5s"];
+    let flags = ["--max", "3900", "--linger", "5s", "--rate", "700"];
     let watched = [&flags[..], &["--watch", &pid]].concat();
     let finished = find(&haproxy.url("https"), &watched).run();
     let summary = summary_of(&finished, 0);

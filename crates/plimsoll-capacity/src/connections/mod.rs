@@ -110,6 +110,8 @@ pub struct ConnectionSearch {
     gauges: Vec<(u64, Vec<Gauge>)>,
     bounds: Bounds,
     votes: Votes,
+    /// Most connections that answered, at any level.
+    answered_max: u64,
     invalid_in_row: u32,
     trials: u32,
     invalid_trials: u32,
@@ -145,6 +147,7 @@ impl ConnectionSearch {
             gauges: Vec::new(),
             bounds: Bounds::default(),
             votes: Votes::default(),
+            answered_max: 0,
             invalid_in_row: 0,
             trials: 0,
             invalid_trials: 0,
@@ -284,6 +287,7 @@ impl ConnectionSearch {
     /// The level is over: judged, told, and followed by the next one.
     fn conclude(&mut self, now: Nanos) {
         let judged = self.level.judge(&self.settings);
+        self.answered_max = self.answered_max.max(judged.answered);
         let measurement = self.level.measurement(now);
         let took = measurement.window;
         let phase = self.level.request.phase;
@@ -460,11 +464,8 @@ impl ConnectionSearch {
 
     /// With `push`: where it ended, against what was foretold.
     fn tell_crossing(&mut self) {
-        if let Some(at) = self.bounds.good()
-            && self.settings.push
-            && self.gave_way.is_none()
-        {
-            self.tell_gave_way(at, "it took no more connections".to_owned());
+        if self.settings.push && self.gave_way.is_none() {
+            self.tell_gave_way(self.answered_max, "it took no more connections".to_owned());
         }
     }
 
