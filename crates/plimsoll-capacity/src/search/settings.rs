@@ -167,7 +167,7 @@ pub struct SearchSettings {
     /// What set the cap, for the report.
     pub cap_reason: String,
     /// What the generator reaches alone, with the same profile against a server that does nothing,
-    /// where that was measured. Not more than [`REFERENCE_FAIL`] of it is offered.
+    /// where that was measured. Not more than [`crate::validity::REFERENCE_FAIL`] of it is offered.
     pub reference: Option<Rate>,
     /// Trial and rest time of the whole search; starting and draining trials come on top.
     pub budget: Nanos,
