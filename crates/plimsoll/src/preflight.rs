@@ -21,6 +21,7 @@ use plimsoll_tune::needs::Verdict;
 use crate::exit::Stop;
 use crate::flags::values;
 use crate::plan::hold::HoldJob;
+use crate::plan::load::LoadJob;
 
 /// Memory of our client for one held TLS connection, bytes.
 const CLIENT_BYTES: u64 = 450;
@@ -51,8 +52,8 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// That of a `hold`.
-    pub(crate) const fn of_hold(job: &HoldJob) -> Self {
+    /// One that somebody else runs.
+    pub(crate) const fn of(job: &LoadJob) -> Self {
         if job.both_ends_here { Self::Running } else { Self::Elsewhere }
     }
 

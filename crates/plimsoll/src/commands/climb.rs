@@ -41,14 +41,13 @@ use crate::commands::hold::witness::Depth;
 use crate::commands::hold::witness::Witness;
 use crate::commands::hold::witness::server_gauges;
 use crate::commands::lab;
-use crate::commands::lab::Staff;
+use crate::commands::laboratory::Laboratory;
 use crate::commands::search;
 use crate::commands::search::SutEnd;
 use crate::commands::search::SutWatch;
 use crate::commands::sut;
 use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
-use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::hosts::fleet_stop;
 use crate::hosts::start_load_agents;
 use crate::plan::Inputs;
@@ -57,7 +56,6 @@ use crate::plan::climb::Climb;
 use crate::plan::find::FindJob;
 use crate::plan::hold::HoldJob;
 use crate::plan::lab::LabJob;
-use crate::plan::lab::Sut;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::run;
@@ -94,13 +92,13 @@ struct Found {
 pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
     let limits = preflight::host_limits();
     let Some(mut climb) = job.climb.take() else { return Ok(()) };
-    let server = if climb.both_ends_here { Server::Running } else { Server::Elsewhere };
+    let server = Server::of(&job.load);
     let (shape, our_limit) = fit(job, &mut climb, server, &limits)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let named = job.watch_pids.clone();
     let mut notes = Vec::new();
-    if climb.both_ends_here && named.is_empty() {
+    if job.load.both_ends_here && named.is_empty() {
         notes.push(
             "the server is on this host: --watch pid:N has its files and its memory projected, too"
                 .to_owned(),
@@ -147,9 +145,7 @@ pub(super) fn run_lab(
     let Some(mut climb) = stand_in.climb.take() else { return Ok(()) };
     let (shape, our_limit) = fit(&mut stand_in, &mut climb, server, &limits)?;
     let interrupts = run::install_interrupts()?;
-    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-    let identity = plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)
-        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let identity = lab::self_signed(KeyKind::EcdsaP256)?;
     let trust = Trust::Roots(identity.chain_pem.clone());
     let room = sut::Room {
         connections: climb.highest * LAB_ROOM_PERCENT / 100,
@@ -160,33 +156,16 @@ pub(super) fn run_lab(
         tls: true,
         resumes: true,
     };
-    let mut notes = Vec::new();
-    // Kept alive to the end; dropped in reverse order, the SUT before its backends.
-    let backends;
-    let started = match program {
-        sut::Program::Embedded => sut::start_embedded(&identity, &room)?,
-        program => {
-            let staff = Staff { timeout: hold::LAB_TIMEOUT, ..Staff::new(&[]) };
-            backends = lab::start_backends(job.hosts.backends, &staff)?;
-            let addresses: Vec<_> =
-                backends.listeners().iter().map(|listener| listener.address).collect();
-            notes.push(format!("{} backends", addresses.len()));
-            sut::start_proxy(program, job.hosts.keep, &identity, addresses, &room)?
-        }
-    };
-    if job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
-        notes.push(lab::NO_HAPROXY.to_owned());
-    }
-    let url = format!("https://{}/", started.address);
-    notes.insert(0, format!("SUT {} at {url}", started.name));
-    notes.extend(started.notes.clone());
+    // Backends first: what is bound later is dropped first, the SUT before them.
+    let Laboratory { backends: _backends, sut, url, target_name, notes } =
+        Laboratory::start(program, &job.hosts, &identity, &room, None)?;
     let mut find = job.find(&url, trust, inputs)?;
-    find.load.target_name = format!("{} at {url}", started.name);
+    find.load.target_name = target_name;
     find.load.plan.connections = climb.highest;
     hold::spread_sources(&mut find.load.plan, &limits);
     let experiment =
         Experiment { command: "lab", is_lab: true, climb: &climb, shape, limits, our_limit, notes };
-    search_connections(&experiment, &mut find, started.into_watch(), &interrupts)
+    search_connections(&experiment, &mut find, sut.into_watch(), &interrupts)
 }
 
 /// Lowers the highest level to what this machine can make; says what runs here, and the limit.
@@ -202,7 +181,6 @@ fn fit(
         hold: climb.hold,
         span: climb.soak,
         up_to: true,
-        both_ends_here: climb.both_ends_here,
         levels: Vec::new(),
     };
     // Memory is: it ends the search before it ends.
@@ -296,7 +274,9 @@ fn drive(
     let rate = climb.hold.connections_per_s;
     // Whoever takes so many new connections takes as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
-    let mut pilot = StairPilot::new(search, bounds(experiment, agents), speed, around);
+    // What is not ours is felt by the limit, which is what is left of the host.
+    let bounds = Bounds::of(&experiment.shape, &experiment.limits, agents, true);
+    let mut pilot = StairPilot::new(search, bounds, speed, around);
     // Asked several times a second, also while nothing happens.
     let interrupted = || {
         run.borrow_mut().handle_tick();
@@ -333,20 +313,6 @@ fn settings(experiment: &Experiment<'_>, job: &FindJob) -> ConnectionSettings {
     }
 }
 
-fn bounds(experiment: &Experiment<'_>, agents: &LocalAgents) -> Bounds {
-    let (limits, shape) = (&experiment.limits, &experiment.shape);
-    let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
-    Bounds {
-        descriptors: each.saturating_mul(agents.count() as u64),
-        ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
-        watches: limits.epoll_watches_max,
-        files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
-        sockets_each: shape.sockets_each(),
-        // What is not is felt by the limit, which is what is left of the host.
-        is_all_ours: true,
-    }
-}
-
 fn summarise(
     experiment: &Experiment<'_>,
     job: &FindJob,
@@ -374,7 +340,7 @@ fn summarise(
         plateaus: search.levels().to_vec(),
         projections: search.projections(),
         last_sweep: search.levels().last().and_then(|level| level.swept),
-        both_ends_here: experiment.is_lab || experiment.climb.both_ends_here,
+        both_ends_here: experiment.is_lab || job.load.both_ends_here,
         sources: job.load.plan.sources.len() as u64,
         ports_per_source: preflight::ports_per_source(&experiment.limits),
     };

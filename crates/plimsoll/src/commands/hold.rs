@@ -26,7 +26,7 @@ use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
 use crate::commands::lab;
-use crate::commands::lab::Staff;
+use crate::commands::laboratory::Laboratory;
 use crate::commands::search;
 use crate::commands::search::SutEnd;
 use crate::commands::search::SutWatch;
@@ -34,13 +34,11 @@ use crate::commands::sut;
 use crate::exit::Stop;
 use crate::flags::HoldFlags;
 use crate::flags::LabHoldFlags;
-use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::hosts::fleet_stop;
 use crate::hosts::start_load_agents;
 use crate::plan;
 use crate::plan::Inputs;
 use crate::plan::hold::HoldJob;
-use crate::plan::lab::Sut;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::run;
@@ -82,7 +80,7 @@ pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
     let mut job = plan::hold::build(flags, &mut Inputs::of_host(&mut stdin))?;
     let limits = preflight::host_limits();
     spread_sources(&mut job.load.plan, &limits);
-    let server = Server::of_hold(&job);
+    let server = Server::of(&job.load);
     let fit = preflight::check(&preflight::shape(&job, server), &limits, job.up_to)?;
     job.lower_to(fit.connections);
     // Until here nothing was started, and a signal ends the process as it ends any other.
@@ -110,9 +108,7 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
         preflight::check(&preflight::shape(&stand_in, server), &limits, lab_job.up_to())?
     };
     let interrupts = run::install_interrupts()?;
-    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-    let identity = plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256)
-        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let identity = lab::self_signed(KeyKind::EcdsaP256)?;
     let trust = Trust::Roots(identity.chain_pem.clone());
     // Nothing is pinned: while connections are opened, every part wants every CPU.
     let room = sut::Room {
@@ -124,33 +120,16 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
         tls: true,
         resumes: true,
     };
-    let mut notes = Vec::new();
-    // Kept alive to the end; dropped in reverse order, the SUT before its backends.
-    let backends;
-    let started = match &program {
-        sut::Program::Embedded => sut::start_embedded(&identity, &room)?,
-        program => {
-            let staff = Staff { timeout: LAB_TIMEOUT, ..Staff::new(&[]) };
-            backends = lab::start_backends(lab_job.hosts.backends, &staff)?;
-            let addresses: Vec<_> =
-                backends.listeners().iter().map(|listener| listener.address).collect();
-            notes.push(format!("{} backends", addresses.len()));
-            sut::start_proxy(program, lab_job.hosts.keep, &identity, addresses, &room)?
-        }
-    };
-    if lab_job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
-        notes.push(lab::NO_HAPROXY.to_owned());
-    }
-    let url = format!("https://{}/", started.address);
-    notes.insert(0, format!("SUT {} at {url}", started.name));
-    notes.extend(started.notes.clone());
+    // Backends first: what is bound later is dropped first, the SUT before them.
+    let Laboratory { backends: _backends, sut, url, target_name, mut notes } =
+        Laboratory::start(&program, &lab_job.hosts, &identity, &room, None)?;
     let mut job = lab_job.hold(&url, trust, &mut inputs)?;
-    job.load.target_name = format!("{} at {url}", started.name);
+    job.load.target_name = target_name;
     job.lower_to(fit.connections);
     notes.extend(fit.notes);
     spread_sources(&mut job.load.plan, &limits);
     let experiment = Experiment { command: "lab hold", is_lab: true, server, limits, notes };
-    hold(experiment, &mut job, started.into_watch(), &interrupts)
+    hold(experiment, &mut job, sut.into_watch(), &interrupts)
 }
 
 pub(super) const fn server_of(program: &sut::Program) -> Server {
@@ -213,7 +192,10 @@ fn hold(
     for note in &experiment.notes {
         run.borrow_mut().handle_event(&Event::Note(note.clone()));
     }
-    let bounds = bounds(&experiment, job, &agents);
+    let shape = preflight::shape(job, experiment.server);
+    // A server that somebody else started here takes memory that nobody attributes.
+    let is_all_ours = experiment.is_lab || !job.load.both_ends_here;
+    let bounds = Bounds::of(&shape, &experiment.limits, &agents, is_all_ours);
     let outcome = drive(job, &mut agents, bounds, &run, watch.pids, interrupts)?;
     drop(agents);
     let ended = (watch.ended)();
@@ -232,26 +214,7 @@ fn hold(
     if outcome.load.interrupted {
         return Err(run::interrupted_stop(interrupts));
     }
-    match verdict {
-        Verdict::Good => Ok(()),
-        Verdict::Bad => Err(Stop::SloMissed),
-        Verdict::Invalid => Err(Stop::Invalid),
-    }
-}
-
-fn bounds(experiment: &Experiment, job: &HoldJob, agents: &LocalAgents) -> Bounds {
-    let limits = &experiment.limits;
-    let shape = preflight::shape(job, experiment.server);
-    let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
-    Bounds {
-        descriptors: each.saturating_mul(agents.count() as u64),
-        ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
-        watches: limits.epoll_watches_max,
-        files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
-        sockets_each: shape.sockets_each(),
-        // A server that somebody else started here takes memory that nobody attributes.
-        is_all_ours: experiment.is_lab || !job.both_ends_here,
-    }
+    search::stop_of(verdict)
 }
 
 fn drive(
@@ -319,7 +282,7 @@ fn summarise(experiment: &Experiment, job: &HoldJob, outcome: &Outcome, run: &Ru
         plateaus: stairs.plateaus().to_vec(),
         projections: stairs.projections(),
         last_sweep: stairs.last_sweep(),
-        both_ends_here: job.both_ends_here,
+        both_ends_here: job.load.both_ends_here,
         sources: job.load.plan.sources.len() as u64,
         ports_per_source: preflight::ports_per_source(&experiment.limits),
     };

@@ -18,6 +18,7 @@ use plimsoll_tls::KeyKind;
 
 use crate::commands::climb;
 use crate::commands::hold;
+use crate::commands::laboratory::Laboratory;
 use crate::commands::reference::Reference;
 use crate::commands::rfc9411;
 use crate::commands::search;
@@ -32,7 +33,6 @@ use crate::hosts::fleet_stop;
 use crate::plan;
 use crate::plan::Inputs;
 use crate::plan::find::Axis;
-use crate::plan::lab::Sut;
 use crate::run;
 
 /// How long a connection to the embedded server lives, in requests.
@@ -80,34 +80,11 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
         tls: true,
         resumes: true,
     };
-    let mut notes = Vec::new();
-    // Kept alive to the end of the search; dropped in reverse order, the SUT before its backends.
-    let backends;
-    let mut backend_pids = Vec::new();
-    let started = match &program {
-        sut::Program::Embedded => {
-            notes.push(placement_note("no backends: the SUT answers itself", &placement));
-            sut::start_embedded(&identity, &room)?
-        }
-        program => {
-            backends = start_backends(job.hosts.backends, &Staff::new(&placement.backends))?;
-            let addresses: Vec<_> =
-                backends.listeners().iter().map(|listener| listener.address).collect();
-            backend_pids = backends.pids();
-            let text = format!("{} backends", addresses.len());
-            notes.push(placement_note(&text, &placement));
-            sut::start_proxy(program, job.hosts.keep, &identity, addresses, &room)?
-        }
-    };
-    if job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
-        notes.push(NO_HAPROXY.to_owned());
-    }
-    let url = format!("https://{}/", started.address);
-    notes.insert(0, format!("SUT {} at {url}", started.name));
-    notes.extend(started.notes.clone());
-
+    // Backends first: what is bound later is dropped first, the SUT before them.
+    let Laboratory { backends, sut, url, target_name, mut notes } =
+        Laboratory::start(&program, &job.hosts, &identity, &room, Some(&placement))?;
     let mut find = job.find(&url, trust, &mut inputs)?;
-    find.load.target_name = format!("{} at {url}", started.name);
+    find.load.target_name = target_name;
     if !placement.clients.is_empty() {
         find.load.plan.cpus = placement.clients.clone();
         find.load.plan.threads = placement.clients.len() as u32;
@@ -126,8 +103,8 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
         };
         notes.push(format!("each handshake: certificate {key}, nothing is sent"));
     }
-    let mut watch = started.into_watch();
-    watch.behind = backend_pids;
+    let mut watch = sut.into_watch();
+    watch.behind = backends.as_ref().map(ServerGroup::pids).unwrap_or_default();
     let proxied = !matches!(program, sut::Program::Embedded);
     watch.timers.extend(sleep_timer(&find.load.plan, proxied));
     // While the reference runs, the SUT's CPUs have nothing else to do.

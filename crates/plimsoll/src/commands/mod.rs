@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod find;
 pub(crate) mod hold;
 pub(crate) mod lab;
+mod laboratory;
 pub(crate) mod load;
 mod measurement;
 mod observer;

@@ -32,6 +32,8 @@ use plimsoll_tls::KeyKind;
 
 use crate::commands::hold;
 use crate::commands::lab;
+use crate::commands::laboratory::Laboratory;
+use crate::commands::search;
 use crate::commands::search::SutWatch;
 use crate::commands::sut;
 use crate::exit::Stop;
@@ -42,7 +44,6 @@ use crate::hosts::archived_host;
 use crate::hosts::start_load_agents;
 use crate::plan;
 use crate::plan::Inputs;
-use crate::plan::lab::Sut;
 use crate::plan::rfc9411::Rfc9411Job;
 use crate::preflight;
 use crate::preflight::Server;
@@ -68,7 +69,7 @@ const HELD_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
 pub(crate) fn run_find(flags: &FindFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut job = plan::rfc9411::build(flags, &mut Inputs::of_host(&mut stdin))?;
-    let server = Server::of_hold(&job.as_hold());
+    let server = Server::of(&job.load);
     let notes = preflight(&mut job, server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
@@ -100,39 +101,18 @@ pub(crate) fn run_lab(flags: &LabFlags) -> Result<(), Stop> {
         tls: lab_job.is_tls(),
         resumes: false,
     };
-    let mut notes = Vec::new();
-    // Kept alive to the end; dropped in reverse order, the SUT before its backends.
-    let backends;
-    let started = match &program {
-        sut::Program::Embedded => {
-            notes.push(lab::placement_note("no backends: the SUT answers itself", &placement));
-            sut::start_embedded(&identity, &room)?
-        }
-        program => {
-            let staff = lab::Staff::new(&placement.backends);
-            backends = lab::start_backends(lab_job.hosts.backends, &staff)?;
-            let addresses: Vec<_> =
-                backends.listeners().iter().map(|listener| listener.address).collect();
-            notes.push(lab::placement_note(&format!("{} backends", addresses.len()), &placement));
-            sut::start_proxy(program, lab_job.hosts.keep, &identity, addresses, &room)?
-        }
-    };
-    if lab_job.hosts.sut == Sut::Auto && matches!(program, sut::Program::Embedded) {
-        notes.push(lab::NO_HAPROXY.to_owned());
-    }
-    let scheme = if room.tls { "https" } else { "http" };
-    let url = format!("{scheme}://{}/", started.address);
-    notes.insert(0, format!("SUT {} at {url}", started.name));
-    notes.extend(started.notes.clone());
+    // Backends first: what is bound later is dropped first, the SUT before them.
+    let Laboratory { backends: _backends, sut, url, target_name, mut notes } =
+        Laboratory::start(&program, &lab_job.hosts, &identity, &room, Some(&placement))?;
     let mut job = lab_job.resolve(&url, trust, &mut inputs)?;
-    job.load.target_name = format!("{} at {url}", started.name);
+    job.load.target_name = target_name;
     if !placement.clients.is_empty() {
         job.load.plan.cpus = placement.clients.clone();
         job.load.plan.threads = placement.clients.len() as u32;
     }
     let server = hold::server_of(&program);
     notes.extend(preflight(&mut job, server)?);
-    let set_up = SetUp { command: "lab", watch: started.into_watch(), placement, notes };
+    let set_up = SetUp { command: "lab", watch: sut.into_watch(), placement, notes };
     run(set_up, &mut job, &interrupts)
 }
 
@@ -199,11 +179,7 @@ fn run(mut set_up: SetUp, job: &mut Rfc9411Job, interrupts: &Interrupts) -> Resu
     if interrupted {
         return Err(run::interrupted_stop(interrupts));
     }
-    match verdict {
-        Verdict::Good => Ok(()),
-        Verdict::Bad => Err(Stop::SloMissed),
-        Verdict::Invalid => Err(Stop::Invalid),
-    }
+    search::stop_of(verdict)
 }
 
 /// Our own server, which answers as fast as anything can.

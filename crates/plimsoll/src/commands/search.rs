@@ -499,6 +499,11 @@ pub(super) fn conclude_as(verdict: Verdict, interrupts: &Interrupts) -> Result<(
     if interrupts.is_raised() {
         return Err(run::interrupted_stop(interrupts));
     }
+    stop_of(verdict)
+}
+
+/// The exit code of a verdict.
+pub(super) fn stop_of(verdict: Verdict) -> Result<(), Stop> {
     match verdict {
         Verdict::Good => Ok(()),
         Verdict::Bad => Err(Stop::SloMissed),

@@ -40,8 +40,6 @@ pub(crate) struct Climb {
     pub(crate) soak: Nanos,
     /// Go on until the server gives way.
     pub(crate) push: bool,
-    /// The server is on this host, too.
-    pub(crate) both_ends_here: bool,
 }
 
 /// What was typed for this axis.
@@ -138,7 +136,6 @@ pub(super) fn apply(
         highest_given,
         soak: typed.climb.soak.unwrap_or(limits.soak),
         push: typed.climb.push,
-        both_ends_here: load.both_ends_here,
     })
 }
 

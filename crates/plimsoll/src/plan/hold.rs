@@ -36,8 +36,6 @@ pub(crate) struct HoldJob {
     pub(crate) span: Nanos,
     /// Take what fits.
     pub(crate) up_to: bool,
-    /// The server is on this host, too.
-    pub(crate) both_ends_here: bool,
     /// Connections of each level on the way up, ascending; the last is what is asked for.
     pub(crate) levels: Vec<u64>,
 }
@@ -174,8 +172,7 @@ fn job(
     load.plan.prewarm = false;
     let rate = format!("{} new connections", pace.rate);
     load.settings.insert("rate".to_owned(), rate);
-    let both_ends_here = load.both_ends_here;
-    Ok(HoldJob { load, hold: plan(pace), span, up_to: pace.up_to, both_ends_here, levels })
+    Ok(HoldJob { load, hold: plan(pace), span, up_to: pace.up_to, levels })
 }
 
 /// What only a pool that comes and goes can do.

@@ -90,8 +90,6 @@ pub(crate) struct Rfc9411Job {
     pub(crate) measured_tps: Vec<Rate>,
     /// Connections per second that the source ports allow.
     pub(crate) ports_allow: f64,
-    /// The server is on this host, too.
-    pub(crate) both_ends_here: bool,
     /// Processes of this host to observe as the SUT.
     pub(crate) watch_pids: Vec<u32>,
 }
@@ -106,7 +104,6 @@ impl Rfc9411Job {
             hold,
             span: self.sustain,
             up_to: false,
-            both_ends_here: self.both_ends_here,
             levels: vec![self.load.plan.connections],
         }
     }
@@ -284,8 +281,6 @@ fn resolve(asked: &Asked<'_>, inputs: &mut Inputs<'_>) -> Result<Rfc9411Job, Sto
         }
         _ => None,
     };
-    let mut addresses = load.plan.destinations.iter().flat_map(|server| &server.addresses);
-    let both_ends_here = addresses.all(|at| at.ip().is_loopback() || (inputs.owns)(at.ip()));
     Ok(Rfc9411Job {
         case,
         load,
@@ -298,7 +293,6 @@ fn resolve(asked: &Asked<'_>, inputs: &mut Inputs<'_>) -> Result<Rfc9411Job, Sto
         measured_cps: asked.rfc9411.measured_cps.clone(),
         measured_tps: asked.rfc9411.measured_tps.clone(),
         ports_allow,
-        both_ends_here,
         watch_pids: Vec::new(),
     })
 }

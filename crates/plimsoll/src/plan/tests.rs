@@ -794,7 +794,10 @@ fn a_search_for_connections_is_a_hold_with_bounds() {
     let job = climb(&["--mode", "quick"]);
     let found = job.climb.expect("the axis has one");
     assert_eq!((found.lowest, found.highest, found.highest_given), (100, 10_000, false));
-    assert_eq!((found.soak, found.push, found.both_ends_here), (Nanos::from_secs(10), false, true));
+    assert_eq!(
+        (found.soak, found.push, job.load.both_ends_here),
+        (Nanos::from_secs(10), false, true)
+    );
     let hold =
         HoldPlan { connections_per_s: 2_000.0, opening_max: 512, heartbeat: None, replace: false };
     assert_eq!(job.load.plan.pacing, Pacing::Hold(hold));

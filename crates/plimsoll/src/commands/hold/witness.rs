@@ -6,11 +6,16 @@ use std::path::Path;
 use plimsoll_capacity::staircase::Gauge;
 use plimsoll_capacity::staircase::MEMORY_RESERVE;
 use plimsoll_capacity::staircase::Side;
+use plimsoll_fleet::LocalAgents;
 use plimsoll_model::hold::MemoryReading;
+use plimsoll_probe::limits::HostLimits;
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::memory::TcpSockets;
 use plimsoll_probe::processes::ProcessUse;
+use plimsoll_tune::needs::Shape;
+
+use crate::hosts::DESCRIPTOR_RESERVE;
 
 /// The unit of a socket buffer's account on x86-64 and on most ARM kernels.
 const PAGE_BYTES: u64 = 4_096;
@@ -75,6 +80,24 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Of a hold by these agents, on a host with these limits.
+    pub(crate) fn of(
+        shape: &Shape,
+        limits: &HostLimits,
+        agents: &LocalAgents,
+        is_all_ours: bool,
+    ) -> Self {
+        let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
+        Self {
+            descriptors: each.saturating_mul(agents.count() as u64),
+            ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
+            watches: limits.epoll_watches_max,
+            files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
+            sockets_each: shape.sockets_each(),
+            is_all_ours,
+        }
+    }
+
     /// Every resource at a level with `held` connections.
     pub(crate) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
         let known = |resource: &str, side, used: u64, limit: u64, each: u64| Gauge {

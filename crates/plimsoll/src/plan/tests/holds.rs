@@ -26,7 +26,7 @@ fn holds() {
     assert_eq!((plan.connections, plan.keepalive, plan.prewarm), (20_000, true, false));
     assert_eq!((plan.deadline, plan.linger), (Some(Nanos::from_secs(1)), Nanos::from_secs(60)));
     assert_eq!((job.span, &job.levels[..]), (Nanos::from_secs(60), &[20_000][..]));
-    assert!(job.both_ends_here && !job.up_to);
+    assert!(job.load.both_ends_here && !job.up_to);
     let words =
         "--rate 30/m --for 0 --heartbeat 0 --replace --up-to --opening 7 --tls-state rustls";
     let flags: Vec<_> = words.split(' ').chain(["https://10.9.9.9/", "-c", "100"]).collect();
@@ -35,7 +35,7 @@ fn holds() {
         HoldPlan { connections_per_s: 0.5, opening_max: 7, heartbeat: None, replace: true };
     assert_eq!((job.hold, job.span, job.up_to), (expected, Nanos::ZERO, true));
     assert_eq!(job.load.plan.tls.state, TlsState::Rustls);
-    assert!(!job.both_ends_here);
+    assert!(!job.load.both_ends_here);
     job.lower_to(60);
     assert_eq!((job.load.plan.connections, &job.levels[..]), (60, &[60][..]));
 }
