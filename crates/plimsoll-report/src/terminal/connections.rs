@@ -8,6 +8,7 @@ use plimsoll_model::Rate;
 use plimsoll_model::hold::GaveWay;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::Check;
 use plimsoll_model::trial::Level;
 use plimsoll_model::trial::Outcome;
 use plimsoll_model::trial::TrialRecord;
@@ -15,7 +16,11 @@ use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 
 use super::Style;
+use super::find::LEAD;
+use super::find::explanation;
+use super::find::notes;
 use super::find::phase_word;
+use super::find::top;
 use super::find::trial_at_lower_bound;
 use super::find::verdict_word;
 use super::find::view;
@@ -42,13 +47,7 @@ pub(super) fn render_connections(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
-    if summary.partial {
-        let text = "The search was cut short; all figures are what was seen until then.";
-        page.hanging(Tone::Warn, "PARTIAL", text)?;
-    }
-    let (tone, lead, text) = headline(summary, find);
-    page.hanging(tone, lead, &text)?;
-    page.blank()?;
+    top(&mut page, summary, headline(summary, find))?;
     facts(&mut page, summary, find)?;
     page.blank()?;
     levels(&mut page, trials)?;
@@ -68,7 +67,7 @@ pub(super) fn render_connections(
     sections::generator(&mut page, summary)?;
     sections::settings(&mut page, summary)?;
     timers::longest(&mut page, summary)?;
-    notes(&mut page, find)?;
+    notes(&mut page, find, None)?;
     timers::probe(&mut page, summary)?;
     timers::cliffs_of_search(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
@@ -81,7 +80,6 @@ fn load(connections: f64) -> String {
 }
 
 fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
-    const LEAD: &str = "Tipping point:";
     let number = |bound: Option<f64>| bound.map(|bound| grouped(bound as u64));
     let between = match (number(find.lower), find.upper) {
         (Some(lower), Some(upper)) => format!("between {lower} and {}", load(upper)),
@@ -239,36 +237,26 @@ fn why(trial: &TrialRecord) -> String {
     if trial.judgement.verdict == Verdict::Good {
         return String::new();
     }
-    let failed: Vec<_> =
-        trial.judgement.reasons.iter().filter(|check| check.level == Level::Fail).collect();
-    let first = failed.first().map(|check| check.check.split('<').next().unwrap_or_default());
-    match (first, failed.len()) {
-        (None, _) => String::new(),
-        (Some(first), 0 | 1) => clean(first),
-        (Some(first), more) => format!("{} +{}", clean(first), more - 1),
+    let mut names = failed(trial).map(|check| check.check.split('<').next().unwrap_or_default());
+    let first = clean(names.next().unwrap_or_default());
+    match names.count() {
+        0 => first,
+        more => format!("{first} +{more}"),
     }
+}
+
+fn failed(trial: &TrialRecord) -> impl Iterator<Item = &Check> {
+    trial.judgement.reasons.iter().filter(|check| check.level == Level::Fail)
 }
 
 /// What failed, of the levels that were not GOOD.
 fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
-    let mut told = false;
-    for trial in trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good) {
-        if !std::mem::replace(&mut told, true) {
-            page.blank()?;
-        }
-        let failed = trial.judgement.reasons.iter().filter(|check| check.level == Level::Fail);
-        let items: Vec<_> = failed
-            .map(|check| {
-                let (name, value) = (clean(&check.check), clean(&check.value));
-                format!("{name} {value} (limit: {})", clean(&check.limit))
-            })
-            .collect();
-        let verdict = trial.judgement.verdict;
-        let number = trial.measurement.request.number;
-        let lead = format!("{number:>3} {:7}", verdict_word(verdict));
-        page.hanging(verdict.into(), &lead, &items.join(", "))?;
+    let not_good: Vec<_> =
+        trials.iter().filter(|trial| trial.judgement.verdict != Verdict::Good).collect();
+    if !not_good.is_empty() {
+        page.blank()?;
     }
-    Ok(())
+    not_good.iter().try_for_each(|trial| explanation(page, trial, failed(trial)))
 }
 
 /// Latency of the level that the answer rests on.
@@ -291,15 +279,6 @@ fn at_lower_bound(
         phase_word(m.request.phase)
     );
     sections::latency(page, &title.replace('\u{a0}', " "), &view(summary, trial, &m.tally))
-}
-
-fn notes(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
-    if find.notes.is_empty() {
-        return Ok(());
-    }
-    page.blank()?;
-    page.heading("Notes")?;
-    find.notes.iter().try_for_each(|note| page.hanging(Tone::Quiet, "  -", &clean(note)))
 }
 
 /// One line for a level that just ended, without colours and without a newline.

@@ -46,16 +46,7 @@ pub fn render_find(
     }
     let mut page = Page::new(out, style);
     if let Some(find) = &summary.find {
-        if summary.partial {
-            page.hanging(
-                Tone::Warn,
-                "PARTIAL",
-                "The search was cut short; all figures are what was seen until then.",
-            )?;
-        }
-        let (tone, lead, text) = headline(summary, find, trials);
-        page.hanging(tone, lead, &text)?;
-        page.blank()?;
+        top(&mut page, summary, headline(summary, find, trials))?;
         facts(&mut page, summary, find)?;
     }
     page.blank()?;
@@ -64,7 +55,7 @@ pub fn render_find(
     if let Some(find) = &summary.find {
         evidence(&mut page, summary, find, trials)?;
         timers::longest(&mut page, summary)?;
-        notes(&mut page, find, trials)?;
+        notes(&mut page, find, unsteady(trials))?;
     }
     timers::probe(&mut page, summary)?;
     timers::cliffs_of_search(&mut page, summary)?;
@@ -98,7 +89,22 @@ fn same_load(a: Rate, b: Rate) -> bool {
     (a.get() - b.get()).abs() <= 1e-6 * a.get().max(b.get())
 }
 
-const LEAD: &str = "Tipping point:";
+/// What stands before the interval.
+pub(super) const LEAD: &str = "Tipping point:";
+
+/// Whether it was cut short, and the answer.
+pub(super) fn top(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    (tone, lead, text): (Tone, &str, String),
+) -> io::Result<()> {
+    if summary.partial {
+        let text = "The search was cut short; all figures are what was seen until then.";
+        page.hanging(Tone::Warn, "PARTIAL", text)?;
+    }
+    page.hanging(tone, lead, &text)?;
+    page.blank()
+}
 
 /// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
 fn load(summary: &Summary, value: f64) -> String {
@@ -371,10 +377,7 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     }
     page.blank()?;
     for trial in &explained {
-        let why: Vec<_> = failed(trial).map(with_limit).collect();
-        let verdict = trial.judgement.verdict;
-        let lead = format!("{:>3} {:7}", trial.measurement.request.number, verdict_word(verdict));
-        page.hanging(verdict.into(), &lead, &why.join(", "))?;
+        explanation(page, trial, failed(trial))?;
     }
     if explained.iter().any(|trial| trial.judgement.verdict == Verdict::Invalid) {
         page.quiet(
@@ -384,6 +387,18 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// `  6 BAD     answered 731 of 1,000 (limit: at least 999)`.
+pub(super) fn explanation<'a>(
+    page: &mut Page<'_>,
+    trial: &TrialRecord,
+    failed: impl Iterator<Item = &'a Check>,
+) -> io::Result<()> {
+    let why: Vec<_> = failed.map(with_limit).collect();
+    let verdict = trial.judgement.verdict;
+    let lead = format!("{:>3} {:7}", trial.measurement.request.number, verdict_word(verdict));
+    page.hanging(verdict.into(), &lead, &why.join(", "))
 }
 
 /// What was measured in the trial that the answer rests on.
@@ -443,9 +458,13 @@ pub(super) fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Sum
     )
 }
 
-fn notes(page: &mut Page<'_>, find: &FindSummary, trials: &[TrialRecord]) -> io::Result<()> {
-    let mut lines: Vec<_> = find.notes.iter().map(|note| clean(note)).collect();
-    lines.extend(unsteady(trials));
+/// The search's own notes and one `more`.
+pub(super) fn notes(
+    page: &mut Page<'_>,
+    find: &FindSummary,
+    more: Option<String>,
+) -> io::Result<()> {
+    let lines: Vec<_> = find.notes.iter().map(|note| clean(note)).chain(more).collect();
     if lines.is_empty() {
         return Ok(());
     }
