@@ -1,0 +1,325 @@
+//! What is refused, with the line that says what to do.
+
+use super::*;
+
+#[test]
+fn bad_loads() {
+    for (flags, line) in [
+        (vec![], "no URL given; for example: plimsoll load http://127.0.0.1:8080/"),
+        (vec!["a:80"], "URL \"a:80\" has no scheme; write http://a:80 or https://a:80"),
+        (
+            vec!["ftp://a"],
+            "URL \"ftp://a\" is not HTTP; write one that starts with http:// or https://",
+        ),
+        (
+            vec!["http://a:0"],
+            "URL \"http://a:0\" is malformed: the port must be 1 to 65535; write it like \
+             https://host:8443/path",
+        ),
+        (vec![URL, "--targets", "-"], "a URL and --targets exclude each other; drop one of them"),
+        (
+            vec!["--targets", "-", "--method", "PUT"],
+            "--targets names the method of each request, and --method another; drop --method",
+        ),
+        (
+            vec!["--targets", "-", "--body", "-"],
+            "--targets - and --body - both read standard input; give one of them a file",
+        ),
+        (
+            vec![URL, "--format", "json"],
+            "--format says how --targets is written, and there is no --targets; drop it",
+        ),
+        (
+            vec![URL, "--method", "G E T"],
+            "--method \"G E T\" is not an HTTP method; write one such as GET or POST",
+        ),
+        (
+            vec![URL, "--rate", "0", "--stages", "5s:9"],
+            "--rate 0 (closed loop) and --stages (open loop) exclude each other; drop one of them",
+        ),
+        (
+            vec![URL, "--duration", "5s", "--stages", "5s:9"],
+            "--stages already says how long the load lasts; drop --duration, or add a stage",
+        ),
+        (
+            vec![URL, "--rate", "0", "--arrivals", "uniform"],
+            "--arrivals spreads scheduled starts, and --rate 0 has no schedule; drop one of them",
+        ),
+        // 10 s at one a minute round to no request.
+        (
+            vec![URL, "--rate", "1/m"],
+            "--rate 0.0167/s over 10.0 s starts no request at all; raise --rate or --duration, or \
+             give --requests",
+        ),
+        (
+            vec![URL, "--stages", "0s:500"],
+            "--stages starts no request at all; raise a rate or a duration, such as --stages 30s:500",
+        ),
+        (
+            vec![URL, "--linger", "0"],
+            "--linger 0 without a deadline waits for no answer at all; give --deadline 1s, or a \
+             longer --linger",
+        ),
+        (
+            vec![URL, "--no-keepalive", "--requests-per-connection", "2"],
+            "--no-keepalive closes after one request, --requests-per-connection later; drop one of \
+             them",
+        ),
+        (
+            vec![URL, "--connections", "2", "--processes", "3"],
+            "--processes 3 share 2 connections; give --connections 3 or more, or a smaller \
+             --processes",
+        ),
+        (
+            vec![URL, "--connections", "2", "--threads", "3"],
+            "--threads 3 share 2 connections; give --connections 3 or more, or a smaller --threads",
+        ),
+        (vec![URL, "--cert", "c"], "--cert needs its private key; add --key FILE"),
+        (vec![URL, "--key", "k"], "--key needs its certificate; add --cert FILE"),
+        (vec![URL, "--sni", ""], "--sni \"\" is not a host name; write --sni www.example.com"),
+        (
+            vec![URL, "--tls", "1.2", "--groups", "x25519mlkem768"],
+            "--groups x25519mlkem768 needs TLS 1.3, and --tls 1.2 excludes it; drop --tls, or add a \
+             group such as x25519",
+        ),
+        (
+            vec![URL, "--source", "fd00::/64"],
+            "--source has no IPv4 address to reach 127.0.0.1:9; add one",
+        ),
+        (
+            vec![URL, "--data", "ab", "-H", "content-length: 3"],
+            "header content-length contradicts how the body is sent; drop the header",
+        ),
+        (
+            vec![URL, "-H", "Transfer-Encoding: chunked"],
+            "header Transfer-Encoding contradicts how the body is sent; drop the header",
+        ),
+        (
+            vec![URL, "--json", "no-such-folder/a.json"],
+            "--json \"no-such-folder/a.json\" lies in no directory that exists; create it first",
+        ),
+        (vec![URL, "--out", ""], "--out needs a value; write --out <DIR>"),
+        (
+            vec![URL, "--body", "no-such-file"],
+            "--body cannot read \"no-such-file\": No such file or directory (os error 2); name a \
+             readable file",
+        ),
+        (
+            vec![URL, "--cacert", "no-such-file"],
+            "--cacert cannot read \"no-such-file\": No such file or directory (os error 2); name a \
+             readable file",
+        ),
+    ] {
+        let (said, code) = refused(&[&["load"], &flags[..]].concat(), b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{flags:?}");
+    }
+}
+
+#[test]
+fn an_unresolvable_name_is_the_worlds_fault() {
+    let (said, code) = refused(&["load", "http://nowhere:80"], b"");
+    assert_eq!(said, "plimsoll: cannot resolve \"nowhere\": no such name; check the name");
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn what_this_host_lacks_is_the_worlds_fault_too() {
+    for (words, line) in [
+        (
+            ["load", URL, "--source", "10.0.0.1,10.9.9.9"],
+            "--source 10.9.9.9 is no address of this host; drop it, or add it with: ip address add \
+             10.9.9.9 dev lo",
+        ),
+        (
+            ["find", "rate", URL, "--watch=pid:4000001"],
+            "--watch pid:4000001: this host has no such process; find it with pidof, or drop \
+             --watch",
+        ),
+    ] {
+        let (said, code) = refused(&words, b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 1), "{words:?}");
+    }
+}
+
+#[test]
+fn bad_searches_laboratories_and_servers() {
+    for (words, line) in [
+        (
+            vec!["find"],
+            "no axis and no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
+        ),
+        (
+            vec!["find", URL],
+            "the axis is missing before the URL; write plimsoll find rate http://127.0.0.1:9/",
+        ),
+        (
+            vec!["find", "rate"],
+            "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
+        ),
+        (
+            vec!["find", "handshakes", URL],
+            "the axis handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find \
+             rate with --no-keepalive",
+        ),
+        (
+            vec!["find", "handshakes", "https://127.0.0.1:9/", "--data", "x"],
+            "the axis handshakes sends no request, so --data has no effect; drop it, or use the \
+             axis rate with --no-keepalive",
+        ),
+        (
+            vec!["find", "handshakes", "https://10.0.0.1/", "--max", "2k"],
+            "--max of 2,000 handshakes/s is more than the 329 that the ports of 1 address allow: \
+             each rests 60 s; give 7 addresses with --source, or lower --max",
+        ),
+        (
+            vec!["find", "handshakes", "https://10.0.0.1/", "--min", "400"],
+            "the lowest rate of 400 handshakes/s is more than the 329 that the ports of 1 address \
+             allow: each rests 60 s; give 2 addresses with --source, or lower --min",
+        ),
+        (
+            vec!["find", "rate", URL, "--push"],
+            "--push is about held connections; use the axis connections, or drop it",
+        ),
+        (
+            vec!["find", "connections", URL, "--no-keepalive"],
+            "--no-keepalive closes the connections that are to be held; drop it",
+        ),
+        (
+            vec!["find", "connections", URL, "--rate", "fast"],
+            "--rate \"fast\" is no rate; give connections per second, such as 500 or 2k",
+        ),
+        (
+            vec!["find", "connections", URL, "--max", "0.5"],
+            "--max 0.5 is no number of connections; give a whole number, such as 100 or 20k",
+        ),
+        (
+            vec!["find", "connections", URL, "--min", "300k"],
+            "the lowest level, 300,000 connections, is above the highest, 200,000; raise --max, or \
+             lower --min",
+        ),
+        (
+            vec!["find", "connections", URL, "--arrivals", "poisson"],
+            "the axis connections has no arrivals, so --arrivals has no effect; drop it",
+        ),
+        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate, handshakes or connections"),
+        (
+            vec!["find", "rate", URL, "--case", "7.2"],
+            "--case is for the cases of RFC 9411; add --mode rfc9411, or drop it",
+        ),
+        (
+            vec!["find", "rate", URL, "--min", "20", "--max", "10"],
+            "--min 20 is not below --max 10; widen the range",
+        ),
+        (
+            vec!["find", "rate", URL, "--rate", "5"],
+            "find sets rate and length of every trial itself, not --rate; use --min, --max and \
+             --mode, or plimsoll load",
+        ),
+        (
+            vec!["find", "rate", URL, "--watch", "host:a"],
+            "--watch host:a is not available yet; use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+        ),
+        (
+            vec!["find", "rate", URL, "--watch", "haproxy:/a", "--watch", "nginx:http://b/"],
+            "--watch names two servers that count the same requests; give only the one that the \
+             clients connect to",
+        ),
+        (
+            vec!["find", "rate", URL, "--slo", "p99<50ms", "--deadline", "20ms"],
+            "--deadline 20.0 ms and --slo p99<50ms disagree on what is late; give only --slo",
+        ),
+        (
+            vec!["hold", URL],
+            "hold needs to know how many connections; for example: plimsoll hold \
+             https://127.0.0.1:8443/ --connections 10k",
+        ),
+        (
+            vec!["hold", "--connections", "9"],
+            "no URL given; for example: plimsoll hold http://127.0.0.1:8080/",
+        ),
+        (
+            vec!["hold", URL, "-c", "9", "--no-keepalive"],
+            "--no-keepalive closes the connections that hold is to keep; drop --no-keepalive, or \
+             use plimsoll load",
+        ),
+        (
+            vec!["hold", URL, "-c", "9", "--requests-per-connection", "5"],
+            "--requests-per-connection closes the connections that hold is to keep; drop \
+             --requests-per-connection, or use plimsoll load",
+        ),
+        (
+            vec!["lab", "hold", "--handshake-only"],
+            "--handshake-only closes the connections that hold is to keep; drop --handshake-only, \
+             or use plimsoll load",
+        ),
+        (
+            vec!["hold", URL, "-c", "2", "--processes", "3"],
+            "--processes 3 share 2 connections; give --connections 3 or more, or a smaller \
+             --processes",
+        ),
+        (
+            vec!["lab", "hold", "--isolate", "netns"],
+            "--isolate netns is not available yet; use --isolate none",
+        ),
+        (
+            vec!["lab", "hold", "--haproxy", "no-such-file"],
+            "--haproxy \"no-such-file\" is no file; name the program",
+        ),
+        (
+            vec!["load", URL, "--handshake-only", "--requests-per-connection", "2"],
+            "--handshake-only sends no request, and --requests-per-connection is about requests; \
+             drop one of them",
+        ),
+        (
+            vec!["load", URL, "--handshake-only", "--data", "x"],
+            "--handshake-only sends no request, and --data is about requests; drop one of them",
+        ),
+        (
+            vec!["serve", "--connections", "100k", "--processes", "2"],
+            "--connections sizes --processes auto, and --processes says how many there are; drop \
+             one of them",
+        ),
+        (
+            vec!["lab", URL],
+            "unexpected argument \"http://127.0.0.1:9/\"; the laboratory makes its own server; to \
+             test another, use plimsoll find rate URL",
+        ),
+        (
+            vec!["lab", "--find", "connections", "-c", "5k"],
+            "the axis connections raises the connections itself, so --connections has no effect; \
+             name the highest level with --max",
+        ),
+        (
+            vec!["lab", "--isolate", "netns"],
+            "--isolate netns is not available yet; use --isolate none",
+        ),
+        (
+            vec!["lab", "--haproxy", "no-such-file"],
+            "--haproxy \"no-such-file\" is no file; name the program",
+        ),
+        (
+            vec!["lab", "--connections", "2", "--threads", "3"],
+            "--threads 3 share 2 connections; give --connections 3 or more, or a smaller --threads",
+        ),
+        (
+            vec!["serve", "--http", "80", "--https", "80"],
+            "127.0.0.1:80 is given twice; drop one of them",
+        ),
+        (vec!["serve", "--http", "1-5000"], "more than 4096 ports to listen on; narrow the ranges"),
+        (
+            vec!["serve", "--cert", "a", "--key", "b"],
+            "--cert is for --https, and there is none; add --https 8443",
+        ),
+        (
+            vec!["serve", "--https", "1", "--cert", "a"],
+            "--cert needs its private key; add --key FILE",
+        ),
+        (
+            vec!["serve", "--statsd", "host:x"],
+            "--statsd \"host:x\" is not HOST:PORT; write it like --statsd 127.0.0.1:8125",
+        ),
+    ] {
+        let (said, code) = refused(&words, b"");
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{words:?}");
+    }
+}
