@@ -11,6 +11,7 @@ use plimsoll_model::trial::TippingPoint;
 use plimsoll_model::trial::TrialMeasurement;
 
 use crate::classify::conditional_throughput;
+use crate::validity::is_drifting;
 
 use super::RateSearch;
 use super::State;
@@ -19,6 +20,8 @@ use super::narrow::Bracket;
 
 /// The overload on purpose, relative to the upper bound.
 const OVERLOAD: f64 = 1.2;
+/// A confirmation that drifts is repeated over so many times its length.
+const LONGER: u64 = 2;
 /// The load at which a SUT is asked whether it came back, relative to the lower bound.
 const RECOVERY: f64 = 0.5;
 /// Trials at that load before it is said not to come back.
@@ -31,6 +34,19 @@ pub(super) struct Answer {
     pub(super) high: f64,
     pub(super) confirmations: Confirmations,
     pub(super) recovery: Option<Recovery>,
+    longer: Longer,
+}
+
+/// A confirmation whose halves differ is repeated over more time, once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Longer {
+    /// Nothing asked for it.
+    #[default]
+    No,
+    /// The next one is longer.
+    Next,
+    /// It was, and is not again.
+    Had,
 }
 
 /// Trials after the overload.
@@ -54,12 +70,40 @@ impl Recovering {
 impl RateSearch {
     /// The bounds stand; now they are confirmed.
     pub(super) fn confirm(&mut self, low: f64, high: f64) -> Want {
-        let answer = Answer { low, high, confirmations: Confirmations::default(), recovery: None };
+        let confirmations = Confirmations::default();
+        let answer = Answer { low, high, confirmations, recovery: None, longer: Longer::No };
         self.state = State::Confirm(answer);
         self.plan()
     }
 
-    pub(super) fn learn_confirm(&mut self, mut answer: Answer, good: bool) {
+    pub(super) fn plan_confirm(&self, answer: Answer) -> Want {
+        let times = if answer.longer == Longer::Next { LONGER } else { 1 };
+        let length = Nanos(self.limits.confirm_trial.0 * times);
+        Want::Trial(Phase::Confirm, answer.low, length)
+    }
+
+    pub(super) fn learn_confirm(
+        &mut self,
+        mut answer: Answer,
+        good: bool,
+        measurement: &TrialMeasurement,
+    ) {
+        // GOOD on average, and perhaps not for long: the queue grows, or something leaks.
+        let drifts = good && is_drifting(measurement);
+        if drifts && answer.longer == Longer::No {
+            self.state = State::Confirm(Answer { longer: Longer::Next, ..answer });
+            return;
+        }
+        if answer.longer == Longer::Next {
+            answer.longer = Longer::Had;
+            if drifts {
+                let rate = Rate::per_second(answer.low).unwrap_or_default();
+                self.notes.push(format!(
+                    "at {rate} the second half was unlike the first, also over twice the time: \
+                     the server is not steady there"
+                ));
+            }
+        }
         let planned = self.limits.confirmations;
         let seen = &mut answer.confirmations;
         seen.good += u32::from(good);

@@ -141,7 +141,7 @@ impl RateSearch {
         match std::mem::replace(&mut self.state, State::Qualify) {
             State::Qualify => self.learn_qualify(rate, good, measurement),
             State::Expand { .. } => self.learn_expand(rate, good, measurement),
-            State::Confirm(answer) => self.learn_confirm(answer, good),
+            State::Confirm(answer) => self.learn_confirm(answer, good, measurement),
             State::Overload(answer) => self.learn_overload(answer),
             State::Recover(answer, recovering) => {
                 self.learn_recover(answer, recovering, good, measurement);

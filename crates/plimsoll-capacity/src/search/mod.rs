@@ -309,9 +309,7 @@ impl RateSearch {
             }
             State::Narrow(bracket) => self.plan_narrow(bracket),
             State::Spread(spread) => self.plan_spread(spread),
-            State::Confirm(answer) => {
-                Want::Trial(Phase::Confirm, answer.low, self.limits.confirm_trial)
-            }
+            State::Confirm(answer) => self.plan_confirm(answer),
             State::Overload(answer) => self.plan_overload(answer),
             State::Recover(answer, _) => self.plan_recover(answer),
             // next_step answers for a finished search.

@@ -6,6 +6,7 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Confirmations;
 use plimsoll_model::trial::Recovery;
+use plimsoll_model::witness::HalfWindow;
 use plimsoll_model::witness::Witnesses;
 
 use super::*;
@@ -307,6 +308,45 @@ fn a_split_that_helps_is_kept_and_told() {
     assert!(tipping.notes.iter().any(|note| note.contains("2 times the threads")));
     // 1,600/s needs four times as many; from then on all have them.
     assert_eq!(trials.last().map(|(request, _)| request.split), Some(4));
+}
+
+#[test]
+fn a_confirmation_that_drifts_is_repeated_over_twice_the_time_and_then_flagged() {
+    let lengths_and_end = |drifting: fn(u32) -> bool| {
+        let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+        let mut world = knee(1_000.0);
+        let mut lengths = Vec::new();
+        loop {
+            match search.next_step() {
+                Step::Done(tipping) => return (lengths, tipping),
+                Step::Trial(request) => {
+                    let mut seen = answer(request, world(&request));
+                    if request.phase == Phase::Confirm {
+                        lengths.push(request.duration);
+                        let half = |ms| HalfWindow {
+                            p50: Nanos::from_millis(ms),
+                            completed: request.rate,
+                        };
+                        let later = if drifting(lengths.len() as u32) { 13 } else { 12 };
+                        seen.witnesses.halves = Some([half(10), half(later)]);
+                    }
+                    search.handle_result(seen);
+                }
+            }
+        }
+    };
+    let told = |tipping: &TippingPoint| {
+        tipping.notes.iter().filter(|note| note.contains("is not steady there")).count()
+    };
+    let (lengths, tipping) = lengths_and_end(|_| false);
+    let [usual] = lengths[..] else { panic!("{lengths:?}") };
+    assert_eq!((told(&tipping), tipping.confirmations.good), (0, 1));
+    let longer = Nanos(2 * usual.0);
+    let (lengths, tipping) = lengths_and_end(|number| number == 1);
+    assert_eq!((&lengths[..], told(&tipping)), (&[usual, longer][..], 0));
+    let (lengths, tipping) = lengths_and_end(|_| true);
+    assert_eq!((&lengths[..], told(&tipping)), (&[usual, longer][..], 1));
+    assert_eq!((tipping.outcome, tipping.confirmations.good), (Outcome::Regular, 1));
 }
 
 #[test]

@@ -4,6 +4,8 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::Fault;
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::Check;
+use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::witness::HalfWindow;
 
 use crate::verdict::level;
 use crate::verdict::percent;
@@ -24,6 +26,8 @@ const PEER_FAIL: f64 = 0.01;
 const PEER_WARN: f64 = 0.001;
 /// Second half over first, or the other way round.
 const HALVES_WARN: f64 = 1.10;
+/// From here on a trial that others rest on is repeated over twice the time.
+const HALVES_EXTEND: f64 = 1.25;
 /// Standard errors between two counts that are chance.
 const HALVES_ERRORS: f64 = 4.0;
 /// A median that moves by less says nothing about latencies of interest.
@@ -152,6 +156,20 @@ fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
 /// V14: the second half was like the first. Says nothing about whose doing it is.
 pub(super) fn stationarity(subject: &Subject<'_>) -> Option<Check> {
     let [first, second] = subject.witnesses.halves?;
+    Some(check(
+        "stationarity",
+        format!(
+            "p50 {} then {}, {} then {} answers",
+            first.p50, second.p50, first.completed, second.completed
+        ),
+        format!("halves within a factor of {HALVES_WARN}"),
+        level(false, drift([first, second], subject.window) > HALVES_WARN),
+    ))
+}
+
+/// How many times as large as in one half of `window` the p50 or the answers were in the other, as
+/// far as chance does not explain it; at least 1.
+fn drift([first, second]: [HalfWindow; 2], window: Nanos) -> f64 {
     let ratio = |a: f64, b: f64| if a.min(b) > 0.0 { a.max(b) / a.min(b) } else { 1.0 };
     let moved = Nanos(first.p50.0.abs_diff(second.p50.0));
     let latency = if moved >= HALVES_P50_MIN {
@@ -161,18 +179,15 @@ pub(super) fn stationarity(subject: &Subject<'_>) -> Option<Check> {
     };
     // Independent arrivals differ by the root of their number.
     let (a, b) = (first.completed.get(), second.completed.get());
-    let ops = a.min(b) * subject.window.as_secs_f64() / 2.0;
+    let ops = a.min(b) * window.as_secs_f64() / 2.0;
     let chance = HALVES_ERRORS * (2.0 / ops.max(1.0)).sqrt();
-    let rate = (ratio(a, b) - chance).max(1.0);
-    Some(check(
-        "stationarity",
-        format!(
-            "p50 {} then {}, {} then {} answers",
-            first.p50, second.p50, first.completed, second.completed
-        ),
-        format!("halves within a factor of {HALVES_WARN}"),
-        level(false, latency.max(rate) > HALVES_WARN),
-    ))
+    latency.max(ratio(a, b) - chance).max(1.0)
+}
+
+/// Whether the halves differ so much that a longer trial is to tell what becomes of it.
+pub(crate) fn is_drifting(measurement: &TrialMeasurement) -> bool {
+    let halves = measurement.witnesses.halves;
+    halves.is_some_and(|halves| drift(halves, measurement.window) > HALVES_EXTEND)
 }
 
 /// V15: the SUT was looked at often enough to say what limits it.

@@ -15,7 +15,7 @@
 //! | V11 | `generator-network` | `network` | with a missed goal |
 //! | V12 | `reference` | `reference` | with a missed goal |
 //! | V13 | `generator-memory` | `memory` | with a missed goal |
-//! | V14 | `stationarity` | `halves` | never: it does not speak against the generator |
+//! | V14 | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
 //! | V15 | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
 //! | V16 | `co-location` | `shared_cpus` | never |
 //! | | `pool` | | with a missed goal |
@@ -30,6 +30,7 @@ mod books;
 mod host;
 mod offer;
 
+pub(crate) use books::is_drifting;
 pub use offer::REFERENCE_FAIL;
 
 use plimsoll_model::Nanos;
