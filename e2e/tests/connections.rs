@@ -88,6 +88,24 @@ fn a_haproxy_that_lets_more_wait_in_the_kernels_queue_is_found() {
     assert_told_again(&finished, &finished.folder());
 }
 
+#[test]
+fn a_haproxy_that_is_asked_has_its_maxconn_foretold() {
+    let haproxy = Haproxy::start("", &format!("    maxconn 731\n{PONG}"), "");
+    let watch = format!("haproxy:{}", haproxy.stats_socket().display());
+    let finished = find(&haproxy.url("http"), &["--max", "2k", "--watch", &watch]).run();
+    let summary = summary_of(&finished, 0);
+    let cap = summary.text("find.outcome.not-reached.cap");
+    assert!(cap.starts_with("maxconn of frontend sut would end at about 731 "), "{cap}");
+    assert_eq!(summary.text("find.connections.first_limit_of"), "server");
+    assert_eq!(summary.count("hold.lost"), 0);
+    assert_told_again(&finished, &finished.folder());
+
+    let watched = ["--max", "2k", "--watch", "haproxy:nowhere.sock"];
+    let finished = find(&haproxy.url("http"), &watched).run();
+    assert_eq!(finished.code, Some(1), "{}", finished.stdout);
+    assert!(finished.stderr.contains("--watch haproxy:nowhere.sock: "), "{}", finished.stderr);
+}
+
 /// A HAProxy with TLS whose address space ends at 70 MB: it takes 37 MB of it without any
 /// connection. One thread, because another one's memory grows by 64 MB at a time.
 fn capped_haproxy(certificate: &Certificate) -> Haproxy {

@@ -9,6 +9,14 @@ use crate::Nanos;
 use crate::tally::ErrorCounts;
 use crate::tally::Tally;
 
+/// Bytes of `total_bytes` of memory that are left alone: below them the kernel reclaims in earnest,
+/// and everything measured is about that. 3 %, at least 512 MiB, at most 5 %: the kernel's own
+/// watermarks grow slower than memory does.
+pub fn memory_reserve_bytes(total_bytes: u64) -> u64 {
+    const LEAST: u64 = 512 << 20;
+    LEAST.max(total_bytes / 100 * 3).min(total_bytes / 20)
+}
+
 /// Memory and counters of this host at one instant. What could not be read is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReading {
@@ -358,6 +366,16 @@ mod tests {
         errors.iter().for_each(|(class, count)| tally.errors.add(*class, *count));
         tally.losses.add(ErrorClass::ClosedByPeer, lost);
         tally
+    }
+
+    #[test]
+    fn the_reserve_is_a_share_of_small_and_of_large_memories() {
+        let gib = 1 << 30;
+        assert_eq!(memory_reserve_bytes(0), 0);
+        assert_eq!(memory_reserve_bytes(1_000), 50);
+        assert_eq!(memory_reserve_bytes(8 * gib), 8 * gib / 20);
+        assert_eq!(memory_reserve_bytes(12 * gib), gib / 2);
+        assert_eq!(memory_reserve_bytes(100 * gib), 3 * gib);
     }
 
     #[test]

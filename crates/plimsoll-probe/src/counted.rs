@@ -73,7 +73,7 @@ impl CountSource {
     pub fn read(&self) -> Result<Counted, CountError> {
         match self {
             Self::Haproxy(socket) => {
-                let answer = ask(unix(socket)?, "show stat\n")?;
+                let answer = Self::ask_haproxy(socket, "show stat\n")?;
                 haproxy(&answer).ok_or(CountError::Unexpected("HAProxy's statistics"))
             }
             Self::Nginx(url) => {
@@ -83,6 +83,11 @@ impl CountSource {
                 nginx(&ask(unix(socket)?, &status_request("localhost", "/"))?)
             }
         }
+    }
+
+    /// HAProxy's answer at its statistics socket.
+    pub(crate) fn ask_haproxy(socket: &Path, question: &str) -> io::Result<String> {
+        ask(unix(socket)?, question)
     }
 
     /// How much of what is counted between two readings are the readings themselves.

@@ -2,6 +2,7 @@
 //! value that cannot be read stays missing.
 #![forbid(unsafe_code)]
 
+pub mod allowed;
 pub mod counted;
 pub mod host;
 pub mod limits;

@@ -29,9 +29,6 @@ pub use project::project;
 
 /// A level less than this above the last one teaches nothing new.
 const WORTHWHILE: f64 = 1.02;
-/// Share of a host's memory that is never used up: below it, the kernel begins to reclaim in
-/// earnest and everything measured is about that.
-pub const MEMORY_RESERVE: f64 = 0.05;
 
 /// What a staircase is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -71,6 +71,7 @@ impl HostLimits {
         let proc_root = root.join("proc");
         let sysctl = |name: &str| number(&proc_root.join("sys").join(name));
         let ports = HostPorts::read(&proc_root).ok();
+        let conntrack = conntrack(root);
         let tasks = [sysctl("kernel/pid_max"), sysctl("kernel/threads-max")];
         Self {
             descriptors_per_process: descriptors(&proc_root.join("self/limits")),
@@ -87,8 +88,8 @@ impl HostLimits {
             time_wait_max: sysctl("net/ipv4/tcp_max_tw_buckets"),
             accept_queue_max: sysctl("net/core/somaxconn"),
             connection_buckets: buckets(&proc_root.join("sys/net/ipv4/tcp_ehash_entries")),
-            conntrack_max: sysctl("net/netfilter/nf_conntrack_max"),
-            conntrack_in_use: sysctl("net/netfilter/nf_conntrack_count"),
+            conntrack_max: conntrack.map(|(_, max)| max),
+            conntrack_in_use: conntrack.map(|(in_use, _)| in_use),
             memory_total_bytes: memory(&proc_root.join("meminfo"), "MemTotal:"),
             memory_available_bytes: memory(&proc_root.join("meminfo"), "MemAvailable:"),
             tasks_max: tasks.into_iter().flatten().min(),
@@ -96,6 +97,13 @@ impl HostLimits {
             cgroup: CgroupLimits::read(root),
         }
     }
+}
+
+/// Connections that are tracked now and the most that may be, below `root` (`/`); `None` where
+/// connections are not tracked.
+pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
+    let of = root.join("proc/sys/net/netfilter");
+    Some((number(&of.join("nf_conntrack_count"))?, number(&of.join("nf_conntrack_max"))?))
 }
 
 /// The first number of a file.

@@ -183,7 +183,7 @@ pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result
             confidence(row)
         ))?;
     }
-    page.quiet(2, "A projection in a straight line; 5 % of the memory is left untouched.")
+    page.quiet(2, "A projection in a straight line; 3 to 5 % of the memory stay free.")
 }
 
 fn each(row: &Projection) -> String {

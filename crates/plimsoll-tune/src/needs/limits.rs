@@ -1,10 +1,10 @@
 //! Each limit: what is needed of it, what there is, what lifts it.
 
+use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 
 use super::Hop;
-use super::MEMORY_RESERVE_PERCENT;
 use super::Need;
 use super::PROCESS_DESCRIPTORS;
 use super::Part;
@@ -196,7 +196,8 @@ fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
         if_short: memory_if_short(shape),
         fix: &|need| {
             let used = max.saturating_sub(left);
-            let wanted = (need + used).saturating_mul(100) / (100 - MEMORY_RESERVE_PERCENT);
+            // The reserve of a larger group is no more than a twentieth of it.
+            let wanted = (need + used).saturating_mul(20) / 19;
             format!("memory.max (--memory, resources.limits.memory) of {} MiB", wanted >> 20)
         },
     };
@@ -340,7 +341,7 @@ fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
 
 /// What of the `left` bytes may be used when there are `total`.
 fn usable_memory(left: u64, total: u64) -> u64 {
-    left.saturating_sub(total / 100 * MEMORY_RESERVE_PERCENT)
+    left.saturating_sub(memory_reserve_bytes(total))
 }
 
 const fn memory_if_short(shape: &Shape) -> Verdict {

@@ -13,8 +13,6 @@ mod render;
 pub const SOCKET_KERNEL_BYTES: u64 = 4100;
 /// Descriptors that a process needs besides its connections: pollers, listeners, pipes, libraries.
 pub const PROCESS_DESCRIPTORS: u64 = 64;
-/// Share of all memory that is left alone: below it the kernel spends its time looking for pages.
-pub const MEMORY_RESERVE_PERCENT: u64 = 5;
 /// Most processes of a part that are started because of descriptors.
 const PROCESSES_MAX: u64 = 1024;
 /// No host has memory for more; the bound of the search for what fits.

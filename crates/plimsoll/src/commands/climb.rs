@@ -32,6 +32,7 @@ use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 use plimsoll_tune::needs::Shape;
 
+use crate::commands::find;
 use crate::commands::hold;
 use crate::commands::hold::pilot::Speed;
 use crate::commands::hold::pilot::StairPilot;
@@ -96,6 +97,7 @@ pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
     let (shape, our_limit) = fit(job, &mut climb, server, &limits)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
+    let told_at = find::answering(job)?;
     let named = job.watch_pids.clone();
     let mut notes = Vec::new();
     if job.load.both_ends_here && named.is_empty() {
@@ -108,6 +110,7 @@ pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
     let watch = SutWatch {
         pids: Box::new(move || with_descendants(&watched)),
         ended: Box::new(move || ended(&named).map(SutEnd::Itself)),
+        told_at,
         ..SutWatch::elsewhere()
     };
     let experiment = Experiment {
@@ -261,7 +264,8 @@ fn drive(
     let heard = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let read = |depth: Depth| witness.read(depth);
-    let server = || server_gauges(&pids());
+    let told_at = watch.told_at.clone();
+    let server = || server_gauges(&pids(), told_at.as_ref());
     let tell = |event: Event| {
         match &event {
             Event::Interval(interval) => heard.borrow_mut().merge_following(&interval.tally),

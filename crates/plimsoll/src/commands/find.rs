@@ -12,6 +12,7 @@ use crate::flags::FindFlags;
 use crate::flags::values::ModeFlag;
 use crate::plan;
 use crate::plan::Inputs;
+use crate::plan::find::FindJob;
 use crate::run;
 
 pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
@@ -26,12 +27,7 @@ pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let pids = job.watch_pids.clone();
-    let counts = job.watch_counts.clone();
-    if let Some(source) = &counts
-        && let Err(error) = source.read()
-    {
-        return Err(Stop::CannotRun(format!("--watch {}: {error}", described(source))));
-    }
+    let counts = answering(&job)?;
     let watch = SutWatch {
         count_of_reading: counts.as_ref().map(CountSource::own).unwrap_or_default(),
         counted: Box::new(move || counts.as_ref()?.read().ok()),
@@ -39,6 +35,16 @@ pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
         ..SutWatch::elsewhere()
     };
     search::run("find", &mut job, watch, Reference::default(), &[], &interrupts)
+}
+
+/// The server's own counters that are to be watched; an error where it does not tell them.
+pub(super) fn answering(job: &FindJob) -> Result<Option<CountSource>, Stop> {
+    if let Some(source) = &job.watch_counts
+        && let Err(error) = source.read()
+    {
+        return Err(Stop::CannotRun(format!("--watch {}: {error}", described(source))));
+    }
+    Ok(job.watch_counts.clone())
 }
 
 /// As it was typed.

@@ -32,6 +32,7 @@ use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::witness::PeerCounts;
 use plimsoll_model::witness::Witnesses;
+use plimsoll_probe::counted::CountSource;
 use plimsoll_probe::counted::Counted;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
@@ -75,6 +76,8 @@ pub(crate) struct SutWatch {
     pub(crate) backend_is_ours: bool,
     /// Processes behind it on this host.
     pub(crate) behind: Vec<u32>,
+    /// Where it tells what its configuration lets it have at once.
+    pub(crate) told_at: Option<CountSource>,
     /// What it says that it has served so far, if it does.
     pub(crate) counted: Box<dyn FnMut() -> Option<Counted>>,
     /// How much of what is counted between two readings are the readings.
@@ -90,6 +93,7 @@ impl SutWatch {
             timers: Vec::new(),
             backend_is_ours: false,
             behind: Vec::new(),
+            told_at: None,
             counted: Box::new(|| None),
             count_of_reading: Counted::default(),
         }

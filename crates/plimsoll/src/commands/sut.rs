@@ -150,6 +150,7 @@ impl Started {
         let seen = Rc::clone(&keeper);
         let counting = Rc::clone(&keeper);
         let counts = self.counts;
+        let told_at = counts.clone();
         let count_of_reading = counts.as_ref().map(CountSource::own).unwrap_or_default();
         SutWatch {
             counted: Box::new(move || match (&mut *counting.borrow_mut(), &counts) {
@@ -161,6 +162,7 @@ impl Started {
                 (Keeper::Warden { .. }, None) => None,
             }),
             count_of_reading,
+            told_at,
             behind: Vec::new(),
             timers: self.timers,
             backend_is_ours: true,

@@ -80,7 +80,7 @@ pub(crate) struct FindFlags {
     pub(crate) mode: ModeFlag,
 
     /// Observe the SUT: pid:N (a process on this host), haproxy:SOCKET or nginx:URL (its own
-    /// count of requests: statistics socket, stub_status); repeatable
+    /// count of requests, HAProxy's maxconn: statistics socket, stub_status); repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch, help_heading = "Search")]
     pub(crate) watch: Vec<Watch>,
 

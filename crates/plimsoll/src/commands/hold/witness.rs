@@ -4,11 +4,14 @@
 use std::path::Path;
 
 use plimsoll_capacity::staircase::Gauge;
-use plimsoll_capacity::staircase::MEMORY_RESERVE;
 use plimsoll_capacity::staircase::Side;
 use plimsoll_fleet::LocalAgents;
 use plimsoll_model::hold::MemoryReading;
+use plimsoll_model::hold::memory_reserve_bytes;
+use plimsoll_probe::allowed;
+use plimsoll_probe::counted::CountSource;
 use plimsoll_probe::limits::HostLimits;
+use plimsoll_probe::limits::conntrack;
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::memory::TcpSockets;
@@ -73,6 +76,8 @@ pub(crate) struct Bounds {
     pub(crate) watches: Option<u64>,
     /// Files that the host may have open; `None` where everybody may pass it.
     pub(crate) files: Option<u64>,
+    /// Bytes that may wait in all sockets together; above that, the kernel drops data.
+    pub(crate) tcp_memory_bytes: Option<u64>,
     /// Sockets of each connection on this host: 2 when both ends are here.
     pub(crate) sockets_each: u64,
     /// Whoever takes memory for the connections on this host is known: clients, SUT, kernel.
@@ -93,6 +98,7 @@ impl Bounds {
             ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
             watches: limits.epoll_watches_max,
             files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
+            tcp_memory_bytes: limits.tcp_memory_max_bytes,
             sockets_each: shape.sockets_each(),
             is_all_ours,
         }
@@ -123,6 +129,8 @@ impl Bounds {
         let files = self.files.filter(|limit| *limit < UNLIMITED).zip(memory.open_files);
         gauges
             .extend(files.map(|(limit, open)| known("open files", Side::Host, open, limit, each)));
+        let tcp_memory = memory.socket_buffer_bytes.zip(self.tcp_memory_bytes);
+        gauges.extend(tcp_memory.map(|of| measured("tcp_mem", Side::Host, of)));
         gauges
     }
 }
@@ -133,9 +141,8 @@ fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let parts = [memory.client_bytes, memory.kernel_bytes, memory.socket_buffer_bytes];
     let known = parts.into_iter().sum::<Option<u64>>()?;
     let used = (known + memory.sut_bytes.unwrap_or(0)) as f64;
-    let reserve = memory.total_bytes? as f64 * MEMORY_RESERVE;
-    let left = memory.available_bytes? as f64 - reserve;
-    let limit = used + left.max(0.0);
+    let reserve = memory_reserve_bytes(memory.total_bytes?);
+    let limit = used + memory.available_bytes?.saturating_sub(reserve) as f64;
     let (resource, side) = ("memory".to_owned(), Side::Host);
     Some(Gauge { resource, side, used, limit, per_connection: None })
 }
@@ -147,17 +154,24 @@ pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
         resource: "memory".to_owned(),
         side: Side::Host,
         used: total.saturating_sub(available) as f64,
-        limit: total as f64 * (1.0 - MEMORY_RESERVE),
+        limit: (total - memory_reserve_bytes(total)) as f64,
         per_connection: None,
     })
+}
+
+/// A resource whose use by each connection is measured from level to level.
+fn measured(resource: &str, side: Side, (used, limit): (u64, u64)) -> Gauge {
+    let (used, limit) = (used as f64, limit as f64);
+    Gauge { resource: resource.to_owned(), side, used, limit, per_connection: None }
 }
 
 /// More processes of a server than this are not looked at, the first ones apart.
 const SERVER_PROCESSES_MAX: usize = 64;
 
-/// The limits of the server's own processes; each process has its own, and the fullest one ends
-/// first.
-pub(crate) fn server_gauges(pids: &[u32]) -> Vec<Gauge> {
+/// The limits of the server's own processes and of its configuration, as far as it tells them at
+/// `told_at`, and those that the kernel sets for all; each process has its own, and the fullest one
+/// ends first.
+pub(crate) fn server_gauges(pids: &[u32], told_at: Option<&CountSource>) -> Vec<Gauge> {
     let root = Path::new("/");
     let own = ProcessUse::read(root, std::process::id()).group_bytes;
     let mut gauges = Vec::new();
@@ -173,21 +187,20 @@ pub(crate) fn server_gauges(pids: &[u32]) -> Vec<Gauge> {
             let Some((used, limit)) = figures.filter(|(_, limit)| *limit < UNLIMITED) else {
                 continue;
             };
-            gauges.push(Gauge {
-                resource: format!("{resource}{whose}"),
-                side: Side::Server,
-                used: used as f64,
-                limit: limit as f64,
-                per_connection: None,
-            });
+            gauges.push(measured(&format!("{resource}{whose}"), Side::Server, (used, limit)));
         }
     }
+    let told = told_at.map(allowed::read).unwrap_or_default();
+    gauges.extend(told.iter().map(|of| measured(&of.name, Side::Server, (of.used, of.limit))));
+    // A table that nobody asks for stays empty.
+    let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
+    gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Side::Host, of)));
     if let Some((used, limit)) = own {
         gauges.push(Gauge {
             resource: "memory of this control group".to_owned(),
             side: Side::Host,
             used: used as f64,
-            limit: limit as f64 * (1.0 - MEMORY_RESERVE),
+            limit: (limit - memory_reserve_bytes(limit)) as f64,
             per_connection: None,
         });
     }
@@ -205,6 +218,7 @@ mod tests {
             ports: Some(28_232),
             watches: Some(5_000_000),
             files: Some(u64::MAX),
+            tcp_memory_bytes: Some(300),
             sockets_each: 2,
             is_all_ours: false,
         };
@@ -238,6 +252,10 @@ mod tests {
         assert_eq!((gauge.used, gauge.limit), (60.0, 410.0));
         // What cannot be attributed is taken for the whole host's.
         assert_eq!(ours.gauges(100, &memory)[0].used, 600.0);
+        // What waits in buffers is measured, and its limit is tcp_mem's.
+        let buffers = ours.gauges(100, &MemoryReading { socket_buffer_bytes: Some(12), ..memory });
+        let tcp_memory = buffers.iter().find(|gauge| gauge.resource == "tcp_mem").unwrap();
+        assert_eq!((tcp_memory.used, tcp_memory.limit), (12.0, 300.0));
         let unknown = Bounds { ports: None, watches: None, ..bounds };
         assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 1);
     }
@@ -246,7 +264,7 @@ mod tests {
     fn each_process_of_the_server_has_its_own_limits() {
         let own = std::process::id();
         let names = |pids: &[u32]| -> Vec<String> {
-            server_gauges(pids).into_iter().map(|gauge| gauge.resource).collect()
+            server_gauges(pids, None).into_iter().map(|gauge| gauge.resource).collect()
         };
         assert!(names(&[own]).contains(&"server files".to_owned()), "{:?}", names(&[own]));
         let two = names(&[own, own]);

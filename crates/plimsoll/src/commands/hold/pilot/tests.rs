@@ -15,6 +15,7 @@ const BOUNDS: Bounds = Bounds {
     ports: Some(28_000),
     watches: None,
     files: None,
+    tcp_memory_bytes: None,
     sockets_each: 2,
     is_all_ours: false,
 };

@@ -1,0 +1,93 @@
+//! What a server says it may have at once, and how much of it it has: HAProxy's `maxconn`, of the
+//! process and of each frontend.
+
+use crate::counted::CountSource;
+
+/// A limit of a server's own configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Its name, as the server's documentation has it.
+    pub name: String,
+    /// In use.
+    pub used: u64,
+    /// The most that may be in use.
+    pub limit: u64,
+}
+
+/// Asks a server; empty where it does not tell, as nginx does not.
+pub fn read(source: &CountSource) -> Vec<Allowance> {
+    let CountSource::Haproxy(socket) = source else { return Vec::new() };
+    let ask = |question| CountSource::ask_haproxy(socket, question).unwrap_or_default();
+    let mut allowed = of_process(&ask("show info\n"));
+    allowed.extend(of_frontends(&ask("show stat\n")));
+    allowed
+}
+
+/// `show info`: a line for each figure, `Maxconn: 220`. 0 is no limit.
+fn of_process(answer: &str) -> Vec<Allowance> {
+    let figure = |name: &str| -> Option<u64> {
+        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;
+        line.trim().parse().ok()
+    };
+    let known = |name: &str, used: &str, limit: &str| {
+        let (used, limit) = (figure(used)?, figure(limit)?);
+        (limit > 0).then(|| Allowance { name: name.to_owned(), used, limit })
+    };
+    [known("maxconn", "CurrConns", "Maxconn"), known("maxsslconn", "CurrSslConns", "MaxSslConns")]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// `show stat`: scur and slim of each frontend.
+fn of_frontends(answer: &str) -> Vec<Allowance> {
+    let mut lines = answer.lines();
+    let names: Vec<&str> =
+        lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or("").split(',').collect();
+    let column = |wanted: &str| names.iter().position(|name| *name == wanted);
+    let (Some(proxy), Some(kind), Some(used), Some(limit)) =
+        (column("pxname"), column("svname"), column("scur"), column("slim"))
+    else {
+        return Vec::new();
+    };
+    let of_line = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let (used, limit) = (number(used)?, number(limit)?);
+        let is_frontend = fields.get(kind) == Some(&"FRONTEND");
+        let name = format!("maxconn of frontend {}", fields.get(proxy)?);
+        (is_frontend && limit > 0).then_some(Allowance { name, used, limit })
+    };
+    lines.filter_map(of_line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn allowance(name: &str, used: u64, limit: u64) -> Allowance {
+        Allowance { name: name.to_owned(), used, limit }
+    }
+
+    #[test]
+    fn haproxys_limits_are_understood() {
+        // HAProxy 2.6, shortened.
+        let info = "Name: HAProxy\nMaxconn: 220\nHard_maxconn: 220\nCurrConns: 3\nCumConns: 9\n\
+                    MaxSslConns: 0\nCurrSslConns: 3\n";
+        assert_eq!(of_process(info), [allowance("maxconn", 3, 220)]);
+        let stat = "# pxname,svname,qcur,qmax,scur,smax,slim,stot\ntls,FRONTEND,,,3,100,200,2418\n\
+                    backends,b1,0,0,0,9,,9\nbackends,BACKEND,0,0,0,20,20,91244\n\n";
+        assert_eq!(of_frontends(stat), [allowance("maxconn of frontend tls", 3, 200)]);
+    }
+
+    #[test]
+    fn what_is_not_told_is_no_limit() {
+        for broken in ["", "Unknown command\n", "# a,b\n1,2\n", "Maxconn: x\nCurrConns: 1\n"] {
+            assert_eq!(of_process(broken), []);
+            assert_eq!(of_frontends(broken), []);
+        }
+        assert_eq!(read(&CountSource::Haproxy(Path::new("/nowhere/haproxy.sock").to_owned())), []);
+    }
+}
