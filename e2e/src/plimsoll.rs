@@ -50,6 +50,14 @@ impl Plimsoll {
         Self::of(command)
     }
 
+    /// plimsoll with `arguments`, then `flags`, and of the `defaults`, pairs of a flag and its value,
+    /// those that `flags` do not set: a flag may be given once only.
+    pub fn with_defaults(arguments: &[&str], defaults: &[&str], flags: &[&str]) -> Self {
+        let pairs = defaults.chunks(2).filter(|pair| !flags.contains(&pair[0]));
+        let words = arguments.iter().chain(pairs.flatten()).chain(flags);
+        Self::new(words)
+    }
+
     /// plimsoll with these arguments, started by a shell that first does `before`.
     pub fn after(before: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program::installed("bash"));
@@ -266,6 +274,14 @@ impl Finished {
     pub fn summary(&self, code: i32) -> Summary {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stderr, self.stdout);
         Summary::parse(&self.stdout)
+    }
+
+    /// The same of the object that `--json out.json` wrote.
+    pub fn written(&self, code: i32) -> Summary {
+        let shown = format!("{}\n{}", self.stderr, self.stdout);
+        assert_eq!(self.code, Some(code), "{shown}");
+        let json = std::fs::read_to_string(self.folder().join("out.json"));
+        Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
     }
 
     /// Checks that nothing is left in the temporary directory.

@@ -35,20 +35,11 @@ const PONG: &str = "    http-request return status 200 content-type text/plain s
 
 fn find(url: &str, flags: &[&str]) -> Plimsoll {
     let own = ["find", "connections", url, "-k", "--json", "out.json", "--out", "run"];
-    let mut words = own.to_vec();
-    // A flag may be given once only.
-    for pair in QUICK.chunks(2).filter(|pair| !flags.contains(&pair[0])) {
-        words.extend(pair);
-    }
-    words.extend(flags);
-    Plimsoll::new(words)
+    Plimsoll::with_defaults(&own, &QUICK, flags)
 }
 
 fn summary_of(finished: &Finished, code: i32) -> Summary {
-    let shown = format!("{}\n{}", finished.stderr, finished.stdout);
-    assert_eq!(finished.code, Some(code), "{shown}");
-    let json = fs::read_to_string(finished.folder().join("out.json"));
-    let summary = Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")));
+    let summary = finished.written(code);
     assert_eq!(summary.text("find.axis"), "connections");
     summary
 }

@@ -20,20 +20,7 @@ const QUICK: [&str; 6] = ["--rate", "2k", "--for", "0", "--heartbeat", "0"];
 
 fn hold(url: &str, flags: &[&str]) -> Plimsoll {
     let own = ["hold", url, "-k", "--json", "out.json", "--out", "run"];
-    let mut words = own.to_vec();
-    // A flag may be given once only.
-    for pair in QUICK.chunks(2).filter(|pair| !flags.contains(&pair[0])) {
-        words.extend(pair);
-    }
-    words.extend(flags);
-    Plimsoll::new(words)
-}
-
-fn summary_of(finished: &Finished, code: i32) -> Summary {
-    let shown = format!("{}\n{}", finished.stderr, finished.stdout);
-    assert_eq!(finished.code, Some(code), "{shown}");
-    let json = fs::read_to_string(finished.folder().join("out.json"));
-    Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
+    Plimsoll::with_defaults(&own, &QUICK, flags)
 }
 
 /// Checks that all of `connections` were held, none was lost, and each one answered.
@@ -76,7 +63,7 @@ fn every_connection_is_held_and_answers_over_several_processes() {
     let serve = tls_server("2");
     let flags = ["-c", "301", "--processes", "3", "--for", "1s", "--tls", "1.3"];
     let finished = hold(serve.url(), &flags).run();
-    let summary = summary_of(&finished, 0);
+    let summary = finished.written(0);
     assert_held(&summary, 301);
     // Two sweeps: on the way up, and at the end.
     assert_eq!(summary.count("scheduled"), 2 * 301);
@@ -123,7 +110,7 @@ fn a_laboratory_whose_warden_is_killed_says_nothing_of_its_server() {
     Seen::of(haproxy.ppid).expect("HAProxy's parent").kill();
     // With its server gone nothing is held, so that nobody waits for ten minutes.
     let finished = running.finish();
-    let summary = summary_of(&finished, 98);
+    let summary = finished.written(98);
     assert_eq!(summary.text("verdict"), "invalid");
     assert_eq!(summary.at("reasons")[0]["check"], "laboratory", "{summary:?}");
     finished.assert_no_scratch();
@@ -133,7 +120,7 @@ fn a_laboratory_whose_warden_is_killed_says_nothing_of_its_server() {
 fn heartbeats_come_once_per_period_and_connection() {
     let serve = Serve::plain();
     let flags = ["-c", "200", "--heartbeat", "1s", "--for", "2s", "--processes", "2"];
-    let summary = summary_of(&hold(serve.url(), &flags).run(), 0);
+    let summary = hold(serve.url(), &flags).run().written(0);
     assert_held(&summary, 200);
     assert_eq!(summary.number("hold.heartbeat_s"), 1.0);
     // Sweeps apart, two full periods at the very least, and no more than the run has seconds.
@@ -149,7 +136,7 @@ fn nginx_is_held_as_well() {
     let (chain, key) = (certificate.chain_argument(), certificate.key_argument());
     let nginx = Nginx::start(true, &format!("ssl_certificate {chain}; ssl_certificate_key {key};"));
     let finished = hold(&nginx.url("https"), &["-c", "100"]).run();
-    assert_held(&summary_of(&finished, 0), 100);
+    assert_held(&finished.written(0), 100);
 }
 
 #[test]
@@ -157,7 +144,7 @@ fn a_server_that_closes_idle_connections_loses_them_by_its_own_fault() {
     let serve =
         Serve::start(&["--https", "127.0.0.1:0", "--idle-timeout", "2s", "--processes", "1"], 1);
     let finished = hold(serve.url(), &["-c", "50", "--for", "10s"]).run();
-    let summary = summary_of(&finished, 99);
+    let summary = finished.written(99);
     assert_eq!((summary.text("verdict"), summary.count("hold.held")), ("bad", 0));
     assert_eq!(summary.count("hold.lost"), 50);
     let expected = BTreeMap::from([("closed-by-peer".to_owned(), 50)]);
@@ -170,7 +157,7 @@ fn lost_connections_are_replaced_only_when_asked() {
     let idle = ["--http", "127.0.0.1:0", "--idle-timeout", "2s", "--processes", "1"];
     let serve = Serve::start(&idle, 1);
     let flags = ["-c", "20", "--for", "4s", "--replace"];
-    let summary = summary_of(&hold(serve.url(), &flags).run(), 99);
+    let summary = hold(serve.url(), &flags).run().written(99);
     let lost = summary.count("hold.lost");
     assert!(lost >= 20 && summary.count("hold.replaced") >= 20, "{summary:?}");
     // Each connection was lost, or held to the end.
@@ -186,7 +173,7 @@ fn a_server_that_dies_while_connections_are_held() {
     wait_for_step(&mut running, "hold");
     drop(serve);
     // With nothing left to hold, nobody waits ten minutes.
-    let summary = summary_of(&running.finish(), 99);
+    let summary = running.finish().written(99);
     assert_eq!((summary.count("hold.held"), summary.count("hold.lost")), (0, 100));
     let classes = summary.counts("hold.loss_classes");
     let of_peer = |class: &String| ["reset-by-peer", "closed-by-peer"].contains(&class.as_str());
@@ -197,13 +184,13 @@ fn a_server_that_dies_while_connections_are_held() {
 fn nobody_listening_is_the_servers_fault_and_found_out_early() {
     let url = format!("http://{}/", port::free());
     let finished = hold(&url, &["-c", "30"]).run();
-    let summary = summary_of(&finished, 99);
+    let summary = finished.written(99);
     assert_eq!((summary.text("hold.end"), summary.count("hold.held")), ("nothing-held", 0));
     let expected = BTreeMap::from([("connect-refused".to_owned(), 30)]);
     assert_eq!(summary.counts("connection_error_classes"), expected);
     // A million refusals would take 500 s: the first ones are enough.
     let finished = hold(&url, &["-c", "1M", "--source", "127.0.0.0/26", "--up-to"]).run();
-    let failed = summary_of(&finished, 99).count("connections.failed");
+    let failed = finished.written(99).count("connections.failed");
     assert!((500..100_000).contains(&failed), "{failed}");
 }
 
@@ -216,7 +203,7 @@ fn a_lost_agent_is_our_fault_and_its_connections_are_counted() {
     let before = seconds(&running);
     wait::until("another second", || (seconds(&running) > before).then_some(()));
     running.named("plimsoll-agent").pop().expect("two agents").kill();
-    let summary = summary_of(&running.finish(), 98);
+    let summary = running.finish().written(98);
     assert_eq!((summary.text("verdict"), summary.at("partial")), ("invalid", &Value::Bool(true)));
     assert_eq!(summary.count("hold.held"), 50);
     let expected = BTreeMap::from([("agent-lost".to_owned(), 50)]);
@@ -237,7 +224,7 @@ fn an_interrupted_hold_reports_what_it_held() {
         wait::until("another second", || (seconds(&running) > before).then_some(()));
         running.signal_group("INT");
         let finished = running.finish();
-        let summary = summary_of(&finished, 130);
+        let summary = finished.written(130);
         assert_eq!(summary.at("partial"), true);
         assert_eq!(summary.text("hold.end"), "unfinished");
         assert!(summary.count("hold.held") > 0, "{summary:?}");
@@ -263,14 +250,14 @@ fn what_does_not_fit_is_refused_with_every_limit_and_taken_up_to_it() {
     assert!(lines.iter().any(|line| line.contains(files)), "{lines:?}");
     assert!(lines.iter().any(|line| line.ends_with("or 16 processes")), "{lines:?}");
     let taken = limited(&["--up-to"]).run();
-    assert_held(&summary_of(&taken, 0), 128);
+    assert_held(&taken.written(0), 128);
 }
 
 fn lab_hold(flags: &[&str]) -> Summary {
     let own = ["lab", "hold", "--json", "out.json", "--for", "1s", "--rate", "1k"];
     let finished = Plimsoll::new([&own[..], flags].concat()).run();
     finished.assert_no_scratch();
-    let summary = summary_of(&finished, 0);
+    let summary = finished.written(0);
     assert_eq!(summary.text("command"), "lab hold");
     assert!(finished.stdout.contains("Where it would end"), "{}", finished.stdout);
     summary

@@ -25,13 +25,6 @@ fn lab(flags: &[&str]) -> Plimsoll {
     Plimsoll::new([&always[..], &SHORT, flags].concat())
 }
 
-fn summary_of(finished: &Finished, code: i32) -> Summary {
-    let shown = format!("{}\n{}", finished.stderr, finished.stdout);
-    assert_eq!(finished.code, Some(code), "{shown}");
-    let json = fs::read_to_string(finished.folder().join("out.json"));
-    Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
-}
-
 /// Lines of a file of the archive; none before it is there.
 fn lines(folder: &Path, name: &str) -> usize {
     let text = fs::read_to_string(folder.join("run").join(name)).unwrap_or_default();
@@ -54,7 +47,7 @@ fn haproxy(running: &Running) -> Seen {
 
 /// Checks a search that met its goals at every load, and that the archive tells it again.
 fn assert_not_reached(finished: &Finished, sut: &str) {
-    let summary = summary_of(finished, 0);
+    let summary = finished.written(0);
     assert_eq!(summary.text("verdict"), "good");
     let cap = summary.text("find.outcome.not-reached.cap");
     assert!(cap.contains("--max"), "{cap}");
@@ -136,7 +129,7 @@ fn a_sut_that_dies_is_a_missed_goal_and_its_trials_are_kept() {
     haproxy(&running).kill();
     let finished = running.finish();
     finished.assert_no_scratch();
-    let summary = summary_of(&finished, 99);
+    let summary = finished.written(99);
     assert_eq!(summary.text("verdict"), "bad");
     let why = summary.text("find.outcome.unfinished.why");
     assert!(why.contains("haproxy"), "{why}");
@@ -158,7 +151,7 @@ fn an_interrupted_lab_reports_and_cleans_up() {
     running.signal_group("INT");
     let finished = running.finish();
     finished.assert_no_scratch();
-    let summary = summary_of(&finished, 130);
+    let summary = finished.written(130);
     assert_eq!(summary.at("partial"), true);
     let archive = finished.folder().join(summary.text("archive"));
     assert!(archive.join("summary.json").is_file(), "{}", archive.display());
@@ -192,7 +185,7 @@ fn a_lab_whose_warden_is_killed_ends_and_leaves_nothing() {
     finished.assert_no_scratch();
     assert!(!haproxy.is_alive());
     // The SUT was lost together with our own warden: that says nothing of the SUT.
-    let summary = summary_of(&finished, 98);
+    let summary = finished.written(98);
     assert_eq!(summary.text("verdict"), "invalid");
     let why = summary.text("find.outcome.unfinished.why");
     assert!(why.contains("warden"), "{why}");
