@@ -11,7 +11,6 @@ use e2e::plimsoll::Running;
 use e2e::process::Seen;
 use e2e::recorder::Recorder;
 use e2e::serve::Serve;
-use e2e::summary::Summary;
 use e2e::wait;
 
 const AGENT: &str = "plimsoll-agent";

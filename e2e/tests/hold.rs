@@ -5,7 +5,6 @@ use std::fs;
 
 use e2e::certificate::Certificate;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
 use e2e::plimsoll::Running;
 use e2e::port;

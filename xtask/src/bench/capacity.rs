@@ -261,7 +261,7 @@ fn method() -> String {
      many sessions per\nsecond, and a reference server of another make. Its token bucket fills at \
      exactly the rate named, holds\n10 ms of it, and lets requests wait that find it empty; it \
      sleeps for none that does not. The metastable kind\nworks at a tenth of its pace once a request \
-     had to wait for 300 ms, until nothing has come for 4 s. The\nlast kind closes each connection \
+     had to wait for 80 ms, until nothing has come for 4 s. The\nlast kind closes each connection \
      above the number named. Client on CPU 0, server on CPU 1.\n"
         .to_owned()
 }
