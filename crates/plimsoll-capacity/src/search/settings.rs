@@ -71,7 +71,7 @@ const QUICK: Limits = Limits {
     unconfirmed_max: 2,
     rest: Nanos::from_millis(1_500),
     rest_max: Nanos::from_secs(6),
-    budget: Nanos::from_secs(190),
+    budget: Nanos::from_secs(215),
     trials_max: 60,
     // 500 operations for a p99.
     tail_ops: 5.0,
