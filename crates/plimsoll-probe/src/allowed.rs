@@ -2,6 +2,7 @@
 //! process and of each frontend.
 
 use crate::counted::CountSource;
+use crate::counted::frontends;
 
 /// A limit of a server's own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,24 +42,13 @@ fn of_process(answer: &str) -> Vec<Allowance> {
 
 /// `show stat`: scur and slim of each frontend.
 fn of_frontends(answer: &str) -> Vec<Allowance> {
-    let mut lines = answer.lines();
-    let names: Vec<&str> =
-        lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or("").split(',').collect();
-    let column = |wanted: &str| names.iter().position(|name| *name == wanted);
-    let (Some(proxy), Some(kind), Some(used), Some(limit)) =
-        (column("pxname"), column("svname"), column("scur"), column("slim"))
-    else {
-        return Vec::new();
+    let of_frontend = |[proxy, used, limit]: [&str; 3]| {
+        let (used, limit) = (used.parse().ok()?, limit.parse().ok()?);
+        let name = format!("maxconn of frontend {proxy}");
+        (limit > 0).then_some(Allowance { name, used, limit })
     };
-    let of_line = |line: &str| {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        let (used, limit) = (number(used)?, number(limit)?);
-        let is_frontend = fields.get(kind) == Some(&"FRONTEND");
-        let name = format!("maxconn of frontend {}", fields.get(proxy)?);
-        (is_frontend && limit > 0).then_some(Allowance { name, used, limit })
-    };
-    lines.filter_map(of_line).collect()
+    let frontends = frontends(answer, ["pxname", "scur", "slim"]).unwrap_or_default();
+    frontends.into_iter().filter_map(of_frontend).collect()
 }
 
 #[cfg(test)]

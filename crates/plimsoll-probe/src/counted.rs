@@ -133,27 +133,39 @@ fn status_request(authority: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")
 }
 
-/// `show stat`: a CSV table whose first line names the columns after `# `. Frontends together.
-fn haproxy(answer: &str) -> Option<Counted> {
+/// `show stat`: a CSV table whose first line names the columns after `# `. Gives the fields of each
+/// frontend in `columns`, empty where its line is too short; `None` without such a column.
+pub(crate) fn frontends<'a, const N: usize>(
+    answer: &'a str,
+    columns: [&str; N],
+) -> Option<Vec<[&'a str; N]>> {
     let mut lines = answer.lines();
     let names: Vec<&str> = lines.next()?.strip_prefix("# ")?.split(',').collect();
-    let column = |wanted: &str| names.iter().position(|name| *name == wanted);
-    let (kind, requests, connections) =
-        (column("svname")?, column("req_tot")?, column("conn_tot")?);
-    let mut sum = Counted::default();
-    let mut frontends = 0;
-    for line in lines {
+    let place = |wanted: &str| names.iter().position(|name| *name == wanted);
+    let kind = place("svname")?;
+    let mut places = [0; N];
+    for (at, column) in places.iter_mut().zip(columns) {
+        *at = place(column)?;
+    }
+    let of_line = |line: &'a str| {
         let fields: Vec<&str> = line.split(',').collect();
-        if fields.get(kind) != Some(&"FRONTEND") {
-            continue;
-        }
+        let field = |at: usize| fields.get(at).copied().unwrap_or_default();
+        (field(kind) == "FRONTEND").then(|| places.map(field))
+    };
+    Some(lines.filter_map(of_line).collect())
+}
+
+/// What all frontends together have served.
+fn haproxy(answer: &str) -> Option<Counted> {
+    let frontends = frontends(answer, ["req_tot", "conn_tot"])?;
+    let mut sum = Counted::default();
+    for [requests, connections] in &frontends {
         // A frontend that speaks TCP only counts no requests.
-        let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0);
+        let number = |field: &str| field.parse().unwrap_or(0);
         sum.requests = sum.requests.saturating_add(number(requests));
         sum.connections = sum.connections.saturating_add(number(connections));
-        frontends += 1;
     }
-    (frontends > 0).then_some(sum)
+    (!frontends.is_empty()).then_some(sum)
 }
 
 /// stub_status: `server accepts handled requests`, and below it the three numbers.
