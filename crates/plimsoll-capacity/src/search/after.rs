@@ -38,10 +38,9 @@ pub(super) struct Answer {
 }
 
 /// A confirmation whose halves differ is repeated over more time, once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Longer {
     /// Nothing asked for it.
-    #[default]
     No,
     /// The next one is longer.
     Next,

@@ -264,8 +264,7 @@ fn drive(
     let heard = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let read = |depth: Depth| witness.read(depth);
-    let told_at = watch.told_at.clone();
-    let server = || server_gauges(&pids(), told_at.as_ref());
+    let server = || server_gauges(&pids(), watch.told_at.as_ref());
     let tell = |event: Event| {
         match &event {
             Event::Interval(interval) => heard.borrow_mut().merge_following(&interval.tally),

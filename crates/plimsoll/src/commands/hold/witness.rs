@@ -140,23 +140,17 @@ impl Bounds {
 fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let parts = [memory.client_bytes, memory.kernel_bytes, memory.socket_buffer_bytes];
     let known = parts.into_iter().sum::<Option<u64>>()?;
-    let used = (known + memory.sut_bytes.unwrap_or(0)) as f64;
+    let used = known + memory.sut_bytes.unwrap_or(0);
     let reserve = memory_reserve_bytes(memory.total_bytes?);
-    let limit = used + memory.available_bytes?.saturating_sub(reserve) as f64;
-    let (resource, side) = ("memory".to_owned(), Side::Host);
-    Some(Gauge { resource, side, used, limit, per_connection: None })
+    let limit = used + memory.available_bytes?.saturating_sub(reserve);
+    Some(measured("memory", Side::Host, (used, limit)))
 }
 
 /// Memory of the whole host: the resource that must not run out unseen.
 pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
-    Some(Gauge {
-        resource: "memory".to_owned(),
-        side: Side::Host,
-        used: total.saturating_sub(available) as f64,
-        limit: (total - memory_reserve_bytes(total)) as f64,
-        per_connection: None,
-    })
+    let limit = total - memory_reserve_bytes(total);
+    Some(measured("memory", Side::Host, (total.saturating_sub(available), limit)))
 }
 
 /// A resource whose use by each connection is measured from level to level.
@@ -196,13 +190,8 @@ pub(crate) fn server_gauges(pids: &[u32], told_at: Option<&CountSource>) -> Vec<
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
     gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Side::Host, of)));
     if let Some((used, limit)) = own {
-        gauges.push(Gauge {
-            resource: "memory of this control group".to_owned(),
-            side: Side::Host,
-            used: used as f64,
-            limit: (limit - memory_reserve_bytes(limit)) as f64,
-            per_connection: None,
-        });
+        let limit = limit - memory_reserve_bytes(limit);
+        gauges.push(measured("memory of this control group", Side::Host, (used, limit)));
     }
     gauges
 }
