@@ -3,11 +3,9 @@
 
 use std::path::Path;
 
-use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
 use e2e::plimsoll::Running;
 use e2e::serve::Serve;
-use e2e::summary::Summary;
 use e2e::wait;
 
 /// 50 requests in each of 18 measurements.
@@ -22,11 +20,6 @@ fn compare(a: &str, b: &str, more: &[&str]) -> Running {
     Plimsoll::new([&flags[..], more].concat()).start()
 }
 
-fn written(finished: &Finished) -> Summary {
-    let text = std::fs::read_to_string(finished.folder().join("out.json")).expect("written");
-    Summary::parse(&text)
-}
-
 #[test]
 fn the_server_that_sleeps_longer_is_found() {
     let serve = serve();
@@ -36,8 +29,7 @@ fn the_server_that_sleeps_longer_is_found() {
     // is missed by failing servers only.
     let flags = [&["--rounds", "8"], &LOAD[..], &["--slo", "errors<1%"]].concat();
     let finished = compare(&a, &b, &flags).finish();
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
-    let summary = written(&finished);
+    let summary = finished.written(0);
     assert_eq!(summary.text("command"), "compare");
     assert_eq!(summary.text("compare.metric"), "p99");
     assert_eq!(summary.text("compare.finding"), "higher", "{}", finished.stdout);
@@ -65,8 +57,7 @@ fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
     let open = ["--rounds", "6", "--metric", "throughput", "--threshold", "25%"];
     let finished =
         compare(&serve.urls[0], &serve.urls[1], &[&open, &LOAD[..], &goal].concat()).finish();
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
-    let summary = written(&finished);
+    let summary = finished.written(0);
     assert_eq!(summary.text("compare.finding"), "no-difference", "{}", finished.stdout);
     // The threshold is the least that can be said.
     assert!(summary.number("compare.difference_max") >= 0.25, "{summary:?}");
@@ -76,8 +67,7 @@ fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
     let closed = ["--rounds", "6", "--", "--rate", "0", "--connections", "1"];
     let closed = [&closed[..], &["--duration", "500ms"], &goal].concat();
     let finished = compare(&serve.urls[0], &slow, &closed).finish();
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
-    let summary = written(&finished);
+    let summary = finished.written(0);
     assert_eq!(summary.text("compare.metric"), "throughput");
     assert_eq!(summary.text("compare.finding"), "lower", "{}", finished.stdout);
 }
@@ -86,14 +76,14 @@ fn equal_servers_are_not_told_apart_and_unequal_ones_are() {
 fn what_cannot_be_measured_ends_the_comparison_with_its_reason() {
     // Nobody listens on port 1.
     let finished = compare("http://127.0.0.1:1/", "http://127.0.0.1:1/", &LOAD).finish();
-    assert_eq!(finished.code, Some(1));
+    let summary = finished.written(1);
     assert!(finished.stderr.contains("plimsoll: A: no operation was answered"), "{finished:?}");
-    assert_eq!(written(&finished).text("compare.finding"), "undecided");
+    assert_eq!(summary.text("compare.finding"), "undecided");
     // From loopback there is no way there: this machine's fault, so that every run is INVALID.
     let flags = [&LOAD[..], &["--source", "127.0.0.1"]].concat();
     let finished = compare("http://192.0.2.1/", "http://192.0.2.1/", &flags).finish();
-    let summary = written(&finished);
-    assert_eq!((finished.code, summary.text("verdict")), (Some(98), "invalid"));
+    let summary = finished.written(98);
+    assert_eq!(summary.text("verdict"), "invalid");
     assert_eq!(summary.count("compare.rounds_used"), 0);
 }
 
@@ -131,8 +121,8 @@ fn an_interrupt_or_a_kill_leaves_nothing_running() {
         // Waits until nothing with its mark is left.
         let finished = running.finish();
         assert_eq!(finished.code, code, "{signal}: {}", finished.stderr);
-        if code.is_some() {
-            assert_eq!(written(&finished).at("partial"), true);
+        if let Some(code) = code {
+            assert_eq!(finished.written(code).at("partial"), true);
         }
     }
 }
