@@ -42,9 +42,9 @@ pub(super) struct Answer {
 enum Longer {
     /// Nothing asked for it.
     No,
-    /// The next one is longer.
+    /// The next one is longer; the GOOD one that asked for it is set aside.
     Next,
-    /// It was, and is not again.
+    /// It was, or could not be had, and is not again.
     Had,
 }
 
@@ -75,10 +75,18 @@ impl RateSearch {
         self.plan()
     }
 
-    pub(super) fn plan_confirm(&self, answer: Answer) -> Want {
-        let times = if answer.longer == Longer::Next { LONGER } else { 1 };
-        let length = Nanos(self.limits.confirm_trial.0 * times);
-        Want::Trial(Phase::Confirm, answer.low, length)
+    pub(super) fn plan_confirm(&mut self, answer: Answer) -> Want {
+        let usual = self.limits.confirm_trial;
+        if answer.longer != Longer::Next {
+            return Want::Trial(Phase::Confirm, answer.low, usual);
+        }
+        let longer = Nanos(usual.0 * LONGER);
+        if let Some(why) = self.exhausted(longer) {
+            self.note_drift(answer.low, &format!("and {why} left no room for a longer trial"));
+            self.count_confirmation(Answer { longer: Longer::Had, ..answer }, true);
+            return self.plan();
+        }
+        Want::Trial(Phase::Confirm, answer.low, longer)
     }
 
     pub(super) fn learn_confirm(
@@ -89,20 +97,31 @@ impl RateSearch {
     ) {
         // GOOD on average, and perhaps not for long: the queue grows, or something leaks.
         let drifts = good && is_drifting(measurement);
-        if drifts && answer.longer == Longer::No {
-            self.state = State::Confirm(Answer { longer: Longer::Next, ..answer });
-            return;
-        }
-        if answer.longer == Longer::Next {
-            answer.longer = Longer::Had;
-            if drifts {
-                let rate = Rate::per_second(answer.low).unwrap_or_default();
-                self.notes.push(format!(
-                    "at {rate} the second half was unlike the first, also over twice the time: \
-                     the server is not steady there"
-                ));
+        match answer.longer {
+            Longer::No if drifts => {
+                self.state = State::Confirm(Answer { longer: Longer::Next, ..answer });
+                return;
             }
+            Longer::Next => {
+                answer.longer = Longer::Had;
+                if drifts {
+                    self.note_drift(answer.low, "also over twice the time");
+                }
+            }
+            Longer::No | Longer::Had => {}
         }
+        self.count_confirmation(answer, good);
+    }
+
+    fn note_drift(&mut self, low: f64, further: &str) {
+        let rate = Rate::per_second(low).unwrap_or_default();
+        self.notes.push(format!(
+            "at {rate} the second half was unlike the first, {further}: the server is not steady \
+             there"
+        ));
+    }
+
+    fn count_confirmation(&mut self, mut answer: Answer, good: bool) {
         let planned = self.limits.confirmations;
         let seen = &mut answer.confirmations;
         seen.good += u32::from(good);
@@ -132,7 +151,12 @@ impl RateSearch {
     }
 
     /// No further confirmation is valid: what the valid ones say, if there were any.
-    pub(super) fn confirm_no_more(&mut self, answer: Answer, why: String) {
+    pub(super) fn confirm_no_more(&mut self, mut answer: Answer, why: String) {
+        if answer.longer == Longer::Next {
+            self.note_drift(answer.low, "and no longer trial was valid");
+            answer.confirmations.good += 1;
+            self.state = State::Confirm(answer);
+        }
         let seen = answer.confirmations;
         if seen.good <= seen.bad {
             self.finish(Outcome::Unconfirmed { why });

@@ -310,43 +310,90 @@ fn a_split_that_helps_is_kept_and_told() {
     assert_eq!(trials.last().map(|(request, _)| request.split), Some(4));
 }
 
-#[test]
-fn a_confirmation_that_drifts_is_repeated_over_twice_the_time_and_then_flagged() {
-    let lengths_and_end = |drifting: fn(u32) -> bool| {
-        let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
-        let mut world = knee(1_000.0);
-        let mut lengths = Vec::new();
-        loop {
-            match search.next_step() {
-                Step::Done(tipping) => return (lengths, tipping),
-                Step::Trial(request) => {
-                    let mut seen = answer(request, world(&request));
-                    if request.phase == Phase::Confirm {
-                        lengths.push(request.duration);
-                        let half = |ms| HalfWindow {
-                            p50: Nanos::from_millis(ms),
-                            completed: request.rate,
-                        };
-                        let later = if drifting(lengths.len() as u32) { 13 } else { 12 };
-                        seen.witnesses.halves = Some([half(10), half(later)]);
-                    }
-                    search.handle_result(seen);
+/// A world of one knee in which confirmations may drift or be INVALID, by their number from 1;
+/// their lengths and the end.
+fn run_drifting(
+    settings: SearchSettings,
+    drifts: fn(u32) -> bool,
+    invalid: fn(u32) -> bool,
+) -> (Vec<Nanos>, TippingPoint) {
+    let mut search = RateSearch::new(settings, Slo::default());
+    let mut world = knee(1_000.0);
+    let mut lengths = Vec::new();
+    loop {
+        match search.next_step() {
+            Step::Done(tipping) => return (lengths, tipping),
+            Step::Trial(request) => {
+                let verdict = world(&request);
+                if request.phase != Phase::Confirm {
+                    search.handle_result(answer(request, verdict));
+                    continue;
                 }
+                lengths.push(request.duration);
+                let number = lengths.len() as u32;
+                let verdict = if invalid(number) { Verdict::Invalid } else { verdict };
+                let mut seen = answer(request, verdict);
+                let half = |ms| HalfWindow { p50: Nanos::from_millis(ms), completed: request.rate };
+                seen.witnesses.halves =
+                    Some([half(10), half(if drifts(number) { 13 } else { 12 })]);
+                search.handle_result(seen);
             }
         }
-    };
+    }
+}
+
+#[test]
+fn a_confirmation_that_drifts_is_repeated_over_twice_the_time_and_then_flagged() {
+    let run = |drifts| run_drifting(SearchSettings::new(Mode::Quick), drifts, |_| false);
     let told = |tipping: &TippingPoint| {
         tipping.notes.iter().filter(|note| note.contains("is not steady there")).count()
     };
-    let (lengths, tipping) = lengths_and_end(|_| false);
-    let [usual] = lengths[..] else { panic!("{lengths:?}") };
-    assert_eq!((told(&tipping), tipping.confirmations.good), (0, 1));
+    let usual = Mode::Quick.limits().confirm_trial;
     let longer = Nanos(2 * usual.0);
-    let (lengths, tipping) = lengths_and_end(|number| number == 1);
+    let (lengths, tipping) = run(|_| false);
+    assert_eq!((&lengths[..], told(&tipping)), (&[usual][..], 0));
+    assert_eq!(tipping.confirmations.good, 1);
+    let (lengths, tipping) = run(|number| number == 1);
     assert_eq!((&lengths[..], told(&tipping)), (&[usual, longer][..], 0));
-    let (lengths, tipping) = lengths_and_end(|_| true);
+    let (lengths, tipping) = run(|_| true);
     assert_eq!((&lengths[..], told(&tipping)), (&[usual, longer][..], 1));
     assert_eq!((tipping.outcome, tipping.confirmations.good), (Outcome::Regular, 1));
+}
+
+#[test]
+fn a_drifting_confirmation_counts_where_no_longer_one_can_be_had() {
+    let usual = Mode::Quick.limits().confirm_trial;
+    let whole = SearchSettings::new(Mode::Quick);
+    let (lengths, tipping) = run_drifting(whole.clone(), |_| true, |_| false);
+    assert_eq!(lengths, [usual, Nanos(2 * usual.0)]);
+    let trials_to_first = tipping.trials - 3; // The longer one, overload and recovery.
+
+    // No trial is left for it.
+    let short = SearchSettings { trials_max: trials_to_first, ..whole.clone() };
+    let (lengths, tipping) = run_drifting(short, |_| true, |_| false);
+    assert_eq!((lengths, &tipping.outcome), (vec![usual], &Outcome::Regular));
+    assert_eq!(tipping.confirmations, Confirmations { good: 1, bad: 0, invalid: 0 });
+    let [note] = &tipping.notes[..] else { panic!("{:?}", tipping.notes) };
+    assert!(note.contains("left no room for a longer trial: the server is not steady"), "{note}");
+
+    // Every budget that lets the first confirmation run ends the search regularly, with one
+    // length of trial or with both.
+    let mut both = 0;
+    for seconds in 60..=215 {
+        let budget = Nanos::from_secs(seconds);
+        let (lengths, tipping) =
+            run_drifting(SearchSettings { budget, ..whole.clone() }, |_| true, |_| false);
+        let finished = tipping.outcome == Outcome::Regular;
+        assert_eq!(finished, !lengths.is_empty(), "{seconds} s: {:?}", tipping.outcome);
+        both += u32::from(lengths.len() == 2);
+    }
+    assert!(0 < both && both < 155, "{both}");
+
+    // The longer ones are INVALID.
+    let (_, tipping) = run_drifting(whole, |_| true, |number| number > 1);
+    assert_eq!(tipping.outcome, Outcome::Regular);
+    assert_eq!(tipping.confirmations, Confirmations { good: 1, bad: 0, invalid: 2 });
+    assert!(tipping.notes[0].contains("no longer trial was valid"), "{:?}", tipping.notes);
 }
 
 #[test]
