@@ -28,8 +28,6 @@ use crate::bench::target::Target;
 use crate::packages;
 
 const CONFIG: &str = "haproxy.cfg";
-/// The outcome of a search that went its whole way.
-const REGULAR: &str = "regular";
 
 /// A server that takes so much and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +96,7 @@ impl Known {
 
     /// A search that stopped early has not promised its bounds.
     fn holds(&self, search: &Search) -> bool {
-        let is_settled = search.outcome == REGULAR;
+        let is_settled = search.is_regular();
         is_settled && search.interval.is_some_and(|interval| interval.contains(self.server.truth()))
     }
 
@@ -109,7 +107,7 @@ impl Known {
             return Claim::not_measured(what, aim, "no figures");
         }
         let found = self.searches.iter().map(|search| match search.interval {
-            Some(interval) if search.outcome == REGULAR => interval.to_string(),
+            Some(interval) if search.is_regular() => interval.to_string(),
             _ => format!("no interval: {}", search.outcome),
         });
         let found: Vec<String> = found.collect();

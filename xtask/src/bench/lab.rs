@@ -18,7 +18,7 @@ use crate::packages;
 const SECONDS_MAX: f64 = 240.0;
 /// Widest interval of a quick search; the rest is for what computing with f64 costs.
 const WIDTH_MAX: f64 = 0.05 + 1e-9;
-/// So many of so many repeats must agree with the first.
+/// So many of so many others must agree with the reference.
 const AGREEING: (usize, usize) = (4, 5);
 
 /// Measures the lab, and fills the section.
@@ -54,17 +54,22 @@ fn method(repeats: u32) -> String {
     )
 }
 
-/// What searches of the same SUT, the first of them the reference, promise.
+/// The search that the others are compared with: the first that went its whole way.
+fn reference(searches: &[Search]) -> Option<usize> {
+    searches.iter().position(|search| search.is_regular() && search.interval.is_some())
+}
+
+/// What searches of the same SUT promise.
 fn claims(searches: &[Search]) -> Vec<Claim> {
     let time = ("seconds of a quick lab on HAProxy", format!("each below {SECONDS_MAX:.0}"));
     let width = ("width of its interval, %", "each at most 5".to_owned());
     let (some, of) = AGREEING;
     let agreement =
-        ("later intervals that overlap or touch the first", format!("at least {some} of {of}"));
-    let [first, later @ ..] = searches else {
+        ("other intervals that overlap or touch the reference", format!("at least {some} of {of}"));
+    if searches.is_empty() {
         let claims = [time, width, agreement];
         return claims.map(|(what, aim)| Claim::not_measured(what, aim, "no figures")).into();
-    };
+    }
     let seconds = Spread::of(searches.iter().map(|search| search.seconds)).decimals(0);
     let known = searches.iter().filter_map(|search| search.interval);
     let widths = Spread::of(known.clone().map(|interval| interval.width() * 100.0));
@@ -73,7 +78,11 @@ fn claims(searches: &[Search]) -> Vec<Claim> {
         0 => widths.to_string(),
         _ => format!("{widths}; {missing} of {} without both bounds", searches.len()),
     };
-    let agreeing = later.iter().filter(|search| agree(first, search)).count();
+    let others = searches.len() - 1;
+    let agreeing = reference(searches).map_or(0, |own| {
+        let agrees = |search: &&Search| agree(&searches[own], search);
+        searches.iter().filter(agrees).count() - 1
+    });
     let is_wide = missing > 0 || widths.max > WIDTH_MAX * 100.0;
     vec![
         Claim::new(time.0, time.1, seconds.to_string(), seconds.max < SECONDS_MAX),
@@ -81,8 +90,8 @@ fn claims(searches: &[Search]) -> Vec<Claim> {
         Claim::new(
             agreement.0,
             agreement.1,
-            format!("{agreeing} of {}", later.len()),
-            !later.is_empty() && agreeing * of >= later.len() * some,
+            format!("{agreeing} of {others}"),
+            others > 0 && agreeing * of >= others * some,
         ),
     ]
 }
@@ -96,11 +105,12 @@ fn table(searches: &[Search]) -> String {
     let columns = search::COLUMNS.join(" | ");
     let mut text =
         format!("| search | {columns} | agrees |\n|---|---|---|---|---|---|---|---|---|---|\n");
+    let reference = reference(searches);
     for (index, search) in searches.iter().enumerate() {
-        let agrees = match searches {
-            [first, ..] if index > 0 && agree(first, search) => "yes",
-            [_, ..] if index > 0 => "no",
-            _ => "reference",
+        let agrees = match reference {
+            Some(own) if own == index => "reference",
+            Some(own) if agree(&searches[own], search) => "yes",
+            _ => "no",
         };
         let _ = writeln!(text, "| lab {} | {} | {agrees} |", index + 1, search.cells());
     }
@@ -130,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn four_of_five_must_agree_with_the_first() {
+    fn four_of_five_must_agree_with_the_first_whole_one() {
         let mut searches = vec![search(1_000.0, 1_050.0); 5];
         searches.push(search(2_000.0, 2_100.0));
         assert_eq!(outcomes(&searches), [Outcome::Reached; 3]);
@@ -138,6 +148,12 @@ mod tests {
         let expected = [Outcome::Reached, Outcome::Reached, Outcome::NotReached];
         assert_eq!(outcomes(&searches), expected);
         assert_eq!(claims(&searches)[2].found, "3 of 5");
+        // A search that was cut short is compared with the others, not they with it.
+        let mut searches = vec![search(1_000.0, 1_050.0); 6];
+        searches[0] =
+            Search { outcome: "unfinished: the time budget".to_owned(), ..search(600.0, 630.0) };
+        assert_eq!(claims(&searches)[2].found, "4 of 5");
+        assert_eq!(outcomes(&searches), [Outcome::Reached; 3]);
         // One search says nothing of the next.
         assert_eq!(outcomes(&searches[..1])[2], Outcome::NotReached);
         assert_eq!(outcomes(&[]), [Outcome::NotMeasured; 3]);

@@ -23,6 +23,9 @@ pub(crate) const COLUMNS: [&str; 8] =
 /// A search that takes much longer than it may is killed; the limit itself is judged below this.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// The outcome of a search that went its whole way.
+const REGULAR: &str = "regular";
+
 /// One search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Search {
@@ -57,6 +60,11 @@ impl Search {
             invalid_trials: find["invalid_trials"].as_u64().unwrap_or(0),
             recovers: find["recovers"].as_str().unwrap_or("-").to_owned(),
         })
+    }
+
+    /// Whether it went its whole way.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.outcome == REGULAR
     }
 
     /// One line for the terminal.
