@@ -103,6 +103,11 @@ impl Hold {
         f64::from(self.shard.index) / f64::from(self.shard.of)
     }
 
+    /// This worker's part of `whole`.
+    pub(super) fn share(&self, whole: u64) -> u64 {
+        self.shard.share(whole)
+    }
+
     fn begin_ramp(&mut self, id: u32, connections: u64) {
         self.target = self.shard.share(connections).min(self.conns_max + self.ended);
         self.ramps.push(id);

@@ -2,6 +2,10 @@
 //!
 //! Every connection that it began with gives exactly one operation: sent at its turn, or at the
 //! end of the operation that was in hand then, or unsent where the connection was lost before.
+//!
+//! A sweep asks whether all answer, not how many a second the server can take: it has a bounded
+//! number of requests in flight, as a ramp has of openings. What waits for a place keeps its
+//! intended start, so that latency from there shows a server that did not keep the pace.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +16,58 @@ use super::conn::Sweep;
 use super::hold::BATCH;
 use super::worker::Worker;
 
+/// Requests of a sweep in flight at once, over all workers. HAProxy opens a connection to its
+/// backends for each request that finds none idle: with half a million connections asked at
+/// 12,500/s it had opened 55,000 when it fell silent.
+const IN_FLIGHT_MAX: u64 = 4_096;
+/// A request without an answer for so long makes room for another: a sweep of connections that are
+/// all silent goes on at 1,024/s.
+const SILENT_AFTER: Nanos = Nanos::from_secs(4);
+
+/// The bound on requests in flight.
+#[derive(Debug)]
+struct Places {
+    /// When the latest requests were sent, as many as there are places.
+    sent_at: Box<[Nanos]>,
+    sent: usize,
+    in_flight: usize,
+    /// When the last place that somebody may have waited for came free.
+    free_since: Nanos,
+}
+
+impl Places {
+    fn new(places: u64) -> Self {
+        let sent_at = vec![Nanos::ZERO; places.max(1) as usize].into_boxed_slice();
+        Self { sent_at, sent: 0, in_flight: 0, free_since: Nanos::ZERO }
+    }
+
+    /// Since when there is a place, or when there will be one even if nothing is answered.
+    fn free_at(&self) -> Nanos {
+        if self.in_flight < self.sent_at.len() {
+            return self.free_since;
+        }
+        self.sent_at[self.sent % self.sent_at.len()] + SILENT_AFTER
+    }
+
+    fn take(&mut self, now: Nanos) {
+        self.sent_at[self.sent % self.sent_at.len()] = now;
+        self.sent += 1;
+        self.in_flight += 1;
+    }
+
+    fn give_back(&mut self, now: Nanos) {
+        if self.in_flight == self.sent_at.len() {
+            self.free_since = now;
+        }
+        self.in_flight -= 1;
+    }
+}
+
 /// A sweep in progress.
 #[derive(Debug)]
 pub(super) struct SweepRun {
     pub(super) id: u32,
+    places: Places,
     began: Nanos,
     gap_ns: f64,
     /// Before the first request, in gaps, so that workers take turns; 0 <= turn < 1.
@@ -33,9 +85,10 @@ pub(super) struct SweepRun {
 }
 
 impl SweepRun {
-    fn new(id: u32, began: Nanos, over: Nanos, conns: u64, turn: f64) -> Self {
+    fn new(id: u32, began: Nanos, over: Nanos, conns: u64, turn: f64, places: u64) -> Self {
         Self {
             id,
+            places: Places::new(places),
             began,
             gap_ns: over.0 as f64 / conns.max(1) as f64,
             turn,
@@ -47,10 +100,15 @@ impl SweepRun {
         }
     }
 
-    /// When the next request is due.
-    pub(super) fn next_due(&self) -> Option<Nanos> {
+    /// When the next request is due by the schedule.
+    fn intended(&self) -> Option<Nanos> {
         let gaps = self.due as f64 + self.turn;
         (self.planned > 0).then(|| self.began + Nanos((gaps * self.gap_ns) as u64))
+    }
+
+    /// When the next request may be sent.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.intended().map(|intended| intended.max(self.places.free_at()))
     }
 
     /// Operations that came due and could not be sent yet.
@@ -76,8 +134,10 @@ impl Worker {
                 self.say_steered(id);
                 continue;
             }
-            let Some(due) = sweep.next_due().filter(|due| *due <= now) else { return true };
-            self.take_turn(due, now);
+            if sweep.next_due().is_none_or(|due| due > now) {
+                return true;
+            }
+            self.take_turn(now);
         }
         false
     }
@@ -91,13 +151,16 @@ impl Worker {
             }
         }
         if let Some(hold) = &mut self.hold {
-            hold.sweep = Some(SweepRun::new(id, now, over, conns, hold.turn()));
+            let places = hold.share(IN_FLIGHT_MAX);
+            hold.sweep = Some(SweepRun::new(id, now, over, conns, hold.turn(), places));
         }
     }
 
-    /// The next connection's request is due.
-    fn take_turn(&mut self, due: Nanos, now: Nanos) {
+    /// The next connection's request may be sent.
+    fn take_turn(&mut self, now: Nanos) {
         let Some(sweep) = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut()) else { return };
+        let Some(intended) = sweep.intended() else { return };
+        let free_since = sweep.places.free_at();
         let slots = self.slab.hot.get(sweep.cursor as usize..).unwrap_or_default();
         let Some(ahead) = slots.iter().position(|hot| hot.sweep == Sweep::Planned) else {
             debug_assert!(false, "{} planned and none found", sweep.planned);
@@ -112,10 +175,13 @@ impl Worker {
         let hot = &mut self.slab.hot[index as usize];
         if hot.state == State::Idle {
             hot.sweep = Sweep::Sent;
-            self.send_held(index, due, now);
+            // Waiting for a place is the server's doing, and no lag of ours.
+            hot.since = hot.since.max(free_since);
+            sweep.places.take(now);
+            self.send_held(index, intended, now);
         } else {
             hot.sweep = Sweep::Due;
-            sweep.busy.insert(index, due);
+            sweep.busy.insert(index, intended);
         }
     }
 
@@ -123,7 +189,11 @@ impl Worker {
     pub(super) fn send_swept(&mut self, index: u32, now: Nanos) {
         let sweep = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut());
         // None: the sweep was ended by a stop, which has counted the operation.
-        let due = sweep.and_then(|sweep| sweep.busy.remove(&index));
+        let due = sweep.and_then(|sweep| {
+            let due = sweep.busy.remove(&index)?;
+            sweep.places.take(now);
+            Some(due)
+        });
         let hot = &mut self.slab.hot[index as usize];
         hot.sweep = if due.is_some() { Sweep::Sent } else { Sweep::No };
         if let Some(due) = due {
@@ -133,9 +203,12 @@ impl Worker {
 
     /// The sweep's operation on the connection has ended.
     pub(super) fn end_swept(&mut self, index: u32, now: Nanos) {
-        self.slab.hot[index as usize].sweep = Sweep::No;
+        let was = std::mem::replace(&mut self.slab.hot[index as usize].sweep, Sweep::No);
         if let Some(sweep) = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut()) {
             sweep.left -= 1;
+            if was == Sweep::Sent {
+                sweep.places.give_back(now);
+            }
             self.wake_hold(now);
         }
     }
@@ -158,5 +231,54 @@ impl Worker {
             Sweep::Sent => {}
         }
         self.end_swept(index, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Nanos = Nanos::from_secs(1);
+
+    #[test]
+    fn no_more_are_in_flight_than_there_are_places() {
+        let mut sweep = SweepRun::new(1, S, S, 10, 0.0, 2);
+        let gap = Nanos::from_millis(100);
+        for turn in 0..2 {
+            assert_eq!(sweep.next_due(), Some(S + Nanos(turn * gap.0)));
+            sweep.places.take(S + Nanos(turn * gap.0));
+            sweep.due += 1;
+        }
+        // Both are taken: the next one waits for an answer, or for the first to have been silent.
+        assert_eq!(sweep.intended(), Some(S + Nanos(2 * gap.0)));
+        assert_eq!(sweep.next_due(), Some(S + SILENT_AFTER));
+        let answered = S + Nanos::from_millis(350);
+        sweep.places.give_back(answered);
+        assert_eq!(sweep.next_due(), Some(answered));
+        sweep.places.take(answered);
+        sweep.due += 1;
+        assert_eq!(sweep.next_due(), Some(S + gap + SILENT_AFTER));
+        // With places to spare the schedule decides.
+        sweep.places.give_back(answered);
+        sweep.places.give_back(answered);
+        sweep.due = 9;
+        assert_eq!(sweep.next_due(), Some(S + Nanos(9 * gap.0)));
+    }
+
+    #[test]
+    fn silent_connections_slow_a_sweep_and_do_not_stop_it() {
+        let (places, conns) = (8, 100);
+        let mut sweep = SweepRun::new(1, S, S, conns, 0.0, places);
+        let mut sent_at = Vec::new();
+        while sweep.planned > 0 {
+            let due = sweep.next_due().expect("some are planned");
+            sweep.places.take(due);
+            sweep.due += 1;
+            sweep.planned -= 1;
+            sent_at.push(due);
+        }
+        for (earlier, later) in sent_at.iter().zip(&sent_at[places as usize..]) {
+            assert_eq!(*later, *earlier + SILENT_AFTER);
+        }
     }
 }
