@@ -28,7 +28,8 @@ pub struct MemoryReading {
     pub kernel_bytes: Option<u64>,
     /// Memory in the buffers of TCP sockets.
     pub socket_buffer_bytes: Option<u64>,
-    /// What programs can still get without swapping: MemAvailable.
+    /// What programs can still get without swapping: MemAvailable, less the inodes and dentries of
+    /// open sockets.
     pub available_bytes: Option<u64>,
     /// All memory of the host: MemTotal.
     pub total_bytes: Option<u64>,

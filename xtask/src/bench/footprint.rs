@@ -51,15 +51,31 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// Memory that programs could still have, bytes: `MemAvailable`.
+/// Memory that programs could still have, bytes: `MemAvailable`, less the inodes and dentries of
+/// open sockets, which the kernel counts as if they could be given back.
 pub(crate) fn available_bytes() -> Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
-    available(&text).context("/proc/meminfo: no MemAvailable")
+    let meminfo = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let slabinfo = fs::read_to_string("/proc/slabinfo").context("/proc/slabinfo")?;
+    let all = available(&meminfo).context("/proc/meminfo: no MemAvailable")?;
+    let of_sockets = socket_files(&slabinfo).context("/proc/slabinfo: no sock_inode_cache")?;
+    Ok(all.saturating_sub(of_sockets))
 }
 
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1_024)
+}
+
+/// Inodes of sockets, with a dentry each, bytes. A line is a name, active objects, objects, bytes
+/// of an object and more.
+fn socket_files(slabinfo: &str) -> Option<u64> {
+    let cache = |name: &str| {
+        let line = slabinfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        let mut fields = line.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    };
+    let ((inodes, inode_bytes), (_, dentry_bytes)) = (cache("sock_inode_cache")?, cache("dentry")?);
+    Some(inodes * (inode_bytes + dentry_bytes))
 }
 
 /// How many connections are established on the local side of an IPv4 port.
@@ -107,6 +123,9 @@ mod tests {
         assert_eq!(pss("Pss: 1 kB\n"), Some(1_024));
         assert_eq!(pss("Pss_Anon: 1 kB\n"), None);
         assert_eq!(available("MemTotal: 9 kB\nMemAvailable:  2 kB\n"), Some(2_048));
+        let slabinfo = "slabinfo - version: 2.1\nsock_inode_cache   280    300    832   19    4 :\n\
+                        dentry 5000 6000 192 21 1 :\n";
+        assert_eq!(socket_files(slabinfo), Some(300 * 1_024));
         assert_eq!(available("MemTotal: 9 kB\n"), None);
         // A page was touched before this was asked.
         assert!(pss_bytes(std::process::id()).unwrap() >= 4_096);

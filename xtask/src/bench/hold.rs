@@ -112,8 +112,9 @@ fn all_held(record: &Record) -> Claim {
 
 const METHOD: &str = "\
 `plimsoll lab hold`: TLS 1.3, both ends on this machine, each connection asked once at the top and
-answering. Memory of the machine is what `MemAvailable` lost from before the run to its least, read
-every 0.1 s by the benchmark; the figures per connection are plimsoll's own.
+answering. Memory of the machine is what `MemAvailable`, less the inodes and dentries of open sockets,
+lost from before the run to its least, read every 0.1 s by the benchmark; the figures per connection
+are plimsoll's own.
 ";
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use plimsoll_sys::ports::HostPorts;
 
+use crate::memory::HostMemory;
+
 mod cgroup;
 
 pub use cgroup::CgroupLimits;
@@ -55,7 +57,7 @@ pub struct HostLimits {
     pub conntrack_in_use: Option<u64>,
     /// MemTotal, bytes.
     pub memory_total_bytes: Option<u64>,
-    /// MemAvailable, bytes: what new work can have without swapping.
+    /// See [`HostMemory::available_bytes`].
     pub memory_available_bytes: Option<u64>,
     /// The smaller of `kernel.pid_max` and `kernel.threads-max`: threads of the whole host.
     pub tasks_max: Option<u64>,
@@ -72,6 +74,7 @@ impl HostLimits {
         let sysctl = |name: &str| number(&proc_root.join("sys").join(name));
         let ports = HostPorts::read(&proc_root).ok();
         let conntrack = conntrack(root);
+        let memory = HostMemory::read(&proc_root);
         let tasks = [sysctl("kernel/pid_max"), sysctl("kernel/threads-max")];
         Self {
             descriptors_per_process: descriptors(&proc_root.join("self/limits")),
@@ -90,8 +93,8 @@ impl HostLimits {
             connection_buckets: buckets(&proc_root.join("sys/net/ipv4/tcp_ehash_entries")),
             conntrack_max: conntrack.map(|(_, max)| max),
             conntrack_in_use: conntrack.map(|(in_use, _)| in_use),
-            memory_total_bytes: memory(&proc_root.join("meminfo"), "MemTotal:"),
-            memory_available_bytes: memory(&proc_root.join("meminfo"), "MemAvailable:"),
+            memory_total_bytes: memory.total_bytes,
+            memory_available_bytes: memory.available_bytes,
             tasks_max: tasks.into_iter().flatten().min(),
             tasks_in_use: tasks_in_use(&proc_root.join("loadavg")),
             cgroup: CgroupLimits::read(root),
@@ -143,14 +146,6 @@ fn has_capability(status: &Path, capability: u32) -> bool {
     let mask = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .is_some_and(|mask| mask >> capability & 1 == 1)
-}
-
-/// A line of meminfo in bytes: `MemAvailable:   23805892 kB`.
-fn memory(meminfo: &Path, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(meminfo).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// The second number of `0.10 0.20 0.30 1/234 5678`.

@@ -40,7 +40,11 @@ impl Record {
     /// `None` when the summary is of something else.
     pub(super) fn of(sut: Sut, asked: u64, used_bytes: u64, summary: &Value) -> Option<Self> {
         let hold = &summary["hold"];
-        let each = hold["machine_bytes_per_connection"].as_f64().filter(|bytes| *bytes > 0.0);
+        let bytes = |part: &str| hold[format!("{part}_bytes_per_connection")].as_f64();
+        let parts: f64 = ["user", "sut", "kernel"].into_iter().filter_map(bytes).sum();
+        // What the machine lost is less than its parts where sockets' inodes and dentries look as
+        // if they could be given back.
+        let each = bytes("machine").map(|bytes| bytes.max(parts)).filter(|bytes| *bytes > 0.0);
         let available = hold["baseline"]["available_bytes"].as_f64();
         Some(Self {
             sut,
@@ -50,9 +54,9 @@ impl Record {
             answered: hold["last_sweep"]["answered"].as_u64(),
             lost: hold["lost"].as_u64(),
             ramp_s: hold["ramp_s"].as_f64(),
-            client_bytes: hold["user_bytes_per_connection"].as_f64(),
-            sut_bytes: hold["sut_bytes_per_connection"].as_f64(),
-            kernel_bytes: hold["kernel_bytes_per_connection"].as_f64(),
+            client_bytes: bytes("user"),
+            sut_bytes: bytes("sut"),
+            kernel_bytes: bytes("kernel"),
             allowed: available.zip(each).map(|(available, each)| available / each),
             is_complete: hold["end"] == "complete",
         })

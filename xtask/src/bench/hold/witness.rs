@@ -15,7 +15,7 @@ use crate::bench::footprint;
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A thread that reads `MemAvailable` until it is ended.
+/// A thread that reads what memory is available until it is ended.
 pub(super) struct Witness {
     least_bytes: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
