@@ -12,6 +12,8 @@ use crate::bench::target::Reading;
 
 const HEAD: &str =
     "# Benchmarks\n\nWritten by `cargo xtask bench`; run it again instead of editing this.\n";
+/// What people have to say of the figures stands between these marks and is never touched.
+const BY_HAND: (&str, &str) = ("<!-- begin by hand -->\n", "<!-- end by hand -->\n");
 
 /// One part's section.
 pub(crate) struct Section {
@@ -127,7 +129,8 @@ impl Section {
 }
 
 /// The page `old` with this section in its place, and the targets as they stand now; sections of
-/// other parts stay as they are, and so do readings of this part that were not taken again.
+/// other parts stay as they are, and so do readings of this part that were not taken again, and
+/// what was written by hand.
 pub(crate) fn with_section(old: &str, section: &Section) -> String {
     let mut sections = String::new();
     for part in Part::ALL {
@@ -143,7 +146,11 @@ pub(crate) fn with_section(old: &str, section: &Section) -> String {
             let _ = write!(sections, "\n{begin}{text}{end}");
         }
     }
-    format!("{HEAD}\n{}{sections}", target::table(&sections))
+    let (begin, end) = BY_HAND;
+    let remarks = between(old, begin, end)
+        .map(|remarks| format!("\n{begin}{remarks}{end}"))
+        .unwrap_or_default();
+    format!("{HEAD}\n{}{remarks}{sections}", target::table(&sections))
 }
 
 /// The text of one part's section on the page.
@@ -182,6 +189,17 @@ mod tests {
         assert_eq!(renewed, both.replace("| old |", "| new |"));
         // A page of another make gives nothing.
         assert_eq!(with_section("# Benchmarks\n\nold text\n", &section(Part::Lab, "old")), lab);
+    }
+
+    #[test]
+    fn remarks_outlive_every_measurement() {
+        let page = with_section("", &section(Part::Lab, "old"));
+        let (begin, end) = BY_HAND;
+        let remarks = format!("{begin}\n## What is not reached\n\nAnd why.\n{end}");
+        let remarked = format!("{page}\n{remarks}");
+        let renewed = with_section(&remarked, &section(Part::Lab, "new"));
+        assert!(renewed.find(&remarks).unwrap() < renewed.find("## The lab").unwrap());
+        assert_eq!(with_section(&renewed, &section(Part::Lab, "new")), renewed);
     }
 
     #[test]
