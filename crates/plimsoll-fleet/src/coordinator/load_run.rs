@@ -525,9 +525,15 @@ impl LoadRun {
         while let Some(second) = self.pending.first_key_value().map(|(second, _)| *second) {
             let is_complete =
                 self.parts.iter().all(|part| part.is_over() || part.next_second > second);
-            let Some(tally) = is_complete.then(|| self.pending.remove(&second)).flatten() else {
+            let Some(mut tally) = is_complete.then(|| self.pending.remove(&second)).flatten()
+            else {
                 return;
             };
+            // Agents do not end in the same second: whoever ended before this one held until then.
+            let ended_before =
+                |part: &&Part| part.stage == Stage::Ended && part.next_second <= second;
+            tally.connections.held_end +=
+                self.parts.iter().filter(ended_before).map(|part| part.held).sum::<u64>();
             self.total.merge_following(&tally);
             self.next_second = second.saturating_add(1);
             self.events.push_back(Event::Interval(Box::new(Interval { second, tally })));

@@ -287,6 +287,20 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
 }
 
 #[test]
+fn what_was_held_at_the_end_does_not_depend_on_who_ends_first() {
+    let mut run = started(&hold_plan(), 3);
+    for (index, held_end) in [(0, 500), (1, 400), (2, 300)] {
+        run.handle_frame(index, held(0, held_end), NOW);
+    }
+    run.handle_frame(0, ended(1_000), NOW);
+    run.handle_frame(1, held(1, 390), NOW);
+    run.handle_loss(2, "ended unasked", NOW);
+    run.handle_frame(1, ended(2_000), NOW);
+    let outcome = run.into_outcome().unwrap();
+    assert_eq!(outcome.tally.connections.held_end, 500 + 390);
+}
+
+#[test]
 fn an_order_that_was_never_given_cannot_be_answered() {
     let mut run = started(&hold_plan(), 1);
     run.handle_frame(0, FromAgent::Steered { id: 1 }, NOW);
