@@ -35,6 +35,7 @@ mod serve;
 mod server;
 mod settings;
 mod spread;
+mod stolen;
 mod target;
 mod tool;
 mod truth;
@@ -113,7 +114,7 @@ fn build(target: &Path) -> Result<PathBuf> {
 /// One part. Whatever goes wrong is said in its section.
 fn measure(bench: &Bench, part: Part) -> Section {
     let mut section = Section::new(part, machine::describe(&bench.tools));
-    let measured = match part {
+    let (stolen, measured) = stolen::stolen_during(|| match part {
         Part::Memory => memory::measure(bench, &mut section),
         Part::Serve => serve::measure(bench, &mut section),
         Part::Hold => hold::measure(bench, &mut section),
@@ -123,7 +124,9 @@ fn measure(bench: &Bench, part: Part) -> Section {
         Part::Capacity => capacity::measure(bench, &mut section),
         Part::Cliffs => cliffs::measure(bench, &mut section),
         Part::Alarms => alarms::measure(bench, &mut section),
-    };
+    });
+    let stolen = format!("{:.1} % of all CPU time", 100.0 * stolen);
+    section.note_machine("stolen by the hypervisor meanwhile", stolen);
     if let Err(error) = measured {
         section.fail(format!("{error:#}"));
     }

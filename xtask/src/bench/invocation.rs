@@ -115,15 +115,17 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// The checks by which it called itself INVALID, joined by commas; `None` if it did not.
+    /// The checks by which it called itself INVALID, each with what it saw; `None` if it did not.
     pub(crate) fn invalid(&self) -> Option<String> {
         if self.summary["verdict"] != "invalid" {
             return None;
         }
         let reasons = self.summary["reasons"].as_array();
         let failed = reasons.into_iter().flatten().filter(|reason| reason["level"] == "fail");
-        let names: Vec<&str> = failed.filter_map(|reason| reason["check"].as_str()).collect();
-        Some(names.join(", "))
+        let word = |reason: &Value, key: &str| reason[key].as_str().unwrap_or("?").to_owned();
+        let said =
+            failed.map(|reason| format!("{} {}", word(reason, "check"), word(reason, "value")));
+        Some(said.collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -146,13 +148,14 @@ mod tests {
     #[test]
     fn invalid_runs_say_why() {
         let reasons = json!([
-            {"check": "send-lag", "level": "fail"}, {"check": "own-cpu", "level": "warn"},
+            {"check": "send-lag", "level": "fail", "value": "p99 12 ms"},
+            {"check": "own-cpu", "level": "warn", "value": "80 %"},
         ]);
         let run = |verdict| {
             let summary = json!({"verdict": verdict, "reasons": reasons});
             Finished { summary, seconds: 1.0 }
         };
-        assert_eq!(run("invalid").invalid().as_deref(), Some("send-lag"));
+        assert_eq!(run("invalid").invalid().as_deref(), Some("send-lag p99 12 ms"));
         assert_eq!(run("bad").invalid(), None);
     }
 }

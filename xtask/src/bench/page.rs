@@ -63,6 +63,11 @@ impl Section {
         self.missing.push(what);
     }
 
+    /// Adds to what is said of the machine.
+    pub(crate) fn note_machine(&mut self, what: &str, value: String) {
+        self.machine.push((what.to_owned(), value));
+    }
+
     /// Keeps a command; the first of its kind counts.
     pub(crate) fn note_command(&mut self, command: String) {
         if !self.commands.contains(&command) {
