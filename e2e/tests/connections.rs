@@ -11,6 +11,7 @@ use e2e::mute::Mute;
 use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
 use e2e::plimsoll::Running;
+use e2e::plimsoll::undisturbed;
 use e2e::port;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
@@ -63,7 +64,8 @@ fn assert_interval_holds_the_truth(summary: &Summary) {
 #[test]
 fn a_server_that_closes_what_it_has_no_room_for_is_found() {
     let server = Full::start(TRUTH as usize);
-    let finished = find(&format!("http://{}/", server.address), &[]).run();
+    let url = format!("http://{}/", server.address);
+    let finished = undisturbed(|| find(&url, &[]).run());
     let summary = summary_of(&finished, 0);
     assert_interval_holds_the_truth(&summary);
     assert_eq!(summary.number("find.lower"), TRUTH);
@@ -74,7 +76,7 @@ fn a_server_that_closes_what_it_has_no_room_for_is_found() {
 #[test]
 fn a_haproxy_that_lets_more_wait_in_the_kernels_queue_is_found() {
     let haproxy = Haproxy::start("", &format!("    maxconn 731\n{PONG}"), "");
-    let finished = find(&haproxy.url("http"), &["--max", "2k"]).run();
+    let finished = undisturbed(|| find(&haproxy.url("http"), &["--max", "2k"]).run());
     assert_interval_holds_the_truth(&summary_of(&finished, 0));
     assert_told_again(&finished, &finished.folder());
 }
@@ -83,7 +85,8 @@ fn a_haproxy_that_lets_more_wait_in_the_kernels_queue_is_found() {
 fn a_haproxy_that_is_asked_has_its_maxconn_foretold() {
     let haproxy = Haproxy::start("", &format!("    maxconn 731\n{PONG}"), "");
     let watch = format!("haproxy:{}", haproxy.stats_socket().display());
-    let finished = find(&haproxy.url("http"), &["--max", "2k", "--watch", &watch]).run();
+    let flags = ["--max", "2k", "--watch", &watch];
+    let finished = undisturbed(|| find(&haproxy.url("http"), &flags).run());
     let summary = summary_of(&finished, 0);
     let cap = summary.text("find.outcome.not-reached.cap");
     assert!(cap.starts_with("maxconn of frontend sut would end at about 731 "), "{cap}");
@@ -206,7 +209,8 @@ fn an_interrupted_search_reports_its_levels() {
 #[test]
 fn the_laboratory_searches_through_its_own_server_up_to_the_cap() {
     let own = ["lab", "--find", "connections", "--sut", "embedded", "--max", "500"];
-    let finished = Plimsoll::new([&own[..], &QUICK[..], &["--json", "out.json"]].concat()).run();
+    let flags = [&own[..], &QUICK[..], &["--json", "out.json"]].concat();
+    let finished = undisturbed(|| Plimsoll::new(&flags).run());
     finished.assert_no_scratch();
     let summary = summary_of(&finished, 0);
     assert_eq!(summary.number("find.lower"), 500.0);

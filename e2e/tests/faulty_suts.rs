@@ -10,6 +10,7 @@ use e2e::haproxy::Haproxy;
 use e2e::mute::Mute;
 use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::undisturbed;
 use e2e::port;
 use e2e::process;
 use e2e::serve::Serve;
@@ -20,8 +21,6 @@ use e2e::wait;
 const NEVER: Duration = Duration::from_secs(3_600);
 /// A goal that only failing servers miss, also on a busy machine.
 const LENIENT: [&str; 2] = ["--slo", "p99<2s,errors<1%"];
-/// On a busy machine a search may end INVALID, which says nothing of the server.
-const ATTEMPTS: usize = 3;
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 
 /// `find AXIS URL` with its archive in `run`.
@@ -33,15 +32,7 @@ fn find(axis: &str, url: &str, more: &[&str]) -> Plimsoll {
 
 /// Runs a search to a verdict on the server.
 fn judged(axis: &str, url: &str, more: &[&str]) -> Finished {
-    let ended = (0..ATTEMPTS).map(|_| find(axis, url, more).run());
-    let mut seen = Vec::new();
-    for finished in ended {
-        if finished.code != Some(98) {
-            return finished;
-        }
-        seen.push(finished.stdout);
-    }
-    panic!("{axis} {url}: INVALID each time\n{}", seen.join("\n"));
+    undisturbed(|| find(axis, url, more).run())
 }
 
 /// Checks the verdict BAD, the exit code, and that every trial is kept everywhere.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use e2e::plimsoll::Finished;
 use e2e::plimsoll::Plimsoll;
 use e2e::plimsoll::Running;
+use e2e::plimsoll::undisturbed;
 use e2e::process;
 use e2e::process::Seen;
 use e2e::program;
@@ -94,21 +95,22 @@ fn assert_witnessed(folder: &Path) {
 
 #[test]
 fn the_embedded_server_is_searched() {
-    let finished = lab(&["--sut", "embedded"]).run();
+    let finished = undisturbed(|| lab(&["--sut", "embedded"]).run());
     assert_not_reached(&finished, "embedded");
     finished.assert_no_scratch();
 }
 
 #[test]
 fn nginx_is_searched() {
-    let finished = lab(&["--sut", "nginx"]).run();
+    let finished = undisturbed(|| lab(&["--sut", "nginx"]).run());
     assert_not_reached(&finished, "nginx");
     finished.assert_no_scratch();
 }
 
 #[test]
 fn haproxy_is_searched_and_its_configuration_kept_where_asked() {
-    let finished = lab(&["--sut", "haproxy", "--backends", "3", "--keep"]).run();
+    let flags = ["--sut", "haproxy", "--backends", "3", "--keep"];
+    let finished = undisturbed(|| lab(&flags).run());
     assert_not_reached(&finished, "haproxy");
     let kept = process::entries(&finished.folder().join("tmp"));
     assert_eq!(kept.len(), 1, "{kept:?}");
