@@ -5,8 +5,6 @@
 //! whole seconds, merged over the threads, until the load has ended. Nothing here decides whether
 //! a result is good.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -23,9 +21,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::Steer;
 use plimsoll_model::plan::TlsOptions;
 use plimsoll_model::plan::TlsState;
-use plimsoll_model::tally::GeneratorUse;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
 use plimsoll_sys::Errno;
 use plimsoll_sys::clock;
 use plimsoll_sys::limits;
@@ -39,6 +35,7 @@ mod endings;
 mod exchange;
 mod handshake;
 mod hold;
+mod merge;
 mod meter;
 mod opening;
 mod origin;
@@ -51,6 +48,7 @@ mod timers;
 mod trim;
 mod worker;
 
+use merge::Merge;
 use worker::Worker;
 
 /// Why a load could not begin.
@@ -172,28 +170,6 @@ pub struct Load {
     merge: Merge,
 }
 
-/// Seconds that some workers have not delivered yet.
-#[derive(Debug)]
-struct Merge {
-    workers: usize,
-    ready: usize,
-    opened: u64,
-    failed: u64,
-    first_error: Option<String>,
-    /// Ascending by their seconds.
-    pending: VecDeque<Box<Interval>>,
-    /// Of each worker: every second below this one has been delivered or never will be.
-    delivered: Vec<u64>,
-    /// By number: how many workers have done it, and the last second in which one did.
-    steered: BTreeMap<u32, (usize, u32)>,
-    draining: usize,
-    in_flight: u64,
-    ended: usize,
-    window: Nanos,
-    cpu_ns: (u64, u64),
-    done: bool,
-}
-
 impl Load {
     /// Starts the workers; they begin to open connections at once if the plan says so.
     pub fn prepare(plan: LoadPlan) -> Result<Self, LoadError> {
@@ -273,7 +249,7 @@ impl Load {
                 }
                 return Some(event);
             }
-            if self.merge.done {
+            if self.merge.is_done() {
                 return None;
             }
             match self.events.recv() {
@@ -317,121 +293,5 @@ impl Stopper {
     /// As [`Load::stop_now`].
     pub fn stop_now(&self) {
         self.0.stop.store(Stop::Now as u8, Ordering::Release);
-    }
-}
-
-impl Merge {
-    fn new(workers: usize) -> Self {
-        Self {
-            workers,
-            ready: 0,
-            opened: 0,
-            failed: 0,
-            first_error: None,
-            pending: VecDeque::new(),
-            delivered: vec![0; workers],
-            steered: BTreeMap::new(),
-            draining: 0,
-            in_flight: 0,
-            ended: 0,
-            window: Nanos::ZERO,
-            cpu_ns: clock::process_cpu_ns(),
-            done: false,
-        }
-    }
-
-    /// Takes a worker's word.
-    fn handle_event(&mut self, event: WorkerEvent) {
-        match event {
-            WorkerEvent::Ready { opened, failed, first_error } => {
-                self.ready += 1;
-                self.opened += opened;
-                self.failed += failed;
-                self.first_error = self.first_error.take().or(first_error);
-            }
-            WorkerEvent::Draining { in_flight } => {
-                self.draining += 1;
-                self.in_flight += in_flight;
-            }
-            WorkerEvent::Steered { worker, id, second } => {
-                // A worker that hands a second over and then finishes a steer in the same one
-                // has more of it to say.
-                debug_assert!(u64::from(second) >= self.delivered[worker as usize]);
-                let (workers, last) = self.steered.entry(id).or_default();
-                *workers += 1;
-                *last = second.max(*last);
-            }
-            WorkerEvent::Ended { worker, window } => {
-                self.ended += 1;
-                self.delivered[worker as usize] = u64::MAX;
-                self.window = self.window.max(window);
-            }
-            WorkerEvent::Interval { worker, interval } => {
-                self.delivered[worker as usize] = u64::from(interval.second) + 1;
-                self.add(interval)
-            }
-        }
-    }
-
-    fn add(&mut self, interval: Box<Interval>) {
-        let at = self.pending.partition_point(|other| other.second < interval.second);
-        match self.pending.get_mut(at) {
-            Some(merged) if merged.second == interval.second => {
-                merged.tally.merge_parallel(&interval.tally);
-            }
-            _ => self.pending.insert(at, interval),
-        }
-    }
-
-    fn poll_event(&mut self) -> Option<LoadEvent> {
-        if self.ready == self.workers {
-            self.ready = usize::MAX;
-            let (opened, failed) = (self.opened, self.failed);
-            return Some(LoadEvent::Ready { opened, failed, first_error: self.first_error.take() });
-        }
-        let everyone_ended = self.ended == self.workers;
-        let complete_below = self.delivered.iter().copied().min().unwrap_or(u64::MAX);
-        if self.pending.front().is_some_and(|first| u64::from(first.second) < complete_below) {
-            let interval = self.pending.pop_front()?;
-            return Some(LoadEvent::Interval(self.with_process_use(interval)));
-        }
-        let all = self.workers;
-        let is_done =
-            |(workers, last): &(usize, u32)| *workers == all && u64::from(*last) < complete_below;
-        let done = self.steered.iter().find(|(_, so_far)| is_done(so_far)).map(|(id, _)| *id);
-        if let Some(id) = done {
-            self.steered.remove(&id);
-            return Some(LoadEvent::Steered { id });
-        }
-        if self.draining == self.workers {
-            self.draining = usize::MAX;
-            return Some(LoadEvent::Draining { in_flight: self.in_flight });
-        }
-        if everyone_ended && !self.done {
-            self.done = true;
-            return Some(LoadEvent::Ended { window: self.window });
-        }
-        None
-    }
-
-    /// Every worker is gone: what they delivered is all there will be.
-    fn handle_loss(&mut self) {
-        self.ended = self.workers;
-        self.delivered.fill(u64::MAX);
-    }
-
-    /// Adds what only the process as a whole knows: its CPU since the last second, its memory.
-    fn with_process_use(&mut self, mut interval: Box<Interval>) -> Box<Interval> {
-        let before = std::mem::replace(&mut self.cpu_ns, clock::process_cpu_ns());
-        let tally: &mut Tally = &mut interval.tally;
-        tally.generator = GeneratorUse {
-            cpu_user: Nanos(self.cpu_ns.0.saturating_sub(before.0)),
-            cpu_system: Nanos(self.cpu_ns.1.saturating_sub(before.1)),
-            rss_bytes_max: limits::resident_bytes(),
-            processes: 1,
-            threads: self.workers as u32,
-            ..tally.generator
-        };
-        interval
     }
 }
