@@ -71,7 +71,7 @@ fn old_row(line: &str) -> Option<(Key, String)> {
 
 fn hold(bench: &Bench, sut: Sut, size: u32, section: &mut Section) -> Result<Record> {
     let pace = pace(sut, size);
-    let words = format!("lab hold --sut {} --connections {size} {pace}", sut.name());
+    let words = format!("lab hold -k --sut {} --connections {size} {pace}", sut.name());
     let invocation = Invocation::new(&words, None);
     section.note_command(invocation.shown());
     let before_bytes = footprint::available_bytes()?;
@@ -112,9 +112,10 @@ fn all_held(record: &Record) -> Claim {
 
 const METHOD: &str = "\
 `plimsoll lab hold`: TLS 1.3, both ends on this machine, each connection asked once at the top and
-answering. Memory of the machine is what `MemAvailable`, less the inodes and dentries of open sockets,
-lost from before the run to its least, read every 0.1 s by the benchmark; the figures per connection
-are plimsoll's own.
+answering. The clients check no certificate and no signature (`-k`), as those of wrk, ab and h2load.
+Memory of the machine is what `MemAvailable`, less the inodes and dentries of open sockets, lost from
+before the run to its least, read every 0.1 s by the benchmark; the figures per connection are
+plimsoll's own.
 ";
 
 #[cfg(test)]

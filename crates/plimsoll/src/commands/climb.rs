@@ -149,7 +149,7 @@ pub(super) fn run_lab(
     let (shape, our_limit) = fit(&mut stand_in, &mut climb, server, &limits)?;
     let interrupts = run::install_interrupts()?;
     let identity = lab::self_signed(KeyKind::EcdsaP256)?;
-    let trust = Trust::Roots(identity.chain_pem.clone());
+    let trust = job.hosts.trust(&identity.chain_pem);
     let room = sut::Room {
         connections: climb.highest * LAB_ROOM_PERCENT / 100,
         timeout: hold::LAB_TIMEOUT,

@@ -109,7 +109,7 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     };
     let interrupts = run::install_interrupts()?;
     let identity = lab::self_signed(KeyKind::EcdsaP256)?;
-    let trust = Trust::Roots(identity.chain_pem.clone());
+    let trust = lab_job.hosts.trust(&identity.chain_pem);
     // Nothing is pinned: while connections are opened, every part wants every CPU.
     let room = sut::Room {
         connections: fit.connections,

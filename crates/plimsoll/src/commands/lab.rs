@@ -13,7 +13,6 @@ use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::plan::ServePlan;
 use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::Trust;
 use plimsoll_tls::KeyKind;
 
 use crate::commands::climb;
@@ -65,7 +64,7 @@ pub(crate) fn run(flags: &LabFlags) -> Result<(), Stop> {
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
     let identity = identity(&program)?;
-    let trust = Trust::Roots(identity.chain_pem.clone());
+    let trust = job.hosts.trust(&identity.chain_pem);
 
     let timeout = match program {
         sut::Program::Embedded => SERVER_TIMEOUT,

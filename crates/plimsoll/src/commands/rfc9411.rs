@@ -14,7 +14,6 @@ use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Listener;
 use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::Trust;
 use plimsoll_model::rfc9411::Case;
 use plimsoll_model::rfc9411::Ending;
 use plimsoll_model::rfc9411::Kind;
@@ -88,7 +87,7 @@ pub(crate) fn run_lab(flags: &LabFlags) -> Result<(), Stop> {
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
     let identity = lab::identity(&program)?;
-    let trust = Trust::Roots(identity.chain_pem.clone());
+    let trust = lab_job.hosts.trust(&identity.chain_pem);
     let room = sut::Room {
         connections: lab_job.connections,
         timeout: match lab_job.case.kind() {

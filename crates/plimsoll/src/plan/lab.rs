@@ -53,6 +53,15 @@ pub(crate) struct Hosts {
     pub(crate) backends: u32,
     /// Whether the generated config stays.
     pub(crate) keep: bool,
+    /// Whether the clients take the SUT for what it says it is.
+    pub(crate) insecure: bool,
+}
+
+impl Hosts {
+    /// How the clients check the SUT, which shows the certificate `chain_pem`.
+    pub(crate) fn trust(&self, chain_pem: &str) -> Trust {
+        if self.insecure { Trust::Insecure } else { Trust::Roots(chain_pem.to_owned()) }
+    }
 }
 
 /// One laboratory, checked; what it starts is not yet known by address.
@@ -155,6 +164,7 @@ pub(super) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
         nginx: flags.nginx.clone(),
         backends: flags.backends,
         keep: flags.keep,
+        insecure: flags.insecure,
     })
 }
 

@@ -399,6 +399,9 @@ fn laboratories() {
         assert_eq!(plan.targets[0].headers[0], ("sleep".to_owned(), "20".to_owned()));
         assert_eq!(plan.destinations[0].name, "127.0.0.1:4433");
     });
+    // The lab knows its own certificate; whoever wants cheaper handshakes says so.
+    assert_eq!(job.hosts.trust("ca"), trust);
+    assert_eq!(lab(&["-k"]).hosts.trust("ca"), Trust::Insecure);
     // A program that is named is what is tested; it must not contradict --sut.
     let folder = tempfile::tempdir().unwrap();
     let program = file(folder.path(), "nginx", "PROGRAM");
