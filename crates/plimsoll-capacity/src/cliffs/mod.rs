@@ -59,6 +59,29 @@ pub fn find(tally: &Tally, known: &[KnownTimer]) -> Vec<Cliff> {
     cliffs
 }
 
+/// The same in `whole`, which `trials` make together, less the good answers that were as slow as most
+/// of their own trial: they waited for an overloaded server, each behind a whole pool of others.
+pub fn find_in_trials(whole: &Tally, trials: &[&Tally], known: &[KnownTimer]) -> Vec<Cliff> {
+    let mut cliffs = find(whole, known);
+    cliffs.retain(|cliff| {
+        let is_answer = cliff.closer == Closer::Success && cliff.stretch == Stretch::Operation;
+        !is_answer || is_slow_in_its_trials(cliff.at, trials)
+    });
+    cliffs
+}
+
+/// Whether at least half of the answers near `at` were slow beside the others of their trial.
+fn is_slow_in_its_trials(at: Nanos, trials: &[&Tally]) -> bool {
+    let (mut slower, mut all) = (0, 0);
+    for answers in trials.iter().map(|tally| &tally.spans.uncorrected) {
+        let above = |factor: f64| answers.count_above(Nanos((at.0 as f64 * factor) as u64));
+        let near = above(1.0 - SAME) - above(1.0 + SAME);
+        all += near;
+        slower += if at > slow(answers) { near } else { 0 };
+    }
+    slower * 2 >= all
+}
+
 /// What is slow among durations that are mostly no timer's doing.
 fn slow(hist: &Histogram) -> Nanos {
     let typical = hist.quantile(0.5).unwrap_or_default();
@@ -259,5 +282,30 @@ mod tests {
             tally.spans.uncorrected.record(ms(3_000 + i % 5));
         }
         assert_eq!(find(&tally, &[]), []);
+    }
+
+    #[test]
+    fn what_an_overloaded_pool_makes_every_answer_wait_is_no_timer() {
+        let trial = |fast: u64, at_143_ms: u64| {
+            let mut tally = Tally::default();
+            for i in 0..fast {
+                tally.spans.uncorrected.record(ms(5 + i % 10));
+            }
+            for i in 0..at_143_ms {
+                tally.spans.uncorrected.record(Nanos(142_500_000 + i % 10 * 100_000));
+            }
+            tally
+        };
+        let found = |overloaded: Tally| {
+            let calm = trial(9_000, 0);
+            let mut whole = calm.clone();
+            whole.merge_following(&overloaded);
+            let merged = find(&whole, &[]).len();
+            (merged, find_in_trials(&whole, &[&calm, &overloaded], &[]).len())
+        };
+        // 100 connections of which each is served every 143 ms: beside the other trials a pile.
+        assert_eq!(found(trial(50, 3_000)), (1, 0));
+        // One answer in four at that value, in a trial whose others are fast, waited for something.
+        assert_eq!(found(trial(9_000, 3_000)), (1, 1));
     }
 }

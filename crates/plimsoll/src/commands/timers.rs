@@ -96,6 +96,8 @@ impl TimerWatch {
         let longest_trial = trials.iter().map(|trial| trial.measurement.window).max();
         let probe = self.probed.is_some().then_some(self.wait);
         let horizon = cliffs::horizon(plan, longest_trial.unwrap_or_default(), false, probe);
-        summary.with_timers(&cliffs::find(&tally, &self.known), self.probed, horizon)
+        let apart: Vec<_> = trials.iter().map(|trial| &trial.measurement.tally).collect();
+        let found = cliffs::find_in_trials(&tally, &apart, &self.known);
+        summary.with_timers(&found, self.probed, horizon)
     }
 }
