@@ -30,11 +30,6 @@ fn find(axis: &str, url: &str, more: &[&str]) -> Plimsoll {
     Plimsoll::new([&flags[..], &waits, more].concat())
 }
 
-/// Runs a search to a verdict on the server.
-fn judged(axis: &str, url: &str, more: &[&str]) -> Finished {
-    undisturbed(|| find(axis, url, more).run())
-}
-
 /// Checks the verdict BAD, the exit code, and that every trial is kept everywhere.
 fn assert_kept(finished: &Finished) -> Summary {
     let shown = format!("{}\n{}", finished.stderr, finished.stdout);
@@ -56,7 +51,7 @@ fn kept(folder: &Path) -> usize {
 
 /// Not even the lowest load is served, and the report says `words`.
 fn assert_never_good(axis: &str, url: &str, more: &[&str], words: &[&str]) -> Summary {
-    let finished = judged(axis, url, more);
+    let finished = undisturbed(|| find(axis, url, more).run());
     let summary = assert_kept(&finished);
     let report = &finished.stdout;
     assert_eq!(summary.at("find.outcome"), "fails-at-minimum", "{report}");
