@@ -1,9 +1,7 @@
 //! Certificates made by openssl, so that our own are not the only ones that our client accepts.
 
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::port;
 use crate::process::Guarded;
-use crate::program;
-use crate::wait;
+use crate::{port, program, wait};
 
 /// A running HAProxy with one frontend, called `sut`.
 #[derive(Debug)]

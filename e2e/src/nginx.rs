@@ -3,15 +3,12 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::port;
 use crate::process::Guarded;
-use crate::program;
-use crate::wait;
+use crate::{port, program, wait};
 
 /// A running nginx with one server block.
 #[derive(Debug)]

@@ -1,18 +1,14 @@
 //! `openssl s_server`: a TLS server of another make that answers one connection after the other.
 
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
 use crate::certificate::Certificate;
-use crate::port;
 use crate::process::Guarded;
-use crate::program;
-use crate::wait;
+use crate::{port, program, wait};
 
 /// A running s_server.
 #[derive(Debug)]

@@ -4,12 +4,9 @@
 //! environment by which all that it started can be found, whatever became of the parent.
 
 use std::io::Read;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -17,12 +14,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::process;
-use crate::process::Guarded;
-use crate::process::Seen;
-use crate::program;
+use crate::process::{Guarded, Seen};
 use crate::summary::Summary;
-use crate::wait;
+use crate::{process, program, wait};
 
 /// The variable that marks what a run started.
 const MARK: &str = "PLIMSOLL_E2E_RUN";

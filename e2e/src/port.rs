@@ -4,11 +4,8 @@
 //! thread may fork just then, and its child would listen on until it executes its program.
 
 use std::fs;
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
-use std::sync::atomic::AtomicU16;
-use std::sync::atomic::Ordering;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Below these, ports belong to well-known services.
 const LOWEST: u16 = 10_000;

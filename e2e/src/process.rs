@@ -1,14 +1,9 @@
 //! Child processes that end with their handle, and what the process table says.
 
-use std::fmt;
-use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{fmt, fs};
 
 use crate::wait;
 

@@ -1,8 +1,7 @@
 //! Finding the programs of the tests: plimsoll as it was built, the others as installed.
 
 use std::env;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where distributions put daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];

@@ -1,17 +1,14 @@
 //! `plimsoll serve`, for clients of another make to judge.
 
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::thread;
 
 use crate::process::Guarded;
-use crate::program;
-use crate::wait;
+use crate::{program, wait};
 
 /// A running `plimsoll serve`.
 #[derive(Debug)]

@@ -1,10 +1,8 @@
 //! Waiting for something to become true, with an end to patience.
 
-use std::net::SocketAddr;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Ends every wait of a test. Far beyond what a busy machine needs, so reaching it is a failure.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -2,8 +2,7 @@
 
 use e2e::certificate::Certificate;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::{Finished, Plimsoll};
 use e2e::port;
 
 /// Nothing listens there, and nothing must be sent there.

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::Running;
+use e2e::plimsoll::{Plimsoll, Running};
 use e2e::serve::Serve;
 use e2e::wait;
 

@@ -8,14 +8,10 @@ use e2e::certificate::Certificate;
 use e2e::full::Full;
 use e2e::haproxy::Haproxy;
 use e2e::mute::Mute;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::Running;
-use e2e::plimsoll::undisturbed;
-use e2e::port;
+use e2e::plimsoll::{Finished, Plimsoll, Running, undisturbed};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
-use e2e::wait;
+use e2e::{port, wait};
 use serde_json::Value;
 
 /// Goals that a busy machine meets, short waits, a short soak.

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::Running;
+use e2e::plimsoll::{Plimsoll, Running};
 use e2e::process::Seen;
 use e2e::recorder::Recorder;
 use e2e::serve::Serve;

@@ -8,14 +8,10 @@ use std::time::Duration;
 use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
 use e2e::mute::Mute;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::undisturbed;
-use e2e::port;
-use e2e::process;
+use e2e::plimsoll::{Finished, Plimsoll, undisturbed};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
-use e2e::wait;
+use e2e::{port, process, wait};
 
 /// Longer than any connection of a test lives.
 const NEVER: Duration = Duration::from_secs(3_600);

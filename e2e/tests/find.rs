@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use e2e::haproxy::Haproxy;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
+use e2e::plimsoll::{Finished, Plimsoll};
 
 /// The search's own budget is shorter.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(280);

@@ -1,7 +1,6 @@
 //! Our client against servers of another make: what both sides counted must agree.
 
-use e2e::certificate::Certificate;
-use e2e::certificate::NAME;
+use e2e::certificate::{Certificate, NAME};
 use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::openssl::SServer;

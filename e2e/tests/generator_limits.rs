@@ -1,22 +1,15 @@
 //! A generator that is the limit says so, with the right reason, and never blames the server: a
 //! busy core, too few descriptors, ports or connections, and a host that stalls.
 
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::Running;
-use e2e::process;
-use e2e::process::Guarded;
-use e2e::process::Seen;
-use e2e::program;
+use e2e::plimsoll::{Finished, Plimsoll, Running};
+use e2e::process::{Guarded, Seen};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
-use e2e::wait;
+use e2e::{process, program, wait};
 
 const AGENT: &str = "plimsoll-agent";
 /// With so many rivals a thread has a thirteenth of its core, far less than the loads below need.

@@ -1,7 +1,6 @@
 //! The handshake axis against our own TLS server: what is counted is connections.
 
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::undisturbed;
+use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::serve::Serve;
 
 #[test]

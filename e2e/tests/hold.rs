@@ -5,13 +5,11 @@ use std::fs;
 
 use e2e::certificate::Certificate;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::Running;
-use e2e::port;
+use e2e::plimsoll::{Plimsoll, Running};
 use e2e::process::Seen;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
-use e2e::wait;
+use e2e::{port, wait};
 use serde_json::Value;
 
 /// Quick ramps, no holding, no heartbeats: what a test wants otherwise, it says.

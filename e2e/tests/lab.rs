@@ -2,20 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::Running;
-use e2e::plimsoll::undisturbed;
-use e2e::process;
+use e2e::plimsoll::{Finished, Plimsoll, Running, undisturbed};
 use e2e::process::Seen;
-use e2e::program;
 use e2e::summary::Summary;
-use e2e::wait;
+use e2e::{process, program, wait};
 
 /// A search that ends after two trials: each load up to its cap meets goals as lax as these, on a
 /// busy machine, too.

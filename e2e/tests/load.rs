@@ -1,16 +1,12 @@
 //! The contract of `plimsoll load`: what is sent, how much, and where it ends.
 
-use std::net::IpAddr;
-use std::net::Ipv6Addr;
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv6Addr, TcpListener};
 
 use e2e::certificate::Certificate;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::undisturbed;
+use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::port;
-use e2e::recorder::Recorder;
-use e2e::recorder::Request;
+use e2e::recorder::{Recorder, Request};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::undisturbed;
+use e2e::plimsoll::{Finished, Plimsoll, undisturbed};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 

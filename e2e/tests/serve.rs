@@ -1,25 +1,16 @@
 //! `plimsoll serve` judged by clients of another make, and by bytes that no client sends.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::io::Read;
-use std::io::Write;
-use std::net::Shutdown;
-use std::net::TcpStream;
-use std::net::UdpSocket;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use e2e::certificate::Certificate;
-use e2e::certificate::NAME;
+use e2e::certificate::{Certificate, NAME};
 use e2e::plimsoll::Plimsoll;
-use e2e::process;
 use e2e::process::Seen;
-use e2e::program;
 use e2e::serve::Serve;
-use e2e::wait;
+use e2e::{process, program, wait};
 
 /// Runs a client to its end.
 fn run(name: &str, arguments: &[&str]) -> Output {

@@ -2,18 +2,15 @@
 //! with its own buffers), curl and Go's crypto/tls. All of it by what the other side makes of our
 //! bytes.
 
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use e2e::certificate::Certificate;
 use e2e::conversation::Conversation;
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::Plimsoll;
-use e2e::port;
-use e2e::program;
 use e2e::serve::Serve;
+use e2e::{port, program};
 
 /// Suites as OpenSSL names them, with their version.
 const SUITES: [(&str, &str); 6] = [

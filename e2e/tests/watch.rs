@@ -6,11 +6,8 @@ use serde_json::Value;
 
 use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
-use e2e::plimsoll::Finished;
-use e2e::plimsoll::Plimsoll;
-use e2e::plimsoll::undisturbed;
-use e2e::port;
-use e2e::wait;
+use e2e::plimsoll::{Finished, Plimsoll, undisturbed};
+use e2e::{port, wait};
 
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 /// Met by every load up to the cap, on a busy machine, too.

@@ -3,10 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_proto::http1::REQUEST_HEADERS_MAX;
-use plimsoll_proto::http1::Request;
-use plimsoll_proto::http1::RequestParser;
-use plimsoll_proto::http1::RequestProgress;
+use plimsoll_proto::http1::{REQUEST_HEADERS_MAX, Request, RequestParser, RequestProgress};
 
 /// Every complete request of the input: where it ended, what it was, how many header bytes it had.
 type Requests = Vec<(usize, Request, usize)>;

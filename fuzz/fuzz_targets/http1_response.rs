@@ -3,9 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_proto::http1::Progress;
-use plimsoll_proto::http1::Response;
-use plimsoll_proto::http1::ResponseParser;
+use plimsoll_proto::http1::{Progress, Response, ResponseParser};
 
 /// Consumed bytes and the response; `Ok(None)` when more is needed, `Err` when it is refused.
 type Outcome = Result<Option<(usize, Response)>, ()>;

@@ -5,9 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::target::vegeta;
 use plimsoll_model::target::vegeta::Format;
-use plimsoll_proto::http1::RequestParser;
-use plimsoll_proto::http1::RequestProgress;
-use plimsoll_proto::http1::encode;
+use plimsoll_proto::http1::{RequestParser, RequestProgress, encode};
 
 fuzz_target!(|text: &[u8]| {
     let defaults = [("User-Agent".to_owned(), "fuzz".to_owned())];

@@ -5,16 +5,8 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
-use plimsoll_tls::ClientContext;
-use plimsoll_tls::KeyKind;
-use plimsoll_tls::ServerContext;
-use plimsoll_tls::Session;
-use plimsoll_tls::Workbench;
+use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, TlsVersion, Trust};
+use plimsoll_tls::{ClientContext, KeyKind, ServerContext, Session, Workbench};
 
 struct World {
     clients: [ClientContext; 2],

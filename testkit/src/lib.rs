@@ -18,14 +18,7 @@ pub mod world;
 
 pub use fluid::Fluid;
 pub use generator::Generator;
-pub use habits::Habits;
-pub use habits::HiddenTimer;
-pub use habits::Jitter;
-pub use habits::Leak;
-pub use habits::Metastable;
+pub use habits::{Habits, HiddenTimer, Jitter, Leak, Metastable};
 pub use holding::Holding;
-pub use sut::Overload;
-pub use sut::Service;
-pub use sut::Stalls;
-pub use sut::Sut;
+pub use sut::{Overload, Service, Stalls, Sut};
 pub use world::World;

@@ -5,8 +5,7 @@ use std::collections::BinaryHeap;
 
 use fastrand::Rng;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use plimsoll_model::{ErrorClass, Nanos};
 
 /// How service times are spread around their mean.
 #[derive(Clone, Copy, Debug, PartialEq)]

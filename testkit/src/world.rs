@@ -4,23 +4,14 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Schedule;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::tally::OUTSTANDING_SAMPLE;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
+use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
+use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::generator::Generator;
-use crate::generator::Sending;
-use crate::sut::Fate;
-use crate::sut::Serving;
-use crate::sut::Sut;
+use crate::generator::{Generator, Sending};
+use crate::sut::{Fate, Serving, Sut};
 
 /// Everything a trial meets.
 #[derive(Clone, Debug)]
@@ -196,9 +187,7 @@ mod tests {
     use plimsoll_model::trial::Phase;
 
     use super::*;
-    use crate::sut::Overload;
-    use crate::sut::Service;
-    use crate::sut::Stalls;
+    use crate::sut::{Overload, Service, Stalls};
 
     fn request(per_s: f64) -> TrialRequest {
         TrialRequest {

@@ -41,20 +41,16 @@ mod tool;
 mod truth;
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 
 use crate::metadata;
 use crate::metadata::Depth;
 use client::Tools;
 use page::Section;
-use settings::Part;
-use settings::Settings;
+use settings::{Part, Settings};
 
 /// Clients run on this CPU, servers on the next.
 const CLIENT_CPU: u32 = 0;

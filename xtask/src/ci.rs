@@ -4,20 +4,12 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 
-use crate::floors;
-use crate::fuzz;
-use crate::licences;
-use crate::metadata;
 use crate::metadata::Depth;
-use crate::packages;
-use crate::tidy;
+use crate::{floors, fuzz, licences, metadata, packages, tidy};
 
 /// How much to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

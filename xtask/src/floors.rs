@@ -6,8 +6,7 @@ use std::fs;
 use anyhow::Result;
 
 use crate::metadata;
-use crate::metadata::Depth;
-use crate::metadata::Package;
+use crate::metadata::{Depth, Package};
 
 /// One crate, what it may import of ours, and what it promises in return.
 struct Floor {

@@ -3,9 +3,7 @@
 
 use std::process::Command;
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 
 /// The fuzz crate's manifest, from the workspace's root.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";

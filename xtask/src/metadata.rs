@@ -1,12 +1,9 @@
 //! `cargo metadata`, as far as the checks need it.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// What Cargo knows about the workspace.

@@ -1,14 +1,10 @@
 //! The programs that the end-to-end tests drive: found, or installed with apt-get.
 
 use std::env;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 
 /// A program and Debian's package for it.
 const PROGRAMS: &[(&str, &str)] = &[

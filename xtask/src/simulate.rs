@@ -4,9 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 
 const PAGE: &str = "docs/search-quality.md";
 const END: &str = "<!-- end -->";

@@ -2,9 +2,7 @@
 
 use fastrand::Rng;
 
-use plimsoll_engine::server::Answer;
-use plimsoll_engine::server::Body;
-use plimsoll_engine::server::Service;
+use plimsoll_engine::server::{Answer, Body, Service};
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::Request;
 

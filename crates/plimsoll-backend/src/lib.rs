@@ -17,11 +17,9 @@ use std::thread::JoinHandle;
 
 use plimsoll_engine::server;
 use plimsoll_engine::server::ServerHandle;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::{Listener, ServePlan};
 
-pub use plimsoll_engine::server::Counters;
-pub use plimsoll_engine::server::ServeError;
+pub use plimsoll_engine::server::{Counters, ServeError};
 
 use behaviour::Pong;
 use statsd::Flusher;

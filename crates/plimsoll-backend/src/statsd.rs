@@ -11,8 +11,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_engine::server::CounterReader;
-use plimsoll_engine::server::Counters;
+use plimsoll_engine::server::{CounterReader, Counters};
 use plimsoll_sys::socket::DatagramSocket;
 use plimsoll_sys::thread;
 

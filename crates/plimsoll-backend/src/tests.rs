@@ -4,12 +4,8 @@
     reason = "a blocking client is the simplest independent judge"
 )]
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
-use std::io::Write;
-use std::net::TcpStream;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use plimsoll_model::Nanos;

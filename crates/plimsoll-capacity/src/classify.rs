@@ -2,8 +2,7 @@
 //!
 //! It does not judge trials and does not choose loads. INVALID trials must not be passed in.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_model::{Nanos, Rate};
 
 /// What a load has to show; durations are planned measured windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,9 +89,7 @@ pub fn conditional_throughput(load: Rate, trials: &[TrialOutcome], goal: &Search
 mod tests {
     use proptest::prelude::*;
 
-    use super::LoadClass::Lower;
-    use super::LoadClass::Undecided;
-    use super::LoadClass::Upper;
+    use super::LoadClass::{Lower, Undecided, Upper};
     use super::*;
 
     /// (final trial s, duration sum s, loss ratio, exceed ratio): goals A to D of the RFC's

@@ -1,16 +1,10 @@
 //! From a hold to GOOD, BAD or INVALID: were all connections held, and did each one answer?
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Fault;
-use plimsoll_model::hold::Swept;
-use plimsoll_model::hold::bad_statuses;
-use plimsoll_model::tally::ErrorCounts;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::hold::{Swept, bad_statuses};
+use plimsoll_model::tally::{ErrorCounts, Tally};
+use plimsoll_model::trial::{Check, Judgement, Level, Verdict};
 use plimsoll_model::units::grouped;
+use plimsoll_model::{ErrorClass, Fault};
 
 /// What a hold came to.
 #[derive(Clone, Copy, Debug)]

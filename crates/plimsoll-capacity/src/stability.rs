@@ -3,9 +3,8 @@
 //!
 //! It looks at samples only and decides nothing about the latency goals.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+use plimsoll_model::{Nanos, Rate};
 
 /// Growth below this share of the offered rate, per second, is not called overload. A queue that
 /// grows so fast makes answers 10 ms slower in 10 s, far below most deadlines.

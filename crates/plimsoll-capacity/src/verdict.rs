@@ -3,19 +3,11 @@
 //! Goals judge the SUT, validity checks judge the generator; goals are joined by AND and never
 //! averaged. It does not know why a load was chosen.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Fault;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::slo::Goal;
-use plimsoll_model::slo::Slo;
+use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Check, Judgement, Level, TrialMeasurement, Verdict};
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{ErrorClass, Fault, Nanos, Rate};
 
 use crate::stability::Backlog;
 use crate::validity;

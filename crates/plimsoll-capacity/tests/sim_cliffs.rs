@@ -4,10 +4,8 @@
 use fastrand::Rng;
 use plimsoll_capacity::cliffs;
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Cliff;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::ending::Closer;
-use plimsoll_model::ending::Stretch;
+use plimsoll_model::cliff::{Cliff, Owner};
+use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::tally::Tally;
 
 /// The values of the timers that must be found, in seconds.

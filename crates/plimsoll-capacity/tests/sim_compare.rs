@@ -1,12 +1,7 @@
 //! How often a comparison errs: thousands of them, simulated from seeds, where the truth is known.
 
 use fastrand::Rng;
-use plimsoll_capacity::compare::Comparison;
-use plimsoll_capacity::compare::Noise;
-use plimsoll_capacity::compare::Pair;
-use plimsoll_capacity::compare::SAME_RUNS;
-use plimsoll_capacity::compare::Tolerance;
-use plimsoll_capacity::compare::compare;
+use plimsoll_capacity::compare::{Comparison, Noise, Pair, SAME_RUNS, Tolerance, compare};
 use plimsoll_model::compare::Finding;
 
 const COMPARISONS: u64 = 2_000;

@@ -1,26 +1,14 @@
 //! Whole searches for held connections against simulated servers, 1,000 seeds of each kind.
 
 use fastrand::Rng;
-use plimsoll_capacity::ConnectionSearch;
-use plimsoll_capacity::ConnectionSettings;
-use plimsoll_capacity::Mode;
 use plimsoll_capacity::connections::ConnectionLimits;
-use plimsoll_capacity::staircase::Attempts;
-use plimsoll_capacity::staircase::Done;
-use plimsoll_capacity::staircase::Gauge;
-use plimsoll_capacity::staircase::Side;
-use plimsoll_capacity::staircase::Stairs;
-use plimsoll_capacity::staircase::Step;
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::hold::MemoryReading;
-use plimsoll_model::hold::Swept;
+use plimsoll_capacity::staircase::{Attempts, Done, Gauge, Side, Stairs, Step};
+use plimsoll_capacity::{ConnectionSearch, ConnectionSettings, Mode};
+use plimsoll_model::hold::{MemoryReading, Swept};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Recovery;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::{Outcome, Recovery, TippingPoint, TrialRecord};
+use plimsoll_model::{ErrorClass, Nanos};
 use testkit::Holding;
 
 const SEEDS: u64 = 1_000;

@@ -1,24 +1,10 @@
 //! Whole rate searches against simulated servers whose tipping point is known.
 
-use plimsoll_capacity::Context;
-use plimsoll_capacity::Mode;
-use plimsoll_capacity::RateSearch;
-use plimsoll_capacity::SearchSettings;
-use plimsoll_capacity::Step;
-use plimsoll_capacity::judge;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
 use plimsoll_model::slo::Slo;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
-use testkit::Overload;
-use testkit::Service;
-use testkit::Stalls;
-use testkit::Sut;
-use testkit::World;
+use plimsoll_model::trial::{Outcome, Phase, TippingPoint, TrialRequest, Verdict};
+use plimsoll_model::{Nanos, Rate};
+use testkit::{Overload, Service, Stalls, Sut, World};
 
 /// Searches against each kind of server. They follow every operation, random arrivals and service
 /// times included; `sim_quality` runs many more, of curves.

@@ -7,23 +7,14 @@ mod served;
 
 use std::net::SocketAddr;
 
-use plimsoll_engine::load::Load;
-use plimsoll_engine::load::LoadEvent;
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
+use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::plan::{
+    Destination, LoadPlan, Pacing, ServerName, TlsOptions, TlsVersion, Trust,
+};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::ListenSocket;
 use served::serve;

@@ -3,31 +3,18 @@
 #![expect(clippy::disallowed_methods, reason = "the scripted peers are plain blocking sockets")]
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
-use std::io::Read;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use plimsoll_engine::load::Load;
-use plimsoll_engine::load::LoadEvent;
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::ending::Closer;
-use plimsoll_model::ending::Stretch;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::Session;
-use plimsoll_model::plan::TlsOptions;
+use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_model::ending::{Closer, Stretch};
+use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::plan::{Destination, LoadPlan, Pacing, Session, TlsOptions};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 use plimsoll_sys::clock;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";

@@ -3,29 +3,19 @@
 #![expect(clippy::disallowed_methods, reason = "the peer is made of plain blocking sockets")]
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
-use std::io::Read;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use plimsoll_engine::load::Load;
-use plimsoll_engine::load::LoadEvent;
+use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{
+    Destination, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, Trust,
+};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_sys::clock;
-use plimsoll_tls::KeyKind;
-use plimsoll_tls::ServerContext;
-use plimsoll_tls::Workbench;
+use plimsoll_tls::{KeyKind, ServerContext, Workbench};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
 

@@ -2,30 +2,20 @@
 //!
 //! An agent never outlives its coordinator: when its input ends, it stops at once.
 
-use std::io::Read;
-use std::io::Write;
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::thread;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{process, thread};
 
 use plimsoll_sys::limits;
 
 use crate::error::FleetError;
-use crate::frame;
 use crate::frame::FrameError;
-use crate::guard;
 use crate::guard::Guard;
-use crate::message::AgentFault;
-use crate::message::FromAgent;
-use crate::message::GuardPlan;
-use crate::message::ToAgent;
-use crate::message::VERSION;
+use crate::message::{AgentFault, FromAgent, GuardPlan, ToAgent, VERSION};
+use crate::{frame, guard};
 
 /// What is left of the second in which an agent must end, after the events were flushed.
 const STOP_WAIT: Duration = Duration::from_millis(600);
@@ -192,8 +182,7 @@ impl<E: Executor> Worker<E> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::io::PipeReader;
-    use std::io::PipeWriter;
+    use std::io::{PipeReader, PipeWriter};
     use std::thread::JoinHandle;
 
     use plimsoll_model::Nanos;

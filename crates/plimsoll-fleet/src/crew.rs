@@ -1,23 +1,16 @@
 //! Several agents of one kind: started together, heard on one channel, ended together.
 
 use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
 use plimsoll_sys::process::Ties;
 
 use crate::error::FleetError;
 use crate::frame::FrameError;
-use crate::link::Link;
-use crate::link::LinkEvent;
-use crate::link::Received;
-use crate::message::FromAgent;
-use crate::message::ToAgent;
-use crate::message::VERSION;
+use crate::link::{Link, LinkEvent, Received};
+use crate::message::{FromAgent, ToAgent, VERSION};
 
 pub use crate::link::AgentCommand;
 

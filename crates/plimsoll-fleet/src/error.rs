@@ -6,8 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::frame::FrameError;
-use crate::message::AgentFault;
-use crate::message::ExitReason;
+use crate::message::{AgentFault, ExitReason};
 
 /// Why a fleet could not do what it was told. A SUT that misbehaves is never one of these: that is
 /// a result.

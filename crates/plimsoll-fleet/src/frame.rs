@@ -3,8 +3,7 @@
 //! What the messages say is in [`crate::message`].
 
 use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -101,14 +100,11 @@ pub(crate) fn read_payload(mut stream: impl Read) -> Result<Option<Vec<u8>>, Fra
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::ErrorClass;
-    use plimsoll_model::Nanos;
-    use plimsoll_model::tally::Interval;
-    use plimsoll_model::tally::Tally;
+    use plimsoll_model::tally::{Interval, Tally};
+    use plimsoll_model::{ErrorClass, Nanos};
     use proptest::prelude::*;
 
-    use crate::message::FromAgent;
-    use crate::message::ToAgent;
+    use crate::message::{FromAgent, ToAgent};
 
     use super::*;
 

@@ -5,33 +5,20 @@
 //! loses its parent becomes this process's child; and before this process ends it goes through the
 //! process table until nothing below it is left.
 
-use std::fs;
 use std::fs::DirBuilder;
-use std::io;
 use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use plimsoll_sys::process;
-use plimsoll_sys::process::Group;
-use plimsoll_sys::process::Signal;
-use plimsoll_sys::process::Ties;
+use plimsoll_sys::process::{Group, Signal, Ties};
 
-use crate::message::AgentFault;
-use crate::message::ExitReason;
-use crate::message::FromAgent;
-use crate::message::GuardPlan;
-use crate::message::GuardedChild;
-use crate::message::Readiness;
+use crate::message::{AgentFault, ExitReason, FromAgent, GuardPlan, GuardedChild, Readiness};
 use crate::tail::Tail;
 
 /// How long programs may take to follow SIGTERM.

@@ -18,11 +18,8 @@ mod tail;
 pub mod warden;
 
 pub use agent::Executor;
-pub use coordinator::LocalAgents;
-pub use coordinator::ServerGroup;
-pub use crew::AgentCommand;
-pub use crew::AgentSpec;
+pub use coordinator::{LocalAgents, ServerGroup};
+pub use crew::{AgentCommand, AgentSpec};
 pub use error::FleetError;
-pub use message::FromAgent;
-pub use message::ToAgent;
+pub use message::{FromAgent, ToAgent};
 pub use warden::Warden;

@@ -1,36 +1,24 @@
 //! The coordinator's end of one agent: its process, the pipes to it and the threads on them.
 
 use std::ffi::OsString;
-use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use plimsoll_model::Nanos;
-use plimsoll_sys::clock;
-use plimsoll_sys::process;
-use plimsoll_sys::process::Group;
-use plimsoll_sys::process::Signal;
-use plimsoll_sys::process::Ties;
+use plimsoll_sys::process::{Group, Signal, Ties};
+use plimsoll_sys::{clock, process};
 
 use crate::error::FleetError;
 use crate::frame;
 use crate::frame::FrameError;
-use crate::message::ExitReason;
-use crate::message::FromAgent;
-use crate::message::ToAgent;
+use crate::message::{ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
 
 /// Pause between two looks at whether a process has ended.

@@ -16,13 +16,9 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_model::plan::Steer;
+use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer};
 use plimsoll_model::tally::Interval;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// This program's version: both ends must have the same.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

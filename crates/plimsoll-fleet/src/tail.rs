@@ -1,15 +1,11 @@
 //! The end of what a process wrote: enough for an error message, bounded however much it writes.
 
 use std::collections::VecDeque;
-use std::io;
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
 /// About fifty lines.
 const TAIL_BYTES_MAX: usize = 4096;

@@ -4,23 +4,15 @@
 //! cleans up when it is told to and when its coordinator is gone, even by SIGKILL.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use plimsoll_sys::process::Group;
-use plimsoll_sys::process::Ties;
+use plimsoll_sys::process::{Group, Ties};
 
-use crate::crew::AgentCommand;
-use crate::crew::Crew;
+use crate::crew::{AgentCommand, Crew};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
-use crate::message::ExitReason;
-use crate::message::FromAgent;
-use crate::message::GuardPlan;
-use crate::message::GuardedChild;
-use crate::message::ToAgent;
+use crate::message::{ExitReason, FromAgent, GuardPlan, GuardedChild, ToAgent};
 
 /// How long programs may take to become ready; a large proxy reserves memory at its start.
 const READY_WAIT: Duration = Duration::from_secs(20);

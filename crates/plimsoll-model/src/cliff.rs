@@ -1,11 +1,9 @@
 //! Hidden timers: what was found in a load, what a probe saw, and which are known beforehand.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::ending::Closer;
-use crate::ending::Stretch;
+use crate::ending::{Closer, Stretch};
 
 /// Whose timer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! Comparing two configurations: what is compared, what each round gave, what it came to.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

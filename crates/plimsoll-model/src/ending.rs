@@ -7,12 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::ErrorClass;
-use crate::Histogram;
-use crate::Nanos;
+use crate::{ErrorClass, Histogram, Nanos};
 
 /// Statuses that say that somebody stopped waiting or had no room, and 500, in which applications
 /// hide both. Durations of other failures say nothing about timers.

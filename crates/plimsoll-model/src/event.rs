@@ -1,17 +1,12 @@
 //! The one stream from those who act to those who judge or show.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::cliff::ProbedTimer;
-use crate::hold::HoldStep;
-use crate::hold::MemoryReading;
-use crate::hold::Plateau;
+use crate::hold::{HoldStep, MemoryReading, Plateau};
 use crate::tally::Interval;
-use crate::trial::TippingPoint;
-use crate::trial::TrialRecord;
-use crate::trial::TrialRequest;
+use crate::trial::{TippingPoint, TrialRecord, TrialRequest};
 
 /// Something that happened in a run. Sinks receive every event in one order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

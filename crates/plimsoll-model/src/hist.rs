@@ -5,11 +5,8 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::Deserializer;
-use hdrhistogram::serialization::Serializer;
-use hdrhistogram::serialization::V2Serializer;
-use serde::Deserialize;
-use serde::Serialize;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::tally::ErrorCounts;
-use crate::tally::Tally;
+use crate::tally::{ErrorCounts, Tally};
 
 /// Bytes of `total_bytes` of memory that are left alone: below them the kernel reclaims in earnest,
 /// and everything measured is about that. 3 %, at least 512 MiB, at most 5 %: the kernel's own
@@ -94,8 +92,7 @@ impl Swept {
 
 /// Complete answers with a status of 400 or above.
 pub fn bad_statuses(errors: &ErrorCounts) -> u64 {
-    use crate::ErrorClass::Status4xx;
-    use crate::ErrorClass::Status5xx;
+    use crate::ErrorClass::{Status4xx, Status5xx};
     errors.get(Status4xx) + errors.get(Status5xx)
 }
 

@@ -24,8 +24,7 @@ pub mod trial;
 pub mod units;
 pub mod witness;
 
-pub use error_class::ErrorClass;
-pub use error_class::Fault;
+pub use error_class::{ErrorClass, Fault};
 pub use hist::Histogram;
 pub use time::Nanos;
 pub use units::Rate;

@@ -11,11 +11,9 @@
 //! The second is a Poisson process *given its total*: gaps are exponential as far as any window much
 //! shorter than the run can tell, and the number of operations is exactly what was asked for.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
-use crate::Rate;
+use crate::{Nanos, Rate};
 
 /// How intended starts are spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

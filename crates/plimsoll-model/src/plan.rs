@@ -1,16 +1,12 @@
 //! What a coordinator tells an agent to do; everything in it is resolved and checked.
 
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::pace::Arrivals;
-use crate::pace::Profile;
-use crate::pace::Shard;
+use crate::pace::{Arrivals, Profile, Shard};
 use crate::target::Target;
 use crate::units::ParseError;
 

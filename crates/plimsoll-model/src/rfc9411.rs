@@ -4,15 +4,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::hist::Histogram;
-use crate::trial::Check;
-use crate::trial::Verdict;
-use crate::units::ParseError;
-use crate::units::grouped;
+use crate::trial::{Check, Verdict};
+use crate::units::{ParseError, grouped};
 
 /// The shortest sustain phase that section 4.3.4 recommends.
 pub const SUSTAIN_RECOMMENDED: Nanos = Nanos::from_secs(300);

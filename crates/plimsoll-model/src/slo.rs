@@ -3,12 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::units::ParseError;
-use crate::units::parse_duration;
+use crate::units::{ParseError, parse_duration};
 
 /// One condition of an objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

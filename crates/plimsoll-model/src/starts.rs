@@ -5,8 +5,7 @@
 //! known of how the threads' processes superpose, and ramps need no model. Both sides are the same
 //! draw: what differs between them is the generator's doing and never chance.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::witness::ArrivalSpread;

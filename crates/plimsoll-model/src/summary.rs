@@ -2,29 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::Histogram;
-use crate::Nanos;
-use crate::Rate;
-use crate::cliff::Cliff;
-use crate::cliff::Confidence;
-use crate::cliff::Horizon;
-use crate::cliff::Owner;
-use crate::cliff::ProbedTimer;
+use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
 use crate::compare::CompareSummary;
 use crate::ending::Closer;
-use crate::hold::ConnectionsFound;
-use crate::hold::HoldSummary;
+use crate::hold::{ConnectionsFound, HoldSummary};
 use crate::rfc9411::Rfc9411Summary;
 use crate::tally::Tally;
-use crate::trial::Check;
-use crate::trial::Confirmations;
-use crate::trial::Outcome;
-use crate::trial::Recovery;
-use crate::trial::TippingPoint;
-use crate::trial::Verdict;
+use crate::trial::{Check, Confirmations, Outcome, Recovery, TippingPoint, Verdict};
+use crate::{Histogram, Nanos, Rate};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "plimsoll.summary/1";

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::ErrorClass;
-use crate::Histogram;
-use crate::Nanos;
 use crate::ending::Endings;
 use crate::starts::StartCounts;
+use crate::{ErrorClass, Histogram, Nanos};
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -397,8 +394,7 @@ pub struct Interval {
 
 #[cfg(test)]
 mod tests {
-    use crate::ending::Closer;
-    use crate::ending::Stretch;
+    use crate::ending::{Closer, Stretch};
 
     use super::*;
 

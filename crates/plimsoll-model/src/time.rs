@@ -3,8 +3,7 @@
 use std::fmt;
 use std::ops::Add;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds since an epoch, or a span of nanoseconds. Range: 584 years.
 #[derive(

@@ -1,12 +1,10 @@
 //! Trials: one load held for one stretch of time, and what was judged of it.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
-use crate::Rate;
 use crate::tally::Tally;
 use crate::witness::Witnesses;
+use crate::{Nanos, Rate};
 
 /// Why the search asked for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,9 @@
 //! network between them. Each witness is optional, because a kernel, a container or a remote SUT
 //! may not tell; what is missing is left out of the judgement, never guessed.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
-use crate::Rate;
+use crate::{Nanos, Rate};
 
 /// Everything that was observed over the measured window of one trial. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

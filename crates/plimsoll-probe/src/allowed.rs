@@ -1,8 +1,7 @@
 //! What a server says it may have at once, and how much of it it has: HAProxy's `maxconn`, of the
 //! process and of each frontend.
 
-use crate::counted::CountSource;
-use crate::counted::frontends;
+use crate::counted::{CountSource, frontends};
 
 /// A limit of a server's own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

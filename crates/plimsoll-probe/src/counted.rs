@@ -5,13 +5,10 @@
 //! any longer.
 
 use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::net::TcpStream;
-use std::net::ToSocketAddrs;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plimsoll_model::target::TargetUrl;

@@ -3,16 +3,10 @@
 
 use proptest::prelude::*;
 
-use plimsoll_model::target::Target;
-use plimsoll_model::target::TargetUrl;
-use plimsoll_proto::http1::BodyLength;
-use plimsoll_proto::http1::Progress;
-use plimsoll_proto::http1::Request;
-use plimsoll_proto::http1::RequestParser;
-use plimsoll_proto::http1::RequestProgress;
-use plimsoll_proto::http1::Response;
-use plimsoll_proto::http1::ResponseParser;
-use plimsoll_proto::http1::encode;
+use plimsoll_model::target::{Target, TargetUrl};
+use plimsoll_proto::http1::{
+    BodyLength, Progress, Request, RequestParser, RequestProgress, Response, ResponseParser, encode,
+};
 
 /// What came of feeding pieces until a message was complete, refused, or the pieces ran out.
 #[derive(Debug, PartialEq)]

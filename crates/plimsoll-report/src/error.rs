@@ -1,8 +1,7 @@
 //! Why a report could not be written or read; each text names the place and the fix.
 
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 

@@ -4,65 +4,31 @@ mod compared;
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Histogram;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::cliff;
-use plimsoll_model::cliff::Cliff;
-use plimsoll_model::cliff::Horizon;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::cliff::ProbeKind;
-use plimsoll_model::cliff::ProbedTimer;
-use plimsoll_model::ending::Closer;
-use plimsoll_model::ending::Stretch;
-use plimsoll_model::hold::Confidence;
-use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::hold::HoldHead;
-use plimsoll_model::hold::HoldSummary;
-use plimsoll_model::hold::MemoryReading;
-use plimsoll_model::hold::Plateau;
-use plimsoll_model::hold::Projection;
-use plimsoll_model::hold::Swept;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::Group;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
-use plimsoll_model::summary::FindHead;
-use plimsoll_model::summary::FindSummary;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::cliff::{Cliff, Horizon, Owner, ProbeKind, ProbedTimer};
+use plimsoll_model::ending::{Closer, Stretch};
+use plimsoll_model::hold::{
+    Confidence, HoldEnd, HoldHead, HoldSummary, MemoryReading, Plateau, Projection, Swept,
+};
+use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::plan::{
+    Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
+    TlsVersion, Trust,
+};
+use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Confirmations;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{
+    Check, Confirmations, Judgement, Level, Outcome, Phase, TippingPoint, TrialMeasurement,
+    TrialRecord, TrialRequest, Verdict,
+};
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
 use crate::settings;
 
-pub(crate) use compared::compare_higher;
-pub(crate) use compared::compare_lower;
-pub(crate) use compared::compare_no_difference;
-pub(crate) use compared::compare_undecided;
+pub(crate) use compared::{
+    compare_higher, compare_lower, compare_no_difference, compare_undecided,
+};
 
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";

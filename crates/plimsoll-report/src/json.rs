@@ -1,10 +1,8 @@
 //! `--json`: a summary as one object, and back.
 
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 
-use plimsoll_model::summary::SCHEMA;
-use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::{SCHEMA, Summary};
 
 use crate::error::ReportError;
 

@@ -13,15 +13,10 @@ pub mod settings;
 pub mod terminal;
 pub mod time_text;
 
-pub use archive::Archive;
-pub use archive::ArchiveWriter;
-pub use archive::command_line_redacted;
-pub use archive::redraw;
+pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
-pub use progress::Progress;
-pub use progress::ProgressMode;
-pub use terminal::RUN_COMPLETE;
-pub use terminal::Style;
+pub use progress::{Progress, ProgressMode};
+pub use terminal::{RUN_COMPLETE, Style};
 
 #[cfg(test)]
 mod fixtures;

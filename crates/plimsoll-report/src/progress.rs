@@ -5,25 +5,15 @@
 
 use std::io::Write;
 
-use indicatif::ProgressBar;
-use indicatif::ProgressDrawTarget;
-use indicatif::ProgressStyle;
-use plimsoll_model::Histogram;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Histogram, Nanos, Rate};
 
-use crate::terminal::layout::clean;
-use crate::terminal::layout::ms_text;
-use crate::terminal::layout::percent;
-use crate::terminal::level_line;
-use crate::terminal::plateau_line;
-use crate::terminal::render_trial_line;
+use crate::terminal::layout::{clean, ms_text, percent};
+use crate::terminal::{level_line, plateau_line, render_trial_line};
 
 mod holding;
 

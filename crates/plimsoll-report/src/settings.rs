@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::pace::Arrivals;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{LoadPlan, Pacing, TlsState, TlsVersion, Trust};
 use plimsoll_model::units::grouped;
 
 /// The key whose value says how operations come due: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].

@@ -16,25 +16,16 @@
 //! row, at no occupancy, tells how much that is.
 #![expect(clippy::unwrap_used, reason = "an experiment that cannot run should say so and end")]
 
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_sys::Errno;
-use plimsoll_sys::clock;
-use plimsoll_sys::outgoing::Outgoing;
-use plimsoll_sys::outgoing::OutgoingError;
-use plimsoll_sys::ports::Closed;
-use plimsoll_sys::ports::HostPorts;
-use plimsoll_sys::ports::Lease;
-use plimsoll_sys::ports::PortAllocator;
-use plimsoll_sys::ports::PortPlan;
-use plimsoll_sys::ports::Route;
-use plimsoll_sys::ports::Slice;
-use plimsoll_sys::ports::Sources;
-use plimsoll_sys::socket::ListenSocket;
-use plimsoll_sys::socket::Socket;
+use plimsoll_sys::outgoing::{Outgoing, OutgoingError};
+use plimsoll_sys::ports::{
+    Closed, HostPorts, Lease, PortAllocator, PortPlan, Route, Slice, Sources,
+};
+use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_sys::{Errno, clock};
 
 /// Connects timed for each row.
 const TURNS: usize = 20_000;

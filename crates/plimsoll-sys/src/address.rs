@@ -1,8 +1,6 @@
 //! Which addresses are this host's.
 
-use std::net::IpAddr;
-use std::net::Ipv6Addr;
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 
 /// RTF_LOCAL, include/uapi/linux/ipv6_route.h: packets to it end here.
 const LOCAL_ROUTE: u32 = 0x8000_0000;

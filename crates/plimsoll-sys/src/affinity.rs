@@ -1,9 +1,7 @@
 //! Which CPUs a thread may use, and how promptly it is woken.
 
 use rustix::io::Errno;
-use rustix::thread::CpuSet;
-use rustix::thread::sched_getaffinity;
-use rustix::thread::sched_setaffinity;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The CPUs the calling thread may run on, ascending.
 pub fn usable_cpus() -> Vec<u32> {

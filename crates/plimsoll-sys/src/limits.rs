@@ -1,8 +1,6 @@
 //! What this process may have: descriptors and memory.
 
-use rustix::process::Resource;
-use rustix::process::getrlimit;
-use rustix::process::setrlimit;
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Raises this process's descriptor limit to the hard limit; returns what it is then.
 pub fn raise_descriptor_limit() -> u64 {

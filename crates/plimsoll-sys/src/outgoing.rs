@@ -5,22 +5,16 @@
 //! kernels get an explicit bind with SO_REUSEADDR. The two do not mix in one network namespace: an
 //! explicitly bound port is taken for every destination of a socket that asks the other way.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::Ipv6Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use crate::socket::Connecting;
-use crate::socket::Socket;
-use crate::socket::begin_connect;
-use crate::socket::bind_or_freebind;
-use crate::socket::set_int_option;
-use crate::socket::tcp_socket;
+use crate::socket::{
+    Connecting, Socket, begin_connect, bind_or_freebind, set_int_option, tcp_socket,
+};
 
 /// include/uapi/linux/in.h; the option's level is IPPROTO_IP for IPv6 sockets, too.
 const IP_LOCAL_PORT_RANGE: i32 = 51;

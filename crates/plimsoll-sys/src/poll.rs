@@ -1,11 +1,8 @@
 //! Edge-triggered epoll: one registration per socket's life, a token instead of a look-up.
 
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::event::Timespec;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 /// What a socket has become.

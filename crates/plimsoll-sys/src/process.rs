@@ -4,27 +4,16 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::fs;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::mpsc;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::SyncSender;
-use std::thread;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::{fs, io, thread};
 
 use rustix::io::Errno;
 use rustix::process;
-use rustix::process::Pid;
-use rustix::process::WaitId;
-use rustix::process::WaitIdOptions;
-use rustix::process::WaitOptions;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::affinity;
 

@@ -5,9 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use signal_hook::low_level;
 

@@ -1,22 +1,12 @@
 //! Non-blocking TCP sockets, client and listening.
 
-use std::net::IpAddr;
-use std::net::SocketAddr;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net;
-use rustix::net::AddressFamily;
-use rustix::net::RecvFlags;
-use rustix::net::SendFlags;
-use rustix::net::SocketFlags;
-use rustix::net::SocketType;
-use rustix::net::ipproto;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
 /// A connected or connecting TCP socket. Four bytes; closing is dropping.
 #[derive(Debug)]

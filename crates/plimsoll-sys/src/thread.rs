@@ -1,9 +1,7 @@
 //! Named threads, pinned where asked, and how long one waits for its CPU.
 
-use std::fs;
-use std::io;
-use std::thread::Builder;
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
+use std::{fs, io};
 
 use crate::affinity;
 

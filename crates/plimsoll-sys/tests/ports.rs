@@ -3,31 +3,18 @@
 //! of some port, so the tests count what was refused instead of presuming it.
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_sys::Errno;
-use plimsoll_sys::clock;
-use plimsoll_sys::outgoing::Outgoing;
-use plimsoll_sys::outgoing::OutgoingError;
-use plimsoll_sys::outgoing::PortChoice;
+use plimsoll_sys::outgoing::{Outgoing, OutgoingError, PortChoice};
 use plimsoll_sys::poll::Poller;
-use plimsoll_sys::ports::Closed;
-use plimsoll_sys::ports::HostPorts;
-use plimsoll_sys::ports::Lease;
-use plimsoll_sys::ports::PortAllocator;
-use plimsoll_sys::ports::PortCounts;
-use plimsoll_sys::ports::PortPlan;
-use plimsoll_sys::ports::PortSet;
-use plimsoll_sys::ports::PortShortage;
-use plimsoll_sys::ports::Route;
-use plimsoll_sys::ports::Slice;
-use plimsoll_sys::ports::Sources;
-use plimsoll_sys::socket::ListenSocket;
-use plimsoll_sys::socket::Socket;
+use plimsoll_sys::ports::{
+    Closed, HostPorts, Lease, PortAllocator, PortCounts, PortPlan, PortSet, PortShortage, Route,
+    Slice, Sources,
+};
+use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_sys::{Errno, clock};
 
 const WAIT_NS: u64 = 5_000_000_000;
 

@@ -4,8 +4,7 @@ use std::cell::Cell;
 
 use rustls::KeyLog;
 
-use crate::suite::SECRET_BYTES;
-use crate::suite::Secret;
+use crate::suite::{SECRET_BYTES, Secret};
 
 thread_local! {
     /// rustls calls the key log on the thread that drives the handshake, so that what is here

@@ -4,20 +4,12 @@
 //! Only the chain is remembered. That the peer has the certificate's key, which is what the
 //! signature in each handshake proves, is checked each time.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustls::DigitallySignedStruct;
-use rustls::Error;
-use rustls::SignatureScheme;
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::client::danger::ServerCertVerified;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::ServerName;
-use rustls::pki_types::UnixTime;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// Distinct chains remembered. They are compared byte for byte, which for a chain of 4 kB takes
 /// 0.1 us; hashing it would take longer.

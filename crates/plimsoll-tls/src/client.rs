@@ -2,40 +2,22 @@
 
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use rustls::ClientConnection;
-use rustls::SupportedCipherSuite;
-use rustls::client::Resumption;
-use rustls::client::VerifierBuilderError;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::SupportedKxGroup;
-use rustls::crypto::aws_lc_rs;
+use rustls::client::{Resumption, VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs::kx_group;
-use rustls::pki_types;
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, ClientConnection, SupportedCipherSuite, pki_types};
 
-use plimsoll_model::plan::Group;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{Group, ServerName, TlsOptions, TlsState, TlsVersion, Trust};
 
-use crate::ConfigError;
-use crate::Session;
 use crate::capture::SecretSink;
 use crate::chains::RememberedChains;
 use crate::handshaking::Afterwards;
-use crate::identity::certified_key;
-use crate::identity::roots_from_pem;
-use crate::identity::system_roots;
-use crate::identity::trusted_certificates;
-use crate::shares;
+use crate::identity::{certified_key, roots_from_pem, system_roots, trusted_certificates};
 use crate::tickets::TicketStore;
-use crate::verify::AcceptAnyServer;
-use crate::verify::TrustedServer;
+use crate::verify::{AcceptAnyServer, TrustedServer};
+use crate::{ConfigError, Session, shares};
 
 /// Without `--groups`: what OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
 /// whose larger key share and extra CPU must be asked for.

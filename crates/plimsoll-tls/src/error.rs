@@ -1,7 +1,6 @@
 //! What can go wrong: with settings before a run, and with a peer during one.
 
-use rustls::AlertDescription;
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError};
 use thiserror::Error;
 
 use plimsoll_model::ErrorClass;

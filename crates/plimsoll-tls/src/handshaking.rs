@@ -1,26 +1,13 @@
 //! A connection that rustls drives: until it is parked, or for its whole life.
 
-use std::io::BufRead;
-use std::io::Write;
+use std::io::{BufRead, Write};
 
-use rustls::Connection;
-use rustls::ConnectionTrafficSecrets;
-use rustls::ProtocolVersion;
+use rustls::{Connection, ConnectionTrafficSecrets, ProtocolVersion};
 
-use crate::Handshake;
-use crate::HandshakeKind;
-use crate::TlsError;
-use crate::Workbench;
 use crate::capture::Captured;
-use crate::parked::Direction;
-use crate::parked::Flags;
-use crate::parked::MessageReader;
-use crate::parked::Parked;
-use crate::parked::Side;
-use crate::record;
-use crate::suite::Material;
-use crate::suite::Secret;
-use crate::suite::Suite;
+use crate::parked::{Direction, Flags, MessageReader, Parked, Side};
+use crate::suite::{Material, Secret, Suite};
+use crate::{Handshake, HandshakeKind, TlsError, Workbench, record};
 
 /// KeyUpdates that rustls may have sent before a connection is parked: one for each 2^24 records.
 const KEY_UPDATES_MAX: usize = 64;

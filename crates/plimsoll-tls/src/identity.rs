@@ -2,22 +2,15 @@
 
 use std::sync::Arc;
 
-use rcgen::CertificateParams;
-use rcgen::DnType;
-use rcgen::ExtendedKeyUsagePurpose;
-use rcgen::KeyPair;
-use rcgen::KeyUsagePurpose;
-use rcgen::PKCS_RSA_SHA256;
-use rcgen::RsaKeySize;
-use rustls::InconsistentKeys;
-use rustls::RootCertStore;
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem;
+use rcgen::{
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256,
+    RsaKeySize,
+};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, RootCertStore};
 
 use plimsoll_model::plan::Identity;
 

@@ -2,10 +2,7 @@
 
 use aws_lc_rs::error::Unspecified;
 
-use crate::suite::ExpandedKey;
-use crate::suite::Material;
-use crate::suite::Secret;
-use crate::suite::Suite;
+use crate::suite::{ExpandedKey, Material, Secret, Suite};
 
 /// Keys that compete for one place. More would make each look-up longer, fewer would throw keys
 /// out while others are free.

@@ -31,16 +31,10 @@ mod verify;
 mod workbench;
 
 pub use client::ClientContext;
-pub use error::ConfigError;
-pub use error::TlsError;
-pub use identity::KeyKind;
-pub use identity::check_identity;
-pub use identity::self_signed;
+pub use error::{ConfigError, TlsError};
+pub use identity::{KeyKind, check_identity, self_signed};
 pub use server::ServerContext;
-pub use session::Handshake;
-pub use session::HandshakeKind;
-pub use session::Received;
-pub use session::Session;
+pub use session::{Handshake, HandshakeKind, Received, Session};
 pub use ticketer::new_ticket_key;
 pub use workbench::Workbench;
 

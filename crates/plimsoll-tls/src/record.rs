@@ -1,12 +1,9 @@
 //! One TLS record: where it ends, how it is protected and opened (RFC 8446 5, RFC 5246 6).
 
-use aws_lc_rs::aead::Aad;
-use aws_lc_rs::aead::Nonce;
+use aws_lc_rs::aead::{Aad, Nonce};
 use rustls::AlertDescription;
 
-use crate::suite::ExpandedKey;
-use crate::suite::IV_BYTES;
-use crate::suite::Suite;
+use crate::suite::{ExpandedKey, IV_BYTES, Suite};
 
 pub(crate) const HEADER_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;

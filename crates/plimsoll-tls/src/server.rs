@@ -2,25 +2,19 @@
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
-use rustls::ServerConnection;
 use rustls::crypto::aws_lc_rs;
-use rustls::server::NoServerSessionStorage;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
+use rustls::{ServerConfig, ServerConnection};
 
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::TicketKey;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{Identity, TicketKey, TlsState};
 
-use crate::ConfigError;
-use crate::Session;
 use crate::capture::SecretSink;
 use crate::handshaking::Afterwards;
-use crate::identity::certified_key;
-use crate::identity::roots_from_pem;
+use crate::identity::{certified_key, roots_from_pem};
 use crate::ticketer::SharedTicketer;
+use crate::{ConfigError, Session};
 
 /// What every server session shares: TLS 1.2 and 1.3, stateless tickets, `http/1.1` for clients
 /// that ask by ALPN. Clones are cheap and accept each other's tickets.

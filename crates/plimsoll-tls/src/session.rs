@@ -4,16 +4,11 @@
 
 use rustls::NamedGroup;
 
-use crate::TlsError;
-use crate::Workbench;
-use crate::handshaking::Afterwards;
-use crate::handshaking::Handshaking;
-use crate::handshaking::JustParked;
-use crate::parked::Flags;
-use crate::parked::MessageReader;
-use crate::parked::Parked;
+use crate::handshaking::{Afterwards, Handshaking, JustParked};
+use crate::parked::{Flags, MessageReader, Parked};
 use crate::suite::Suite;
 use crate::workbench::Permit;
+use crate::{TlsError, Workbench};
 
 /// One TLS connection. Until its handshake is done it is a rustls object on the heap; from then on
 /// it is *parked*: traffic secrets and sequence numbers, all of them in here. Bytes go through the

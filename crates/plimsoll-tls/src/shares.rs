@@ -8,16 +8,9 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use aws_lc_rs::agreement;
-use aws_lc_rs::agreement::Algorithm;
-use aws_lc_rs::agreement::PrivateKey;
-use aws_lc_rs::agreement::UnparsedPublicKey;
-use rustls::Error;
-use rustls::NamedGroup;
-use rustls::PeerMisbehaved;
-use rustls::crypto::ActiveKeyExchange;
-use rustls::crypto::GetRandomFailed;
-use rustls::crypto::SharedSecret;
-use rustls::crypto::SupportedKxGroup;
+use aws_lc_rs::agreement::{Algorithm, PrivateKey, UnparsedPublicKey};
+use rustls::crypto::{ActiveKeyExchange, GetRandomFailed, SharedSecret, SupportedKxGroup};
+use rustls::{Error, NamedGroup, PeerMisbehaved};
 
 use plimsoll_model::plan::Group;
 

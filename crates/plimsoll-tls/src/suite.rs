@@ -1,10 +1,8 @@
 //! Cipher suites as the record layer knows them, and how a secret becomes a key.
 
-use aws_lc_rs::aead;
-use aws_lc_rs::aead::LessSafeKey;
-use aws_lc_rs::aead::UnboundKey;
+use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hkdf;
+use aws_lc_rs::{aead, hkdf};
 use rustls::CipherSuite;
 
 /// Longest secret: SHA-384's output. A key (32 bytes) and an IV (12) fit as well.

@@ -9,17 +9,10 @@
 //! as long as the test does.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use aws_lc_rs::aead::AES_256_GCM;
-use aws_lc_rs::aead::Aad;
-use aws_lc_rs::aead::LessSafeKey;
-use aws_lc_rs::aead::NONCE_LEN;
-use aws_lc_rs::aead::Nonce;
-use aws_lc_rs::aead::UnboundKey;
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::{hmac, rand};
 use rustls::server::ProducesTickets;
 
 use plimsoll_model::plan::TicketKey;

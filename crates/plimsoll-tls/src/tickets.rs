@@ -4,14 +4,10 @@
 //! server overlap.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::NamedGroup;
-use rustls::client::ClientSessionStore;
-use rustls::client::Tls12ClientSessionValue;
-use rustls::client::Tls13ClientSessionValue;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
 /// Tickets kept per server: more than the handshakes that one process has in flight. About 1 kB

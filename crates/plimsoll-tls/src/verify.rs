@@ -3,23 +3,12 @@
 
 use std::sync::Arc;
 
-use rustls::CertificateError;
-use rustls::DigitallySignedStruct;
-use rustls::Error;
-use rustls::RootCertStore;
-use rustls::SignatureScheme;
-use rustls::client::VerifierBuilderError;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::client::danger::ServerCertVerified;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::client::verify_server_name;
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::ServerName;
-use rustls::pki_types::UnixTime;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Accepts any certificate and does not check the handshake's signature by it.
 ///

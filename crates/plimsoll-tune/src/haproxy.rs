@@ -1,12 +1,9 @@
 //! HAProxy, 2.4 and later: the configuration of a TLS-terminating proxy, and how to ask and start
 //! an installed one. It needs no privileges: no chroot, no change of user, no daemon.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use plimsoll_model::cliff::Awaits;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
+use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 
 use crate::plan::ProxyPlan;
 use crate::program;
@@ -184,8 +181,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::program::tests::installed;
-    use crate::program::tests::write_certificate;
+    use crate::program::tests::{installed, write_certificate};
 
     #[test]
     fn the_whole_configuration() {

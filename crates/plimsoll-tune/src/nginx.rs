@@ -3,12 +3,9 @@
 //!
 //! Stop it with SIGTERM: its workers outlive a master that was killed with SIGKILL.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use plimsoll_model::cliff::Awaits;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
+use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 
 use crate::plan::ProxyPlan;
 use crate::program;
@@ -225,8 +222,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::program::tests::installed;
-    use crate::program::tests::write_certificate;
+    use crate::program::tests::{installed, write_certificate};
 
     #[test]
     fn the_whole_configuration() {

@@ -1,13 +1,9 @@
 //! Finding and asking an installed program; what HAProxy and nginx have in common.
 
-use std::env;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::{env, io};
 
 /// Why an installed proxy cannot be used.
 #[derive(Debug, thiserror::Error)]

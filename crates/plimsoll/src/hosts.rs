@@ -3,11 +3,9 @@
 
 use std::fs;
 
-use plimsoll_fleet::AgentSpec;
-use plimsoll_fleet::FleetError;
-use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::agents_needed;
 use plimsoll_fleet::message::AgentFault;
+use plimsoll_fleet::{AgentSpec, FleetError, LocalAgents};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;

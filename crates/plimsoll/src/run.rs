@@ -10,16 +10,10 @@ use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
-use plimsoll_report::ArchiveWriter;
-use plimsoll_report::Progress;
-use plimsoll_report::ProgressMode;
-use plimsoll_report::ReportError;
-use plimsoll_report::archive::Manifest;
-use plimsoll_report::archive::ManifestHead;
-use plimsoll_report::archive::SearchHead;
-use plimsoll_report::json;
-use plimsoll_report::terminal;
-use plimsoll_report::time_text;
+use plimsoll_report::archive::{Manifest, ManifestHead, SearchHead};
+use plimsoll_report::{
+    ArchiveWriter, Progress, ProgressMode, ReportError, json, terminal, time_text,
+};
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 

@@ -2,20 +2,14 @@
 
 use fastrand::Rng;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Histogram;
-use plimsoll_model::Nanos;
 use plimsoll_model::tally::Tally;
+use plimsoll_model::{ErrorClass, Histogram, Nanos};
 
 use crate::habits::HiddenTimer;
 
 use super::Trial;
-use super::flow::Cursor;
-use super::flow::Flow;
-use super::flow::seconds;
-use super::stretch::Stretch;
-use super::stretch::crossing;
-use super::stretch::walk;
+use super::flow::{Cursor, Flow, seconds};
+use super::stretch::{Stretch, crossing, walk};
 
 /// Steps in which a ramp of latencies is recorded, at most.
 const STEPS_MAX: f64 = 64.0;

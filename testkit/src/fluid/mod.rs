@@ -15,25 +15,16 @@ mod stretch;
 use fastrand::Rng;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::tally::OUTSTANDING_SAMPLE;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::witness::Scheduling;
-use plimsoll_model::witness::Witnesses;
+use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
+use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
+use plimsoll_model::witness::{Scheduling, Witnesses};
 
 use crate::generator::Generator;
 use crate::habits::Habits;
-use crate::sut::Overload;
-use crate::sut::Sut;
-use crate::sut::factor;
-use crate::sut::normal;
+use crate::sut::{Overload, Sut, factor, normal};
 
 use count::Counting;
-use flow::Cursor;
-use flow::Flow;
-use flow::Rates;
-use flow::seconds;
+use flow::{Cursor, Flow, Rates, seconds};
 
 /// A server, a generator and chance, with a past: trials and rests follow each other.
 #[derive(Clone, Debug)]

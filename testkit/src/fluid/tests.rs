@@ -1,14 +1,10 @@
 //! The curves against the world that follows every operation, and each habit by itself.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Rate;
 use plimsoll_model::trial::Phase;
+use plimsoll_model::{ErrorClass, Rate};
 
 use super::*;
-use crate::habits::HiddenTimer;
-use crate::habits::Jitter;
-use crate::habits::Leak;
-use crate::habits::Metastable;
+use crate::habits::{HiddenTimer, Jitter, Leak, Metastable};
 use crate::sut::Stalls;
 use crate::world::World;
 

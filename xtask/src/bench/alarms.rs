@@ -7,17 +7,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
 use crate::bench::claim::Claim;
-use crate::bench::invocation::Finished;
-use crate::bench::invocation::Invocation;
+use crate::bench::invocation::{Finished, Invocation};
 use crate::bench::page::Section;
-use crate::bench::server::Server;
-use crate::bench::server::ServerKind;
+use crate::bench::server::{Server, ServerKind};
 use crate::bench::spread::Spread;
 use crate::bench::stolen::stolen_during;
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
 
 /// Rounds over all kinds of load: 24 each, so 120 runs.
 const ROUNDS: u32 = 5;

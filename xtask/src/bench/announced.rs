@@ -1,14 +1,9 @@
 //! Servers that choose a port and say so on their first line: `listening on http://ADDRESS/`.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
-use std::process::ChildStdout;
-use std::process::Command;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{ChildStdout, Command, Stdio};
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::bench::process::Guarded;
 

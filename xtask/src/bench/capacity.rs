@@ -6,25 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
-use crate::bench::claim::Claim;
-use crate::bench::claim::Outcome;
+use crate::bench::claim::{Claim, Outcome};
 use crate::bench::invocation::Invocation;
 use crate::bench::page::Section;
-use crate::bench::process;
 use crate::bench::process::Guarded;
-use crate::bench::reference::Reference;
-use crate::bench::reference::Service;
-use crate::bench::search;
+use crate::bench::reference::{Reference, Service};
 use crate::bench::search::Search;
-use crate::bench::server;
-use crate::bench::target::Reading;
-use crate::bench::target::Target;
+use crate::bench::target::{Reading, Target};
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU, process, search, server};
 use crate::packages;
 
 const CONFIG: &str = "haproxy.cfg";

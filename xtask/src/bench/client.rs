@@ -6,18 +6,13 @@ pub(crate) mod words;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::bench::CLIENT_CPU;
-use crate::bench::footprint;
 use crate::bench::tool::Tool;
+use crate::bench::{CLIENT_CPU, footprint};
 use crate::packages;
 use words::SUMMARY;
 

@@ -6,18 +6,13 @@ mod mute;
 mod proxy;
 
 use std::fmt::Write;
-use std::fs;
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::bench::Bench;

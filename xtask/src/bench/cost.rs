@@ -5,22 +5,15 @@
 mod comparison;
 mod pace;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
-use crate::bench::client::Connection;
-use crate::bench::client::Extent;
-use crate::bench::client::Load;
-use crate::bench::client::Sample;
+use crate::bench::client::{Connection, Extent, Load, Sample};
 use crate::bench::page::Section;
 use crate::bench::server::Server;
 use crate::bench::target::Target;
 use crate::bench::tool::Tool;
-use comparison::Comparison;
-use comparison::Goal;
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
+use comparison::{Comparison, Goal};
 use pace::Pace;
 
 const ROUNDS: u32 = 5;

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::bench::process;
 
@@ -109,9 +108,7 @@ fn passive_opens(snmp: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::net::TcpListener;
-    use std::net::TcpStream;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     use super::*;
 

@@ -8,18 +8,13 @@ use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::bench::Bench;
 use crate::bench::claim::Claim;
-use crate::bench::footprint;
 use crate::bench::invocation::Invocation;
-use crate::bench::machine;
-use crate::bench::page;
 use crate::bench::page::Section;
-use crate::bench::settings::Part;
-use crate::bench::settings::Sut;
+use crate::bench::settings::{Part, Sut};
+use crate::bench::{Bench, footprint, machine, page};
 use record::Record;
 use witness::Witness;
 

@@ -3,19 +3,14 @@
 use std::fs;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::bench::Bench;
-use crate::bench::process;
 use crate::bench::process::Guarded;
+use crate::bench::{Bench, process};
 
 const SUMMARY: &str = "summary.json";
 /// What plimsoll said, kept for the case that it fails.

@@ -2,16 +2,14 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 
-use crate::bench::Bench;
 use crate::bench::claim::Claim;
 use crate::bench::invocation::Invocation;
 use crate::bench::page::Section;
-use crate::bench::search;
 use crate::bench::search::Search;
 use crate::bench::spread::Spread;
+use crate::bench::{Bench, search};
 use crate::packages;
 
 /// Longest time of a quick search with everything around it.

@@ -8,13 +8,10 @@ mod weight;
 
 use std::fmt::Write;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
 use crate::bench::page::Section;
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
 use holder::FEW;
 use weight::Pair;
 

@@ -3,12 +3,10 @@
 
 use std::fmt::Write;
 
-use crate::bench::claim;
-use crate::bench::claim::Claim;
-use crate::bench::claim::Outcome;
+use crate::bench::claim::{Claim, Outcome};
 use crate::bench::settings::Part;
-use crate::bench::target;
 use crate::bench::target::Reading;
+use crate::bench::{claim, target};
 
 const HEAD: &str =
     "# Benchmarks\n\nWritten by `cargo xtask bench`; run it again instead of editing this.\n";

@@ -11,32 +11,19 @@
 
 mod service;
 
-use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::net::Ipv4Addr;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 
-use crate::bench::SERVER_CPU;
 use crate::bench::announced::Announced;
-use crate::bench::process;
-use service::Bucket;
-use service::Draws;
-use service::Metastable;
-use service::SERVICES;
+use crate::bench::{SERVER_CPU, process};
 pub(crate) use service::Service;
+use service::{Bucket, Draws, Metastable, SERVICES};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\npong";
 const HEAD_END: &[u8] = b"\r\n\r\n";

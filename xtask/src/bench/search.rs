@@ -5,13 +5,11 @@ mod interval;
 use std::fs;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::bench::Bench;
-use crate::bench::invocation::Finished;
-use crate::bench::invocation::Invocation;
+use crate::bench::invocation::{Finished, Invocation};
 
 pub(crate) use interval::Interval;
 

@@ -3,22 +3,14 @@
 
 mod duel;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
-use crate::bench::client::Connection;
-use crate::bench::client::Extent;
-use crate::bench::client::Load;
-use crate::bench::footprint;
+use crate::bench::client::{Connection, Extent, Load};
 use crate::bench::page::Section;
-use crate::bench::server::Server;
-use crate::bench::server::ServerKind;
+use crate::bench::server::{Server, ServerKind};
 use crate::bench::tool::Tool;
-use duel::Duel;
-use duel::Stint;
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU, footprint};
+use duel::{Duel, Stint};
 
 const ROUNDS: u32 = 5;
 const SECONDS: u32 = 5;

@@ -4,19 +4,15 @@
 mod config;
 
 use std::fs;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 use std::str::FromStr;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::bench::SERVER_CPU;
-use crate::bench::process;
 use crate::bench::process::Guarded;
+use crate::bench::{SERVER_CPU, process};
 use crate::packages;
 
 /// Which server.
@@ -160,8 +156,7 @@ pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::TcpStream;
 
     use super::*;

@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::bench::claim::Claim;
-use crate::bench::claim::Outcome;
+use crate::bench::claim::{Claim, Outcome};
 use crate::bench::settings::Part;
 
 /// A figure that must be reached.

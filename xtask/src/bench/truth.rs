@@ -13,19 +13,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
 use crate::bench::page::Section;
 use crate::bench::reference::Service;
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
 use accounting::Accounting;
 use freeze::Freeze;
 use quantiles::Quantiles;
-use shot::Case;
-use shot::Disturbance;
-use shot::Maker;
-use shot::Range;
-use shot::Shot;
+use shot::{Case, Disturbance, Maker, Range, Shot};
 
 const ROUNDS: u32 = 3;
 const SECONDS: u32 = 20;

@@ -4,20 +4,11 @@
 //! Pure: histograms in, findings out. Thresholds are those of the measurement methodology, held by
 //! simulation (`tests/sim_cliffs.rs`).
 
-use plimsoll_model::Histogram;
-use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Awaits;
-use plimsoll_model::cliff::Cliff;
-use plimsoll_model::cliff::Confidence;
-use plimsoll_model::cliff::Horizon;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::ending::Closer;
-use plimsoll_model::ending::Series;
-use plimsoll_model::ending::SeriesKey;
-use plimsoll_model::ending::Stretch;
+use plimsoll_model::cliff::{Awaits, Cliff, Confidence, Horizon, KnownTimer, Owner};
+use plimsoll_model::ending::{Closer, Series, SeriesKey, Stretch};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
+use plimsoll_model::{Histogram, Nanos};
 
 mod constants;
 mod owner;

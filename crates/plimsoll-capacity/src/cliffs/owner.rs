@@ -1,12 +1,8 @@
 //! Whose timer it is: what is known beforehand first, then what the way in which it ended says.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Awaits;
-use plimsoll_model::cliff::Confidence;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::ending::Closer;
-use plimsoll_model::ending::Stretch;
+use plimsoll_model::cliff::{Awaits, Confidence, KnownTimer, Owner};
+use plimsoll_model::ending::{Closer, Stretch};
 
 /// A known timer explains values this near to its own; it fires late, never early, but a found
 /// value has the spread of a pile.
@@ -85,9 +81,7 @@ const fn awaits(stretch: Stretch, closer: Closer) -> &'static [Awaits] {
 
 /// What the way in which it ended says, with nothing known beforehand.
 fn reason(stretch: Stretch, closer: Closer) -> Ascription {
-    use Confidence::Certain;
-    use Confidence::Likely;
-    use Confidence::Possible;
+    use Confidence::{Certain, Likely, Possible};
     let say = Ascription::new;
     match (stretch, closer) {
         (_, Closer::OwnTimer) => say(Owner::Client, Certain, "plimsoll itself stopped waiting"),
@@ -154,8 +148,7 @@ mod tests {
 
     #[test]
     fn the_way_it_ended_names_the_owner() {
-        use Stretch::Idle;
-        use Stretch::Operation;
+        use Stretch::{Idle, Operation};
         for (stretch, closer, owner) in [
             (Operation, Closer::OwnTimer, Owner::Client),
             (Stretch::Opening, Closer::Kernel, Owner::Client),

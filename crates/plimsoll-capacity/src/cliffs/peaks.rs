@@ -1,8 +1,7 @@
 //! Where durations pile up within a percent of one value: what a timer leaves in a histogram, and
 //! what work never does.
 
-use plimsoll_model::Histogram;
-use plimsoll_model::Nanos;
+use plimsoll_model::{Histogram, Nanos};
 
 /// Values in a pile, at least: fewer happen by chance.
 const COUNT_MIN: f64 = 20.0;

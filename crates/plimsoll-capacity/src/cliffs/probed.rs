@@ -1,20 +1,13 @@
 //! What the timeout probe's connections say together: one row for each kind.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Awaits;
-use plimsoll_model::cliff::Confidence;
-use plimsoll_model::cliff::Hand;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::cliff::ProbeEnd;
-use plimsoll_model::cliff::ProbeKind;
-use plimsoll_model::cliff::ProbedTimer;
+use plimsoll_model::cliff::{
+    Awaits, Confidence, Hand, KnownTimer, Owner, ProbeEnd, ProbeKind, ProbedTimer,
+};
 use plimsoll_model::ending::Closer;
 
-use super::SAME;
-use super::constants;
-use super::owner::Ascription;
-use super::owner::with_known;
+use super::owner::{Ascription, with_known};
+use super::{SAME, constants};
 
 /// What ends sooner was refused, not waited for.
 const AT_ONCE: Nanos = Nanos::from_millis(100);

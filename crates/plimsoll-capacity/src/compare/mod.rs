@@ -12,8 +12,7 @@ mod signs;
 
 use plimsoll_model::compare::Finding;
 
-pub use rank::median;
-pub use rank::median_interval;
+pub use rank::{median, median_interval};
 pub use rounds::orders;
 
 /// Fewest rounds that support a statement with 95 % confidence: the interval from the lowest to

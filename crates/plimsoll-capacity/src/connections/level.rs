@@ -1,24 +1,17 @@
 //! One level of held connections: what was seen of it, and whether it is GOOD, BAD or INVALID.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Fault;
-use plimsoll_model::Nanos;
 use plimsoll_model::hold::Swept;
-use plimsoll_model::tally::ErrorCounts;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level as Grade;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::tally::{ErrorCounts, Tally};
+use plimsoll_model::trial::{
+    Check, Judgement, Level as Grade, TrialMeasurement, TrialRequest, Verdict,
+};
 use plimsoll_model::units::grouped;
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use super::settings::ConnectionSettings;
 use crate::validity;
-use crate::verdict::Context;
-use crate::verdict::Losses;
+use crate::verdict::{Context, Losses};
 
 /// A level while it is tried.
 #[derive(Clone, Debug)]

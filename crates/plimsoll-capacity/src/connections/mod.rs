@@ -19,39 +19,21 @@ mod settings;
 
 use std::collections::VecDeque;
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::hold::ConnectionsFound;
-use plimsoll_model::hold::GaveWay;
-use plimsoll_model::hold::MemoryReading;
-use plimsoll_model::hold::Plateau;
-use plimsoll_model::hold::Projection;
-use plimsoll_model::hold::Swept;
+use plimsoll_model::hold::{ConnectionsFound, GaveWay, MemoryReading, Plateau, Projection, Swept};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Confirmations;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::Recovery;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{
+    Confirmations, Outcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest, Verdict,
+};
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
 
-use crate::staircase::Attempts;
-use crate::staircase::Done;
-use crate::staircase::Gauge;
-use crate::staircase::Side;
-use crate::staircase::Stairs;
-use crate::staircase::Step;
+use crate::staircase::{Attempts, Done, Gauge, Side, Stairs, Step};
 
 use bounds::Bounds;
 use ceiling::Ceiling;
-use level::Judged;
-use level::Level;
+use level::{Judged, Level};
 
-pub use settings::ConnectionLimits;
-pub use settings::ConnectionSettings;
+pub use settings::{ConnectionLimits, ConnectionSettings};
 
 /// Between two sweeps of a soak: a server may close what is idle for longer.
 const SOAK_SWEEP_EVERY: Nanos = Nanos::from_secs(15);

@@ -1,8 +1,7 @@
 //! What a search for held connections is told, and the figures of its modes.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::slo::Goal;
-use plimsoll_model::slo::Slo;
+use plimsoll_model::slo::{Goal, Slo};
 
 use crate::search::Mode;
 

@@ -4,33 +4,17 @@
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
 //! the SUT, so each has a floor, which is printed with the limit.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::rfc9411::Case;
-use plimsoll_model::rfc9411::Isolation;
-use plimsoll_model::rfc9411::Kind;
-use plimsoll_model::rfc9411::Sample;
-use plimsoll_model::rfc9411::Step;
-use plimsoll_model::rfc9411::TRANSACTIONS_SHOWN;
+use plimsoll_model::rfc9411::{Case, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{Check, Judgement, Level};
 use plimsoll_model::units::grouped;
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::kpi::Observed;
-use super::kpi::transactions;
+use super::kpi::{Observed, transactions};
 use crate::validity;
-use crate::verdict::Context;
-use crate::verdict::Losses;
-use crate::verdict::conclude;
-use crate::verdict::failed;
-use crate::verdict::level;
-use crate::verdict::percent;
+use crate::verdict::{Context, Losses, conclude, failed, level, percent};
 
 /// Failed transactions and reset connections, of all: 0.001 %.
 const FAILED_MAX: f64 = 1e-5;
@@ -56,11 +40,7 @@ enum Criterion {
     Target,
 }
 
-use Criterion::Concurrency;
-use Criterion::Failed;
-use Criterion::Forwarding;
-use Criterion::Reset;
-use Criterion::Target;
+use Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
 
 impl Criterion {
     /// Every criterion of `case` in `step`; step 1 of some asks for less.

@@ -1,10 +1,8 @@
 //! KPIs of section 6.3 out of the seconds of a sustain phase.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::rfc9411::Kpis;
-use plimsoll_model::rfc9411::Sample;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
+use plimsoll_model::rfc9411::{Kpis, Sample};
+use plimsoll_model::tally::{Interval, Tally};
 
 /// The status that a transaction must have; redirects do not count.
 const STATUS_OK: u16 = 200;

@@ -16,15 +16,6 @@ mod procedure;
 #[cfg(test)]
 mod tests;
 
-pub use criteria::Judged;
-pub use criteria::Seen;
-pub use criteria::isolation;
-pub use criteria::judge;
-pub use criteria::thresholds;
+pub use criteria::{Judged, Seen, isolation, judge, thresholds};
 pub use kpi::Observed;
-pub use procedure::Conclusion;
-pub use procedure::Next;
-pub use procedure::Planned;
-pub use procedure::Procedure;
-pub use procedure::Search;
-pub use procedure::Settings;
+pub use procedure::{Conclusion, Next, Planned, Procedure, Search, Settings};

@@ -1,22 +1,12 @@
 //! Steps 1 to 3 of a case, for one object: which load comes next, and how it ends.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::rfc9411::Ending;
-use plimsoll_model::rfc9411::Step;
+use plimsoll_model::rfc9411::{Ending, Step};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Judgement, Level, Outcome, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{Nanos, Rate};
 
-use crate::search::Mode;
-use crate::search::RateSearch;
-use crate::search::SearchSettings;
-use crate::search::Step as SearchStep;
+use crate::search::{Mode, RateSearch, SearchSettings, Step as SearchStep};
 
 /// Of the target: step 1.
 const INITIAL_SHARE: f64 = 0.1;

@@ -1,16 +1,9 @@
 //! Criteria on hand-made seconds, and whole procedures against simulated servers.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::rfc9411::Case;
-use plimsoll_model::rfc9411::Ending;
-use plimsoll_model::rfc9411::Step;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::rfc9411::{Case, Ending, Step};
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{Check, Judgement, Level, Verdict};
+use plimsoll_model::{ErrorClass, Nanos};
 
 use super::procedure::Search;
 use super::*;

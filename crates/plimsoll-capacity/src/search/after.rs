@@ -1,22 +1,16 @@
 //! After the search proper: the lower bound is confirmed by longer trials, and the SUT is
 //! overloaded on purpose to see whether it comes back.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::trial::Confirmations;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::Recovery;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::{
+    Confirmations, Outcome, Phase, Recovery, TippingPoint, TrialMeasurement,
+};
+use plimsoll_model::{Nanos, Rate};
 
 use crate::classify::conditional_throughput;
 use crate::validity::is_drifting;
 
-use super::RateSearch;
-use super::State;
-use super::Want;
 use super::narrow::Bracket;
+use super::{RateSearch, State, Want};
 
 /// The overload on purpose, relative to the upper bound.
 const OVERLOAD: f64 = 1.2;

@@ -1,24 +1,14 @@
 //! What one more result means in each state of the search.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Judgement, Level, Outcome, TrialMeasurement, TrialRequest, Verdict};
 
 use crate::classify::TrialOutcome;
 use crate::verdict::Unloaded;
 
-use super::BAD_MAX;
-use super::BUSY_FAR;
-use super::GROWTH;
-use super::GROWTH_FAR;
-use super::RateSearch;
-use super::State;
 use super::ledger::Seen;
 use super::narrow::Bracket;
+use super::{BAD_MAX, BUSY_FAR, GROWTH, GROWTH_FAR, RateSearch, State};
 
 /// INVALID trials in a row at one load that end the search there.
 const INVALID_MAX: u32 = 2;

@@ -2,8 +2,7 @@
 
 use plimsoll_model::Rate;
 
-use crate::classify::LoadClass;
-use crate::classify::TrialOutcome;
+use crate::classify::{LoadClass, TrialOutcome};
 
 /// What was seen at one load.
 #[derive(Clone, Debug)]

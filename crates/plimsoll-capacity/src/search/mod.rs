@@ -21,26 +21,17 @@ mod shadow;
 mod silence;
 mod spread;
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::slo::Goal;
-use plimsoll_model::slo::Slo;
+use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{
+    Judgement, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
+};
+use plimsoll_model::{Nanos, Rate};
 
 use crate::validity::REFERENCE_FAIL;
-use crate::verdict::Context;
-use crate::verdict::judge;
+use crate::verdict::{Context, judge};
 
-use after::Answer;
-use after::Recovering;
+use after::{Answer, Recovering};
 use grid::Grid;
 use ledger::Ledger;
 use narrow::Bracket;
@@ -49,10 +40,7 @@ use shadow::Shadow;
 use silence::Silence;
 use spread::Spread;
 
-pub use settings::LOWEST_PER_S;
-pub use settings::Limits;
-pub use settings::Mode;
-pub use settings::SearchSettings;
+pub use settings::{LOWEST_PER_S, Limits, Mode, SearchSettings};
 
 /// BAD trials while qualifying or at one load while expanding that settle it.
 const BAD_MAX: usize = 2;

@@ -3,19 +3,13 @@
 //! Bounds come from MLRsearch's classification alone; the bracket only says where to look.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
+use plimsoll_model::trial::{Outcome, Phase};
 
-use crate::classify::LoadClass;
-use crate::classify::SearchGoal;
-use crate::classify::classify;
+use crate::classify::{LoadClass, SearchGoal, classify};
 
-use super::OVERSHOOT_MAX;
-use super::RateSearch;
-use super::State;
-use super::Want;
 use super::ledger::Entry;
 use super::noise::carries_unevenly;
+use super::{OVERSHOOT_MAX, RateSearch, State, Want};
 
 /// Stages of narrowing: cells of the grid that the bracket may be wide at the end of each.
 const STAGE_CELLS: [u32; 3] = [4, 2, 1];

@@ -3,12 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::units::ParseError;
+use plimsoll_model::{Nanos, Rate};
 
 /// How long and how often the search measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

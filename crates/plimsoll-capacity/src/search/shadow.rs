@@ -7,14 +7,11 @@
 //! began in a shadow is forgotten.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{TrialMeasurement, TrialRequest, Verdict};
 
-use super::RateSearch;
-use super::State;
 use super::learn::carried_per_s;
 use super::narrow::Bracket;
+use super::{RateSearch, State};
 
 /// Share of a load that was GOOD below which a server carries "far less": noise of 10 % does not
 /// reach it.

@@ -3,15 +3,10 @@
 //! as BAD. Whoever does not answer again and again is gone, and then the bounds are those of the
 //! time when it last met the objective.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::{Judgement, Outcome, TippingPoint, TrialMeasurement};
+use plimsoll_model::{Nanos, Rate};
 
-use super::RateSearch;
-use super::State;
+use super::{RateSearch, State};
 
 /// Trials at the lowest load before the server is said to be gone. In the rests between them a
 /// supervisor has started most servers again.

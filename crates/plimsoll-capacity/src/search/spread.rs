@@ -6,12 +6,8 @@ use plimsoll_model::trial::Outcome;
 
 use crate::classify::LoadClass;
 
-use super::OVERSHOOT_MAX;
-use super::RateSearch;
-use super::State;
-use super::Want;
-use super::noise::Noise;
-use super::noise::noise;
+use super::noise::{Noise, noise};
+use super::{OVERSHOOT_MAX, RateSearch, State, Want};
 
 /// Width of an interval, in standard deviations of the capacity.
 const WIDTH_SDS: f64 = 2.0;

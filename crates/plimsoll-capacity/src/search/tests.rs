@@ -4,10 +4,8 @@ use proptest::prelude::*;
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Confirmations;
-use plimsoll_model::trial::Recovery;
-use plimsoll_model::witness::HalfWindow;
-use plimsoll_model::witness::Witnesses;
+use plimsoll_model::trial::{Confirmations, Recovery};
+use plimsoll_model::witness::{HalfWindow, Witnesses};
 
 use super::*;
 

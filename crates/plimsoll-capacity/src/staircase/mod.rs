@@ -13,19 +13,12 @@
 mod project;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::hold::MemoryReading;
-use plimsoll_model::hold::Plateau;
-use plimsoll_model::hold::Projection;
-use plimsoll_model::hold::Swept;
+use plimsoll_model::hold::{HoldEnd, MemoryReading, Plateau, Projection, Swept};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
 
-pub use project::Gauge;
-pub use project::Side;
-pub use project::project;
+pub use project::{Gauge, Side, project};
 
 /// A level less than this above the last one teaches nothing new.
 const WORTHWHILE: f64 = 1.02;

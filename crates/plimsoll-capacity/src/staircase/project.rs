@@ -3,8 +3,7 @@
 //! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
 //! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
 
-use plimsoll_model::hold::Confidence;
-use plimsoll_model::hold::Projection;
+use plimsoll_model::hold::{Confidence, Projection};
 
 /// Whose a resource is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,17 +1,12 @@
 //! Do the figures agree with each other, and with what the other side counted?
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Fault;
-use plimsoll_model::Nanos;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::TrialMeasurement;
+use plimsoll_model::trial::{Check, TrialMeasurement};
 use plimsoll_model::witness::HalfWindow;
+use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::verdict::level;
-use crate::verdict::percent;
+use crate::verdict::{level, percent};
 
-use super::Subject;
-use super::check;
+use super::{Subject, check};
 
 /// Gauge and histograms differ by more than this: one of them is wrong.
 const LITTLE_FAIL: f64 = 0.25;

@@ -4,11 +4,9 @@ use plimsoll_model::Nanos;
 use plimsoll_model::trial::Check;
 use plimsoll_model::witness::Scheduling;
 
-use crate::verdict::level;
-use crate::verdict::percent;
+use crate::verdict::{level, percent};
 
-use super::Subject;
-use super::check;
+use super::{Subject, check};
 
 /// Of a worker thread's wall time.
 const CPU_FAIL: f64 = 0.90;

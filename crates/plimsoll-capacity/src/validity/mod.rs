@@ -33,17 +33,13 @@ mod offer;
 pub(crate) use books::is_drifting;
 pub use offer::REFERENCE_FAIL;
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::slo::Goal;
-use plimsoll_model::slo::Slo;
+use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
+use plimsoll_model::trial::{Check, Level};
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{Nanos, Rate};
 
-use crate::verdict::Context;
-use crate::verdict::Losses;
+use crate::verdict::{Context, Losses};
 
 /// What is examined.
 pub(crate) struct Subject<'a> {

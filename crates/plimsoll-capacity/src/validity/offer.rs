@@ -1,19 +1,14 @@
 //! Was the load the one that was asked for, sent when it was due?
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Fault;
-use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::starts::lag_tolerance;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
+use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::verdict::level;
-use crate::verdict::percent;
-use crate::verdict::server_time;
+use crate::verdict::{level, percent, server_time};
 
-use super::Subject;
-use super::check;
+use super::{Subject, check};
 
 /// Below this share of what the plan asked for, the load was another one.
 const FIDELITY_FAIL: f64 = 0.99;

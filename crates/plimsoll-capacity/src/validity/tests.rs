@@ -1,16 +1,10 @@
 //! Every check on what was seen beside the tally: just inside its limit and just beyond it, in a
 //! trial that met its goals and in one that missed one.
 
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
-use plimsoll_model::witness::ArrivalSpread;
-use plimsoll_model::witness::HalfWindow;
-use plimsoll_model::witness::MemoryUse;
-use plimsoll_model::witness::NetworkUse;
-use plimsoll_model::witness::PeerCounts;
-use plimsoll_model::witness::Scheduling;
+use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::witness::{
+    ArrivalSpread, HalfWindow, MemoryUse, NetworkUse, PeerCounts, Scheduling,
+};
 
 use super::*;
 use crate::verdict::judge;

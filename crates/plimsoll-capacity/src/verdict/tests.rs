@@ -1,7 +1,6 @@
 //! One trial, one defect: each check fails for its own reason and for no other.
 
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::{Phase, TrialRequest};
 use plimsoll_model::witness::Witnesses;
 
 use super::*;

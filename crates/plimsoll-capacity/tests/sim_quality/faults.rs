@@ -1,14 +1,10 @@
 //! Searches with a generator that is the limit, or that disturbs.
 
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Outcome, Verdict};
 
-use crate::kinds::Fault;
-use crate::kinds::Kind;
-use crate::methods::Method;
-use crate::methods::plimsoll;
-use crate::score::each_seed;
-use crate::score::quantile;
+use crate::kinds::{Fault, Kind};
+use crate::methods::{Method, plimsoll};
+use crate::score::{each_seed, quantile};
 
 /// The figures of a table's row.
 #[derive(Clone, Debug)]

@@ -1,24 +1,13 @@
 //! The simulated servers and generators, and the true capacity of each.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Phase, TrialRequest, Verdict};
+use plimsoll_model::{Nanos, Rate};
 
-use plimsoll_capacity::Context;
-use plimsoll_capacity::judge;
+use plimsoll_capacity::{Context, judge};
 use plimsoll_model::slo::Slo;
-use testkit::Fluid;
-use testkit::Generator;
-use testkit::Habits;
-use testkit::HiddenTimer;
-use testkit::Jitter;
-use testkit::Leak;
-use testkit::Metastable;
-use testkit::Overload;
-use testkit::Stalls;
-use testkit::Sut;
+use testkit::{
+    Fluid, Generator, Habits, HiddenTimer, Jitter, Leak, Metastable, Overload, Stalls, Sut,
+};
 
 /// Capacity of every simulated server when it is new and undisturbed, requests per second.
 pub(crate) const CAPACITY_PER_S: f64 = 5_000.0;

@@ -10,17 +10,12 @@ mod table;
 use plimsoll_capacity::Mode;
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::Recovery;
-use testkit::Generator;
-use testkit::Sut;
+use testkit::{Generator, Sut};
 
-use faults::false_alarms;
-use faults::fault_score;
-use kinds::CAPACITY_PER_S;
-use kinds::Kind;
-use methods::Method;
-use methods::plimsoll;
-use score::quantile;
-use score::scores;
+use faults::{false_alarms, fault_score};
+use kinds::{CAPACITY_PER_S, Kind};
+use methods::{Method, plimsoll};
+use score::{quantile, scores};
 
 const STANDARD: Method = Method::Plimsoll(Mode::Standard);
 

@@ -1,20 +1,9 @@
 //! Ways to search: ours, and the two that people write themselves.
 
-use plimsoll_capacity::Context;
-use plimsoll_capacity::Mode;
-use plimsoll_capacity::RateSearch;
-use plimsoll_capacity::SearchSettings;
-use plimsoll_capacity::Step;
-use plimsoll_capacity::judge;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
 use plimsoll_model::slo::Slo;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::trial::{Level, Outcome, Phase, TippingPoint, TrialRecord, TrialRequest};
+use plimsoll_model::{Nanos, Rate};
 use testkit::Fluid;
 
 /// What a search came to.

@@ -1,14 +1,12 @@
 //! Many searches against one kind of server, and what they come to.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_model::Nanos;
 
 use crate::kinds::Kind;
-use crate::methods::Found;
-use crate::methods::Method;
+use crate::methods::{Found, Method};
 
 /// The figures of a table's row.
 #[derive(Clone, Debug, Default)]

@@ -7,9 +7,7 @@ use plimsoll_capacity::Mode;
 use crate::faults::FaultScore;
 use crate::kinds::Kind;
 use crate::methods::Method;
-use crate::score::Score;
-use crate::score::quantile;
-use crate::score::scores;
+use crate::score::{Score, quantile, scores};
 
 const MODE: Mode = Mode::Standard;
 

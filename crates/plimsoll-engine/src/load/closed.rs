@@ -2,10 +2,8 @@
 
 use plimsoll_model::Nanos;
 
-use super::conn::Op;
-use super::conn::State;
-use super::worker::Phase;
-use super::worker::Worker;
+use super::conn::{Op, State};
+use super::worker::{Phase, Worker};
 
 impl Worker {
     /// Whether the closed loop may start another operation; counts it if so.

@@ -1,10 +1,8 @@
 //! Counting how long operations, openings and connections lasted that somebody ended, so that a
 //! hidden timer shows. Nothing is counted for what ends well, or by our own will.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::ending::Closer;
-use plimsoll_model::ending::Stretch;
+use plimsoll_model::ending::{Closer, Stretch};
+use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::State;
 use super::worker::Worker;

@@ -1,17 +1,13 @@
 //! Sending requests and taking answers on usable connections.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
 use plimsoll_model::ending::Closer;
-use plimsoll_proto::http1::client::Progress;
-use plimsoll_proto::http1::client::Response;
+use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_proto::http1::client::{Progress, Response};
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
 
-use super::classify::exchange_error;
-use super::classify::opening_error;
-use super::conn::Op;
-use super::conn::State;
+use super::classify::{exchange_error, opening_error};
+use super::conn::{Op, State};
 use super::worker::Worker;
 
 /// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when

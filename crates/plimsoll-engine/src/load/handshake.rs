@@ -9,8 +9,7 @@
 //! handshake: the operation ends with the handshake, its connection when they are here.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{LoadPlan, Pacing};
 
 use super::conn::State;
 use super::worker::Worker;
@@ -92,10 +91,8 @@ fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::Nanos;
-    use plimsoll_model::Rate;
-    use plimsoll_model::pace::Arrivals;
-    use plimsoll_model::pace::Profile;
+    use plimsoll_model::pace::{Arrivals, Profile};
+    use plimsoll_model::{Nanos, Rate};
 
     use super::*;
 

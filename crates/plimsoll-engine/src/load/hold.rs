@@ -7,21 +7,16 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Steer;
+use plimsoll_model::plan::{HoldPlan, Steer};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::memory;
 
-use super::conn::Op;
-use super::conn::State;
-use super::conn::Sweep;
+use super::conn::{Op, State, Sweep};
 use super::pacer::Pacer;
 use super::sweep::SweepRun;
 use super::trim::TrimRun;
-use super::worker::Phase;
-use super::worker::Worker;
+use super::worker::{Phase, Worker};
 
 /// Connections opened, or sweep requests sent, before the answers that came meanwhile are looked
 /// at: 64 connects take about 1 ms.

@@ -1,17 +1,12 @@
 //! The workers' words, merged into the load's: whole seconds, and what all workers have done.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::tally::GeneratorUse;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
-use plimsoll_sys::clock;
-use plimsoll_sys::limits;
+use plimsoll_model::tally::{GeneratorUse, Interval, Tally};
+use plimsoll_sys::{clock, limits};
 
-use super::LoadEvent;
-use super::WorkerEvent;
+use super::{LoadEvent, WorkerEvent};
 
 /// What the workers of a load have said, and what of it the owner has not been told.
 #[derive(Debug)]

@@ -2,15 +2,10 @@
 
 use std::sync::mpsc::Sender;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::OUTSTANDING_SAMPLE;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::tally::TlsMessageCounts;
-use plimsoll_sys::clock;
-use plimsoll_sys::thread;
+use plimsoll_model::tally::{Interval, OUTSTANDING_SAMPLE, Tally, TlsMessageCounts};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::thread::RunQueue;
+use plimsoll_sys::{clock, thread};
 
 use super::WorkerEvent;
 

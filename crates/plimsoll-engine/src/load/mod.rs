@@ -5,27 +5,15 @@
 //! whole seconds, merged over the threads, until the load has ended. Nothing here decides whether
 //! a result is good.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Steer;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{LoadPlan, Steer, TlsOptions, TlsState};
 use plimsoll_model::tally::Interval;
-use plimsoll_sys::Errno;
-use plimsoll_sys::clock;
-use plimsoll_sys::limits;
-use plimsoll_sys::thread;
+use plimsoll_sys::{Errno, clock, limits, thread};
 use plimsoll_tls::ClientContext;
 
 mod classify;

@@ -1,15 +1,12 @@
 //! Opening and closing connections: TCP, then TLS where the destination asks for it.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
 use plimsoll_sys::ports::Closed;
 use plimsoll_sys::socket::Connecting;
 use plimsoll_tls::HandshakeKind;
 
-use super::conn::ConnHot;
-use super::conn::Op;
-use super::conn::State;
+use super::conn::{ConnHot, Op, State};
 use super::endings::wrapping_ms;
 use super::origin::OriginError;
 use super::worker::Worker;

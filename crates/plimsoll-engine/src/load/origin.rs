@@ -2,30 +2,19 @@
 //! needs a good part of the ports, and every hold, owns its (source address, port) pairs. One load
 //! does only one of the two.
 
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::Errno;
-use plimsoll_sys::outgoing::Outgoing;
-use plimsoll_sys::outgoing::OutgoingError;
-use plimsoll_sys::ports::Closed;
-use plimsoll_sys::ports::HostPorts;
-use plimsoll_sys::ports::Lease;
-use plimsoll_sys::ports::PortAllocator;
-use plimsoll_sys::ports::PortError;
-use plimsoll_sys::ports::PortPlan;
-use plimsoll_sys::ports::Route;
-use plimsoll_sys::ports::Slice;
-use plimsoll_sys::ports::Sources;
-use plimsoll_sys::socket::Connecting;
-use plimsoll_sys::socket::Socket;
+use plimsoll_sys::outgoing::{Outgoing, OutgoingError};
+use plimsoll_sys::ports::{
+    Closed, HostPorts, Lease, PortAllocator, PortError, PortPlan, Route, Slice, Sources,
+};
+use plimsoll_sys::socket::{Connecting, Socket};
 
 use super::classify::opening_error;
 

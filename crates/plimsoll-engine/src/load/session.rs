@@ -4,9 +4,8 @@
 //! answers it with a RST, and the server would see a connection that was reset. So only the
 //! sending half is closed at first, and the whole when the peer's FIN has come.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
 use plimsoll_model::plan::Session;
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::client::Response;
 
 use super::conn::State;

@@ -4,11 +4,7 @@
 //! grows. What comes of it is [`StartCounts`].
 
 use plimsoll_model::Nanos;
-use plimsoll_model::starts::BinSums;
-use plimsoll_model::starts::BinnedStarts;
-use plimsoll_model::starts::NARROW_BIN;
-use plimsoll_model::starts::StartCounts;
-use plimsoll_model::starts::WIDE_BIN;
+use plimsoll_model::starts::{BinSums, BinnedStarts, NARROW_BIN, StartCounts, WIDE_BIN};
 
 /// One worker's starts so far.
 #[derive(Debug)]
@@ -88,10 +84,7 @@ impl OpenBin {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::pace::Arrivals;
-    use plimsoll_model::pace::Profile;
-    use plimsoll_model::pace::Schedule;
-    use plimsoll_model::pace::Shard;
+    use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
     use plimsoll_model::units::Rate;
     use plimsoll_model::witness::ArrivalSpread;
 

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::Nanos;
 
-use super::conn::State;
-use super::conn::Sweep;
+use super::conn::{State, Sweep};
 use super::hold::BATCH;
 use super::worker::Worker;
 

@@ -3,8 +3,7 @@
 //! A connection has one timer, for whatever comes first: giving up what it waits for, or the next
 //! heartbeat of a hold. It is lazy: see [`super::conn::ConnHot::timer_armed`].
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::State;
 use super::session::FIN_WAIT;

@@ -1,7 +1,6 @@
 //! A trim of a hold: what is being opened is given up, and what is held beyond a number is closed.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use plimsoll_model::{ErrorClass, Nanos};
 
 use super::conn::State;
 use super::worker::Worker;

@@ -4,34 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::pace::Schedule;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::pace::{Schedule, Shard};
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::starts::lag_tolerance;
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::encode;
-use plimsoll_sys::Errno;
-use plimsoll_sys::affinity;
-use plimsoll_sys::clock;
 use plimsoll_sys::poll::Poller;
-use plimsoll_tls::ClientContext;
-use plimsoll_tls::Workbench;
+use plimsoll_sys::{Errno, affinity, clock};
+use plimsoll_tls::{ClientContext, Workbench};
 
-use super::Control;
-use super::Stop;
-use super::WorkerEvent;
-use super::conn::Op;
-use super::conn::Slab;
-use super::conn::State;
-use super::handshake;
+use super::conn::{Op, Slab, State};
 use super::hold::Hold;
 use super::meter::Meter;
 use super::origin::Origins;
-use super::pool::Pool;
-use super::pool::WAITING_MAX;
+use super::pool::{Pool, WAITING_MAX};
 use super::starts::StartMeter;
+use super::{Control, Stop, WorkerEvent, handshake};
 use crate::wheel::Wheel;
 
 /// Events per wait. Between two of them the schedule is looked at, so this bounds only how often

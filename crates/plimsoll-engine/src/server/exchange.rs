@@ -5,28 +5,16 @@
 //! piece of output for it, however slow the peer is.
 
 use plimsoll_model::Nanos;
-use plimsoll_proto::http1::BodyLength;
-use plimsoll_proto::http1::Request;
-use plimsoll_proto::http1::RequestProgress;
-use plimsoll_proto::http1::encode;
+use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
 use plimsoll_sys::Errno;
 use plimsoll_tls::HandshakeKind;
 
-use super::Answer;
-use super::Service;
-use super::conn::BLOCKED;
-use super::conn::BODILESS;
-use super::conn::CHUNKED;
-use super::conn::HEAD_SENT;
-use super::conn::IN_BODY;
-use super::conn::KEEP_ALIVE;
-use super::conn::LINGER;
-use super::conn::PEER_DONE;
-use super::conn::Phase;
-use super::conn::READ_TO_END;
-use super::conn::READABLE;
-use super::worker::FILL_BYTES;
-use super::worker::Worker;
+use super::conn::{
+    BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE, Phase,
+    READ_TO_END, READABLE,
+};
+use super::worker::{FILL_BYTES, Worker};
+use super::{Answer, Service};
 
 /// Bytes that one connection may move before the others get their turn.
 const TURN_BYTES: usize = 1 << 20;

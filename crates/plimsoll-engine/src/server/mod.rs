@@ -13,30 +13,22 @@ mod worker;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use thiserror::Error;
 
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_sys::Errno;
+use plimsoll_model::plan::{Listener, ServePlan};
 use plimsoll_sys::poll::Waker;
 use plimsoll_sys::socket::ListenSocket;
-use plimsoll_sys::thread;
-use plimsoll_tls::ConfigError;
-use plimsoll_tls::ServerContext;
+use plimsoll_sys::{Errno, thread};
+use plimsoll_tls::{ConfigError, ServerContext};
 
 pub use counters::Counters;
-pub use service::Answer;
-pub use service::Body;
-pub use service::Service;
+pub use service::{Answer, Body, Service};
 
 use counters::WorkerCounters;
-use worker::Timeouts;
-use worker::Worker;
-use worker::WorkerListener;
+use worker::{Timeouts, Worker, WorkerListener};
 
 /// Asked of the kernel, which caps it at net.core.somaxconn.
 const BACKLOG: i32 = 65_535;

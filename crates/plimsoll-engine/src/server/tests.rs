@@ -4,26 +4,16 @@
     reason = "a blocking client is the simplest independent judge"
 )]
 
-use std::io::Read;
-use std::io::Write;
-use std::net::Shutdown;
-use std::net::SocketAddr;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, Trust};
 use plimsoll_proto::http1::Request;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::Socket;
-use plimsoll_tls::ClientContext;
-use plimsoll_tls::HandshakeKind;
-use plimsoll_tls::KeyKind;
-use plimsoll_tls::Session;
-use plimsoll_tls::Workbench;
+use plimsoll_tls::{ClientContext, HandshakeKind, KeyKind, Session, Workbench};
 
 use super::*;
 

@@ -4,26 +4,14 @@
 use std::sync::Arc;
 
 use plimsoll_model::Nanos;
-use plimsoll_sys::Errno;
-use plimsoll_sys::affinity;
-use plimsoll_sys::clock;
-use plimsoll_sys::memory;
-use plimsoll_sys::poll::Poller;
-use plimsoll_sys::poll::Ready;
+use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::socket::ListenSocket;
-use plimsoll_tls::ServerContext;
-use plimsoll_tls::Workbench;
+use plimsoll_sys::{Errno, affinity, clock, memory};
+use plimsoll_tls::{ServerContext, Workbench};
 
-use super::Service;
-use super::Stop;
-use super::conn::Active;
-use super::conn::BLOCKED;
-use super::conn::Phase;
-use super::conn::QUEUED;
-use super::conn::READ_TO_END;
-use super::conn::READABLE;
-use super::conn::Slab;
+use super::conn::{Active, BLOCKED, Phase, QUEUED, READ_TO_END, READABLE, Slab};
 use super::counters::WorkerCounters;
+use super::{Service, Stop};
 use crate::wheel::Wheel;
 
 /// Events per wait.

@@ -4,30 +4,22 @@
 //! It shows timers that a load meets only by accident. It ascribes none.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::ProbeEnd;
-use plimsoll_model::cliff::ProbeKind;
+use plimsoll_model::cliff::{ProbeEnd, ProbeKind};
 use plimsoll_model::ending::Closer;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::{Destination, TlsOptions};
 use plimsoll_model::target::Target;
-use plimsoll_sys::Errno;
-use plimsoll_sys::clock;
 use plimsoll_sys::poll::Poller;
 use plimsoll_sys::socket::Socket;
-use plimsoll_sys::thread;
-use plimsoll_tls::ClientContext;
-use plimsoll_tls::Session;
-use plimsoll_tls::Workbench;
+use plimsoll_sys::{Errno, clock, thread};
+use plimsoll_tls::{ClientContext, Session, Workbench};
 
 mod script;
 
-use script::Heard;
-use script::Script;
+use script::{Heard, Script};
 
 /// Connections of each kind: one may meet an accident, three do not meet the same.
 const OF_EACH_KIND: usize = 3;

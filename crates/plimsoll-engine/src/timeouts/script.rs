@@ -1,12 +1,10 @@
 //! What one connection of the probe says, and what the bytes that come back mean for it. It holds
 //! no socket and no clock.
 
-use plimsoll_model::cliff::Hand;
-use plimsoll_model::cliff::ProbeKind;
+use plimsoll_model::cliff::{Hand, ProbeKind};
 use plimsoll_model::ending::Closer;
 use plimsoll_model::target::Target;
-use plimsoll_proto::http1::client::Progress;
-use plimsoll_proto::http1::client::ResponseParser;
+use plimsoll_proto::http1::client::{Progress, ResponseParser};
 use plimsoll_proto::http1::encode;
 
 /// Body bytes that are announced at most; half of them are sent.

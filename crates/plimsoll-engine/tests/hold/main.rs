@@ -8,19 +8,10 @@ mod served;
 
 use std::collections::BTreeMap;
 
-use pilot::OverTls;
-use pilot::PATIENCE;
-use pilot::Pilot;
-use pilot::plan;
-use pilot::ramp;
-use pilot::sweep;
-use pilot::trim;
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use pilot::{OverTls, PATIENCE, Pilot, plan, ramp, sweep, trim};
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::ListenSocket;
 use puppet::Puppet;
 use served::serve;

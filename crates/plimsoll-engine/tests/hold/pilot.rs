@@ -2,18 +2,12 @@
 
 use std::net::SocketAddr;
 
-use plimsoll_engine::load::Load;
-use plimsoll_engine::load::LoadEvent;
+use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::Steer;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{
+    Destination, HoldPlan, LoadPlan, Pacing, ServerName, Steer, TlsOptions, Trust,
+};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_sys::clock;

@@ -1,14 +1,11 @@
 //! The server's side of a test: it does nothing by itself.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_model::Nanos;
-use plimsoll_sys::Errno;
-use plimsoll_sys::clock;
-use plimsoll_sys::socket::ListenSocket;
-use plimsoll_sys::socket::Socket;
+use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_sys::{Errno, clock};
 
 use super::pilot::PATIENCE;
 

@@ -3,14 +3,9 @@
 use std::net::SocketAddr;
 
 use plimsoll_engine::server;
-use plimsoll_engine::server::Answer;
-use plimsoll_engine::server::Body;
-use plimsoll_engine::server::ServerHandle;
-use plimsoll_engine::server::Service;
+use plimsoll_engine::server::{Answer, Body, ServerHandle, Service};
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{Listener, ServePlan, TlsState};
 use plimsoll_proto::http1::Request;
 
 /// Answers everything at once.

@@ -12,27 +12,20 @@
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
 //! empty.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::Steer;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
+use plimsoll_model::plan::{LoadPlan, Pacing, Steer};
+use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::coordinator::LoadControl;
-use crate::coordinator::LoadOutcome;
 use crate::coordinator::pilot::HoldView;
 use crate::coordinator::steering::Steering;
+use crate::coordinator::{LoadControl, LoadOutcome};
 use crate::error::FleetError;
-use crate::message::FromAgent;
-use crate::message::ToAgent;
+use crate::message::{FromAgent, ToAgent};
 
 /// From the command to start to the schedule's first instant: every agent has long got it by then.
 const START_DELAY: Nanos = Nanos::from_millis(50);

@@ -1,23 +1,18 @@
 //! The coordinator's side of load and serve agents: how many, which part each gets, and what they
 //! come to together.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
-use plimsoll_sys::affinity;
-use plimsoll_sys::clock;
 use plimsoll_sys::process::Ties;
+use plimsoll_sys::{affinity, clock};
 
-use crate::coordinator::load_run::Action;
-use crate::coordinator::load_run::LoadRun;
-use crate::coordinator::load_run::Terms;
-use crate::crew::AgentSpec;
-use crate::crew::Crew;
+use crate::coordinator::load_run::{Action, LoadRun, Terms};
+use crate::crew::{AgentSpec, Crew};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::ToAgent;
@@ -27,11 +22,8 @@ mod pilot;
 mod server_group;
 mod steering;
 
-pub use pilot::HoldView;
-pub use pilot::Order;
-pub use pilot::Pilot;
-pub use server_group::ServerGroup;
-pub use server_group::ServerStatus;
+pub use pilot::{HoldView, Order, Pilot};
+pub use server_group::{ServerGroup, ServerStatus};
 
 /// How long an agent may take to end: the second of its own, and some more on a busy host.
 const EXIT_WAIT: Duration = Duration::from_millis(1500);

@@ -1,20 +1,14 @@
 //! Serve agents that share their ports: the simulated backends, or the embedded SUT.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::{Listener, ServePlan};
 
-use crate::coordinator::EXIT_WAIT;
-use crate::coordinator::agent_ties;
-use crate::crew::AgentSpec;
-use crate::crew::Crew;
+use crate::coordinator::{EXIT_WAIT, agent_ties};
+use crate::crew::{AgentSpec, Crew};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
-use crate::message::FromAgent;
-use crate::message::ServeCounters;
-use crate::message::ToAgent;
+use crate::message::{FromAgent, ServeCounters, ToAgent};
 
 /// How long servers may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(10);

@@ -1,7 +1,6 @@
 //! Which orders a running hold was given, and which agents have yet to carry them out.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Orders by number, 1 for the first. One that every agent has carried out, or never will because
 /// it ended, is done.

@@ -2,52 +2,25 @@
 //! a time that no healthy machine needs.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use plimsoll_fleet::AgentCommand;
-use plimsoll_fleet::AgentSpec;
-use plimsoll_fleet::FleetError;
-use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::ServerGroup;
-use plimsoll_fleet::Warden;
-use plimsoll_fleet::coordinator::HoldView;
-use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::coordinator::Order;
-use plimsoll_fleet::coordinator::Pilot;
-use plimsoll_fleet::message::AgentFault;
-use plimsoll_fleet::message::ExitReason;
-use plimsoll_fleet::message::GuardPlan;
-use plimsoll_fleet::message::GuardedChild;
-use plimsoll_fleet::message::Readiness;
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use plimsoll_fleet::coordinator::{HoldView, LoadControl, Order, Pilot};
+use plimsoll_fleet::message::{AgentFault, ExitReason, GuardPlan, GuardedChild, Readiness};
+use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LocalAgents, ServerGroup, Warden};
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_model::plan::Steer;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer, TlsState};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::process;
-use plimsoll_sys::process::Group;
-use plimsoll_sys::process::Signal;
-use plimsoll_sys::process::Ties;
+use plimsoll_sys::process::{Group, Signal, Ties};
 use tempfile::TempDir;
 
-use crate::executor::OPS_PER_SECOND;
-use crate::executor::behaviour;
-use crate::roles::plan;
-use crate::roles::runaway;
-use crate::roles::sleeper;
+use crate::executor::{OPS_PER_SECOND, behaviour};
+use crate::roles::{plan, runaway, sleeper};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,28 +1,17 @@
 //! An executor without an engine: it reports made-up figures, and misbehaves on request.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use plimsoll_fleet::Executor;
-use plimsoll_fleet::FromAgent;
-use plimsoll_fleet::ToAgent;
-use plimsoll_fleet::message::AgentFault;
-use plimsoll_fleet::message::ServeCounters;
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
+use plimsoll_fleet::message::{AgentFault, ServeCounters};
+use plimsoll_fleet::{Executor, FromAgent, ToAgent};
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_model::plan::Steer;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
+use plimsoll_model::plan::{Listener, LoadPlan, Pacing, ServePlan, Steer};
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::ListenSocket;
 
 /// What the executor does with a load; the plan's seed says which.

@@ -5,9 +5,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "what is not as it should be fails the case")]
 
-use std::io;
-use std::panic;
 use std::process::ExitCode;
+use std::{io, panic};
 
 mod cases;
 mod executor;

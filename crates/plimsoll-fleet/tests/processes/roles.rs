@@ -1,28 +1,16 @@
 //! Processes that the cases start, signal and kill.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
+use std::{fs, thread};
 
-use plimsoll_fleet::AgentCommand;
-use plimsoll_fleet::AgentSpec;
-use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::Warden;
 use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::message::GuardPlan;
-use plimsoll_fleet::message::GuardedChild;
-use plimsoll_fleet::message::Readiness;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_fleet::message::{GuardPlan, GuardedChild, Readiness};
+use plimsoll_fleet::{AgentCommand, AgentSpec, LocalAgents, Warden};
 use plimsoll_model::event::Event;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, TlsOptions};
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::signal::Interrupts;
 
 use crate::executor::behaviour;

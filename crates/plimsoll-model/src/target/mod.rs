@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub mod vegeta;
@@ -114,9 +113,7 @@ pub struct Target {
 mod base64_text {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use serde::Deserialize;
-    use serde::Deserializer;
-    use serde::Serializer;
+    use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(bytes))

@@ -6,19 +6,14 @@
 //! Files of bodies are read through a function that the caller gives; nothing here does I/O.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::str::FromStr;
+use std::{fmt, io};
 
 use base64::Engine;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::Target;
-use super::TargetUrl;
-use super::UrlError;
-use super::is_method;
-use super::parse_header;
+use super::{Target, TargetUrl, UrlError, is_method, parse_header};
 use crate::units::ParseError;
 
 /// Most targets in one source.
@@ -506,8 +501,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_place_and_the_fix() {
-        use Format::Http;
-        use Format::Json;
+        use Format::{Http, Json};
         for (format, text, expected) in [
             (Http, "", "t: no targets"),
             (Http, "# only a comment\n\n", "t: no targets"),

@@ -1,8 +1,7 @@
 //! What control groups leave a process, in both versions of their file system.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::number;
 

@@ -12,8 +12,7 @@ use crate::memory::HostMemory;
 
 mod cgroup;
 
-pub use cgroup::CgroupLimits;
-pub use cgroup::throttled_periods;
+pub use cgroup::{CgroupLimits, throttled_periods};
 
 /// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may open files past `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;

@@ -2,8 +2,7 @@
 //! and dropped. The chunked coding is read strictly (CRLF only), because a lenient reader behind a
 //! strict proxy is how requests are smuggled.
 
-use super::CHUNK_LINE_BYTES_MAX;
-use super::TRAILER_BYTES_MAX;
+use super::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
 /// Most hexadecimal digits of a chunk size: as many as a u64 holds.
 const SIZE_DIGITS_MAX: u32 = 16;

@@ -9,18 +9,9 @@ use httparse::Header;
 use plimsoll_model::ErrorClass;
 use thiserror::Error;
 
-use super::INTERIM_RESPONSES_MAX;
-use super::RESPONSE_HEAD_BYTES_MAX;
-use super::RESPONSE_HEADERS_MAX;
-use super::body::Body;
-use super::body::BodyError;
-use super::body::Framing;
-use super::head;
-use super::head::Coding;
-use super::head::Fed;
-use super::head::Field;
-use super::head::PartialHead;
-use super::head::Persistence;
+use super::body::{Body, BodyError, Framing};
+use super::head::{Coding, Fed, Field, PartialHead, Persistence};
+use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, RESPONSE_HEADERS_MAX, head};
 
 /// Reads the responses of one connection, one at a time.
 ///
@@ -317,8 +308,7 @@ fn content_length(value: &[u8], before: Option<u64>) -> Result<u64, ResponseErro
 mod tests {
     use super::*;
 
-    use ResponseError::ClosedBeforeResponse;
-    use ResponseError::Truncated;
+    use ResponseError::{ClosedBeforeResponse, Truncated};
 
     fn awaiting(head_request: bool) -> ResponseParser {
         let mut parser = ResponseParser::new();

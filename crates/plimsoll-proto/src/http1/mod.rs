@@ -10,15 +10,9 @@ pub mod server;
 mod body;
 mod head;
 
-pub use client::Progress;
-pub use client::Response;
-pub use client::ResponseError;
-pub use client::ResponseParser;
+pub use client::{Progress, Response, ResponseError, ResponseParser};
 pub use encode::BodyLength;
-pub use server::Request;
-pub use server::RequestError;
-pub use server::RequestParser;
-pub use server::RequestProgress;
+pub use server::{Request, RequestError, RequestParser, RequestProgress};
 
 /// Longest response head, and so the most a client connection buffers.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;

@@ -10,17 +10,9 @@ use std::mem::MaybeUninit;
 use httparse::Header;
 use thiserror::Error;
 
-use super::REQUEST_HEAD_BYTES_MAX;
-use super::REQUEST_HEADERS_MAX;
-use super::body::Body;
-use super::body::BodyError;
-use super::body::Framing;
-use super::head;
-use super::head::Coding;
-use super::head::Fed;
-use super::head::Field;
-use super::head::PartialHead;
-use super::head::Persistence;
+use super::body::{Body, BodyError, Framing};
+use super::head::{Coding, Fed, Field, PartialHead, Persistence};
+use super::{REQUEST_HEAD_BYTES_MAX, REQUEST_HEADERS_MAX, head};
 
 /// Reads the requests of one connection, one after the other.
 ///

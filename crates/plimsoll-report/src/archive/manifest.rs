@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::plan::LoadPlan;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::SCHEMA;
-use super::redact;
+use super::{SCHEMA, redact};
 
 /// The host that made the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,18 +17,10 @@ mod rebuild;
 mod redact;
 mod writer;
 
-pub use manifest::ArchivedHost;
-pub use manifest::ComparisonHead;
-pub use manifest::Manifest;
-pub use manifest::ManifestHead;
-pub use manifest::SearchHead;
-pub use reader::Archive;
-pub use reader::IntervalLine;
-pub use reader::Lines;
-pub use rebuild::Redrawn;
-pub use rebuild::redraw;
-pub use redact::command_line_redacted;
-pub use redact::plan_redacted;
+pub use manifest::{ArchivedHost, ComparisonHead, Manifest, ManifestHead, SearchHead};
+pub use reader::{Archive, IntervalLine, Lines};
+pub use rebuild::{Redrawn, redraw};
+pub use redact::{command_line_redacted, plan_redacted};
 pub use writer::ArchiveWriter;
 
 /// The value of `schema` in a manifest.

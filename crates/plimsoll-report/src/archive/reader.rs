@@ -1,12 +1,9 @@
 //! Reading an archive, also one whose run was killed.
 
 use std::fs::File;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::marker::PhantomData;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
@@ -15,13 +12,7 @@ use plimsoll_model::trial::TrialRecord;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::EVENTS;
-use super::INTERVALS;
-use super::MANIFEST;
-use super::Manifest;
-use super::SCHEMA;
-use super::SUMMARY;
-use super::TRIALS;
+use super::{EVENTS, INTERVALS, MANIFEST, Manifest, SCHEMA, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
 

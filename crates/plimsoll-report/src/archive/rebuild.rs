@@ -4,36 +4,21 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::hold::HoldHead;
-use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::summary::FindHead;
-use plimsoll_model::summary::FindSummary;
-use plimsoll_model::summary::FullQuantiles;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::summary::{FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Confirmations;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{
+    Check, Confirmations, Level, Outcome, TippingPoint, TrialRecord, Verdict,
+};
 use plimsoll_model::units::grouped;
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::Archive;
-use super::SearchHead;
+use super::{Archive, SearchHead};
 use crate::error::ReportError;
 use crate::terminal;
-use crate::terminal::Style;
-use crate::terminal::hints;
-use crate::terminal::trial_at_lower_bound;
+use crate::terminal::{Style, hints, trial_at_lower_bound};
 
 /// What [`redraw`] drew from.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,7 @@
 //! What must not reach an archive: credentials in headers, keys, request bodies.
 
 use plimsoll_model::plan::LoadPlan;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What stands where a secret was.
 const REDACTED: &str = "<redacted>";

@@ -4,23 +4,19 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldEnd;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::Summary;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::{ErrorClass, Nanos};
 use proptest::prelude::*;
 
 use super::*;
 use crate::error::ReportError;
-use crate::fixtures;
-use crate::settings;
-use crate::terminal;
 use crate::terminal::Style;
+use crate::{fixtures, settings, terminal};
 
 fn manifest(search: bool) -> Manifest {
     manifest_of(&fixtures::plan(), search)

@@ -1,23 +1,16 @@
 //! The sink that fills an archive while the run goes on.
 
-use std::fs;
 use std::fs::File;
-use std::io;
 use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use serde::Serialize;
 
-use super::EVENTS;
-use super::INTERVALS;
-use super::MANIFEST;
-use super::Manifest;
-use super::SUMMARY;
-use super::TRIALS;
+use super::{EVENTS, INTERVALS, MANIFEST, Manifest, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
 

@@ -1,11 +1,9 @@
 //! How a hold stands, in one line.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::hold::HoldStep;
-use plimsoll_model::hold::MemoryReading;
+use plimsoll_model::hold::{HoldStep, MemoryReading};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
 
 use crate::terminal::layout::bytes;
 

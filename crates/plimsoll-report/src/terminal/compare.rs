@@ -3,24 +3,13 @@
 use std::io;
 use std::io::Write;
 
-use plimsoll_model::compare::CompareSummary;
-use plimsoll_model::compare::Finding;
-use plimsoll_model::compare::MeasuredSummary;
-use plimsoll_model::compare::Metric;
-use plimsoll_model::compare::Order;
-use plimsoll_model::compare::RoundSummary;
+use plimsoll_model::compare::{
+    CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
+};
 use plimsoll_model::summary::Summary;
 
-use super::Style;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::clean;
-use super::layout::counted;
-use super::layout::ms;
-use super::layout::per_s;
-use super::layout::span;
-use super::layout::whole;
-use super::sections;
+use super::layout::{Page, Tone, clean, counted, ms, per_s, span, whole};
+use super::{Style, sections};
 
 /// Writes the report of `compare`.
 pub fn render_compare(

@@ -6,34 +6,15 @@ use std::io::Write;
 
 use plimsoll_model::Rate;
 use plimsoll_model::hold::GaveWay;
-use plimsoll_model::summary::FindSummary;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Check, Level, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::Style;
-use super::find::LEAD;
-use super::find::explanation;
-use super::find::notes;
-use super::find::phase_word;
-use super::find::top;
-use super::find::trial_at_lower_bound;
-use super::find::verdict_word;
-use super::find::view;
-use super::hold;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::clean;
-use super::layout::counted;
-use super::layout::ms;
-use super::layout::span;
-use super::layout::whole;
-use super::sections;
-use super::timers;
+use super::find::{
+    LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view,
+};
+use super::layout::{Page, Tone, clean, counted, ms, span, whole};
+use super::{Style, hold, sections, timers};
 
 /// The name of the axis in summaries.
 pub(super) const AXIS: &str = "connections";

@@ -5,34 +5,15 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::Rate;
-use plimsoll_model::summary::FindSummary;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Check, Level, Outcome, Phase, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::Style;
-use super::connections;
-use super::hints;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::clean;
-use super::layout::counted;
-use super::layout::cpu_percent;
-use super::layout::ms;
-use super::layout::per_s;
-use super::layout::percent;
-use super::layout::ratio_percent;
-use super::layout::span;
-use super::layout::whole;
-use super::sections;
-use super::timers;
+use super::layout::{
+    Page, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
+};
+use super::{Style, connections, hints, sections, timers};
 
 /// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
 pub fn render_find(

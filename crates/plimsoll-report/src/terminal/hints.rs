@@ -1,8 +1,7 @@
 //! What to do about an error class or a failed check, in one plain sentence each.
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::Fault;
 use plimsoll_model::trial::Level;
+use plimsoll_model::{ErrorClass, Fault};
 
 /// Whose fault a class is, in words.
 pub(crate) const fn fault(class: ErrorClass) -> &'static str {

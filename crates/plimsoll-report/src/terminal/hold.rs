@@ -3,26 +3,13 @@
 use std::io;
 use std::io::Write;
 
-use plimsoll_model::hold::Confidence;
-use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::hold::HoldSummary;
-use plimsoll_model::hold::Plateau;
-use plimsoll_model::hold::PlateauSummary;
-use plimsoll_model::hold::Projection;
+use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 
-use super::Style;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::bytes;
-use super::layout::clean;
-use super::layout::counted;
-use super::layout::per_s;
-use super::layout::span;
-use super::layout::whole;
-use super::sections;
+use super::layout::{Page, Tone, bytes, clean, counted, per_s, span, whole};
+use super::{Style, sections};
 
 /// Writes the report of `hold` and `lab hold`.
 pub fn render_hold(

@@ -3,10 +3,8 @@
 use std::io;
 use std::io::Write;
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Level, Verdict};
+use plimsoll_model::{Nanos, Rate};
 
 use super::Style;
 

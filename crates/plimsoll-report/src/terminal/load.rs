@@ -4,23 +4,11 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Check, Level, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::Style;
-use super::hints;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::clean;
-use super::layout::ms_text;
-use super::layout::per_s;
-use super::layout::percent;
-use super::layout::span;
-use super::layout::whole;
-use super::sections;
-use super::timers;
+use super::layout::{Page, Tone, clean, ms_text, per_s, percent, span, whole};
+use super::{Style, hints, sections, timers};
 use crate::settings;
 
 /// Writes the report of `load`.

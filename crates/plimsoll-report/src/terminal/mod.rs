@@ -20,13 +20,9 @@ pub(crate) mod rfc9411;
 mod sections;
 mod timers;
 
-pub use compare::render_compare;
-pub use compare::render_measured_line;
-pub use compare::render_round_line;
+pub use compare::{render_compare, render_measured_line, render_round_line};
 pub(crate) use connections::level_line;
-pub use find::render_find;
-pub use find::render_trial_line;
-pub use find::trial_at_lower_bound;
+pub use find::{render_find, render_trial_line, trial_at_lower_bound};
 pub use hints::RUN_COMPLETE;
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;

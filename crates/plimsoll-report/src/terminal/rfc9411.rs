@@ -4,31 +4,15 @@
 use std::io;
 use std::io::Write;
 
-use plimsoll_model::rfc9411::Ending;
-use plimsoll_model::rfc9411::Isolation;
-use plimsoll_model::rfc9411::Iteration;
-use plimsoll_model::rfc9411::Kind;
-use plimsoll_model::rfc9411::Kpis;
-use plimsoll_model::rfc9411::MinAvgMax;
-use plimsoll_model::rfc9411::ObjectResult;
-use plimsoll_model::rfc9411::Reference;
-use plimsoll_model::rfc9411::Rfc9411Summary;
+use plimsoll_model::rfc9411::{
+    Ending, Isolation, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, Reference, Rfc9411Summary,
+};
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Check, Level, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::Style;
-use super::hints;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::clean;
-use super::layout::cpu_percent;
-use super::layout::ms;
-use super::layout::span;
-use super::layout::whole;
-use super::sections;
+use super::layout::{Page, Tone, clean, cpu_percent, ms, span, whole};
+use super::{Style, hints, sections};
 
 /// Writes the report of `--mode rfc9411`.
 pub fn render_rfc9411(

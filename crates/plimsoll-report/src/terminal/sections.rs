@@ -3,25 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use plimsoll_model::summary::FullQuantiles;
-use plimsoll_model::summary::ShortQuantiles;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::summary::{FullQuantiles, ShortQuantiles, Summary};
+use plimsoll_model::trial::{Check, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
 use super::hints;
-use super::layout::Page;
-use super::layout::Tone;
-use super::layout::bytes;
-use super::layout::clean;
-use super::layout::counted;
-use super::layout::cpu_percent;
-use super::layout::ms;
-use super::layout::ms_text;
-use super::layout::percent;
-use super::layout::whole;
+use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent, whole};
 use crate::settings as keys;
 
 /// Whether the server set the pace.

@@ -1,14 +1,8 @@
 //! Golden pages from hand-made records.
 
-use plimsoll_model::hold::ConnectionsFound;
-use plimsoll_model::hold::GaveWay;
+use plimsoll_model::hold::{ConnectionsFound, GaveWay};
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Confirmations;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Confirmations, Level, Outcome, Phase, TrialRecord, Verdict};
 
 use super::*;
 use crate::fixtures;

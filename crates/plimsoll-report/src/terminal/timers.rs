@@ -4,18 +4,12 @@
 use std::io;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Confidence;
-use plimsoll_model::cliff::Owner;
+use plimsoll_model::cliff::{Confidence, Owner};
 use plimsoll_model::ending::Closer;
-use plimsoll_model::summary::CliffSummary;
-use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::{CliffSummary, Summary};
 use plimsoll_model::units::grouped;
 
-use super::layout::Page;
-use super::layout::clean;
-use super::layout::counted;
-use super::layout::ratio_percent;
-use super::layout::span;
+use super::layout::{Page, clean, counted, ratio_percent, span};
 
 /// Timers that a load met.
 fn cliffs(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {

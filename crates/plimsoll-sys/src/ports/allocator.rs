@@ -1,14 +1,11 @@
 //! The allocator: hands out (source, port) pairs and takes them back.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::error::PortCounts;
-use super::error::PortError;
-use super::error::PortShortage;
+use super::error::{PortCounts, PortError, PortShortage};
 use super::host::HostPorts;
 use super::rest::RestQueue;
 use super::sources::Sources;

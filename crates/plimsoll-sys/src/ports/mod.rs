@@ -20,16 +20,8 @@ mod rest;
 mod set;
 mod sources;
 
-pub use allocator::Candidate;
-pub use allocator::Closed;
-pub use allocator::Lease;
-pub use allocator::PortAllocator;
-pub use allocator::PortPlan;
-pub use allocator::Route;
-pub use allocator::Slice;
-pub use error::PortCounts;
-pub use error::PortError;
-pub use error::PortShortage;
+pub use allocator::{Candidate, Closed, Lease, PortAllocator, PortPlan, Route, Slice};
+pub use error::{PortCounts, PortError, PortShortage};
 pub use host::HostPorts;
 pub use set::PortSet;
 pub use sources::Sources;

@@ -1,7 +1,6 @@
 //! Source addresses, found by their place.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// Where connections to one destination may come from.

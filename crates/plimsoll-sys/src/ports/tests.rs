@@ -1,7 +1,6 @@
 //! The allocator against a model of the kernel.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 

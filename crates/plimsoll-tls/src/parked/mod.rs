@@ -12,12 +12,9 @@ use rustls::AlertDescription;
 
 use crate::TlsError;
 use crate::record::Fault;
-use crate::suite::Material;
-use crate::suite::Secret;
-use crate::suite::Suite;
+use crate::suite::{Material, Secret, Suite};
 
-pub(crate) use messages::MessageReader;
-pub(crate) use messages::Side;
+pub(crate) use messages::{MessageReader, Side};
 
 /// One direction of a connection.
 #[derive(Clone, Copy)]

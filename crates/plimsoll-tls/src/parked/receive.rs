@@ -2,15 +2,10 @@
 
 use rustls::AlertDescription;
 
-use super::Flags;
-use super::MessageReader;
-use super::Parked;
-use super::messages;
 use super::messages::Message;
-use crate::TlsError;
-use crate::Workbench;
-use crate::record;
+use super::{Flags, MessageReader, Parked, messages};
 use crate::record::Fault;
+use crate::{TlsError, Workbench, record};
 
 /// Records without data (empty ones, KeyUpdates, warnings) that may follow each other. 32 is what
 /// OpenSSL and BoringSSL allow.

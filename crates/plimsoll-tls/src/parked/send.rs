@@ -2,13 +2,10 @@
 
 use rustls::AlertDescription;
 
-use super::Flags;
-use super::Parked;
-use crate::TlsError;
-use crate::Workbench;
-use crate::record;
+use super::{Flags, Parked};
 use crate::record::Fault;
 use crate::suite::Material;
+use crate::{TlsError, Workbench, record};
 
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;

@@ -9,20 +9,12 @@ mod settling;
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use rcgen::BasicConstraints;
-use rcgen::CertificateParams;
-use rcgen::IsCa;
-use rcgen::KeyPair;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
 use plimsoll_model::ErrorClass;
-use plimsoll_model::plan::Group;
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TicketKey;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{
+    Group, Identity, ServerName, TicketKey, TlsOptions, TlsState, TlsVersion, Trust,
+};
 
 use crate::*;
 

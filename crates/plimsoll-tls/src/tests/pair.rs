@@ -1,10 +1,6 @@
 //! Both ends of a connection in memory.
 
-use crate::Received;
-use crate::Session;
-use crate::TlsError;
-use crate::Workbench;
-use crate::record;
+use crate::{Received, Session, TlsError, Workbench, record};
 
 /// One end, what it has for the other, and what it has received.
 pub(super) struct End {

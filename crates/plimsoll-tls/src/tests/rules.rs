@@ -5,20 +5,12 @@ use rustls::CipherSuite;
 
 use plimsoll_model::ErrorClass;
 
-use super::pair::End;
-use super::pair::Pair;
-use super::pair::craft;
-use super::seeded::SUITES;
-use super::seeded::Settings;
-use super::seeded::World;
+use super::pair::{End, Pair, craft};
+use super::seeded::{SUITES, Settings, World};
 use crate::TlsError;
 use crate::handshaking::Afterwards;
-use crate::parked::Direction;
-use crate::parked::Flags;
-use crate::record::ALERT;
-use crate::record::APPLICATION_DATA;
-use crate::record::CHANGE_CIPHER_SPEC;
-use crate::record::HANDSHAKE;
+use crate::parked::{Direction, Flags};
+use crate::record::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use crate::suite::Material;
 
 const TLS13: CipherSuite = CipherSuite::TLS13_AES_256_GCM_SHA384;

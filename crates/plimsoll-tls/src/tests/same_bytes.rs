@@ -7,13 +7,10 @@ use rustls::CipherSuite;
 use plimsoll_model::ErrorClass;
 
 use super::pair::Pair;
-use super::seeded::SUITES;
-use super::seeded::Settings;
-use super::seeded::World;
-use crate::HandshakeKind;
-use crate::TlsError;
+use super::seeded::{SUITES, Settings, World};
 use crate::handshaking::Afterwards;
 use crate::parked::Side;
+use crate::{HandshakeKind, TlsError};
 
 /// What happens after a handshake.
 #[derive(Clone, Debug)]

@@ -2,45 +2,32 @@
 //! compared byte for byte.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::aws_lc_rs::agreement;
-use ::aws_lc_rs::agreement::PrivateKey;
-use ::aws_lc_rs::agreement::UnparsedPublicKey;
-use rcgen::CertificateParams;
-use rcgen::KeyPair;
-use rcgen::PKCS_ED25519;
-use rustls::CipherSuite;
-use rustls::CipherSuiteCommon;
-use rustls::ClientConfig;
-use rustls::NamedGroup;
-use rustls::ServerConfig;
-use rustls::SupportedCipherSuite;
-use rustls::Tls12CipherSuite;
-use rustls::Tls13CipherSuite;
+use ::aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey};
+use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
-use rustls::crypto::ActiveKeyExchange;
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::GetRandomFailed;
-use rustls::crypto::SecureRandom;
-use rustls::crypto::SharedSecret;
-use rustls::crypto::SupportedKxGroup;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{
+    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret,
+    SupportedKxGroup, aws_lc_rs,
+};
 use rustls::pki_types::UnixTime;
-use rustls::server::NoServerSessionStorage;
-use rustls::server::ProducesTickets;
+use rustls::server::{NoServerSessionStorage, ProducesTickets};
 use rustls::sign::SingleCertAndKey;
 use rustls::time_provider::TimeProvider;
+use rustls::{
+    CipherSuite, CipherSuiteCommon, ClientConfig, NamedGroup, ServerConfig, SupportedCipherSuite,
+    Tls12CipherSuite, Tls13CipherSuite,
+};
 
 use plimsoll_model::plan::Identity;
 
 use crate::Session;
 use crate::capture::SecretSink;
 use crate::handshaking::Afterwards;
-use crate::identity::certified_key;
-use crate::identity::roots_from_pem;
+use crate::identity::{certified_key, roots_from_pem};
 use crate::suite::RECORDS_MAX_IN_TEST;
 use crate::tickets::TicketStore;
 

@@ -2,16 +2,12 @@
 
 use rustls::CipherSuite;
 
-use super::pair::Pair;
-use super::pair::craft;
-use super::seeded::Settings;
-use super::seeded::World;
+use super::pair::{Pair, craft};
+use super::seeded::{Settings, World};
 use crate::HandshakeKind;
 use crate::handshaking::Afterwards;
 use crate::parked::Direction;
-use crate::record::ALERT;
-use crate::record::APPLICATION_DATA;
-use crate::record::HANDSHAKE;
+use crate::record::{ALERT, APPLICATION_DATA, HANDSHAKE};
 
 const TLS13: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 const TLS12: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384;

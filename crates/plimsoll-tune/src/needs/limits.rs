@@ -4,18 +4,10 @@ use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 
-use super::Hop;
-use super::Need;
-use super::PROCESS_DESCRIPTORS;
-use super::Part;
-use super::Processes;
-use super::SOCKET_KERNEL_BYTES;
-use super::Shape;
-use super::Unit;
-use super::Verdict;
-use super::descriptors_per_process;
-use super::largest_fitting;
-use super::started;
+use super::{
+    Hop, Need, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape, Unit, Verdict,
+    descriptors_per_process, largest_fitting, started,
+};
 
 /// Connections in one bucket of the kernel's table from which looking one up takes noticeable
 /// time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).

@@ -4,10 +4,7 @@ use std::fmt;
 
 use plimsoll_model::units::grouped;
 
-use super::Need;
-use super::Needs;
-use super::Unit;
-use super::Verdict;
+use super::{Need, Needs, Unit, Verdict};
 
 /// Widths of all columns but the last, which is as long as it is.
 const LIMIT_WIDTH: usize = 36;

@@ -1,29 +1,17 @@
 //! `plimsoll agent`: the plug between the fleet, which carries messages, and the engine, which
 //! makes or serves load.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use plimsoll_backend::Backend;
-use plimsoll_engine::load::Load;
-use plimsoll_engine::load::LoadEvent;
-use plimsoll_engine::load::Stopper;
-use plimsoll_fleet::Executor;
-use plimsoll_fleet::FromAgent;
-use plimsoll_fleet::ToAgent;
-use plimsoll_fleet::agent;
-use plimsoll_fleet::message::AgentFault;
-use plimsoll_fleet::message::ServeCounters;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_sys::memory;
-use plimsoll_sys::process;
-use plimsoll_sys::thread;
+use plimsoll_engine::load::{Load, LoadEvent, Stopper};
+use plimsoll_fleet::message::{AgentFault, ServeCounters};
+use plimsoll_fleet::{Executor, FromAgent, ToAgent, agent};
+use plimsoll_model::plan::{LoadPlan, ServePlan};
+use plimsoll_sys::{memory, process, thread};
 
 use crate::exit::Stop;
 

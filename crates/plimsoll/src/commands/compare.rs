@@ -4,43 +4,28 @@
 //! Every measurement is a run of this very program with an archive of its own, one after the
 //! other, so that what is compared is what a user would have seen.
 
-use plimsoll_capacity::compare::Comparison;
-use plimsoll_capacity::compare::Noise;
-use plimsoll_capacity::compare::Pair;
-use plimsoll_capacity::compare::ROUNDS_MIN;
-use plimsoll_capacity::compare::SAME_PAIRS_MIN;
-use plimsoll_capacity::compare::SAME_RUNS;
-use plimsoll_capacity::compare::Tolerance;
-use plimsoll_capacity::compare::chance_alone;
-use plimsoll_capacity::compare::compare;
-use plimsoll_capacity::compare::orders;
+use plimsoll_capacity::compare::{
+    Comparison, Noise, Pair, ROUNDS_MIN, SAME_PAIRS_MIN, SAME_RUNS, Tolerance, chance_alone,
+    compare, orders,
+};
 use plimsoll_model::Nanos;
-use plimsoll_model::compare::CompareSummary;
-use plimsoll_model::compare::Finding;
-use plimsoll_model::compare::MeasuredSummary;
-use plimsoll_model::compare::NoiseSummary;
-use plimsoll_model::compare::Order;
-use plimsoll_model::compare::RoundSummary;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::compare::{
+    CompareSummary, Finding, MeasuredSummary, NoiseSummary, Order, RoundSummary,
+};
+use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
-use plimsoll_report::terminal::render_measured_line;
-use plimsoll_report::terminal::render_round_line;
+use plimsoll_model::trial::{Check, Level, Verdict};
+use plimsoll_report::terminal::{render_measured_line, render_round_line};
 use plimsoll_sys::signal::Interrupts;
 
 use crate::commands::measurement;
 use crate::commands::measurement::Measured;
 use crate::exit::Stop;
 use crate::flags::CompareFlags;
-use crate::plan;
 use crate::plan::Inputs;
-use crate::plan::compare::Arm;
-use crate::plan::compare::CompareJob;
-use crate::run;
+use crate::plan::compare::{Arm, CompareJob};
 use crate::run::ComparisonRun;
+use crate::{plan, run};
 
 pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
     let mut stdin = std::io::empty();

@@ -2,18 +2,15 @@
 
 use plimsoll_probe::counted::CountSource;
 
-use crate::commands::climb;
 use crate::commands::reference::Reference;
-use crate::commands::rfc9411;
-use crate::commands::search;
 use crate::commands::search::SutWatch;
+use crate::commands::{climb, rfc9411, search};
 use crate::exit::Stop;
 use crate::flags::FindFlags;
 use crate::flags::values::ModeFlag;
-use crate::plan;
 use crate::plan::Inputs;
 use crate::plan::find::FindJob;
-use crate::run;
+use crate::{plan, run};
 
 pub(crate) fn run(flags: &FindFlags) -> Result<(), Stop> {
     if flags.mode == ModeFlag::Rfc9411 {

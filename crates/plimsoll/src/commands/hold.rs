@@ -1,59 +1,38 @@
 //! `plimsoll hold` and `plimsoll lab hold`: many connections, level by level, and what they cost.
 
 use std::cell::RefCell;
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use plimsoll_capacity::Held;
-use plimsoll_capacity::StairSettings;
-use plimsoll_capacity::Staircase;
-use plimsoll_capacity::judge_hold;
+use plimsoll_capacity::{Held, StairSettings, Staircase, judge_hold};
 use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::hold::HoldHead;
-use plimsoll_model::hold::HoldSummary;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Trust;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
+use plimsoll_model::plan::{LoadPlan, Trust};
+use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::trial::Verdict;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
-use crate::commands::lab;
 use crate::commands::laboratory::Laboratory;
-use crate::commands::search;
-use crate::commands::search::SutEnd;
-use crate::commands::search::SutWatch;
-use crate::commands::sut;
+use crate::commands::search::{SutEnd, SutWatch};
+use crate::commands::{lab, search, sut};
 use crate::exit::Stop;
-use crate::flags::HoldFlags;
-use crate::flags::LabHoldFlags;
-use crate::hosts::fleet_stop;
-use crate::hosts::start_load_agents;
-use crate::plan;
+use crate::flags::{HoldFlags, LabHoldFlags};
+use crate::hosts::{fleet_stop, start_load_agents};
 use crate::plan::Inputs;
 use crate::plan::hold::HoldJob;
-use crate::preflight;
 use crate::preflight::Server;
-use crate::run;
-use crate::run::Run;
-use crate::run::RunHead;
+use crate::run::{Run, RunHead};
+use crate::{plan, preflight, run};
 
 pub(super) mod pilot;
 pub(super) mod witness;
 
-use pilot::Speed;
-use pilot::StairPilot;
-use pilot::Surroundings;
-use witness::Bounds;
-use witness::Depth;
-use witness::Witness;
+use pilot::{Speed, StairPilot, Surroundings};
+use witness::{Bounds, Depth, Witness};
 
 /// How long a level is left alone before memory is read: tickets arrive, allocators and the
 /// kernel's deferred frees come to rest.

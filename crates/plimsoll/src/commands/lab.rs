@@ -2,37 +2,22 @@
 
 use std::net::Ipv4Addr;
 
-use plimsoll_fleet::AgentSpec;
-use plimsoll_fleet::ServerGroup;
+use plimsoll_fleet::{AgentSpec, ServerGroup};
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::Awaits;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::ServePlan;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::plan::{Identity, Listener, LoadPlan, ServePlan, TlsState};
 use plimsoll_tls::KeyKind;
 
-use crate::commands::climb;
-use crate::commands::hold;
 use crate::commands::laboratory::Laboratory;
 use crate::commands::reference::Reference;
-use crate::commands::rfc9411;
-use crate::commands::search;
-use crate::commands::serve;
-use crate::commands::sut;
+use crate::commands::{climb, hold, rfc9411, search, serve, sut};
 use crate::exit::Stop;
-use crate::flags::LabExperiment;
-use crate::flags::LabFlags;
 use crate::flags::values::ModeFlag;
-use crate::hosts::Placement;
-use crate::hosts::fleet_stop;
-use crate::plan;
+use crate::flags::{LabExperiment, LabFlags};
+use crate::hosts::{Placement, fleet_stop};
 use crate::plan::Inputs;
 use crate::plan::find::Axis;
-use crate::run;
+use crate::{plan, run};
 
 /// How long a connection to the embedded server lives, in requests.
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;

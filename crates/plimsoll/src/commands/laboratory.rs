@@ -4,15 +4,12 @@
 use plimsoll_fleet::ServerGroup;
 use plimsoll_model::plan::Identity;
 
-use crate::commands::lab;
 use crate::commands::lab::Staff;
-use crate::commands::sut;
-use crate::commands::sut::Room;
-use crate::commands::sut::Started;
+use crate::commands::sut::{Room, Started};
+use crate::commands::{lab, sut};
 use crate::exit::Stop;
 use crate::hosts::Placement;
-use crate::plan::lab::Hosts;
-use crate::plan::lab::Sut;
+use crate::plan::lab::{Hosts, Sut};
 
 /// Runs until it is dropped, the SUT before its backends.
 pub(super) struct Laboratory {

@@ -2,34 +2,24 @@
 
 use std::cell::RefCell;
 
-use plimsoll_capacity::cliffs;
-use plimsoll_capacity::judge_load;
+use plimsoll_capacity::{cliffs, judge_load};
 use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::plan::Pacing;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Judgement;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::summary::{Summary, SummaryHead};
+use plimsoll_model::trial::{Check, Judgement, Level, Verdict};
 use plimsoll_model::witness::Witnesses;
 use plimsoll_report::RUN_COMPLETE;
 use plimsoll_sys::signal::Interrupts;
 
-use crate::commands::observer::Observer;
-use crate::commands::observer::Scene;
+use crate::commands::observer::{Observer, Scene};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
-use crate::hosts::fleet_stop;
-use crate::hosts::start_load_agents;
-use crate::plan;
+use crate::hosts::{fleet_stop, start_load_agents};
 use crate::plan::Inputs;
 use crate::plan::load::LoadJob;
-use crate::run;
-use crate::run::Run;
-use crate::run::RunHead;
+use crate::run::{Run, RunHead};
+use crate::{plan, run};
 
 pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();

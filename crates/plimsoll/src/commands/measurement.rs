@@ -4,29 +4,20 @@ use std::fs;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use plimsoll_model::compare::Metric;
-use plimsoll_model::summary::FindSummary;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Level, Outcome, Verdict};
 use plimsoll_report::Archive;
 use plimsoll_sys::process;
-use plimsoll_sys::process::Group;
-use plimsoll_sys::process::Signal;
-use plimsoll_sys::process::Ties;
+use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::signal::Interrupts;
 
-use crate::exit;
 use crate::exit::Stop;
 use crate::plan::compare::Arm;
-use crate::run;
+use crate::{exit, run};
 
 /// How often the run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -198,8 +189,7 @@ mod tests {
     use plimsoll_model::Nanos;
     use plimsoll_model::summary::SummaryHead;
     use plimsoll_model::tally::Tally;
-    use plimsoll_model::trial::Check;
-    use plimsoll_model::trial::Confirmations;
+    use plimsoll_model::trial::{Check, Confirmations};
 
     use super::*;
 

@@ -5,16 +5,10 @@
 use std::path::Path;
 
 use plimsoll_fleet::coordinator::LoadOutcome;
-use plimsoll_model::Histogram;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::Interval;
-use plimsoll_model::witness::HalfWindow;
-use plimsoll_model::witness::MemoryUse;
-use plimsoll_model::witness::NetworkUse;
-use plimsoll_model::witness::Scheduling;
-use plimsoll_model::witness::Witnesses;
+use plimsoll_model::witness::{HalfWindow, MemoryUse, NetworkUse, Scheduling, Witnesses};
+use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::host::CpuTicks;
 use plimsoll_probe::limits::CgroupLimits;

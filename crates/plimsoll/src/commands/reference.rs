@@ -5,18 +5,12 @@
 //! reach with its busiest thread full follows from how busy that was.
 
 use plimsoll_capacity::validity::REFERENCE_FAIL;
-use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::ServerGroup;
 use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_fleet::{LocalAgents, ServerGroup};
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{Identity, Listener, LoadPlan, Pacing, Trust};
 use plimsoll_model::tally::Interval;
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;

@@ -1,7 +1,6 @@
 //! `plimsoll report RUN…`: draws archived runs again.
 
-use plimsoll_report::Archive;
-use plimsoll_report::redraw;
+use plimsoll_report::{Archive, redraw};
 
 use crate::exit::Stop;
 use crate::flags::ReportFlags;

@@ -12,16 +12,11 @@ use std::path::Path;
 use plimsoll_capacity::rfc9411::thresholds;
 use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::rfc9411::Case;
-use plimsoll_model::rfc9411::Ending;
-use plimsoll_model::rfc9411::Kind;
-use plimsoll_model::rfc9411::ObjectResult;
-use plimsoll_model::rfc9411::Rfc9411Summary;
-use plimsoll_model::rfc9411::SUSTAIN_RECOMMENDED;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::plan::{Listener, TlsState};
+use plimsoll_model::rfc9411::{
+    Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
+};
+use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Verdict;
 use plimsoll_probe::memory::HostMemory;
@@ -29,33 +24,23 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
-use crate::commands::hold;
-use crate::commands::lab;
 use crate::commands::laboratory::Laboratory;
-use crate::commands::search;
 use crate::commands::search::SutWatch;
-use crate::commands::sut;
+use crate::commands::{hold, lab, search, sut};
 use crate::exit::Stop;
-use crate::flags::FindFlags;
-use crate::flags::LabFlags;
-use crate::hosts::Placement;
-use crate::hosts::archived_host;
-use crate::hosts::start_load_agents;
-use crate::plan;
+use crate::flags::{FindFlags, LabFlags};
+use crate::hosts::{Placement, archived_host, start_load_agents};
 use crate::plan::Inputs;
 use crate::plan::rfc9411::Rfc9411Job;
-use crate::preflight;
 use crate::preflight::Server;
-use crate::run;
-use crate::run::Run;
-use crate::run::RunHead;
+use crate::run::{Run, RunHead};
+use crate::{plan, preflight, run};
 
 mod iteration;
 mod object;
 
 use iteration::Bench;
-use object::Measured;
-use object::Scene;
+use object::{Measured, Scene};
 
 /// What throughput is counted at: the RFC prefers layer 2 and wants any other named.
 const THROUGHPUT_LAYER: &str = "layer 4: TCP payload in both directions, TLS records included, TCP/IP and Ethernet headers not";

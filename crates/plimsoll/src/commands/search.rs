@@ -2,57 +2,36 @@
 
 use std::time::Duration;
 
-use plimsoll_capacity::Mode as SearchMode;
-use plimsoll_capacity::RateSearch;
-use plimsoll_capacity::SearchSettings;
-use plimsoll_capacity::Step;
+use plimsoll_capacity::{Mode as SearchMode, RateSearch, SearchSettings, Step};
 use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::coordinator::LoadOutcome;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::summary::FindHead;
-use plimsoll_model::summary::FindSummary;
-use plimsoll_model::summary::Summary;
-use plimsoll_model::summary::SummaryHead;
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Outcome;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TippingPoint;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
-use plimsoll_model::witness::PeerCounts;
-use plimsoll_model::witness::Witnesses;
-use plimsoll_probe::counted::CountSource;
-use plimsoll_probe::counted::Counted;
+use plimsoll_model::trial::{
+    Check, Level, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+    Verdict,
+};
+use plimsoll_model::witness::{PeerCounts, Witnesses};
+use plimsoll_model::{Nanos, Rate};
+use plimsoll_probe::counted::{CountSource, Counted};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
-use crate::commands::observer::Observer;
-use crate::commands::observer::Scene;
+use crate::commands::observer::{Observer, Scene};
 use crate::commands::reference::Reference;
 use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
-use crate::hosts::fleet_stop;
-use crate::hosts::start_load_agents;
-use crate::plan::find::Axis;
-use crate::plan::find::FindJob;
-use crate::plan::find::Mode;
+use crate::hosts::{fleet_stop, start_load_agents};
+use crate::plan::find::{Axis, FindJob, Mode};
 use crate::run;
-use crate::run::Run;
-use crate::run::RunHead;
+use crate::run::{Run, RunHead};
 
 /// How often a rest looks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);

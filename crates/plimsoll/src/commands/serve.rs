@@ -4,23 +4,19 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use plimsoll_fleet::AgentSpec;
-use plimsoll_fleet::ServerGroup;
 use plimsoll_fleet::message::ServeCounters;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::TicketKey;
+use plimsoll_fleet::{AgentSpec, ServerGroup};
+use plimsoll_model::plan::{Listener, TicketKey};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 
 use crate::exit::Stop;
 use crate::flags::ServeFlags;
 use crate::flags::values::Processes;
-use crate::hosts::DESCRIPTOR_RESERVE;
-use crate::hosts::fleet_stop;
-use crate::plan;
+use crate::hosts::{DESCRIPTOR_RESERVE, fleet_stop};
 use crate::plan::Inputs;
-use crate::run;
 use crate::screen::Stream;
+use crate::{plan, run};
 
 /// How often the processes are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -4,41 +4,26 @@
 use std::cell::RefCell;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use plimsoll_fleet::AgentCommand;
-use plimsoll_fleet::ServerGroup;
-use plimsoll_fleet::Warden;
-use plimsoll_fleet::message::GuardPlan;
-use plimsoll_fleet::message::GuardedChild;
-use plimsoll_fleet::message::Readiness;
+use plimsoll_fleet::message::{GuardPlan, GuardedChild, Readiness};
+use plimsoll_fleet::{AgentCommand, ServerGroup, Warden};
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::Owner;
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_model::plan::{Identity, Listener, TlsState};
 use plimsoll_model::units::grouped;
-use plimsoll_probe::counted::CountSource;
-use plimsoll_probe::counted::Counted;
-use plimsoll_sys::limits;
-use plimsoll_sys::process;
+use plimsoll_probe::counted::{CountSource, Counted};
 use plimsoll_sys::socket::ReservedPort;
-use plimsoll_tune::ProxyPlan;
-use plimsoll_tune::haproxy;
-use plimsoll_tune::nginx;
+use plimsoll_sys::{limits, process};
+use plimsoll_tune::{ProxyPlan, haproxy, nginx};
 
 use crate::commands::lab;
-use crate::commands::search::SutEnd;
-use crate::commands::search::SutWatch;
+use crate::commands::search::{SutEnd, SutWatch};
 use crate::exit::Stop;
-use crate::hosts::DESCRIPTOR_RESERVE;
-use crate::hosts::fleet_stop;
-use crate::plan::lab::Hosts;
-use crate::plan::lab::Sut;
+use crate::hosts::{DESCRIPTOR_RESERVE, fleet_stop};
+use crate::plan::lab::{Hosts, Sut};
 
 /// Connections beyond the load's own: health checks of the curious, the next trial's first ones
 /// while the last trial's are being closed.

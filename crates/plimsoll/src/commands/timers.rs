@@ -1,11 +1,9 @@
 //! Hidden timers of a search: the timeout probe beside its first trials, and what all trials show.
 
 use plimsoll_capacity::cliffs;
-use plimsoll_engine::timeouts::Probe;
-use plimsoll_engine::timeouts::ProbePlan;
+use plimsoll_engine::timeouts::{Probe, ProbePlan};
 use plimsoll_model::Nanos;
-use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::cliff::ProbedTimer;
+use plimsoll_model::cliff::{KnownTimer, ProbedTimer};
 use plimsoll_model::ending::Closer;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;

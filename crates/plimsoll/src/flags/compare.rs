@@ -5,11 +5,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::compare::Metric;
 
 use super::shared::OutputFlags;
-use super::values::metric;
-use super::values::positive_duration;
-use super::values::ratio;
-use super::values::rounds;
-use super::values::seed;
+use super::values::{metric, positive_duration, ratio, rounds, seed};
 
 const EXAMPLES: &str = "\
 A measures itself first, so that noise is not taken for a difference. Then each round measures A

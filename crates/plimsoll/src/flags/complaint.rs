@@ -3,9 +3,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 
-use clap::error::ContextKind;
-use clap::error::ContextValue;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plimsoll_model::units::ParseError;
 
 /// Commands that the design names and this version does not have.

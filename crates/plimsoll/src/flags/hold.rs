@@ -2,20 +2,12 @@
 //! means.
 
 use clap::Args;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::units::parse_duration;
+use plimsoll_model::{Nanos, Rate};
 
 use super::search::HostFlags;
-use super::shared::ClientFlags;
-use super::shared::ConnectionFlags;
-use super::shared::HandshakeFlags;
-use super::shared::OutputFlags;
-use super::values::header;
-use super::values::opening;
-use super::values::positive_duration;
-use super::values::positive_rate;
-use super::values::seed;
+use super::shared::{ClientFlags, ConnectionFlags, HandshakeFlags, OutputFlags};
+use super::values::{header, opening, positive_duration, positive_rate, seed};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,19 +1,12 @@
 //! `plimsoll load`: one load. What was typed, not what it means.
 
 use clap::Args;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::slo::Slo;
-use plimsoll_model::units::parse_duration;
-use plimsoll_model::units::parse_rate;
+use plimsoll_model::units::{parse_duration, parse_rate};
+use plimsoll_model::{Nanos, Rate};
 
 use super::shared::ClientFlags;
-use super::values::ArrivalsFlag;
-use super::values::RampTo;
-use super::values::positive_count;
-use super::values::positive_duration;
-use super::values::seed;
-use super::values::stage;
+use super::values::{ArrivalsFlag, RampTo, positive_count, positive_duration, seed, stage};
 
 const EXAMPLES: &str = "\
 Durations: 250ms 10s 5m 1h. Rates: 500 500/s 30/m 2k/s. Counts: 100 20k 2M.

@@ -4,22 +4,14 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
-use clap::FromArgMatches;
-use clap::Parser;
-use clap::Subcommand;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use compare::CompareFlags;
-pub(crate) use hold::HoldFlags;
-pub(crate) use hold::LabHoldFlags;
-pub(crate) use load::LoadFlags;
-pub(crate) use load::PaceFlags;
-pub(crate) use search::FindFlags;
-pub(crate) use search::LabExperiment;
-pub(crate) use search::LabFlags;
-pub(crate) use serve::ReportFlags;
-pub(crate) use serve::ServeFlags;
+pub(crate) use hold::{HoldFlags, LabHoldFlags};
+pub(crate) use load::{LoadFlags, PaceFlags};
+pub(crate) use search::{FindFlags, LabExperiment, LabFlags};
+pub(crate) use serve::{ReportFlags, ServeFlags};
 
 use crate::exit::Stop;
 use crate::screen::Stream;

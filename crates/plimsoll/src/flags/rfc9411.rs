@@ -1,14 +1,9 @@
 //! Flags of `--mode rfc9411`, for `find` and `lab`. What was typed, not what it means.
 
 use clap::Args;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::rfc9411::Case;
-use plimsoll_model::rfc9411::Object;
-use plimsoll_model::units::ParseError;
-use plimsoll_model::units::parse_duration;
-use plimsoll_model::units::parse_rate;
-use plimsoll_model::units::parse_size;
+use plimsoll_model::rfc9411::{Case, Object};
+use plimsoll_model::units::{ParseError, parse_duration, parse_rate, parse_size};
+use plimsoll_model::{Nanos, Rate};
 
 use super::values::positive_rate;
 

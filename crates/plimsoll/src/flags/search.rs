@@ -3,30 +3,18 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::Subcommand;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use clap::{Args, Subcommand};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::units::parse_duration;
+use plimsoll_model::{Nanos, Rate};
 
 use super::hold::LabHoldFlags;
 use super::rfc9411::Rfc9411Flags;
-use super::shared::ClientFlags;
-use super::shared::ConnectionFlags;
-use super::shared::HandshakeFlags;
-use super::shared::OutputFlags;
-use super::values::ArrivalsFlag;
-use super::values::IsolateFlag;
-use super::values::ModeFlag;
-use super::values::SutFlag;
-use super::values::Watch;
-use super::values::backends;
-use super::values::header;
-use super::values::positive_duration;
-use super::values::positive_rate;
-use super::values::seed;
-use super::values::watch;
+use super::shared::{ClientFlags, ConnectionFlags, HandshakeFlags, OutputFlags};
+use super::values::{
+    ArrivalsFlag, IsolateFlag, ModeFlag, SutFlag, Watch, backends, header, positive_duration,
+    positive_rate, seed, watch,
+};
 
 const FIND_EXAMPLES: &str = "\
 Examples:

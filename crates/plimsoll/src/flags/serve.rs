@@ -5,17 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use plimsoll_model::Nanos;
 
-use super::values::ListenAt;
-use super::values::OutputFile;
-use super::values::Processes;
-use super::values::TlsStateFlag;
-use super::values::connections;
-use super::values::listen_at;
-use super::values::output_file;
-use super::values::positive_duration;
-use super::values::processes;
-use super::values::seed;
-use super::values::threads;
+use super::values::{
+    ListenAt, OutputFile, Processes, TlsStateFlag, connections, listen_at, output_file,
+    positive_duration, processes, seed, threads,
+};
 
 const SERVE_EXAMPLES: &str = "\
 Answers `pong`. Request headers: `sleep: MS` answers after a random time of up to MS ms,

@@ -4,25 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::Group;
-use plimsoll_model::plan::TlsVersion;
+use plimsoll_model::plan::{Group, TlsVersion};
 
-use super::values::Cidr;
-use super::values::InputFile;
-use super::values::OutputFile;
-use super::values::Processes;
-use super::values::TargetFormat;
-use super::values::TlsStateFlag;
-use super::values::cidr;
-use super::values::connections;
-use super::values::header;
-use super::values::input_file;
-use super::values::output_file;
-use super::values::positive_count;
-use super::values::positive_duration;
-use super::values::processes;
-use super::values::ratio;
-use super::values::threads;
+use super::values::{
+    Cidr, InputFile, OutputFile, Processes, TargetFormat, TlsStateFlag, cidr, connections, header,
+    input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
+};
 
 /// What every client of a server that somebody else runs is told.
 #[derive(Args, Clone, Debug, PartialEq)]

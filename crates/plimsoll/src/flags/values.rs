@@ -1,22 +1,15 @@
 //! The spellings of single values on the command line. Text in, typed value or [`ParseError`] out;
 //! reads no file and resolves no name.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
 use plimsoll_model::compare::Metric;
 use plimsoll_model::plan::TlsState;
-use plimsoll_model::target::TargetUrl;
-use plimsoll_model::target::parse_header;
-use plimsoll_model::units::ParseError;
-use plimsoll_model::units::parse_count;
-use plimsoll_model::units::parse_duration;
-use plimsoll_model::units::parse_rate;
+use plimsoll_model::target::{TargetUrl, parse_header};
+use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate};
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::counted::CountSource;
 
 /// Most processes and most threads that can be asked for.

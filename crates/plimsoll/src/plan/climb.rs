@@ -2,19 +2,14 @@
 
 use plimsoll_capacity::Mode as SearchMode;
 use plimsoll_capacity::connections::ConnectionLimits;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{HoldPlan, Pacing};
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
 
-use super::find::Axis;
-use super::find::Mode;
-use super::find::SearchJob;
+use super::find::{Axis, Mode, SearchJob};
 use super::load::LoadJob;
 use crate::exit::Stop;
-use crate::flags::search::ClimbFlags;
-use crate::flags::search::SearchFlags;
+use crate::flags::search::{ClimbFlags, SearchFlags};
 use crate::flags::shared::ConnectionFlags;
 use crate::flags::values;
 

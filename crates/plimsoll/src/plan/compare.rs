@@ -11,19 +11,13 @@ use plimsoll_model::compare::Metric;
 use plimsoll_model::plan::Pacing;
 use plimsoll_report::command_line_redacted;
 
-use super::Inputs;
-use super::find;
 use super::find::Axis;
-use super::lab;
-use super::load;
-use super::outputs;
-use super::words;
+use super::{Inputs, find, lab, load, outputs, words};
 use crate::exit::Stop;
 use crate::flags;
-use crate::flags::Command;
-use crate::flags::CompareFlags;
 use crate::flags::shared::OutputFlags;
 use crate::flags::values::OutputFile;
+use crate::flags::{Command, CompareFlags};
 
 /// One of the two.
 #[derive(Clone, Debug, Default, PartialEq)]

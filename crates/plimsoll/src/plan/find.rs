@@ -1,31 +1,20 @@
 //! `plimsoll find` into a job: a load whose rate each trial replaces, and how to search.
 
 use plimsoll_capacity::search::LOWEST_PER_S;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::Pacing;
-use plimsoll_model::slo::Goal;
-use plimsoll_model::slo::Slo;
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::counted::CountSource;
 
-use super::Inputs;
-use super::climb;
-use super::climb::Climb;
-use super::climb::Typed;
-use super::handshakes;
-use super::load::LoadJob;
-use super::load::Parts;
-use super::load::assemble;
+use super::climb::{Climb, Typed};
+use super::load::{LoadJob, Parts, assemble};
 use super::pacing::arrivals;
-use super::rfc9411;
+use super::{Inputs, climb, handshakes, rfc9411};
 use crate::exit::Stop;
 use crate::flags::FindFlags;
-use crate::flags::search::LoadOnlyFlags;
-use crate::flags::search::SearchFlags;
-use crate::flags::values::ModeFlag;
-use crate::flags::values::Watch;
+use crate::flags::search::{LoadOnlyFlags, SearchFlags};
+use crate::flags::values::{ModeFlag, Watch};
 
 /// The timeout probe's wait where none is asked for: above 120 s, the longest setting that is common.
 const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);

@@ -3,8 +3,7 @@
 //! Whoever closes a TCP connection first keeps its port in TIME_WAIT for 60 s, and here that is
 //! us. A rate that the ports do not allow is found before anything is started.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use plimsoll_model::Rate;
 use plimsoll_model::plan::LoadPlan;
@@ -14,8 +13,7 @@ use super::Inputs;
 use super::find::SearchJob;
 use super::load::LoadJob;
 use crate::exit::Stop;
-use crate::flags::shared::ConnectionFlags;
-use crate::flags::shared::RequestFlags;
+use crate::flags::shared::{ConnectionFlags, RequestFlags};
 
 /// How long a port rests after a close that was ours: TIME_WAIT on Linux.
 const TIME_WAIT_S: f64 = 60.0;

@@ -1,24 +1,16 @@
 //! `plimsoll hold` and `plimsoll lab hold` into jobs: a load whose connections are held.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{HoldPlan, Pacing, Trust};
 use plimsoll_model::units::grouped;
 
 use super::Inputs;
-use super::lab::Hosts;
-use super::lab::hosts;
-use super::load::LoadJob;
-use super::load::Parts;
-use super::load::assemble;
+use super::lab::{Hosts, hosts};
+use super::load::{LoadJob, Parts, assemble};
 use crate::exit::Stop;
-use crate::flags::HoldFlags;
-use crate::flags::LabHoldFlags;
 use crate::flags::hold::HoldPaceFlags;
-use crate::flags::shared::ConnectionFlags;
-use crate::flags::shared::RequestFlags;
-use crate::flags::shared::TrustFlags;
+use crate::flags::shared::{ConnectionFlags, RequestFlags, TrustFlags};
+use crate::flags::{HoldFlags, LabHoldFlags};
 
 /// `lab hold` without --connections: done in half a minute.
 const LAB_CONNECTIONS_DEFAULT: u64 = 10_000;

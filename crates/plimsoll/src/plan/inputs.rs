@@ -1,20 +1,13 @@
 //! What a plan takes from outside: files, standard input, names and the number of CPUs.
 
 use std::fs::File;
-use std::io::Error as IoError;
-use std::io::ErrorKind;
-use std::io::Read;
-use std::io::Result as IoResult;
-use std::net::IpAddr;
-use std::net::SocketAddr;
-use std::net::TcpStream;
-use std::net::ToSocketAddrs;
+use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_sys::address;
 use plimsoll_sys::affinity::usable_cpus;
-use plimsoll_sys::process;
+use plimsoll_sys::{address, process};
 
 use crate::exit::Stop;
 use crate::flags::values::InputFile;

@@ -5,27 +5,15 @@ use std::path::PathBuf;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Trust;
 
-use super::Inputs;
-use super::climb;
 use super::climb::Typed;
-use super::find::Axis;
-use super::find::FindJob;
-use super::find::SearchJob;
-use super::find::known_axis;
-use super::find::placeholder;
-use super::find::search;
-use super::handshakes;
-use super::load::CONNECTIONS_DEFAULT;
-use super::load::Parts;
-use super::load::assemble;
-use super::rfc9411;
+use super::find::{Axis, FindJob, SearchJob, known_axis, placeholder, search};
+use super::load::{CONNECTIONS_DEFAULT, Parts, assemble};
+use super::{Inputs, climb, handshakes, rfc9411};
 use crate::exit::Stop;
 use crate::flags::LabFlags;
 use crate::flags::search::HostFlags;
-use crate::flags::shared::RequestFlags;
-use crate::flags::shared::TrustFlags;
-use crate::flags::values::IsolateFlag;
-use crate::flags::values::SutFlag;
+use crate::flags::shared::{RequestFlags, TrustFlags};
+use crate::flags::values::{IsolateFlag, SutFlag};
 
 /// What is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

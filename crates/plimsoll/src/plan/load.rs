@@ -5,25 +5,17 @@ use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::slo::Slo;
 
-use super::Inputs;
-use super::outputs;
 use super::pacing::pacing;
-use super::sources;
-use super::targets;
-use super::tls;
+use super::{Inputs, outputs, sources, targets, tls};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
-use crate::flags::shared::ConnectionFlags;
-use crate::flags::shared::HandshakeFlags;
-use crate::flags::shared::OutputFlags;
-use crate::flags::shared::RequestFlags;
-use crate::flags::shared::TrustFlags;
-use crate::flags::values::OutputFile;
-use crate::flags::values::Processes;
+use crate::flags::shared::{
+    ConnectionFlags, HandshakeFlags, OutputFlags, RequestFlags, TrustFlags,
+};
+use crate::flags::values::{OutputFile, Processes};
 
 /// `--connections` when none are asked for.
 pub(super) const CONNECTIONS_DEFAULT: u64 = 100;

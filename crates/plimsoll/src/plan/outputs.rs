@@ -1,8 +1,7 @@
 //! Where results go, checked before a long run rather than after it.
 
 use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use crate::exit::Stop;

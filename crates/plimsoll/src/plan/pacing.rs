@@ -1,16 +1,12 @@
 //! When operations come due: `--rate`, `--stages`, `--arrivals`, `--duration`, `--requests`.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Stage;
+use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::{Nanos, Rate};
 
 use crate::exit::Stop;
 use crate::flags::PaceFlags;
-use crate::flags::values::ArrivalsFlag;
-use crate::flags::values::RampTo;
+use crate::flags::values::{ArrivalsFlag, RampTo};
 
 /// `--rate` of a load when none is given, per second: vegeta's.
 const RATE_DEFAULT: f64 = 50.0;

@@ -3,47 +3,26 @@
 //! The case decides what is raised, how many transactions a connection has and what a result is
 //! judged by; so flags that decide these in other modes are refused here.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::Session;
-use plimsoll_model::plan::Trust;
-use plimsoll_model::rfc9411::Case;
-use plimsoll_model::rfc9411::KB;
-use plimsoll_model::rfc9411::Kind;
-use plimsoll_model::rfc9411::Object;
-use plimsoll_model::rfc9411::SUSTAIN_RECOMMENDED;
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::{HoldPlan, Pacing, Session, Trust};
+use plimsoll_model::rfc9411::{Case, KB, Kind, Object, SUSTAIN_RECOMMENDED};
 use plimsoll_model::target::Target;
 use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
 
-use super::Inputs;
 use super::find::watched;
-use super::handshakes;
 use super::hold::HoldJob;
-use super::lab::Hosts;
-use super::lab::hosts;
-use super::load::LoadJob;
-use super::load::Parts;
-use super::load::assemble;
+use super::lab::{Hosts, hosts};
+use super::load::{LoadJob, Parts, assemble};
 use super::pacing::arrivals;
-use super::sources;
-use super::targets;
+use super::{Inputs, handshakes, sources, targets};
 use crate::exit::Stop;
-use crate::flags::FindFlags;
-use crate::flags::LabFlags;
-use crate::flags::rfc9411::Rfc9411Flags;
-use crate::flags::rfc9411::TargetLoad;
-use crate::flags::search::ClimbFlags;
-use crate::flags::search::LoadOnlyFlags;
-use crate::flags::search::SearchFlags;
-use crate::flags::shared::ConnectionFlags;
-use crate::flags::shared::HandshakeFlags;
-use crate::flags::shared::OutputFlags;
-use crate::flags::shared::RequestFlags;
-use crate::flags::shared::TrustFlags;
+use crate::flags::rfc9411::{Rfc9411Flags, TargetLoad};
+use crate::flags::search::{ClimbFlags, LoadOnlyFlags, SearchFlags};
+use crate::flags::shared::{
+    ConnectionFlags, HandshakeFlags, OutputFlags, RequestFlags, TrustFlags,
+};
+use crate::flags::{FindFlags, LabFlags};
 
 /// Sessions at once when nobody says: an overloaded SUT shall have its queue.
 const CONNECTIONS_DEFAULT: u64 = 1_000;

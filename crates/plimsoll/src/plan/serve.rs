@@ -1,18 +1,14 @@
 //! `plimsoll serve` into a job.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use plimsoll_model::plan::Listener;
-use plimsoll_model::plan::ServePlan;
+use plimsoll_model::plan::{Listener, ServePlan};
 
 use super::Inputs;
 use super::tls::identity;
 use crate::exit::Stop;
 use crate::flags::ServeFlags;
-use crate::flags::values::ListenAt;
-use crate::flags::values::Processes;
+use crate::flags::values::{ListenAt, Processes};
 
 /// Where `serve` listens when it is not told.
 const LISTENER_DEFAULT: Listener =

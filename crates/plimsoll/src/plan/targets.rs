@@ -3,21 +3,14 @@
 
 use std::collections::HashMap;
 
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::target::Target;
-use plimsoll_model::target::TargetUrl;
-use plimsoll_model::target::UrlError;
-use plimsoll_model::target::is_method;
-use plimsoll_model::target::vegeta;
+use plimsoll_model::plan::{Destination, ServerName};
+use plimsoll_model::target::{Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::Inputs;
-use super::inputs::both_stdin;
-use super::inputs::read_bounded;
+use super::inputs::{both_stdin, read_bounded};
 use crate::exit::Stop;
 use crate::flags::shared::RequestFlags;
-use crate::flags::values::InputFile;
-use crate::flags::values::TargetFormat;
+use crate::flags::values::{InputFile, TargetFormat};
 
 /// Sent unless the user sets one, so that a server's log shows where the load came from.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));

@@ -4,42 +4,26 @@ mod comparisons;
 mod holds;
 mod refused;
 
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::{fs, io};
 
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Stage;
-use plimsoll_model::plan::Group;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::pace::{Arrivals, Profile, Stage};
+use plimsoll_model::plan::{Group, HoldPlan, Pacing, ServerName, TlsState, TlsVersion, Trust};
 use plimsoll_model::slo::Slo;
+use plimsoll_model::{Nanos, Rate};
 
 use super::Inputs;
 use super::compare::CompareJob;
-use super::find::FindJob;
-use super::find::Mode;
-use super::hold::HoldJob;
-use super::hold::LabHoldJob;
-use super::lab::LabJob;
-use super::lab::Sut;
+use super::find::{FindJob, Mode};
+use super::hold::{HoldJob, LabHoldJob};
+use super::lab::{LabJob, Sut};
 use super::load::LoadJob;
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
-use crate::flags::Command;
-use crate::flags::LabExperiment;
-use crate::flags::parse_words;
-use crate::flags::values::OutputFile;
-use crate::flags::values::Processes;
+use crate::flags::values::{OutputFile, Processes};
+use crate::flags::{Command, LabExperiment, parse_words};
 
 const URL: &str = "http://127.0.0.1:9/";
 

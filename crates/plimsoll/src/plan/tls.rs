@@ -2,16 +2,11 @@
 
 use std::path::PathBuf;
 
-use plimsoll_model::plan::Group;
-use plimsoll_model::plan::Identity;
-use plimsoll_model::plan::TlsOptions;
-use plimsoll_model::plan::TlsVersion;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{Group, Identity, TlsOptions, TlsVersion, Trust};
 
 use super::inputs::read_pem;
 use crate::exit::Stop;
-use crate::flags::shared::HandshakeFlags;
-use crate::flags::shared::TrustFlags;
+use crate::flags::shared::{HandshakeFlags, TrustFlags};
 
 /// Longest host name there is.
 const NAME_LEN_MAX: usize = 253;

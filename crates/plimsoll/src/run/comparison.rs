@@ -3,25 +3,16 @@
 
 use std::io;
 use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
-use plimsoll_report::ArchiveWriter;
-use plimsoll_report::ReportError;
-use plimsoll_report::archive::ComparisonHead;
-use plimsoll_report::archive::Manifest;
-use plimsoll_report::terminal;
-use plimsoll_report::time_text;
+use plimsoll_report::archive::{ComparisonHead, Manifest};
+use plimsoll_report::{ArchiveWriter, ReportError, terminal, time_text};
 use plimsoll_sys::clock;
 
-use super::archive_place;
-use super::now;
-use super::report_stream;
-use super::show;
-use super::write_json;
+use super::{archive_place, now, report_stream, show, write_json};
 use crate::exit::Stop;
 use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;

@@ -9,12 +9,9 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::bench::client::Connection;
-use crate::bench::client::Extent;
-use crate::bench::client::Load;
+use crate::bench::client::{Connection, Extent, Load};
 use crate::bench::tool::Tool;
 
 /// ab opens its other connections once the first has its answer, so that answer must come. All are

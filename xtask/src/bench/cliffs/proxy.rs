@@ -5,12 +5,10 @@ use std::fmt::Write;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::mute;
 use crate::bench::process::Guarded;

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use crate::bench::claim::Outcome;
 use crate::bench::client::Sample;
 use crate::bench::spread::Spread;
-use crate::bench::target::Reading;
-use crate::bench::target::Target;
+use crate::bench::target::{Reading, Target};
 use crate::bench::tool::Tool;
 
 /// What plimsoll must reach in a scenario.

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::bench::claim::Outcome;
 use crate::bench::settings::Sut;
-use crate::bench::target::Reading;
-use crate::bench::target::Target;
+use crate::bench::target::{Reading, Target};
 
 const MILLION: u64 = 1_000_000;
 const RAMP_S_MAX: f64 = 360.0;
@@ -178,8 +177,7 @@ mod tests {
 
     #[test]
     fn a_million_is_judged_by_all_its_limits() {
-        use Outcome::NotReached as No;
-        use Outcome::Reached as Yes;
+        use Outcome::{NotReached as No, Reached as Yes};
         for (held, lost, ramp_s, gb, expected) in [
             (MILLION, 0, 300.0, 9.6, [Yes, Yes, Yes]),
             (MILLION, 1, 300.0, 9.6, [No, Yes, Yes]), // one was lost

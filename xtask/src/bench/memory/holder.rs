@@ -1,27 +1,19 @@
 //! A client that opens connections and holds them while memory is read.
 
-use std::fs;
 use std::fs::File;
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::client;
 use crate::bench::client::words;
-use crate::bench::footprint;
 use crate::bench::memory::weight::Load;
-use crate::bench::process;
 use crate::bench::process::Guarded;
 use crate::bench::server::Server;
 use crate::bench::tool::Tool;
+use crate::bench::{Bench, CLIENT_CPU, client, footprint, process};
 
 /// Connections of the measurement that the others are compared with.
 pub(super) const FEW: u32 = 20;

@@ -2,20 +2,13 @@
 
 use anyhow::Result;
 
-use crate::bench::Bench;
-use crate::bench::memory;
-use crate::bench::memory::holder;
-use crate::bench::memory::holder::FEW;
-use crate::bench::memory::holder::Holder;
-use crate::bench::memory::holder::Way;
-use crate::bench::memory::weight;
-use crate::bench::memory::weight::Load;
-use crate::bench::memory::weight::Pair;
+use crate::bench::memory::holder::{FEW, Holder, Way};
+use crate::bench::memory::weight::{Load, Pair};
+use crate::bench::memory::{holder, weight};
 use crate::bench::page::Section;
-use crate::bench::server::Server;
-use crate::bench::server::ServerKind;
-use crate::bench::target::Reading;
-use crate::bench::target::Target;
+use crate::bench::server::{Server, ServerKind};
+use crate::bench::target::{Reading, Target};
+use crate::bench::{Bench, memory};
 
 /// What `serve` may need, kB per connection.
 const KB_MAX: f64 = 0.6;

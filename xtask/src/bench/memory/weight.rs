@@ -5,8 +5,7 @@ use anyhow::Result;
 use crate::bench::claim::Outcome;
 use crate::bench::page::Section;
 use crate::bench::spread::Spread;
-use crate::bench::target::Reading;
-use crate::bench::target::Target;
+use crate::bench::target::{Reading, Target};
 
 /// Memory with connections.
 #[derive(Clone, Copy, Debug, PartialEq)]

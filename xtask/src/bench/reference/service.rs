@@ -5,8 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 /// Every service, as on the command line.
 pub(crate) const SERVICES: &str =

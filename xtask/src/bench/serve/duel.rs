@@ -5,8 +5,7 @@ use std::fmt::Write;
 use crate::bench::claim::Outcome;
 use crate::bench::server::ServerKind;
 use crate::bench::spread::Spread;
-use crate::bench::target::Reading;
-use crate::bench::target::Target;
+use crate::bench::target::{Reading, Target};
 
 /// A server that uses so much of its CPU has no more to give.
 const BUSY_MIN: f64 = 0.95;

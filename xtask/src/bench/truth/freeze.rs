@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::bench::claim::Claim;
 use crate::bench::spread::Spread;
 use crate::bench::truth::figure;
-use crate::bench::truth::shot::Case;
-use crate::bench::truth::shot::Shot;
+use crate::bench::truth::shot::{Case, Shot};
 
 /// The corrected p99 must reach this share of the freeze: of a tenth of all operations, which wait
 /// from 0 to the whole freeze, the slowest tenth waits longer than 0.9 of it.
@@ -85,9 +84,7 @@ mod tests {
 
     #[test]
     fn every_round_must_show_it_in_the_right_place() {
-        use Outcome::NotMeasured;
-        use Outcome::NotReached;
-        use Outcome::Reached;
+        use Outcome::{NotMeasured, NotReached, Reached};
         for (rounds, expected) in [
             (vec![(1_800.0, 11.0), (1_500.0, 499.0)], [Reached, Reached]),
             (vec![(1_800.0, 11.0), (1_499.0, 500.0)], [NotReached, NotReached]),

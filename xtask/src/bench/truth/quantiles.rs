@@ -3,8 +3,7 @@
 use crate::bench::claim::Claim;
 use crate::bench::spread::Spread;
 use crate::bench::truth::figure;
-use crate::bench::truth::shot::Case;
-use crate::bench::truth::shot::Shot;
+use crate::bench::truth::shot::{Case, Shot};
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 /// A quantile may be off by this share of the exact one...

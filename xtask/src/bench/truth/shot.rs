@@ -3,21 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::bench::Bench;
-use crate::bench::CLIENT_CPU;
-use crate::bench::SERVER_CPU;
 use crate::bench::announced::Announced;
-use crate::bench::invocation::Finished;
-use crate::bench::invocation::Invocation;
+use crate::bench::invocation::{Finished, Invocation};
 use crate::bench::page::Section;
-use crate::bench::process;
-use crate::bench::reference::Reference;
-use crate::bench::reference::Service;
+use crate::bench::reference::{Reference, Service};
 use crate::bench::truth::accounting::Accounting;
+use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU, process};
 
 pub(super) const RATE_PER_S: u32 = 1_000;
 pub(super) const CONNECTIONS: u32 = 100;

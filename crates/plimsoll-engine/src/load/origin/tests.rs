@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::plan::{Destination, HoldPlan, TlsOptions};
 use plimsoll_model::target::Target;
 use plimsoll_sys::ports::PortSet;
 use plimsoll_sys::socket::ListenSocket;

@@ -1,11 +1,8 @@
 //! The machine fed by hand: scripts of frames and losses, and what comes out.
 
 use plimsoll_model::Rate;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::TlsOptions;
+use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::plan::{HoldPlan, TlsOptions};
 use proptest::prelude::*;
 
 use crate::message::AgentFault;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::rfc9411::Case;
-use plimsoll_model::rfc9411::Sample;
-use plimsoll_model::rfc9411::Step;
+use plimsoll_model::rfc9411::{Case, Sample, Step};
 
 use super::*;
 use crate::fixtures;

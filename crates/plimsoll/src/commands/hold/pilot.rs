@@ -2,26 +2,16 @@
 
 use std::cell::RefCell;
 
-use plimsoll_capacity::staircase::Attempts;
-use plimsoll_capacity::staircase::Done;
-use plimsoll_capacity::staircase::Gauge;
-use plimsoll_capacity::staircase::Stairs;
-use plimsoll_capacity::staircase::Step;
-use plimsoll_fleet::coordinator::HoldView;
-use plimsoll_fleet::coordinator::Order;
-use plimsoll_fleet::coordinator::Pilot;
+use plimsoll_capacity::staircase::{Attempts, Done, Gauge, Stairs, Step};
+use plimsoll_fleet::coordinator::{HoldView, Order, Pilot};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::HoldStep;
-use plimsoll_model::hold::MemoryReading;
-use plimsoll_model::hold::Swept;
+use plimsoll_model::hold::{HoldStep, MemoryReading, Swept};
 use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
-use super::witness::Bounds;
-use super::witness::Depth;
-use super::witness::memory_gauge;
+use super::witness::{Bounds, Depth, memory_gauge};
 
 /// How often the host's memory is looked at during a ramp: 4,000 connections a second take 20 MB
 /// in such a time, far less than the reserve.

@@ -3,19 +3,14 @@
 
 use std::path::Path;
 
-use plimsoll_capacity::staircase::Gauge;
-use plimsoll_capacity::staircase::Side;
+use plimsoll_capacity::staircase::{Gauge, Side};
 use plimsoll_fleet::LocalAgents;
-use plimsoll_model::hold::MemoryReading;
-use plimsoll_model::hold::memory_reserve_bytes;
-use plimsoll_probe::allowed;
+use plimsoll_model::hold::{MemoryReading, memory_reserve_bytes};
 use plimsoll_probe::counted::CountSource;
-use plimsoll_probe::limits::HostLimits;
-use plimsoll_probe::limits::conntrack;
-use plimsoll_probe::memory;
-use plimsoll_probe::memory::HostMemory;
-use plimsoll_probe::memory::TcpSockets;
+use plimsoll_probe::limits::{HostLimits, conntrack};
+use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
+use plimsoll_probe::{allowed, memory};
 use plimsoll_tune::needs::Shape;
 
 use crate::hosts::DESCRIPTOR_RESERVE;

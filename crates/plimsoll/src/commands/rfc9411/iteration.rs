@@ -2,36 +2,20 @@
 //! much generator and SUT can do at all.
 
 use std::cell::RefCell;
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::coordinator::HoldView;
-use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::coordinator::LoadOutcome;
-use plimsoll_fleet::coordinator::Order;
-use plimsoll_fleet::coordinator::Pilot;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_fleet::coordinator::{HoldView, LoadControl, LoadOutcome, Order, Pilot};
 use plimsoll_model::event::Event;
-use plimsoll_model::pace::Arrivals;
-use plimsoll_model::pace::Profile;
-use plimsoll_model::pace::Stage;
-use plimsoll_model::plan::Destination;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::ServerName;
-use plimsoll_model::plan::Session;
-use plimsoll_model::plan::Steer;
-use plimsoll_model::plan::Trust;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Target;
-use plimsoll_model::target::TargetUrl;
+use plimsoll_model::pace::{Arrivals, Profile, Stage};
+use plimsoll_model::plan::{
+    Destination, HoldPlan, LoadPlan, Pacing, ServerName, Session, Steer, Trust,
+};
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::target::{Target, TargetUrl};
 use plimsoll_model::trial::TrialRequest;
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::threads::ThreadTimes;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;

@@ -1,50 +1,26 @@
 //! One object of a case: what generator and SUT can do at all, then steps 1 to 3, then whether
 //! anything else was at its limit.
 
-use plimsoll_capacity::rfc9411::Conclusion;
-use plimsoll_capacity::rfc9411::Judged;
-use plimsoll_capacity::rfc9411::Next;
-use plimsoll_capacity::rfc9411::Planned;
-use plimsoll_capacity::rfc9411::Procedure;
-use plimsoll_capacity::rfc9411::Search;
-use plimsoll_capacity::rfc9411::Seen;
-use plimsoll_capacity::rfc9411::Settings;
-use plimsoll_capacity::rfc9411::isolation;
-use plimsoll_capacity::rfc9411::judge;
-use plimsoll_model::Nanos;
-use plimsoll_model::Rate;
+use plimsoll_capacity::rfc9411::{
+    Conclusion, Judged, Next, Planned, Procedure, Search, Seen, Settings, isolation, judge,
+};
 use plimsoll_model::event::Event;
-use plimsoll_model::rfc9411::Ending;
-use plimsoll_model::rfc9411::Isolation;
-use plimsoll_model::rfc9411::Iteration;
-use plimsoll_model::rfc9411::Kind;
-use plimsoll_model::rfc9411::Object;
-use plimsoll_model::rfc9411::ObjectResult;
-use plimsoll_model::rfc9411::Reference;
-use plimsoll_model::rfc9411::Step;
+use plimsoll_model::rfc9411::{
+    Ending, Isolation, Iteration, Kind, Object, ObjectResult, Reference, Step,
+};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Level;
-use plimsoll_model::trial::Phase;
-use plimsoll_model::trial::TrialMeasurement;
-use plimsoll_model::trial::TrialRecord;
-use plimsoll_model::trial::TrialRequest;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Level, Phase, TrialMeasurement, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_model::witness::Witnesses;
+use plimsoll_model::{Nanos, Rate};
 
 use super::Responder;
-use super::iteration::Bench;
-use super::iteration::Iterated;
-use super::iteration::Reached;
-use super::iteration::Traffic;
-use super::iteration::init;
+use super::iteration::{Bench, Iterated, Reached, Traffic, init};
 use crate::commands::search;
 use crate::commands::search::SutEnd;
 use crate::exit::Stop;
 use crate::flags::rfc9411::TargetLoad;
-use crate::plan::rfc9411::ObjectPlan;
-use crate::plan::rfc9411::Rfc9411Job;
-use crate::plan::rfc9411::TARGET_MIN;
+use crate::plan::rfc9411::{ObjectPlan, Rfc9411Job, TARGET_MIN};
 
 /// Longest sustain phase of step 1 and of a bisection over connections.
 const SUSTAIN_INITIAL_MAX: Nanos = Nanos::from_secs(60);

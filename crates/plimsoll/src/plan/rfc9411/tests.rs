@@ -3,8 +3,7 @@
 use plimsoll_model::plan::ServerName;
 
 use super::*;
-use crate::flags::Command;
-use crate::flags::parse_words;
+use crate::flags::{Command, parse_words};
 
 const URL: &str = "http://127.0.0.1:9/{size}";
 const TLS: &str = "https://127.0.0.1:9/{size}";

@@ -2,9 +2,7 @@
 
 use plimsoll_model::compare::Metric;
 
-use super::Job;
-use super::build;
-use super::refused;
+use super::{Job, build, refused};
 
 #[test]
 fn bad_comparisons() {

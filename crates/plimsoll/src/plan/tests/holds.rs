@@ -1,16 +1,9 @@
 //! Command lines of `hold` and `lab hold`.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::HoldPlan;
-use plimsoll_model::plan::Pacing;
-use plimsoll_model::plan::TlsState;
-use plimsoll_model::plan::Trust;
+use plimsoll_model::plan::{HoldPlan, Pacing, TlsState, Trust};
 
-use super::Job;
-use super::LabHoldJob;
-use super::build;
-use super::hold_job;
-use super::inputs;
+use super::{Job, LabHoldJob, build, hold_job, inputs};
 
 #[test]
 fn holds() {

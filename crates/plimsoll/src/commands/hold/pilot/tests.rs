@@ -1,10 +1,8 @@
 //! The pilot against a scripted hold: every order is carried out as the script says.
 
-use std::cell::Cell;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
-use plimsoll_capacity::StairSettings;
-use plimsoll_capacity::Staircase;
+use plimsoll_capacity::{StairSettings, Staircase};
 use plimsoll_model::ErrorClass;
 use plimsoll_model::hold::HoldEnd;
 
