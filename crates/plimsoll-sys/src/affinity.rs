@@ -26,17 +26,25 @@ pub fn pin_thread(cpus: &[u32]) -> Result<(), Errno> {
 
 /// Asks the kernel to wake the calling thread on time: timer slack of 1 ns instead of 50 us, and
 /// a short scheduling slice, so that on a shared core it is picked soon after it wakes (EEVDF,
-/// Linux 6.12 and later). Needs no privilege; a kernel that knows neither is no worse off.
+/// Linux 6.12 and later). Keeps its nice value. Needs no privilege; a kernel that knows neither is
+/// no worse off.
 pub fn prefer_latency() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-    let attributes = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        // 0.1 ms, the smallest slice that the kernel accepts.
-        runtime: 100_000,
-        ..SchedAttr::default()
+    let mut attributes = SchedAttr { size: size_of::<SchedAttr>() as u32, ..SchedAttr::default() };
+    // The call sets everything that it is given, so what is there is read first: policy and nice
+    // value are the user's.
+    // SAFETY: `attributes` has the size that is named and outlives the call; 0 is this thread.
+    let read = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, attributes.size, 0)
     };
-    // SAFETY: `attributes` has the size it states and outlives the call; 0 is this thread.
+    let is_fair = [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attributes.policy.cast_signed());
+    if read != 0 || !is_fair {
+        return;
+    }
+    // 0.1 ms, the smallest slice that the kernel accepts.
+    attributes.runtime = 100_000;
+    // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
@@ -86,10 +94,26 @@ mod tests {
         assert_eq!(seen.join().unwrap(), [first]);
     }
 
+    fn nice() -> i32 {
+        // SAFETY: takes and returns numbers.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    }
+
+    #[test]
+    fn the_nice_value_outlives_a_wish_for_promptness() {
+        let seen = std::thread::spawn(|| {
+            let wanted = nice() + 5;
+            // SAFETY: takes numbers; 0 is this thread, which ends with the test.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) };
+            prefer_latency();
+            (nice(), wanted)
+        });
+        let (nice, wanted) = seen.join().unwrap();
+        assert_eq!(nice, wanted);
+    }
+
     #[test]
     fn a_preference_ends_with_its_work() {
-        // SAFETY: takes and returns numbers.
-        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         let before = nice();
         let within = with_preference(nice);
         assert!(within == before || within == before - PREFERENCE, "{within} within {before}");
