@@ -108,10 +108,13 @@ pub enum TlsError {
     )]
     KeyExhausted,
     /// Our own bound.
-    #[error("more than {most} connections of one thread have received a part of a record")]
+    #[error(
+        "TLS records that have arrived only in part take more than {} MiB in one thread; use more threads or fewer connections",
+        .most_bytes >> 20
+    )]
     TooManyPartials {
         /// The bound.
-        most: usize,
+        most_bytes: usize,
     },
     /// A record after the handshake was wrong.
     #[error("a TLS record was wrong: {reason}")]

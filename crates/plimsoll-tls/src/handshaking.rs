@@ -55,7 +55,6 @@ struct Settling {
 pub(crate) struct Progress {
     /// The handshake ended in this call.
     pub(crate) finished: bool,
-    pub(crate) peer_closed: bool,
     /// The connection can be parked; input behind this point was not taken.
     pub(crate) may_park: bool,
 }
@@ -90,6 +89,10 @@ impl Handshaking {
 
     pub(crate) fn wants_transmit(&self) -> bool {
         self.connection.wants_write()
+    }
+
+    pub(crate) const fn peer_closed(&self) -> bool {
+        self.peer_closed
     }
 
     pub(crate) fn queue_close_notify(&mut self) {
@@ -135,7 +138,7 @@ impl Handshaking {
             let was_handshaking = self.is_handshaking();
             let begun = std::mem::take(&mut self.record);
             self.feed(bench, &begun, plaintext)?;
-            progress.peer_closed = self.feed(bench, all, plaintext)?;
+            self.feed(bench, all, plaintext)?;
             progress.finished = was_handshaking && !self.is_handshaking();
             return Ok(progress);
         }
@@ -154,7 +157,7 @@ impl Handshaking {
         }
         if self.afterwards == Afterwards::Keep && !input.is_empty() {
             let rest = std::mem::take(input);
-            progress.peer_closed |= self.feed(bench, rest, plaintext)?;
+            self.feed(bench, rest, plaintext)?;
         }
         Ok(progress)
     }
@@ -193,7 +196,7 @@ impl Handshaking {
         let was_handshaking = self.is_handshaking();
         let (before, tickets) = (plaintext.len(), self.tickets);
         let read_along = self.settling.as_mut().map(|settling| settling.read(bench, whole));
-        progress.peer_closed |= self.feed(bench, whole, plaintext)?;
+        self.feed(bench, whole, plaintext)?;
         if was_handshaking && !self.is_handshaking() {
             progress.finished = true;
             self.begin_settling(bench);
@@ -205,7 +208,7 @@ impl Handshaking {
                 false => self.keep(bench),
             }
         }
-        if progress.peer_closed && self.settling.is_some() {
+        if self.peer_closed && self.settling.is_some() {
             self.keep(bench);
         }
         Ok(())
@@ -239,14 +242,13 @@ impl Handshaking {
         Suite::of(self.connection.negotiated_cipher_suite()?.suite())
     }
 
-    /// Hands `input` to rustls and appends the data in it to `plaintext`; true when the peer has
-    /// said that it sends nothing more.
+    /// Hands `input` to rustls and appends the data in it to `plaintext`.
     fn feed(
         &mut self,
         bench: &mut Workbench,
         mut input: &[u8],
         plaintext: &mut Vec<u8>,
-    ) -> Result<bool, TlsError> {
+    ) -> Result<(), TlsError> {
         let connection = &mut self.connection;
         while !input.is_empty() {
             // rustls takes some KiB at a time; 0 means that it ignores what follows close_notify.
@@ -280,7 +282,7 @@ impl Handshaking {
             bench.messages.tickets += u64::from(tickets - self.tickets);
             self.tickets = tickets;
         }
-        Ok(self.peer_closed)
+        Ok(())
     }
 
     // ---- sending

@@ -1,38 +1,67 @@
-//! The expanded keys of the connections that were busy last: a bounded cache.
+//! The expanded keys of busy connections: a bounded cache.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use aws_lc_rs::error::Unspecified;
 
 use crate::suite::{ExpandedKey, Material, Secret, Suite};
-
-/// Keys that compete for one place. More would make each look-up longer, fewer would throw keys
-/// out while others are free.
-const WAYS: usize = 4;
 
 /// One key and the secret it was made from.
 struct Entry {
     secret: Secret,
     suite: Suite,
     key: ExpandedKey,
-    used: u32,
 }
 
-/// What [`crate::Workbench::new`] promises.
-const _: () = assert!(size_of::<Entry>() <= 1024);
+/// Memory that one key takes here: itself, its pointer and its place in the index.
+pub(crate) const KEY_BYTES: usize = size_of::<Entry>() + 64;
 
-/// A set-associative cache; the key used longest ago makes room.
+const _: () = assert!(KEY_BYTES <= 768);
+
+/// When it is full, a key chosen by chance makes room. Connections are used in turn, and of more
+/// than fit the one used longest ago is the one that comes next.
 ///
 /// An entry belongs to whoever shows its whole secret, so that neither a slot with a new owner
 /// nor a KeyUpdate can meet another connection's key, and no entry needs to be given back.
 pub(crate) struct Keyring {
-    sets: Box<[[Option<Box<Entry>>; WAYS]]>,
-    tick: u32,
+    keys_max: usize,
+    /// Where the key of a secret is, by the secret's first bytes.
+    index: HashMap<u64, u32, BuildHasherDefault<SecretHasher>>,
+    /// Boxed, so that none is moved while the cache grows.
+    #[expect(clippy::vec_box, reason = "growing would copy megabytes in the middle of a load")]
+    entries: Vec<Box<Entry>>,
+}
+
+/// Secrets are as good as random: their bytes are their hash.
+#[derive(Default)]
+struct SecretHasher(u64);
+
+impl Hasher for SecretHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, first: u64) {
+        self.0 = first;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Keyring {
-    /// Keeps about `keys` keys, at least [`WAYS`]. Memory is taken as they come.
-    pub(crate) fn new(keys: usize) -> Self {
-        let sets = keys.div_ceil(WAYS).max(1);
-        Self { sets: (0..sets).map(|_| [const { None }; WAYS]).collect(), tick: 0 }
+    /// Keeps `keys_max` keys, at least one. Memory is taken as they come.
+    pub(crate) fn new(keys_max: usize) -> Self {
+        let keys_max = keys_max.max(1);
+        Self {
+            keys_max,
+            index: HashMap::with_capacity_and_hasher(keys_max, BuildHasherDefault::default()),
+            entries: Vec::with_capacity(keys_max),
+        }
     }
 
     /// The key of `secret`, made if it is not at hand.
@@ -42,17 +71,14 @@ impl Keyring {
         material: Material,
         secret: &Secret,
     ) -> Result<&ExpandedKey, Unspecified> {
-        let (set, way) = match self.find(suite, secret) {
-            Ok(found) => found,
-            Err(set) => {
+        let place = match self.find(suite, secret) {
+            Some(place) => place,
+            None => {
                 let key = ExpandedKey::new(suite, &suite.key_of(material, secret)?)?;
-                (set, self.put(set, suite, secret, key))
+                self.put(Entry { secret: *secret, suite, key })
             }
         };
-        self.tick = self.tick.wrapping_add(1);
-        let entry = self.sets[set][way].as_deref_mut().ok_or(Unspecified)?;
-        entry.used = self.tick;
-        Ok(&entry.key)
+        Ok(&self.entries[place].key)
     }
 
     /// Keeps the key of `secret` for soon; `key` is what [`Suite::key_of`] would give.
@@ -62,90 +88,101 @@ impl Keyring {
         secret: &Secret,
         key: &Secret,
     ) -> Result<(), Unspecified> {
-        if let Err(set) = self.find(suite, secret) {
-            self.put(set, suite, secret, ExpandedKey::new(suite, key)?);
+        if self.find(suite, secret).is_none() {
+            let key = ExpandedKey::new(suite, key)?;
+            self.put(Entry { secret: *secret, suite, key });
         }
         Ok(())
     }
 
-    /// Set and way of an entry, or the set where it belongs.
-    fn find(&self, suite: Suite, secret: &Secret) -> Result<(usize, usize), usize> {
-        let set = secret.place(self.sets.len());
-        let is_it = |entry: &Entry| entry.secret == *secret && entry.suite == suite;
-        let way = self.sets[set].iter().position(|way| way.as_deref().is_some_and(is_it));
-        way.map(|way| (set, way)).ok_or(set)
+    fn find(&self, suite: Suite, secret: &Secret) -> Option<usize> {
+        let place = *self.index.get(&secret.number(0))? as usize;
+        let entry = self.entries.get(place)?;
+        (entry.secret == *secret && entry.suite == suite).then_some(place)
     }
 
-    fn put(&mut self, set: usize, suite: Suite, secret: &Secret, key: ExpandedKey) -> usize {
-        let entry = Entry { secret: *secret, suite, key, used: self.tick };
-        let ways = &mut self.sets[set];
-        let age = |way: &Option<Box<Entry>>| {
-            way.as_ref().map_or(u32::MAX, |entry| self.tick.wrapping_sub(entry.used))
+    fn put(&mut self, entry: Entry) -> usize {
+        let first = entry.secret.number(0);
+        let place = if self.entries.len() < self.keys_max {
+            self.entries.push(Box::new(entry));
+            self.entries.len() - 1
+        } else {
+            // The secret itself is the dice: no two places of it have to do with each other.
+            let place = (entry.secret.number(1) % self.entries.len() as u64) as usize;
+            let old = std::mem::replace(&mut *self.entries[place], entry);
+            self.index.remove(&old.secret.number(0));
+            place
         };
-        let mut oldest = 0;
-        for way in 1..WAYS {
-            if age(&ways[way]) > age(&ways[oldest]) {
-                oldest = way;
-            }
-        }
-        match &mut ways[oldest] {
-            Some(old) => **old = entry,
-            free => *free = Some(Box::new(entry)),
-        }
-        oldest
+        self.index.insert(first, place as u32);
+        place
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn keys_max(&self) -> usize {
+        self.keys_max
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.sets.iter().flatten().flatten().count()
+        self.entries.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::suite::SECRET_BYTES;
+    use aws_lc_rs::digest;
 
-    fn secret(number: u8) -> Secret {
+    use super::*;
+    use crate::suite::{IV_BYTES, SECRET_BYTES};
+
+    /// As random as secrets are.
+    fn secret(number: u32) -> Secret {
         let mut bytes = [0; SECRET_BYTES];
-        // Only the first four bytes choose the place: these all compete for one.
-        bytes[31] = number;
+        let random = digest::digest(&digest::SHA384, &number.to_le_bytes());
+        bytes[..32].copy_from_slice(&random.as_ref()[..32]);
         Secret(bytes)
     }
 
+    fn use_key(ring: &mut Keyring, number: u32) -> [u8; IV_BYTES] {
+        ring.key(Suite::Aes128, Material::TrafficSecret, &secret(number)).unwrap().iv
+    }
+
     #[test]
-    fn it_stays_within_its_bound_and_forgets_the_oldest() {
+    fn it_stays_within_its_bound_and_makes_again_what_it_forgot() {
         let mut ring = Keyring::new(8);
-        let made = |ring: &mut Keyring, number| {
-            ring.key(Suite::Aes128, Material::TrafficSecret, &secret(number)).unwrap().iv
-        };
-        let first: Vec<_> = (0..100).map(|number| made(&mut ring, number)).collect();
-        assert_eq!(ring.len(), WAYS);
-        assert!(ring.find(Suite::Aes128, &secret(99)).is_ok());
-        assert!(ring.find(Suite::Aes128, &secret(95)).is_err());
-        // What was forgotten is made again, the same.
-        let again: Vec<_> = (0..100).map(|number| made(&mut ring, number)).collect();
+        let first: Vec<_> = (0..100).map(|number| use_key(&mut ring, number)).collect();
+        assert_eq!((ring.len(), ring.index.len()), (8, 8));
+        let again: Vec<_> = (0..100).map(|number| use_key(&mut ring, number)).collect();
         assert_eq!(first, again);
     }
 
     #[test]
-    fn a_key_in_use_outlives_others() {
-        let mut ring = Keyring::new(WAYS);
-        for number in 0..50 {
-            for wanted in [200, number] {
-                ring.key(Suite::Aes256, Material::TrafficSecret, &secret(wanted)).unwrap();
-            }
-            assert!(ring.find(Suite::Aes256, &secret(200)).is_ok());
+    fn connections_used_in_turn_find_their_keys() {
+        let found = |ring: &Keyring, of: u32| {
+            (0..of).filter(|number| ring.find(Suite::Aes128, &secret(*number)).is_some()).count()
+        };
+        let mut ring = Keyring::new(2_000);
+        for number in 0..2_000 {
+            use_key(&mut ring, number);
         }
+        assert_eq!(found(&ring, 2_000), 2_000, "all that fit");
+
+        let mut hits = 0;
+        for number in (0..3).flat_map(|_| 0..3_000) {
+            hits += u32::from(ring.find(Suite::Aes128, &secret(number)).is_some());
+            use_key(&mut ring, number);
+        }
+        assert!(hits > 2_000, "{hits} of 9,000 where half more are used than fit");
     }
 
     #[test]
     fn the_same_bytes_in_another_suite_are_another_key() {
-        let mut ring = Keyring::new(WAYS);
+        let mut ring = Keyring::new(4);
         let secret = secret(1);
         let one = ring.key(Suite::Aes128, Material::TrafficSecret, &secret).unwrap().iv;
         let other = ring.key(Suite::Aes256, Material::TrafficSecret, &secret).unwrap().iv;
         assert_ne!(one, other);
-        assert_eq!(ring.len(), 2);
+        let again = ring.key(Suite::Aes128, Material::TrafficSecret, &secret).unwrap().iv;
+        assert_eq!(one, again);
     }
 }

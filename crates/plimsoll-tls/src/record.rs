@@ -14,6 +14,8 @@ const TLS13_EXPANSION_MAX: usize = 256;
 const TLS12_EXPANSION_MAX: usize = 2048;
 /// Most that any record's header may claim.
 const BODY_BYTES_MAX: usize = PLAINTEXT_BYTES_MAX + TLS12_EXPANSION_MAX;
+/// The longest record, header included.
+pub(crate) const BYTES_MAX: usize = HEADER_BYTES + BODY_BYTES_MAX;
 /// The version that every record names, TLS 1.3's as well.
 const VERSION: [u8; 2] = [3, 3];
 
@@ -50,7 +52,7 @@ pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
     let (kind, major) = (bytes.first(), bytes.get(1));
     kind.is_none_or(|kind| (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(kind))
         && major.is_none_or(|major| *major == VERSION[0])
-        && length(bytes).is_none_or(|length| length <= HEADER_BYTES + BODY_BYTES_MAX)
+        && length(bytes).is_none_or(|length| length <= BYTES_MAX)
 }
 
 /// Refuses a protected record by its header alone, before its body has come.

@@ -8,7 +8,7 @@ use crate::handshaking::{Afterwards, Handshaking, JustParked};
 use crate::parked::{Flags, MessageReader, Parked};
 use crate::suite::Suite;
 use crate::workbench::Permit;
-use crate::{TlsError, Workbench};
+use crate::{TlsError, Workbench, record};
 
 /// One TLS connection. Until its handshake is done it is a rustls object on the heap; from then on
 /// it is *parked*: traffic secrets and sequence numbers, all of them in here. Bytes go through the
@@ -94,41 +94,34 @@ impl Session {
         mut input: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<Received, TlsError> {
-        let mut received = Received::default();
+        let mut handshake_finished = false;
         if let State::Handshaking(handshaking) = &mut self.0 {
             let progress = handshaking.receive(bench, &mut input, plaintext)?;
-            received.handshake_finished = progress.finished;
-            received.peer_closed = progress.peer_closed;
-            if !progress.may_park {
-                return Ok(received);
+            handshake_finished = progress.finished;
+            if progress.may_park {
+                self.park(bench)?;
             }
-            self.park(bench)?;
         }
-        let parked = match &mut self.0 {
+        match &mut self.0 {
+            State::Handshaking(_) => {}
             State::Parked(parked) => {
                 let mut message = MessageReader::default();
                 let taken = parked.receive(bench, &mut message, input, plaintext)?;
-                received.peer_closed |= parked.flags.has(Flags::PEER_CLOSED);
                 let rest = &input[taken..];
-                if rest.is_empty() && message.is_between_messages() {
-                    return Ok(received);
+                if !rest.is_empty() || !message.is_between_messages() {
+                    let mut laden = Laden::new(parked.clone());
+                    laden.message = message;
+                    laden.begin_record(bench, rest)?;
+                    self.0 = State::Laden(Box::new(laden));
                 }
-                let mut laden = Laden::new(parked.clone());
-                laden.permit = Some(bench.permit()?);
-                laden.message = message;
-                laden.begin_record(rest);
-                self.0 = State::Laden(Box::new(laden));
-                return Ok(received);
             }
             State::Laden(laden) => {
                 laden.receive(bench, input, plaintext)?;
-                &laden.parked
+                self.unload();
             }
-            State::Handshaking(_) | State::Failed => return Err(TlsError::failed_before()),
-        };
-        received.peer_closed |= parked.flags.has(Flags::PEER_CLOSED);
-        self.unload();
-        Ok(received)
+            State::Failed => return Err(TlsError::failed_before()),
+        }
+        Ok(Received { handshake_finished, peer_closed: self.has_peer_closed() })
     }
 
     /// Appends what waits for the peer and then `bytes`, as records, to `out`. Before the
@@ -193,6 +186,17 @@ impl Session {
         !matches!(self.0, State::Handshaking(_))
     }
 
+    /// Whether the peer has said that it sends nothing more (close_notify). Where the TCP stream
+    /// ends without it, data may be missing at the end.
+    pub fn has_peer_closed(&self) -> bool {
+        match &self.0 {
+            State::Handshaking(handshaking) => handshaking.peer_closed(),
+            State::Parked(parked) => parked.flags.has(Flags::PEER_CLOSED),
+            State::Laden(laden) => laden.parked.flags.has(Flags::PEER_CLOSED),
+            State::Failed => false,
+        }
+    }
+
     /// What the handshake agreed on, once it is done.
     pub fn handshake(&self) -> Option<Handshake> {
         match &self.0 {
@@ -239,6 +243,11 @@ impl Session {
     }
 
     #[cfg(test)]
+    pub(crate) const fn of_parked(parked: Parked) -> Self {
+        Self(State::Parked(parked))
+    }
+
+    #[cfg(test)]
     pub(crate) fn parked_mut(&mut self) -> &mut Parked {
         match &mut self.0 {
             State::Parked(parked) => parked,
@@ -264,10 +273,16 @@ impl Laden {
     }
 
     /// Keeps the beginning of a record, with room for the rest of it.
-    fn begin_record(&mut self, bytes: &[u8]) {
-        let whole = crate::record::length(bytes).unwrap_or(bytes.len());
-        self.record.reserve_exact(whole.max(bytes.len()));
+    fn begin_record(&mut self, bench: &Workbench, bytes: &[u8]) -> Result<(), TlsError> {
+        let whole = match bytes {
+            [] => 0,
+            _ => record::length(bytes).unwrap_or(record::BYTES_MAX),
+        };
+        self.permit = None;
+        self.permit = Some(bench.permit(size_of::<Self>() + whole.max(self.record.capacity()))?);
+        self.record.reserve_exact(whole);
         self.record.extend_from_slice(bytes);
+        Ok(())
     }
 
     fn receive(
@@ -287,11 +302,8 @@ impl Laden {
         let taken = self.parked.receive(bench, &mut self.message, input, plaintext)?;
         let rest = &input[taken..];
         if !rest.is_empty() {
-            if self.permit.is_none() {
-                self.permit = Some(bench.permit()?);
-            }
             self.record = whole;
-            self.begin_record(rest);
+            self.begin_record(bench, rest)?;
         }
         Ok(())
     }
@@ -300,7 +312,7 @@ impl Laden {
     fn complete_record(&mut self, input: &mut &[u8]) -> Result<bool, TlsError> {
         loop {
             let length = self.parked.record_length(&self.record)?;
-            let missing = length.unwrap_or(crate::record::HEADER_BYTES) - self.record.len();
+            let missing = length.unwrap_or(record::HEADER_BYTES) - self.record.len();
             if missing == 0 {
                 return Ok(true);
             }

@@ -34,9 +34,11 @@ impl Secret {
         Self(bytes)
     }
 
-    /// A place in a table of `places`; secrets are as good as random.
-    pub(crate) const fn place(&self, places: usize) -> usize {
-        u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]]) as usize % places
+    /// Eight bytes of it as a number; secrets are as good as random. `nth` is below 4.
+    pub(crate) fn number(&self, nth: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[8 * nth..8 * (nth + 1)]);
+        u64::from_le_bytes(bytes)
     }
 }
 

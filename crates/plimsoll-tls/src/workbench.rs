@@ -7,11 +7,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use plimsoll_model::tally::TlsMessageCounts;
 
 use crate::TlsError;
-use crate::keyring::Keyring;
+use crate::keyring::{KEY_BYTES, Keyring};
 
-/// Sessions of one thread that may hold a part of a record or message at once: with records of
-/// 16 KiB they take 64 MiB.
-const PARTIALS_MAX: usize = 4096;
+/// Memory for expanded keys in one thread: those of about 12,000 busy sessions.
+const KEYS_BYTES_MAX: usize = 16 << 20;
+/// One key for each direction.
+const KEYS_PER_SESSION: usize = 2;
+/// Memory for records that have come in part, in one thread: about 32,000 at their longest.
+const PARTIALS_BYTES_MAX: usize = 512 << 20;
 
 /// Expanded keys, scratch space and counters for the sessions of one thread. Any session may be
 /// used with any workbench; what it finds there only saves time.
@@ -19,7 +22,7 @@ pub struct Workbench {
     pub(crate) keys: Keyring,
     pub(crate) messages: TlsMessageCounts,
     pub(crate) scratch: Vec<u8>,
-    partials: Arc<AtomicUsize>,
+    partials_bytes: Arc<AtomicUsize>,
     unparked: u64,
     without_secrets: u64,
 }
@@ -31,14 +34,16 @@ impl std::fmt::Debug for Workbench {
 }
 
 impl Workbench {
-    /// Keeps about `keys` expanded keys, two of which serve a busy connection; each takes up to
-    /// 1 kB, and making one about 2 us.
-    pub fn new(keys: usize) -> Self {
+    /// Keeps the expanded keys of `sessions` busy sessions, as far as 16 MiB go. Making one takes
+    /// about 2 us.
+    pub fn new(sessions: u64) -> Self {
+        let keys_max = (KEYS_BYTES_MAX / KEY_BYTES) as u64;
+        let keys = sessions.saturating_mul(KEYS_PER_SESSION as u64).min(keys_max);
         Self {
-            keys: Keyring::new(keys),
+            keys: Keyring::new(keys as usize),
             messages: TlsMessageCounts::default(),
             scratch: Vec::new(),
-            partials: Arc::default(),
+            partials_bytes: Arc::default(),
             unparked: 0,
             without_secrets: 0,
         }
@@ -72,22 +77,25 @@ impl Workbench {
         self.unparked += 1;
     }
 
-    /// The right to hold bytes until it is dropped.
-    pub(crate) fn permit(&self) -> Result<Permit, TlsError> {
-        if self.partials.load(Relaxed) >= PARTIALS_MAX {
-            return Err(TlsError::TooManyPartials { most: PARTIALS_MAX });
+    /// The right to hold `bytes` until it is dropped.
+    pub(crate) fn permit(&self, bytes: usize) -> Result<Permit, TlsError> {
+        if self.partials_bytes.load(Relaxed) + bytes > PARTIALS_BYTES_MAX {
+            return Err(TlsError::TooManyPartials { most_bytes: PARTIALS_BYTES_MAX });
         }
-        self.partials.fetch_add(1, Relaxed);
-        Ok(Permit(Arc::clone(&self.partials)))
+        self.partials_bytes.fetch_add(bytes, Relaxed);
+        Ok(Permit { held_bytes: Arc::clone(&self.partials_bytes), bytes })
     }
 }
 
-/// Counts one session that holds bytes.
-pub(crate) struct Permit(Arc<AtomicUsize>);
+/// Counts the bytes that one session holds.
+pub(crate) struct Permit {
+    held_bytes: Arc<AtomicUsize>,
+    bytes: usize,
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.held_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -98,12 +106,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partials_are_bounded_and_come_free_again() {
+    fn the_keys_of_ten_thousand_busy_sessions_fit() {
+        assert_eq!(Workbench::new(10_000).keys.keys_max(), 20_000);
+        assert!(Workbench::new(u64::MAX).keys.keys_max() * KEY_BYTES <= KEYS_BYTES_MAX);
+    }
+
+    #[test]
+    fn partials_are_bounded_in_bytes_and_come_free_again() {
         let bench = Workbench::new(0);
-        let mut permits: Vec<_> = (0..PARTIALS_MAX).map(|_| bench.permit().unwrap()).collect();
-        let error = bench.permit().err().unwrap();
+        let record_bytes = 16 << 10;
+        let records = PARTIALS_BYTES_MAX / record_bytes;
+        assert!(records > 10_000, "{records}");
+        let mut permits: Vec<_> =
+            (0..records).map(|_| bench.permit(record_bytes).unwrap()).collect();
+        let error = bench.permit(record_bytes).err().unwrap();
         assert_eq!(error.class(), ErrorClass::LocalMemory, "{error}");
         permits.pop();
-        assert!(bench.permit().is_ok());
+        assert!(bench.permit(record_bytes).is_ok());
     }
 }

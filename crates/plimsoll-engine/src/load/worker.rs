@@ -159,7 +159,7 @@ impl Worker {
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             plaintext: Vec::with_capacity(READ_BUFFER_BYTES),
             ciphertext: Vec::with_capacity(READ_BUFFER_BYTES),
-            bench: Workbench::new(expanded_keys(&plan)),
+            bench: Workbench::new(busy_sessions(&plan, conns_max)),
             held: 0,
             in_flight: 0,
             waiting: 0,
@@ -557,12 +557,13 @@ impl Worker {
     }
 }
 
-/// Expanded TLS keys that a worker keeps; 1 kB each, and two for each busy connection. Those of a
-/// hold are idle nearly always, and their keys are made anew when they are not.
-const fn expanded_keys(plan: &LoadPlan) -> usize {
+/// TLS sessions whose expanded keys a worker keeps. Those of a hold are idle nearly always, and
+/// their keys are made anew when they are not; short connections are gone when keys have gathered.
+fn busy_sessions(plan: &LoadPlan, conns_max: u64) -> u64 {
     match plan.pacing {
-        Pacing::Hold(_) => 64,
-        Pacing::Open { .. } | Pacing::Closed { .. } => 1024,
+        Pacing::Hold(_) => 32,
+        _ if !plan.keepalive => conns_max.min(512),
+        Pacing::Open { .. } | Pacing::Closed { .. } => conns_max,
     }
 }
 

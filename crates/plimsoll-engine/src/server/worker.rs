@@ -41,9 +41,6 @@ const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const TIDY_CONNS_MIN: u64 = 4096;
 const TIDY_PAUSE: Nanos = Nanos::from_secs(1);
 
-/// Expanded TLS keys kept; 1 kB each, two for each busy connection.
-const EXPANDED_KEYS: usize = 1024;
-
 const TOKEN_STOP: u64 = u64::MAX;
 /// Listeners have tokens from here on. A connection's would need a slab of 4 billion to be one.
 const TOKEN_LISTENERS: u64 = u64::MAX << 16;
@@ -128,7 +125,8 @@ impl<S: Service> Worker<S> {
             out: Vec::new(),
             out_tail_body: 0,
             wire: Vec::new(),
-            bench: Workbench::new(EXPANDED_KEYS),
+            // Clients may open any number of connections.
+            bench: Workbench::new(u64::MAX),
             fill,
         })
     }

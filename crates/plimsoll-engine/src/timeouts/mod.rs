@@ -100,8 +100,8 @@ impl Drop for Probe {
     }
 }
 
-/// Expanded TLS keys kept: one pair for each connection of a probe.
-const EXPANDED_KEYS: usize = 64;
+/// More than the connections of a probe.
+const TLS_SESSIONS: u64 = 32;
 
 /// One connection.
 struct Conn {
@@ -133,7 +133,7 @@ fn now() -> Nanos {
 
 impl Waiting {
     fn new(plan: ProbePlan, tls: Option<ClientContext>, poller: Poller) -> Self {
-        let bench = Workbench::new(EXPANDED_KEYS);
+        let bench = Workbench::new(TLS_SESSIONS);
         Self { plan, tls, poller, bench, conns: Vec::new(), ends: Vec::new() }
     }
 

@@ -17,7 +17,7 @@ impl End {
     pub(super) fn new(session: Session) -> Self {
         Self {
             session,
-            bench: Workbench::new(4),
+            bench: Workbench::new(2),
             out: Vec::new(),
             got: Vec::new(),
             seen: Vec::new(),

@@ -7,11 +7,11 @@ use plimsoll_model::ErrorClass;
 
 use super::pair::{End, Pair, craft};
 use super::seeded::{SUITES, Settings, World};
-use crate::TlsError;
 use crate::handshaking::Afterwards;
 use crate::parked::{Direction, Flags};
 use crate::record::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use crate::suite::Material;
+use crate::{Session, TlsError};
 
 const TLS13: CipherSuite = CipherSuite::TLS13_AES_256_GCM_SHA384;
 const TLS12: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
@@ -458,7 +458,7 @@ fn one_bench_serves_many_sessions_without_mixing_them_up() {
     for suite in SUITES {
         let mut pairs: Vec<_> = (0..20).map(|_| pair_of(suite)).collect();
         // All of one side go through the first one's bench, whose ring is far too small.
-        let mut bench = crate::Workbench::new(4);
+        let mut bench = crate::Workbench::new(2);
         for round in 0..3u8 {
             for (number, pair) in pairs.iter_mut().enumerate() {
                 std::mem::swap(&mut bench, &mut pair.client.bench);
@@ -468,6 +468,26 @@ fn one_bench_serves_many_sessions_without_mixing_them_up() {
                 std::mem::swap(&mut bench, &mut pair.client.bench);
             }
         }
+    }
+}
+
+#[test]
+fn ten_thousand_records_may_have_come_in_part() {
+    let mut pair = pair_of(TLS13);
+    let wire = craft(&mut pair.server, APPLICATION_DATA, &[7; 100], 0);
+    let (begin, end) = wire.split_at(50);
+    let client = pair.client.session.parked_mut();
+    let mut sessions: Vec<_> = (0..10_000).map(|_| Session::of_parked(client.clone())).collect();
+    let bench = &mut pair.client.bench;
+    for session in &mut sessions {
+        session.handle_ciphertext(bench, begin, &mut Vec::new()).unwrap();
+        assert!(session.is_laden());
+    }
+    for session in &mut sessions {
+        let mut got = Vec::new();
+        session.handle_ciphertext(bench, end, &mut got).unwrap();
+        assert_eq!(got, [7; 100]);
+        assert!(!session.is_laden());
     }
 }
 
