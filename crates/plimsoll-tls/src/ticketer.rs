@@ -29,7 +29,8 @@ pub fn new_ticket_key() -> Result<TicketKey, ConfigError> {
     random().map(TicketKey)
 }
 
-fn random<const N: usize>() -> Result<[u8; N], ConfigError> {
+/// `N` random bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], ConfigError> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes)
         .map_err(|_| ConfigError::Refused { reason: "no random numbers".to_owned() })?;
