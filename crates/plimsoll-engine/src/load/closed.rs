@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 
-use super::conn::{Op, State};
+use super::conn::Op;
 use super::worker::{Phase, Worker};
 
 impl Worker {
@@ -19,11 +19,8 @@ impl Worker {
     /// Gives every idle connection an operation and opens the missing ones.
     pub(super) fn fill_closed_loop(&mut self, now: Nanos) {
         for destination in 0..self.pools.len() as u32 {
-            while let Some(index) = self.pools[destination as usize].idle.pop_front() {
-                self.slab.hot[index as usize].in_idle_ring = false;
-                if self.slab.hot[index as usize].state == State::Idle
-                    && !self.continue_closed_loop(index, now)
-                {
+            while let Some(index) = self.take_idle(destination) {
+                if !self.continue_closed_loop(index, now) {
                     return;
                 }
             }

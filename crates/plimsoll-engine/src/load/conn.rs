@@ -61,8 +61,8 @@ pub(crate) struct ConnHot {
     pub(crate) state: State,
     /// An operation is attached; only while opening without keep-alive can it be missing a send.
     pub(crate) has_op: bool,
-    /// The slot stands in its pool's idle ring, perhaps from an earlier owner.
-    pub(crate) in_idle_ring: bool,
+    /// An answer has come on it.
+    pub(crate) reused: bool,
     /// The wheel holds a timer for the slot; it may be due too early, never too late: answers
     /// do not disarm it, and firing early it is armed again.
     pub(crate) timer_armed: bool,
@@ -207,7 +207,6 @@ impl Slab {
         let hot = &mut self.hot[index as usize];
         *hot = ConnHot {
             generation: hot.generation.wrapping_add(1),
-            in_idle_ring: hot.in_idle_ring,
             ..ConnHot::default()
         };
         self.cold[index as usize] = ConnCold::default();

@@ -407,11 +407,8 @@ impl Worker {
         if self.is_closed_loop() && self.continue_closed_loop(index, now) {
             return;
         }
-        let hot = &mut self.slab.hot[index as usize];
-        if !hot.in_idle_ring {
-            hot.in_idle_ring = true;
-            self.pools[destination as usize].idle.push_back(index);
-        }
+        let token = self.slab.token(index);
+        self.pools[destination as usize].idle.push_back(token);
     }
 
     /// The operation in hand, if any, ends in `class`, and the connection with it.

@@ -46,7 +46,6 @@ impl Worker {
             since: now,
             state: State::Connecting,
             generation: hot.generation,
-            in_idle_ring: hot.in_idle_ring,
             ..ConnHot::default()
         };
         if let Some(op) = op {

@@ -17,9 +17,11 @@ pub(crate) struct Pool {
     pub(crate) open: u32,
     /// Those of them that are not yet usable; opening <= open.
     pub(crate) opening: u32,
-    /// Slots that became idle, oldest first: every connection is used in turn. May hold slots
-    /// that have closed since.
-    pub(crate) idle: VecDeque<u32>,
+    /// Tokens of connections that became idle, oldest first: every connection is used in turn.
+    /// Each idle connection is in it once; those of connections that have closed since are stale.
+    /// A new connection is opened only when it is empty or for one that was taken from it, so it
+    /// never holds more than `cap`.
+    pub(crate) idle: VecDeque<u64>,
     /// Due operations without a connection, oldest first.
     pub(crate) waiting: VecDeque<Op>,
 }

@@ -351,18 +351,26 @@ impl Worker {
                 self.open(destination, Some(op), now);
                 return;
             }
-        } else if pool.waiting.is_empty() {
-            while let Some(index) = self.pools[destination as usize].idle.pop_front() {
-                let hot = &mut self.slab.hot[index as usize];
-                hot.in_idle_ring = false;
-                if hot.state == State::Idle && hot.destination == destination {
-                    let free_since = hot.since;
-                    self.send_op(index, op, free_since, now);
-                    return;
-                }
-            }
+        } else if pool.waiting.is_empty()
+            && let Some(index) = self.take_idle(destination)
+        {
+            let free_since = self.slab.hot[index as usize].since;
+            self.send_op(index, op, free_since, now);
+            return;
         }
         self.wait_for_connection(destination, op, now);
+    }
+
+    /// The idle connection whose turn it is.
+    pub(super) fn take_idle(&mut self, destination: u32) -> Option<u32> {
+        let idle = &mut self.pools[destination as usize].idle;
+        while let Some(token) = idle.pop_front() {
+            if let Some(index) = self.slab.index_of(token) {
+                debug_assert_eq!(self.slab.hot[index as usize].state, State::Idle);
+                return Some(index);
+            }
+        }
+        None
     }
 
     fn wait_for_connection(&mut self, destination: u32, op: Op, now: Nanos) {

@@ -1,75 +1,21 @@
 //! The client role over TLS against a blocking server of the same TLS, in every mixture of states:
 //! what is kept of a connection changes no count.
-#![expect(clippy::disallowed_methods, reason = "the peer is made of plain blocking sockets")]
-#![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::Nanos;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{
-    Destination, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, Trust,
-};
-use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Target;
+use plimsoll_model::plan::{LoadPlan, ServerName, TlsOptions, TlsState, Trust};
 use plimsoll_sys::clock;
 use plimsoll_tls::{KeyKind, ServerContext, Workbench};
 
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
+use super::scripted::{OK, closed, plan, run};
 
-fn plan(address: SocketAddr, tls: TlsOptions) -> LoadPlan {
-    let url = format!("https://{address}/ping").parse().unwrap();
-    LoadPlan {
-        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
-        target_destination: vec![0],
-        destinations: vec![Destination {
-            name: address.to_string(),
-            addresses: vec![address],
-            tls: Some(ServerName("localhost".to_owned())),
-        }],
-        pacing: Pacing::Closed { duration: None, ops_total: Some(100) },
-        connections: 8,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
-        linger: Nanos::from_secs(5),
-        connect_timeout: Nanos::from_secs(5),
-        tls,
-        sources: vec![],
-        threads: 2,
-        cpus: vec![],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
-    }
-}
-
-/// Runs the load to its end; checks the sum.
-fn run(plan: LoadPlan) -> Tally {
-    let mut load = Load::prepare(plan).unwrap();
-    let mut whole = Tally::default();
-    while let Some(event) = load.next_event() {
-        match event {
-            LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
-            LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
-            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
-        }
-    }
-    assert!(
-        whole.balances(),
-        "scheduled {} != ok {} + errors {} + unsent {}",
-        whole.scheduled,
-        whole.ok,
-        whole.errors_total(),
-        whole.unsent
-    );
-    whole
+fn plan_tls(address: SocketAddr, tls: TlsOptions) -> LoadPlan {
+    let mut plan = LoadPlan { tls, ..plan(address, closed(100)) };
+    plan.destinations[0].tls = Some(ServerName("localhost".to_owned()));
+    plan
 }
 
 /// Answers each request over TLS, one read at a time.
@@ -118,7 +64,7 @@ fn tls_loads_count_the_same_in_every_state() {
         for (keepalive, resume_ratio) in [(true, 0.0), (true, 1.0), (false, 0.0)] {
             let tls =
                 TlsOptions { trust: trust.clone(), state, resume_ratio, ..TlsOptions::default() };
-            let mut plan = LoadPlan { keepalive, ..plan(address, tls) };
+            let mut plan = LoadPlan { keepalive, ..plan_tls(address, tls) };
             plan.prewarm = keepalive;
             let tally = run(plan);
             assert_eq!((tally.ok, tally.errors_total()), (100, 0));
@@ -139,11 +85,11 @@ fn a_pool_that_nobody_answers_is_given_up_after_one_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let tls = TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() };
     let mut load = Load::prepare(LoadPlan {
-        pacing: Pacing::Closed { duration: None, ops_total: Some(1) },
+        pacing: closed(1),
         connections: 200,
         connect_timeout: Nanos::from_millis(50),
         threads: 1,
-        ..plan(listener.local_addr().unwrap(), tls)
+        ..plan_tls(listener.local_addr().unwrap(), tls)
     })
     .unwrap();
     let mut pool = None;

@@ -3,127 +3,26 @@
 #![expect(clippy::disallowed_methods, reason = "the scripted peers are plain blocking sockets")]
 #![expect(clippy::unwrap_used, reason = "a failure to set a test up is a failed test")]
 
+mod faults;
+mod scripted;
+mod tls;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::ending::{Closer, Stretch};
-use plimsoll_model::pace::{Arrivals, Profile, Shard};
-use plimsoll_model::plan::{Destination, LoadPlan, Pacing, Session, TlsOptions};
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::{LoadPlan, Session};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Target;
-use plimsoll_model::{ErrorClass, Nanos, Rate};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
-
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
-
-/// A server whose connections are each handled by `script`, until the listener's owner is dropped.
-struct Scripted {
-    address: SocketAddr,
-    // Accepts until the process ends: the tests are short and the thread holds one socket.
-    _acceptor: JoinHandle<()>,
-}
-
-impl Scripted {
-    fn start(script: impl Fn(TcpStream) + Send + Clone + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let acceptor = std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let script = script.clone();
-                std::thread::spawn(move || script(stream));
-            }
-        });
-        Self { address, _acceptor: acceptor }
-    }
-}
-
-/// Reads one request head without a body; false at the end of the stream.
-fn read_request(stream: &mut TcpStream) -> bool {
-    let mut seen = Vec::new();
-    let mut byte = [0; 1];
-    while !seen.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => seen.push(byte[0]),
-            _ => return false,
-        }
-    }
-    true
-}
-
-fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
-    let url = format!("http://{address}/ping").parse().unwrap();
-    LoadPlan {
-        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
-        target_destination: vec![0],
-        destinations: vec![Destination {
-            name: address.to_string(),
-            addresses: vec![address],
-            tls: None,
-        }],
-        pacing,
-        connections: 8,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
-        linger: Nanos::from_secs(5),
-        connect_timeout: Nanos::from_secs(5),
-        tls: TlsOptions::default(),
-        sources: vec![],
-        threads: 2,
-        cpus: vec![],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
-    }
-}
-
-fn open(per_s: f64, ms: u64) -> Pacing {
-    let rate = Rate::per_second(per_s).unwrap();
-    let profile = Profile::constant(rate, Nanos::from_millis(ms));
-    Pacing::Open { profile, arrivals: Arrivals::Poisson }
-}
-
-fn closed(ops: u64) -> Pacing {
-    Pacing::Closed { duration: None, ops_total: Some(ops) }
-}
-
-/// Runs the load to its end; checks the sum.
-fn run(plan: LoadPlan) -> Tally {
-    let mut load = Load::prepare(plan).unwrap();
-    let mut whole = Tally::default();
-    while let Some(event) = load.next_event() {
-        match event {
-            LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
-            LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
-            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
-        }
-    }
-    assert!(
-        whole.balances(),
-        "scheduled {} != ok {} + errors {} + unsent {}",
-        whole.scheduled,
-        whole.ok,
-        whole.errors_total(),
-        whole.unsent
-    );
-    whole
-}
+use scripted::{OK, Scripted, closed, open, plan, read_request, run};
 
 #[test]
 fn open_loop_sends_exactly_what_was_scheduled() {
-    let server =
-        Scripted::start(
-            |mut stream| {
-                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-            },
-        );
+    let server = Scripted::answering();
     let tally = run(plan(server.address, open(500.0, 600)));
     assert_eq!((tally.scheduled, tally.ok), (300, 300));
     assert_eq!(tally.connections.opened, 8);
@@ -133,12 +32,7 @@ fn open_loop_sends_exactly_what_was_scheduled() {
 
 #[test]
 fn closed_loop_sends_exactly_the_number_asked_for() {
-    let server =
-        Scripted::start(
-            |mut stream| {
-                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-            },
-        );
+    let server = Scripted::answering();
     let tally = run(plan(server.address, closed(1000)));
     assert_eq!((tally.scheduled, tally.ok, tally.connections.opened), (1000, 1000, 8));
 }
@@ -159,12 +53,7 @@ fn without_keepalive_each_operation_has_its_own_connection() {
 
 #[test]
 fn requests_per_connection_bounds_reuse() {
-    let server =
-        Scripted::start(
-            |mut stream| {
-                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-            },
-        );
+    let server = Scripted::answering();
     let plan = LoadPlan {
         requests_per_connection: Some(10),
         connections: 1,
@@ -287,12 +176,7 @@ fn connections_that_the_server_ends_are_timed() {
 
 #[test]
 fn what_ends_well_or_by_our_will_costs_nothing() {
-    let server =
-        Scripted::start(
-            |mut stream| {
-                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-            },
-        );
+    let server = Scripted::answering();
     for (keepalive, requests_per_connection) in [(true, None), (true, Some(2)), (false, None)] {
         let plan = plan(server.address, open(200.0, 200));
         let tally = run(LoadPlan { keepalive, requests_per_connection, ..plan });
@@ -332,11 +216,7 @@ fn what_waits_when_the_window_ends_is_unsent() {
 
 #[test]
 fn late_answers_are_ok_and_late() {
-    let server = Scripted::start(|mut stream| {
-        while read_request(&mut stream) {
-            stream.write_all(OK).unwrap();
-        }
-    });
+    let server = Scripted::answering();
     let plan = LoadPlan {
         // No answer can meet this one.
         deadline: Some(Nanos(1)),
@@ -369,12 +249,7 @@ fn stopping_accounts_for_everything() {
 
 #[test]
 fn shards_add_up_to_the_whole() {
-    let server =
-        Scripted::start(
-            |mut stream| {
-                while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-            },
-        );
+    let server = Scripted::answering();
     let scheduled: u64 = (0..3)
         .map(|index| {
             let shard = Shard { index, of: 3 };

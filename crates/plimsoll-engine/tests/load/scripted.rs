@@ -1,0 +1,120 @@
+//! Scripted servers on loopback, plans against them, and runs that check the sum.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+use plimsoll_engine::load::{Load, LoadEvent};
+use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::plan::{Destination, LoadPlan, Pacing, TlsOptions};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::target::Target;
+use plimsoll_model::{Nanos, Rate};
+use plimsoll_sys::clock;
+
+pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
+
+/// A server whose connections are each handled by `script`, until the listener's owner is dropped.
+pub(crate) struct Scripted {
+    pub(crate) address: SocketAddr,
+    // Accepts until the process ends: the tests are short and the thread holds one socket.
+    _acceptor: JoinHandle<()>,
+}
+
+impl Scripted {
+    pub(crate) fn start(script: impl Fn(TcpStream) + Send + Clone + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let script = script.clone();
+                std::thread::spawn(move || script(stream));
+            }
+        });
+        Self { address, _acceptor: acceptor }
+    }
+
+    /// Answers every request.
+    pub(crate) fn answering() -> Self {
+        Self::start(|mut stream| {
+            while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
+        })
+    }
+}
+
+/// Reads one request head without a body; false at the end of the stream.
+pub(crate) fn read_request(stream: &mut TcpStream) -> bool {
+    let mut seen = Vec::new();
+    let mut byte = [0; 1];
+    while !seen.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => seen.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+pub(crate) fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
+    let url = format!("http://{address}/ping").parse().unwrap();
+    LoadPlan {
+        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
+        target_destination: vec![0],
+        destinations: vec![Destination {
+            name: address.to_string(),
+            addresses: vec![address],
+            tls: None,
+        }],
+        pacing,
+        connections: 8,
+        keepalive: true,
+        handshake_only: false,
+        requests_per_connection: None,
+        staggered: false,
+        session: None,
+        prewarm: true,
+        deadline: None,
+        linger: Nanos::from_secs(5),
+        connect_timeout: Nanos::from_secs(5),
+        tls: TlsOptions::default(),
+        sources: vec![],
+        threads: 2,
+        cpus: vec![],
+        seed: 1,
+        shard: Shard::WHOLE,
+        abort_bad_ops: None,
+    }
+}
+
+pub(crate) fn open(per_s: f64, ms: u64) -> Pacing {
+    let rate = Rate::per_second(per_s).unwrap();
+    let profile = Profile::constant(rate, Nanos::from_millis(ms));
+    Pacing::Open { profile, arrivals: Arrivals::Poisson }
+}
+
+pub(crate) fn closed(ops: u64) -> Pacing {
+    Pacing::Closed { duration: None, ops_total: Some(ops) }
+}
+
+/// Runs the load to its end; checks the sum.
+pub(crate) fn run(plan: LoadPlan) -> Tally {
+    let mut load = Load::prepare(plan).unwrap();
+    let mut whole = Tally::default();
+    while let Some(event) = load.next_event() {
+        match event {
+            LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
+            LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
+            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+        }
+    }
+    assert!(
+        whole.balances(),
+        "scheduled {} != ok {} + errors {} + unsent {}",
+        whole.scheduled,
+        whole.ok,
+        whole.errors_total(),
+        whole.unsent
+    );
+    whole
+}
+
