@@ -73,7 +73,9 @@ impl Closer {
         match class {
             ErrorClass::Timeout => Some(Self::OwnTimer),
             ErrorClass::ConnectTimeout => Some(Self::Kernel),
-            ErrorClass::ClosedByPeer | ErrorClass::TlsClosed => Some(Self::PeerFin),
+            ErrorClass::ClosedByPeer | ErrorClass::KeepaliveRace | ErrorClass::TlsClosed => {
+                Some(Self::PeerFin)
+            }
             ErrorClass::ResetByPeer | ErrorClass::ConnectReset => Some(Self::PeerReset),
             ErrorClass::TlsAlert | ErrorClass::TlsRecord => Some(Self::TlsAlert),
             _ => None,

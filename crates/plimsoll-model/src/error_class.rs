@@ -63,6 +63,9 @@ error_classes! {
     ResetByPeer = "reset-by-peer", Peer;
     /// Closed before the answer was complete.
     ClosedByPeer = "closed-by-peer", Peer;
+    /// Closed before any byte of the answer to a request on a connection that had carried others:
+    /// the server ended the idle connection while the request was on its way.
+    KeepaliveRace = "keepalive-race", Peer;
     /// The answer is not HTTP/1.1.
     HttpMalformed = "http-malformed", Peer;
     /// The answer's head is larger than the client's bound.

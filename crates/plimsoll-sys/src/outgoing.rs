@@ -93,7 +93,7 @@ impl Outgoing {
 
     /// The socket, connected or connecting.
     pub fn into_socket(self) -> Socket {
-        Socket::from_fd(self.fd)
+        Socket::from(self.fd)
     }
 
     fn ask_for_range(&mut self, source: Option<IpAddr>, port: u16) -> Result<(), OutgoingError> {

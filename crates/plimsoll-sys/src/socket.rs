@@ -41,10 +41,6 @@ impl Socket {
         Ok((Self(fd), progress))
     }
 
-    pub(crate) const fn from_fd(fd: OwnedFd) -> Self {
-        Self(fd)
-    }
-
     /// The pending error of a connect, if there is one.
     pub fn take_error(&self) -> Result<(), Errno> {
         sockopt::socket_error(&self.0)?
@@ -58,6 +54,13 @@ impl Socket {
                 other => return other,
             }
         }
+    }
+
+    /// Sends `bytes` and the FIN, in one segment if they fit.
+    pub fn send_last(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let sent = net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::MORE);
+        self.shutdown_write()?;
+        sent
     }
 
     /// Takes bytes from the kernel; 0 is the peer's end of stream.
@@ -89,6 +92,12 @@ impl Socket {
     /// The descriptor's number, for messages.
     pub fn number(&self) -> i32 {
         self.0.as_raw_fd()
+    }
+}
+
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
     }
 }
 

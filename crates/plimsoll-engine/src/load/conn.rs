@@ -72,8 +72,7 @@ pub(crate) struct ConnHot {
     pub(crate) replaces: bool,
     /// Holds: its part in the sweep in progress.
     pub(crate) sweep: Sweep,
-    /// The peer closed first, or reset: no TIME_WAIT remains here.
-    pub(crate) peer_ended: bool,
+    pub(crate) peer: Peer,
     /// Opening: `since` to TCP established, us. Busy: `since` to the request's first byte, us.
     pub(crate) offset_us: u32,
     /// Number of its parser in the slab while an answer is awaited.
@@ -98,6 +97,22 @@ pub(crate) struct ConnCold {
 }
 
 const _: () = assert!(size_of::<ConnCold>() <= 16);
+
+/// What is known of the peer's end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Peer {
+    /// It may send.
+    #[default]
+    Open,
+    /// It has announced that it sends no more (close_notify). No request may follow.
+    Announced,
+    /// Its FIN or its RST is here, perhaps behind bytes that are yet to be read. No request may
+    /// follow, and no TIME_WAIT remains here.
+    Ended,
+    /// As `Ended`: a send was refused with a reset, which no later call reports again.
+    Reset,
+}
 
 /// What a sweep still wants of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,10 +220,7 @@ impl Slab {
     pub(crate) fn release(&mut self, index: u32) {
         self.return_parser(index);
         let hot = &mut self.hot[index as usize];
-        *hot = ConnHot {
-            generation: hot.generation.wrapping_add(1),
-            ..ConnHot::default()
-        };
+        *hot = ConnHot { generation: hot.generation.wrapping_add(1), ..ConnHot::default() };
         self.cold[index as usize] = ConnCold::default();
         self.tls.remove(index);
         self.free.push(index);

@@ -2,12 +2,12 @@
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::http1::client::{Progress, Response};
+use plimsoll_proto::http1::client::{Progress, Response, ResponseError};
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
 
 use super::classify::{exchange_error, opening_error};
-use super::conn::{Op, State};
+use super::conn::{Op, Peer, State};
 use super::worker::Worker;
 
 /// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
@@ -66,7 +66,7 @@ impl Worker {
                     self.meter.tally.tally.bytes.sent += sent as u64;
                 }
                 Err(Errno::AGAIN) => return,
-                Err(errno) => return self.handle_lost(index, errno, now),
+                Err(errno) => return self.handle_send_error(index, errno, now),
             }
         }
     }
@@ -134,17 +134,30 @@ impl Worker {
         match outcome {
             Ok(all_gone) => all_gone,
             Err(errno) => {
-                self.handle_lost(index, errno, now);
+                self.handle_send_error(index, errno, now);
                 false
             }
+        }
+    }
+
+    /// A connection that was reset may hold an answer that came before: 408, 413. The event of the
+    /// reset, which is on its way or in hand, reads it.
+    fn handle_send_error(&mut self, index: u32, errno: Errno, now: Nanos) {
+        if exchange_error(errno) == ErrorClass::ResetByPeer {
+            self.slab.hot[index as usize].peer = Peer::Reset;
+        } else {
+            self.handle_lost(index, errno, now);
         }
     }
 
     // ---- events
 
     pub(super) fn handle_ready(&mut self, index: u32, ready: Ready, now: Nanos) {
-        let hot = &self.slab.hot[index as usize];
+        let hot = &mut self.slab.hot[index as usize];
         let Some(socket) = &hot.socket else { return };
+        if ready.is_closing() && hot.peer != Peer::Reset {
+            hot.peer = Peer::Ended;
+        }
         if hot.state == State::Connecting {
             match socket.take_error() {
                 Err(errno) => return self.fail_opening(index, opening_error(errno), &errno, now),
@@ -162,8 +175,9 @@ impl Worker {
 
     fn has_more_to_send(&self, index: u32) -> bool {
         let hot = &self.slab.hot[index as usize];
-        self.slab.cold[index as usize].unsent.is_some()
-            || (hot.state == State::Busy && !self.request_is_sent(index))
+        let is_begun = self.slab.cold[index as usize].unsent.is_some()
+            || (hot.state == State::Busy && !self.request_is_sent(index));
+        is_begun && hot.peer != Peer::Reset
     }
 
     pub(super) fn request_is_sent(&self, index: u32) -> bool {
@@ -176,7 +190,12 @@ impl Worker {
         let mut buffer = std::mem::take(&mut self.read_buffer);
         while let Some(socket) = &self.slab.hot[index as usize].socket {
             match socket.recv(&mut buffer) {
+                Ok(0) if self.slab.hot[index as usize].peer == Peer::Reset => {
+                    self.handle_lost(index, Errno::CONNRESET, now);
+                    break;
+                }
                 Ok(0) => {
+                    self.slab.hot[index as usize].peer = Peer::Ended;
                     self.handle_end_of_stream(index, now);
                     break;
                 }
@@ -231,6 +250,10 @@ impl Worker {
                 if alive(self) {
                     self.transmit_tls_if_due(index, now);
                 }
+                let hot = &mut self.slab.hot[index as usize];
+                if received.peer_closed && hot.generation == generation && hot.peer == Peer::Open {
+                    hot.peer = Peer::Announced;
+                }
                 if !plaintext.is_empty() && alive(self) {
                     self.handle_bytes(index, &plaintext, now);
                 }
@@ -284,9 +307,7 @@ impl Worker {
             self.meter.tally.tally.connections.finished += 1;
             return self.end_session(index, now);
         }
-        self.slab.hot[index as usize].peer_ended = true;
-        let state = self.slab.hot[index as usize].state;
-        match state {
+        match self.slab.hot[index as usize].state {
             State::Free | State::Closing => {}
             State::Connecting => {
                 let refusal = "closed while connecting";
@@ -307,7 +328,10 @@ impl Worker {
                     Ok(response) => self.handle_answer(index, &response, false, now),
                     Err(error) => {
                         self.count_lifetime(index, Closer::PeerFin, now);
-                        self.fail_op_and_close(index, error.class(), now);
+                        let is_race = self.slab.hot[index as usize].reused
+                            && error == ResponseError::ClosedBeforeResponse;
+                        let class = if is_race { ErrorClass::KeepaliveRace } else { error.class() };
+                        self.fail_op_and_close(index, class, now);
                     }
                 }
             }
@@ -316,7 +340,7 @@ impl Worker {
 
     /// A system call on the socket failed.
     fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
-        self.slab.hot[index as usize].peer_ended = true;
+        self.slab.hot[index as usize].peer = Peer::Ended;
         match self.slab.hot[index as usize].state {
             State::Free => {}
             State::Connecting | State::Handshaking => {
@@ -349,6 +373,7 @@ impl Worker {
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
         hot.has_op = false;
+        hot.reused = true;
         hot.ops_total += 1;
         let ops_total = u64::from(hot.ops_total);
         self.in_flight -= 1;
@@ -396,10 +421,14 @@ impl Worker {
         let hot = &mut self.slab.hot[index as usize];
         hot.state = State::Idle;
         hot.since = now;
-        let destination = hot.destination;
+        let (destination, is_open) = (hot.destination, hot.peer == Peer::Open);
         self.slab.return_parser(index);
         if self.hold.is_some() {
             return self.rest(index, now);
+        }
+        if !is_open {
+            // The end of its stream is read next.
+            return;
         }
         if let Some(op) = self.take_waiting(destination) {
             return self.send_op(index, op, now, now);

@@ -12,7 +12,7 @@ use plimsoll_model::plan::{HoldPlan, Steer};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::memory;
 
-use super::conn::{Op, State, Sweep};
+use super::conn::{Op, Peer, State, Sweep};
 use super::pacer::Pacer;
 use super::sweep::SweepRun;
 use super::trim::TrimRun;
@@ -276,10 +276,11 @@ impl Worker {
             self.meter.tally.tally.connections.replaced += u64::from(hot.replaces);
             self.wake_hold(now);
         }
-        match self.slab.hot[index as usize].sweep {
-            Sweep::Due => return self.send_swept(index, now),
+        let hot = &self.slab.hot[index as usize];
+        match hot.sweep {
+            Sweep::Due if hot.peer == Peer::Open => return self.send_swept(index, now),
             Sweep::Sent => self.end_swept(index, now),
-            Sweep::No | Sweep::Planned => {}
+            Sweep::No | Sweep::Planned | Sweep::Due => {}
         }
         let hot = &mut self.slab.hot[index as usize];
         if !hot.timer_armed && hot.beat_due < Nanos::MAX && self.phase == Phase::Running {

@@ -6,7 +6,7 @@ use plimsoll_sys::ports::Closed;
 use plimsoll_sys::socket::Connecting;
 use plimsoll_tls::HandshakeKind;
 
-use super::conn::{ConnHot, Op, State};
+use super::conn::{ConnHot, Op, Peer, State};
 use super::endings::wrapping_ms;
 use super::origin::OriginError;
 use super::worker::Worker;
@@ -196,7 +196,7 @@ impl Worker {
                 _ if reset => Closed::Reset,
                 // Never established as far as is known, so there is no FIN.
                 State::Connecting => Closed::Reset,
-                _ if hot.peer_ended => Closed::PeerFirst,
+                _ if matches!(hot.peer, Peer::Ended | Peer::Reset) => Closed::PeerFirst,
                 _ => Closed::HereFirst,
             };
             self.origins.give_back(lease, closed, Nanos(clock::monotonic_ns()));

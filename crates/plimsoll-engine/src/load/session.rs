@@ -8,7 +8,7 @@ use plimsoll_model::plan::Session;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::client::Response;
 
-use super::conn::State;
+use super::conn::{Peer, State};
 use super::worker::Worker;
 
 /// How long the peer's FIN is waited for; a server that has not closed by then may not do so at
@@ -30,7 +30,10 @@ impl Worker {
         if !exact || !self.request_is_sent(index) {
             let loss = (!exact).then_some(ErrorClass::HttpMalformed);
             self.close_and_refill(index, loss, now);
-        } else if answer.keep_alive && hot.ops_total < session.transactions {
+        } else if answer.keep_alive
+            && hot.peer == Peer::Open
+            && hot.ops_total < session.transactions
+        {
             self.send_next_of_session(index, now);
         } else {
             self.begin_closing(index, now);

@@ -230,16 +230,23 @@ impl Waiting {
             }
             self.handle_connected(index);
         }
-        self.transmit(index);
+        // Before anything is sent: a reset may have come behind an answer.
+        self.receive(index, Closer::PeerFin, buffer);
+        if self.transmit(index).is_err() {
+            self.receive(index, Closer::PeerReset, buffer);
+        }
+    }
+
+    /// Reads all there is; the end of the stream was made by `closer`.
+    fn receive(&mut self, index: usize, closer: Closer, buffer: &mut [u8]) {
         while let Some(socket) = &self.conns[index].socket {
             match socket.recv(buffer) {
                 Err(Errno::AGAIN) => break,
                 Err(_) => self.end(index, Closer::PeerReset, now()),
-                Ok(0) => self.end(index, Closer::PeerFin, now()),
+                Ok(0) => self.end(index, closer, now()),
                 Ok(received) => self.handle_received(index, &buffer[..received]),
             }
         }
-        self.transmit(index);
     }
 
     fn handle_connected(&mut self, index: usize) {
@@ -283,19 +290,16 @@ impl Waiting {
     }
 
     /// Sends what the script and TLS have to say; the wait begins once all of it is gone.
-    fn transmit(&mut self, index: usize) {
+    fn transmit(&mut self, index: usize) -> Result<(), Errno> {
         let conn = &mut self.conns[index];
-        let Some(socket) = &conn.socket else { return };
+        let Some(socket) = &conn.socket else { return Ok(()) };
         let request = conn.script.request();
-        let sent = match &mut conn.tls {
-            None if !conn.connected => return,
+        match &mut conn.tls {
+            None if conn.sent_bytes == request.len() => {}
             None => match socket.send(&request[conn.sent_bytes..]) {
-                Ok(sent) => {
-                    conn.sent_bytes += sent;
-                    Ok(())
-                }
-                Err(Errno::AGAIN) => return,
-                Err(errno) => Err(errno),
+                Ok(sent) => conn.sent_bytes += sent,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(errno) => return Err(errno),
             },
             Some(session) => {
                 let mut out = Vec::new();
@@ -306,11 +310,8 @@ impl Waiting {
                     conn.sent_bytes = request.len();
                 }
                 session.poll_transmit(&mut self.bench, &mut out);
-                send_whole(socket, &out)
+                send_whole(socket, &out)?;
             }
-        };
-        if sent.is_err() {
-            return self.end(index, Closer::PeerReset, now());
         }
         let usable = conn.tls.as_ref().is_none_or(|session| !session.is_handshaking());
         let all_sent = conn.sent_bytes == conn.script.request().len();
@@ -318,6 +319,7 @@ impl Waiting {
         if begins && conn.waits_since.is_none() {
             conn.waits_since = Some(now());
         }
+        Ok(())
     }
 }
 

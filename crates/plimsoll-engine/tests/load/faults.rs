@@ -1,10 +1,17 @@
 //! Servers that end connections and answers in awkward ways.
 
 use std::io::Write;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 
+use plimsoll_engine::timeouts::{Probe, ProbePlan};
+use plimsoll_model::cliff::ProbeKind;
+use plimsoll_model::ending::Closer;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_sys::socket::Socket;
 
-use super::scripted::{OK, Scripted, open, plan, read_request, run};
+use super::scripted::{OK, Scripted, closed, open, plan, read_request, run};
 
 #[test]
 fn an_idle_connection_is_found_again_in_a_slot_of_another_destination() {
@@ -28,4 +35,77 @@ fn an_idle_connection_is_found_again_in_a_slot_of_another_destination() {
     plan.target_destination.push(1);
     let tally = run(plan);
     assert_eq!((tally.scheduled, tally.unsent), (40, 0));
+}
+
+/// Answers one request, with the FIN in the answer's segment.
+fn answer_and_close(mut stream: TcpStream) {
+    if read_request(&mut stream) {
+        Socket::from(OwnedFd::from(stream)).send_last(OK).unwrap();
+    }
+}
+
+#[test]
+fn no_request_goes_out_on_a_connection_whose_end_has_come() {
+    let server = Scripted::start(answer_and_close);
+    let tally = run(plan(server.address, closed(200)));
+    assert_eq!((tally.ok, tally.errors_total()), (200, 0), "{:?}", tally.errors);
+    // Those that were open in advance and had nothing to do are left.
+    assert!((200..=207).contains(&tally.connections.opened), "{:?}", tally.connections);
+    assert_eq!(tally.connections.closed_by_peer, 200);
+}
+
+#[test]
+fn a_connection_that_ends_before_its_next_answer_is_no_crash() {
+    // The second request has been read, so its end cannot have been known when it was sent.
+    let server = Scripted::start(|mut stream| {
+        if read_request(&mut stream) {
+            stream.write_all(OK).unwrap();
+            read_request(&mut stream);
+        }
+    });
+    let plan = LoadPlan { connections: 1, threads: 1, ..plan(server.address, closed(100)) };
+    let tally = run(plan);
+    assert_eq!((tally.ok, tally.errors.get(ErrorClass::KeepaliveRace)), (50, 50));
+    assert_eq!(tally.errors_total(), 50);
+}
+
+/// Answers `status` without reading what has come, so that closing resets.
+fn answer_and_reset(status: u16) -> Scripted {
+    Scripted::start(move |mut stream| {
+        let _ = stream.peek(&mut [0; 1]);
+        let answer = format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.write_all(answer.as_bytes());
+    })
+}
+
+#[test]
+fn an_answer_is_read_before_the_reset_behind_it() {
+    let server = answer_and_reset(413);
+    let mut plan = LoadPlan { keepalive: false, ..plan(server.address, open(200.0, 200)) };
+    plan.targets[0].body = vec![b'x'; 8 << 20];
+    let tally = run(plan);
+    assert_eq!(tally.errors.get(ErrorClass::Status4xx), 40, "{:?}", tally.errors);
+}
+
+#[test]
+fn the_timeout_probe_reads_the_answer_before_the_reset() {
+    let server = answer_and_reset(408);
+    let mut plan = plan(server.address, closed(1));
+    let probe = Probe::start(ProbePlan {
+        destination: plan.destinations.remove(0),
+        target: plan.targets.remove(0),
+        tls: plan.tls,
+        wait: Nanos::from_secs(2),
+        backend_is_ours: false,
+    })
+    .unwrap();
+    while !probe.is_over() {
+        std::thread::yield_now();
+    }
+    let ends = probe.finish();
+    for kind in [ProbeKind::HalfHead, ProbeKind::HalfBody] {
+        let closers: Vec<_> =
+            ends.iter().filter(|end| end.kind == kind).map(|end| end.closer).collect();
+        assert_eq!(closers, [Closer::Status(408); 3], "{kind:?}");
+    }
 }

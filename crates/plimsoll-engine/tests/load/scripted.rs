@@ -36,9 +36,7 @@ impl Scripted {
 
     /// Answers every request.
     pub(crate) fn answering() -> Self {
-        Self::start(|mut stream| {
-            while read_request(&mut stream) && stream.write_all(OK).is_ok() {}
-        })
+        Self::start(|mut stream| while read_request(&mut stream) && stream.write_all(OK).is_ok() {})
     }
 }
 
@@ -117,4 +115,3 @@ pub(crate) fn run(plan: LoadPlan) -> Tally {
     );
     whole
 }
-

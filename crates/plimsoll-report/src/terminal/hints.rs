@@ -48,6 +48,10 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         ErrorClass::ClosedByPeer => {
             "closed before the answer was complete: a crash, a restart or a timeout at the server"
         }
+        ErrorClass::KeepaliveRace => {
+            "the server closed an idle connection as a request was on its way: normal where its \
+             keep-alive timeout or limit is reached"
+        }
         ErrorClass::HttpMalformed => {
             "the answer is not HTTP/1.1: is it an https port, or another protocol?"
         }
