@@ -83,6 +83,20 @@ const FLOORS: &[Floor] = &[
         promise: "coordinator and agents; control traffic only, never measured traffic",
     },
     Floor {
+        name: "plimsoll-lab",
+        // fleet: every process is started by it; tls: it makes the SUT's certificate; tune: what a
+        // process needs besides its connections.
+        may_import: &[
+            "plimsoll-model",
+            "plimsoll-sys",
+            "plimsoll-tls",
+            "plimsoll-probe",
+            "plimsoll-tune",
+            "plimsoll-fleet",
+        ],
+        promise: "the server under test; what it starts, it stops, in every case",
+    },
+    Floor {
         name: "plimsoll",
         may_import: &[
             "plimsoll-model",
@@ -96,6 +110,7 @@ const FLOORS: &[Floor] = &[
             "plimsoll-probe",
             "plimsoll-tune",
             "plimsoll-fleet",
+            "plimsoll-lab",
         ],
         promise: "the binary: flags, the only dispatcher of events, exit codes",
     },

@@ -4,12 +4,12 @@
 //! Read twice, before and after a load; a server that does not answer within a second is not asked
 //! any longer.
 
-use std::io;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, io};
 
 use plimsoll_model::target::TargetUrl;
 
@@ -64,9 +64,6 @@ pub enum CountError {
 
 impl CountSource {
     /// Asks the server.
-    ///
-    /// nginx counts the question itself, as a request and as a connection: what it has counted
-    /// between two readings is one of each too many.
     pub fn read(&self) -> Result<Counted, CountError> {
         match self {
             Self::Haproxy(socket) => {
@@ -87,11 +84,19 @@ impl CountSource {
         ask(unix(socket)?, question)
     }
 
-    /// How much of what is counted between two readings are the readings themselves.
-    pub const fn own(&self) -> Counted {
+    /// Whether each question is counted itself, as a request and as a connection.
+    pub const fn counts_questions(&self) -> bool {
+        matches!(self, Self::Nginx(_) | Self::NginxSocket(_))
+    }
+}
+
+/// As the flag `--watch` spells it.
+impl fmt::Display for CountSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Haproxy(_) => Counted { requests: 0, connections: 0 },
-            Self::Nginx(_) | Self::NginxSocket(_) => Counted { requests: 1, connections: 1 },
+            Self::Haproxy(socket) => write!(formatter, "haproxy:{}", socket.display()),
+            Self::NginxSocket(socket) => write!(formatter, "nginx:{}", socket.display()),
+            Self::Nginx(url) => write!(formatter, "nginx:{url}"),
         }
     }
 }

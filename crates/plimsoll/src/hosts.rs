@@ -1,11 +1,11 @@
-//! What this host has: descriptors for agents, CPUs for each part of a laboratory, its name in an
-//! archive.
+//! What this host has: descriptors for agents, its name in an archive.
 
 use std::fs;
 
 use plimsoll_fleet::coordinator::agents_needed;
 use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::{AgentSpec, FleetError, LocalAgents};
+use plimsoll_lab::LabError;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
@@ -57,6 +57,15 @@ pub(crate) fn fleet_stop(error: &FleetError) -> Stop {
     }
 }
 
+impl From<LabError> for Stop {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Fleet(error) => fleet_stop(&error),
+            other => Self::CannotRun(other.to_string()),
+        }
+    }
+}
+
 /// This host, for an archive.
 pub(crate) fn archived_host() -> ArchivedHost {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -68,57 +77,5 @@ pub(crate) fn archived_host() -> ArchivedHost {
         kernel: format!("Linux {}", release.trim()),
         cpus: usable_cpus().len() as u32,
         cpu_model: model,
-    }
-}
-
-/// Which CPUs each part of a laboratory runs on; empty: wherever the kernel puts it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Placement {
-    /// The system under test; never shared with the others where there are two CPUs.
-    pub(crate) sut: Vec<u32>,
-    /// Clients.
-    pub(crate) clients: Vec<u32>,
-    /// Backends.
-    pub(crate) backends: Vec<u32>,
-}
-
-impl Placement {
-    /// Half of `cpus` for the SUT; the clients and the backends share the other half, which is a
-    /// quarter each from four CPUs on.
-    pub(crate) fn of(cpus: &[u32]) -> Self {
-        let half = cpus.len() / 2;
-        let (others, sut) = cpus.split_at(cpus.len() - half);
-        let (clients, backends) = match others {
-            [] | [_] => (others, others),
-            more => more.split_at(more.len().div_ceil(2)),
-        };
-        if sut.is_empty() {
-            return Self::default();
-        }
-        Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() }
-    }
-
-    /// This host's.
-    pub(crate) fn of_host() -> Self {
-        Self::of(&usable_cpus())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sut_shares_no_cpu_where_there_are_two() {
-        for (cpus, sut, clients, backends) in [
-            (1, vec![], vec![], vec![]),
-            (2, vec![1], vec![0], vec![0]),
-            (3, vec![2], vec![0], vec![1]),
-            (4, vec![2, 3], vec![0], vec![1]),
-            (8, vec![4, 5, 6, 7], vec![0, 1], vec![2, 3]),
-        ] {
-            let all: Vec<u32> = (0..cpus).collect();
-            assert_eq!(Placement::of(&all), Placement { sut, clients, backends }, "{cpus} CPUs");
-        }
     }
 }

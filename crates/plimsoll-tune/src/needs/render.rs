@@ -1,6 +1,7 @@
 //! The table for people.
 
 use std::fmt;
+use std::fmt::Write;
 
 use plimsoll_model::units::grouped;
 
@@ -24,11 +25,11 @@ impl fmt::Display for Need {
 
 pub(super) fn table(needs: &Needs) -> String {
     let mut text = String::new();
-    line!(&mut text, "for {} connections:", grouped(needs.connections));
+    let _ = writeln!(text, "for {} connections:", grouped(needs.connections));
     for part in &needs.processes {
         let (processes, descriptors) = (grouped(part.processes), grouped(part.descriptors));
         let plural = if part.processes == 1 { "process" } else { "processes" };
-        line!(&mut text, "  {}: {processes} {plural} of {descriptors} open files", part.part);
+        let _ = writeln!(text, "  {}: {processes} {plural} of {descriptors} open files", part.part);
     }
     row(&mut text, ["limit", "need", "have", "", "fix"]);
     for need in &needs.lines {
@@ -36,7 +37,7 @@ pub(super) fn table(needs: &Needs) -> String {
         row(&mut text, [&need.limit, &amount(need.need, need.unit), &have(need), word(need), fix]);
     }
     if !needs.are_met() {
-        line!(&mut text, "{} connections fit as it is", grouped(needs.fits()));
+        let _ = writeln!(text, "{} connections fit as it is", grouped(needs.fits()));
     }
     text
 }
@@ -46,7 +47,7 @@ fn row(text: &mut String, [limit, need, have, verdict, fix]: [&str; 5]) {
         "  {limit:LIMIT_WIDTH$}{need:>NUMBER_WIDTH$}{have:>NUMBER_WIDTH$}  \
          {verdict:VERDICT_WIDTH$}{fix}"
     );
-    line!(text, "{}", line.trim_end());
+    let _ = writeln!(text, "{}", line.trim_end());
 }
 
 fn word(need: &Need) -> &'static str {

@@ -3,12 +3,12 @@
 //! the last.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
+use plimsoll_lab::{LabPlan, Laboratory, NamedServer, ServerEnd, Sut, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::plan::Trust;
@@ -17,17 +17,13 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
-use plimsoll_sys::process;
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_tls::KeyKind;
 use plimsoll_tune::needs::Shape;
 
 use crate::commands::hold::pilot::{Speed, StairPilot, Surroundings};
 use crate::commands::hold::witness::{Bounds, Depth, Witness, server_gauges};
-use crate::commands::laboratory::Laboratory;
-use crate::commands::search::{SutEnd, SutWatch};
 use crate::commands::timers::TimerWatch;
-use crate::commands::{find, hold, lab, search, sut};
+use crate::commands::{hold, search};
 use crate::exit::Stop;
 use crate::hosts::{fleet_stop, start_load_agents};
 use crate::plan::climb::Climb;
@@ -62,7 +58,7 @@ struct Found {
     search: ConnectionSearch,
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
-    sut_end: Option<SutEnd>,
+    sut_end: Option<ServerEnd>,
 }
 
 /// `plimsoll find connections`; the job has a climb.
@@ -73,22 +69,14 @@ pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
     let (shape, our_limit) = fit(job, &mut climb, server, &limits)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let told_at = find::answering(job)?;
-    let named = job.watch_pids.clone();
+    let mut watched = NamedServer::new(job.watch_pids.clone(), job.watch_counts.clone())?;
     let mut notes = Vec::new();
-    if job.load.both_ends_here && named.is_empty() {
+    if job.load.both_ends_here && job.watch_pids.is_empty() {
         notes.push(
             "the server is on this host: --watch pid:N has its files and its memory projected, too"
                 .to_owned(),
         );
     }
-    let watched = named.clone();
-    let watch = SutWatch {
-        pids: Box::new(move || with_descendants(&watched)),
-        ended: Box::new(move || ended(&named).map(SutEnd::Itself)),
-        told_at,
-        ..SutWatch::elsewhere()
-    };
     let experiment = Experiment {
         command: "find",
         is_lab: false,
@@ -98,53 +86,32 @@ pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
         our_limit,
         notes,
     };
-    search_connections(&experiment, job, watch, &interrupts)
-}
-
-/// The processes that were named, and their workers.
-fn with_descendants(named: &[u32]) -> Vec<u32> {
-    let below = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
-    named.iter().copied().chain(named.iter().flat_map(below)).collect()
-}
-
-fn ended(named: &[u32]) -> Option<String> {
-    let gone = named.iter().find(|pid| !process::is_alive(**pid))?;
-    Some(format!("process {gone} is gone"))
+    search_connections(&experiment, job, &mut watched, &interrupts)
 }
 
 /// `plimsoll lab --find connections`.
-pub(super) fn run_lab(
-    job: &LabJob,
-    program: &sut::Program,
-    inputs: &mut Inputs<'_>,
-) -> Result<(), Stop> {
+pub(super) fn run_lab(job: &LabJob, sut: &Sut, inputs: &mut Inputs<'_>) -> Result<(), Stop> {
     let limits = preflight::host_limits();
-    let server = hold::server_of(program);
+    let server = hold::server_of(sut);
     let mut stand_in = job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
     let Some(mut climb) = stand_in.climb.take() else { return Ok(()) };
     let (shape, our_limit) = fit(&mut stand_in, &mut climb, server, &limits)?;
     let interrupts = run::install_interrupts()?;
-    let identity = lab::self_signed(KeyKind::EcdsaP256)?;
-    let trust = job.hosts.trust(&identity.chain_pem);
-    let room = sut::Room {
+    let mut lab = Laboratory::start(&LabPlan {
         connections: climb.highest * LAB_ROOM_PERCENT / 100,
-        timeout: hold::LAB_TIMEOUT,
-        cpus: Vec::new(),
-        may_split: true,
+        longest_wait: hold::LAB_WAIT,
         tls_state: job.tls_state(),
-        tls: true,
-        resumes: true,
-    };
-    // Backends first: what is bound later is dropped first, the SUT before them.
-    let Laboratory { backends: _backends, sut, url, target_name, notes } =
-        Laboratory::start(program, &job.hosts, &identity, &room, None)?;
-    let mut find = job.find(&url, trust, inputs)?;
-    find.load.target_name = target_name;
+        ..job.hosts.lab_plan(sut)
+    })?;
+    let trust = job.hosts.trust(&lab.identity().chain_pem);
+    let mut find = job.find(lab.url(), trust, inputs)?;
+    find.load.target_name = lab.name();
+    let notes = lab.notes().to_vec();
     find.load.plan.connections = climb.highest;
     hold::spread_sources(&mut find.load.plan, &limits);
     let experiment =
         Experiment { command: "lab", is_lab: true, climb: &climb, shape, limits, our_limit, notes };
-    search_connections(&experiment, &mut find, sut.into_watch(), &interrupts)
+    search_connections(&experiment, &mut find, &mut lab, &interrupts)
 }
 
 /// Lowers the highest level to what this machine can make; says what runs here, and the limit.
@@ -174,7 +141,7 @@ fn fit(
 fn search_connections(
     experiment: &Experiment<'_>,
     job: &mut FindJob,
-    mut watch: SutWatch,
+    server: &mut dyn WatchedServer,
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
@@ -189,19 +156,19 @@ fn search_connections(
         run.handle_event(&Event::Note(note.clone()));
     }
     run.handle_event(&Event::Note(search::objective(job)));
-    let mut timers = TimerWatch::start(job, &watch, &mut run);
+    let mut timers = TimerWatch::start(job, server, &mut run);
     // Before the first level: what is overloaded closes connections, and would look like a timer.
     timers.wait(&mut run, interrupts);
     let run = RefCell::new(run);
-    let found = drive(experiment, job, &mut agents, &mut watch, &run, interrupts)?;
+    let found = drive(experiment, job, &mut agents, server, &run, interrupts)?;
     drop(agents);
     let mut run = run.into_inner();
     match &found.sut_end {
-        Some(SutEnd::Itself(how)) => {
+        Some(ServerEnd::Server(how)) => {
             run.handle_event(&Event::Note(format!("the server ended: {how}")));
         }
-        Some(SutEnd::Keeper(how)) => {
-            run.handle_event(&Event::Note(format!("the SUT's keeper ended: {how}")));
+        Some(ServerEnd::Laboratory(how)) => {
+            run.handle_event(&Event::Note(format!("the laboratory ended: {how}")));
         }
         None => {}
     }
@@ -227,20 +194,18 @@ fn drive(
     experiment: &Experiment<'_>,
     job: &FindJob,
     agents: &mut LocalAgents,
-    watch: &mut SutWatch,
+    server: &mut dyn WatchedServer,
     run: &RefCell<Run>,
     interrupts: &Interrupts,
 ) -> Result<Found, Stop> {
     let climb = experiment.climb;
     let search = ConnectionSearch::new(settings(experiment, job));
-    let pids: Rc<dyn Fn() -> Vec<u32>> =
-        Rc::from(std::mem::replace(&mut watch.pids, Box::new(Vec::new)));
-    let of_witness = Rc::clone(&pids);
-    let witness = Witness { clients: agents.pids(), sut: Box::new(move || of_witness()) };
+    let watched: &dyn WatchedServer = server;
+    let witness = Witness { clients: agents.pids(), sut: watched };
     let heard = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let read = |depth: Depth| witness.read(depth);
-    let server = || server_gauges(&pids(), watch.told_at.as_ref());
+    let gauges = || server_gauges(watched);
     let tell = |event: Event| {
         match &event {
             Event::Interval(interval) => heard.borrow_mut().merge_following(&interval.tally),
@@ -249,7 +214,7 @@ fn drive(
         }
         run.borrow_mut().handle_event(&event);
     };
-    let around = Surroundings { read: &read, server: &server, tell: &tell, heard: &heard };
+    let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
     let rate = climb.hold.connections_per_s;
     // Whoever takes so many new connections takes as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
@@ -266,7 +231,7 @@ fn drive(
         .run_hold(&job.load.plan, &control, &mut pilot, &mut |event| tell(event))
         .map_err(|error| fleet_stop(&error))?;
     let (held, _, search) = pilot.into_parts();
-    let sut_end = (watch.ended)();
+    let sut_end = server.ended();
     let tipping = search.tipping_point();
     let trials = trials.into_inner();
     Ok(Found { load, held, search, tipping, trials, sut_end })

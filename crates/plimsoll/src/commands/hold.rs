@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use plimsoll_capacity::{Held, StairSettings, Staircase, judge_hold};
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
+use plimsoll_lab::{LabPlan, Laboratory, NamedServer, ServerEnd, Sut, WatchedServer};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
@@ -14,11 +15,8 @@ use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::trial::Verdict;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_tls::KeyKind;
 
-use crate::commands::laboratory::Laboratory;
-use crate::commands::search::{SutEnd, SutWatch};
-use crate::commands::{lab, search, sut};
+use crate::commands::search;
 use crate::exit::Stop;
 use crate::flags::{HoldFlags, LabHoldFlags};
 use crate::hosts::{fleet_stop, start_load_agents};
@@ -50,8 +48,8 @@ const SWEEP_PER_S: (f64, f64) = (1_000.0, 15_000.0);
 const PORT_FILL: f64 = 0.8;
 /// From this part of one address's ports on, loopback gets more addresses.
 const ONE_SOURCE_FILL: f64 = 0.5;
-/// Every timer of a laboratory's servers: no hold lasts longer.
-pub(super) const LAB_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
+/// No hold of a laboratory lasts longer.
+pub(super) const LAB_WAIT: Nanos = Nanos::from_secs(24 * 3600);
 
 /// `plimsoll hold`.
 pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
@@ -64,11 +62,10 @@ pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
     job.lower_to(fit.connections);
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let elsewhere = SutWatch::elsewhere();
     hold(
         Experiment { command: "hold", is_lab: false, server, limits, notes: fit.notes },
         &mut job,
-        elsewhere,
+        &mut NamedServer::default(),
         &interrupts,
     )
 }
@@ -78,8 +75,8 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let lab_job = plan::hold::build_lab(flags, &mut inputs)?;
-    let program = sut::program(&lab_job.hosts)?;
-    let server = server_of(&program);
+    let sut = lab_job.hosts.sut()?;
+    let server = server_of(&sut);
     let limits = preflight::host_limits();
     let fit = {
         let mut stand_in = lab_job.hold("https://127.0.0.1:443/", Trust::Insecure, &mut inputs)?;
@@ -87,35 +84,29 @@ pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
         preflight::check(&preflight::shape(&stand_in, server), &limits, lab_job.up_to())?
     };
     let interrupts = run::install_interrupts()?;
-    let identity = lab::self_signed(KeyKind::EcdsaP256)?;
-    let trust = lab_job.hosts.trust(&identity.chain_pem);
     // Nothing is pinned: while connections are opened, every part wants every CPU.
-    let room = sut::Room {
+    let mut lab = Laboratory::start(&LabPlan {
         connections: fit.connections,
-        timeout: LAB_TIMEOUT,
-        cpus: Vec::new(),
-        may_split: true,
+        longest_wait: LAB_WAIT,
         tls_state: lab_job.tls_state(),
-        tls: true,
-        resumes: true,
-    };
-    // Backends first: what is bound later is dropped first, the SUT before them.
-    let Laboratory { backends: _backends, sut, url, target_name, mut notes } =
-        Laboratory::start(&program, &lab_job.hosts, &identity, &room, None)?;
-    let mut job = lab_job.hold(&url, trust, &mut inputs)?;
-    job.load.target_name = target_name;
+        ..lab_job.hosts.lab_plan(&sut)
+    })?;
+    let trust = lab_job.hosts.trust(&lab.identity().chain_pem);
+    let mut job = lab_job.hold(lab.url(), trust, &mut inputs)?;
+    job.load.target_name = lab.name();
+    let mut notes = lab.notes().to_vec();
     job.lower_to(fit.connections);
     notes.extend(fit.notes);
     spread_sources(&mut job.load.plan, &limits);
     let experiment = Experiment { command: "lab hold", is_lab: true, server, limits, notes };
-    hold(experiment, &mut job, sut.into_watch(), &interrupts)
+    hold(experiment, &mut job, &mut lab, &interrupts)
 }
 
-pub(super) const fn server_of(program: &sut::Program) -> Server {
-    match program {
-        sut::Program::Embedded => Server::Embedded,
-        sut::Program::Haproxy(_) => Server::Haproxy,
-        sut::Program::Nginx(_) => Server::Nginx,
+pub(super) const fn server_of(sut: &Sut) -> Server {
+    match sut {
+        Sut::Embedded => Server::Embedded,
+        Sut::Haproxy(_) => Server::Haproxy,
+        Sut::Nginx(_) => Server::Nginx,
     }
 }
 
@@ -157,7 +148,7 @@ struct Outcome {
 fn hold(
     experiment: Experiment,
     job: &mut HoldJob,
-    mut watch: SutWatch,
+    server: &mut dyn WatchedServer,
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
@@ -175,12 +166,12 @@ fn hold(
     // A server that somebody else started here takes memory that nobody attributes.
     let is_all_ours = experiment.is_lab || !job.load.both_ends_here;
     let bounds = Bounds::of(&shape, &experiment.limits, &agents, is_all_ours);
-    let outcome = drive(job, &mut agents, bounds, &run, watch.pids, interrupts)?;
+    let outcome = drive(job, &mut agents, bounds, &run, server, interrupts)?;
     drop(agents);
-    let ended = (watch.ended)();
+    let ended = server.ended();
     if let Some(end) = &ended {
-        let what = if matches!(end, SutEnd::Itself(_)) { "the SUT" } else { "the SUT's keeper" };
-        run.borrow_mut().handle_event(&Event::Note(format!("{what} ended: {}", end.how())));
+        let what = if matches!(end, ServerEnd::Server(_)) { "the SUT" } else { "the laboratory" };
+        run.borrow_mut().handle_event(&Event::Note(format!("{what} ended: {}", end.reason())));
     }
     let run = run.into_inner();
     let mut summary = summarise(&experiment, job, &outcome, &run);
@@ -201,7 +192,7 @@ fn drive(
     agents: &mut LocalAgents,
     bounds: Bounds,
     run: &RefCell<Run>,
-    sut: Box<dyn Fn() -> Vec<u32>>,
+    server: &dyn WatchedServer,
     interrupts: &Interrupts,
 ) -> Result<Outcome, Stop> {
     let plan = &job.load.plan;
@@ -212,11 +203,11 @@ fn drive(
         // One level is a hold: whatever was lost, the rest is held for as long as was asked for.
         ends_at_losses: job.levels.len() > 1,
     });
-    let witness = Witness { clients: agents.pids(), sut };
+    let witness = Witness { clients: agents.pids(), sut: server };
     let read = |depth: Depth| witness.read(depth);
     let tell = |event: Event| run.borrow_mut().handle_event(&event);
-    let (server, heard) = (Vec::new, RefCell::default());
-    let around = Surroundings { read: &read, server: &server, tell: &tell, heard: &heard };
+    let (gauges, heard) = (Vec::new, RefCell::default());
+    let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
     let rate = job.hold.connections_per_s;
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
     let speed = Speed { connections_per_s: rate, sweep_per_s };

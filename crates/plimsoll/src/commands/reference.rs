@@ -7,16 +7,15 @@
 use plimsoll_capacity::validity::REFERENCE_FAIL;
 use plimsoll_fleet::coordinator::LoadControl;
 use plimsoll_fleet::{LocalAgents, ServerGroup};
+use plimsoll_lab::OwnServers;
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::{Identity, Listener, LoadPlan, Pacing, Trust};
+use plimsoll_model::plan::{Identity, LoadPlan, Pacing, Trust};
 use plimsoll_model::tally::Interval;
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
-use crate::commands::lab;
-use crate::commands::lab::Staff;
 use crate::run::Run;
 
 /// A second to warm up, and one that counts.
@@ -85,7 +84,10 @@ impl Reference {
             }
         };
         let cpus = if self.cpus.is_empty() { usable_cpus() } else { self.cpus };
-        let servers = start(&identity, &cpus)?;
+        // One plain port and one with TLS.
+        let servers = OwnServers::new(&cpus)
+            .start(&[false, true], Some(identity.clone()))
+            .map_err(|error| error.to_string())?;
         let plan = towards(plan, &servers, &identity);
         let interrupted = || interrupts.is_raised();
         let mut rate = None;
@@ -98,14 +100,6 @@ impl Reference {
             .map_err(|error| error.to_string())?;
         Ok(rate)
     }
-}
-
-/// One plain port and one with TLS.
-fn start(identity: &Identity, cpus: &[u32]) -> Result<ServerGroup, String> {
-    let listener = |tls| Listener { address: ([127, 0, 0, 1], 0).into(), tls };
-    let listeners = vec![listener(false), listener(true)];
-    lab::start_servers(listeners, Some(identity.clone()), &Staff::new(cpus))
-        .map_err(|stop| stop.complaint().unwrap_or_else(|| "it did not start".to_owned()))
 }
 
 /// The same load, as fast as it goes, to the null responder.

@@ -11,8 +11,10 @@ use std::path::Path;
 
 use plimsoll_capacity::rfc9411::thresholds;
 use plimsoll_fleet::ServerGroup;
+use plimsoll_lab::{
+    LabError, LabPlan, Laboratory, NamedServer, OwnServers, Placement, WatchedServer,
+};
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, TlsState};
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
 };
@@ -24,12 +26,10 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
-use crate::commands::laboratory::Laboratory;
-use crate::commands::search::SutWatch;
-use crate::commands::{hold, lab, search, sut};
+use crate::commands::{hold, search};
 use crate::exit::Stop;
 use crate::flags::{FindFlags, LabFlags};
-use crate::hosts::{Placement, archived_host, start_load_agents};
+use crate::hosts::{archived_host, start_load_agents};
 use crate::plan::Inputs;
 use crate::plan::rfc9411::Rfc9411Job;
 use crate::preflight::Server;
@@ -44,10 +44,8 @@ use object::{Measured, Scene};
 
 /// What throughput is counted at: the RFC prefers layer 2 and wants any other named.
 const THROUGHPUT_LAYER: &str = "layer 4: TCP payload in both directions, TLS records included, TCP/IP and Ethernet headers not";
-/// Every timer of a laboratory's proxy outlasts the linger by this.
-const TIMEOUT_PAST_LINGER: Nanos = Nanos::from_secs(60);
-/// And any think time, where connections are held.
-const HELD_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
+/// No think time is longer, where connections are held.
+const HELD_WAIT: Nanos = Nanos::from_secs(24 * 3600);
 
 /// `plimsoll find --mode rfc9411`.
 pub(crate) fn run_find(flags: &FindFlags) -> Result<(), Stop> {
@@ -57,10 +55,9 @@ pub(crate) fn run_find(flags: &FindFlags) -> Result<(), Stop> {
     let notes = preflight(&mut job, server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let pids = job.watch_pids.clone();
-    let watch = SutWatch { pids: Box::new(move || pids.clone()), ..SutWatch::elsewhere() };
-    let set_up = SetUp { command: "find", watch, placement: Placement::default(), notes };
-    run(set_up, &mut job, &interrupts)
+    let mut server = NamedServer::new(job.watch_pids.clone(), None)?;
+    let set_up = SetUp { command: "find", placement: Placement::default(), notes };
+    run(&set_up, &mut job, &mut server, &interrupts)
 }
 
 /// `plimsoll lab --mode rfc9411`.
@@ -68,36 +65,32 @@ pub(crate) fn run_lab(flags: &LabFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let lab_job = plan::rfc9411::build_lab(flags, &mut inputs)?;
-    let program = sut::program(&lab_job.hosts)?;
+    let sut = lab_job.hosts.sut()?;
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
-    let identity = lab::identity(&program)?;
-    let trust = lab_job.hosts.trust(&identity.chain_pem);
-    let room = sut::Room {
+    let mut lab = Laboratory::start(&LabPlan {
         connections: lab_job.connections,
-        timeout: match lab_job.case.kind() {
-            Kind::Concurrency => HELD_TIMEOUT,
-            _ => lab_job.linger() + TIMEOUT_PAST_LINGER,
+        longest_wait: match lab_job.case.kind() {
+            Kind::Concurrency => HELD_WAIT,
+            _ => lab_job.linger(),
         },
-        cpus: placement.sut.clone(),
-        may_split: false,
-        tls_state: TlsState::Compact,
+        placement: Some(placement.clone()),
         tls: lab_job.is_tls(),
         resumes: false,
-    };
-    // Backends first: what is bound later is dropped first, the SUT before them.
-    let Laboratory { backends: _backends, sut, url, target_name, mut notes } =
-        Laboratory::start(&program, &lab_job.hosts, &identity, &room, Some(&placement))?;
-    let mut job = lab_job.resolve(&url, trust, &mut inputs)?;
-    job.load.target_name = target_name;
+        key: sut.key_kind(),
+        ..lab_job.hosts.lab_plan(&sut)
+    })?;
+    let trust = lab_job.hosts.trust(&lab.identity().chain_pem);
+    let mut job = lab_job.resolve(lab.url(), trust, &mut inputs)?;
+    job.load.target_name = lab.name();
     if !placement.clients.is_empty() {
         job.load.plan.cpus = placement.clients.clone();
         job.load.plan.threads = placement.clients.len() as u32;
     }
-    let server = hold::server_of(&program);
-    notes.extend(preflight(&mut job, server)?);
-    let set_up = SetUp { command: "lab", watch: sut.into_watch(), placement, notes };
-    run(set_up, &mut job, &interrupts)
+    let mut notes = lab.notes().to_vec();
+    notes.extend(preflight(&mut job, hold::server_of(&sut))?);
+    let set_up = SetUp { command: "lab", placement, notes };
+    run(&set_up, &mut job, &mut lab, &interrupts)
 }
 
 /// Held connections need what any hold needs: refused here where this host does not have it.
@@ -114,13 +107,17 @@ fn preflight(job: &mut Rfc9411Job, server: Server) -> Result<Vec<String>, Stop> 
 /// What is tested, and from where.
 struct SetUp {
     command: &'static str,
-    watch: SutWatch,
     placement: Placement,
     notes: Vec<String>,
 }
 
 /// Measures, reports, and says how the command ends.
-fn run(mut set_up: SetUp, job: &mut Rfc9411Job, interrupts: &Interrupts) -> Result<(), Stop> {
+fn run(
+    set_up: &SetUp,
+    job: &mut Rfc9411Job,
+    server: &mut dyn WatchedServer,
+    interrupts: &Interrupts,
+) -> Result<(), Stop> {
     let agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
     let job: &Rfc9411Job = job;
     let head = RunHead {
@@ -135,15 +132,9 @@ fn run(mut set_up: SetUp, job: &mut Rfc9411Job, interrupts: &Interrupts) -> Resu
     };
     let run = Run::begin(head)?;
     let mut scene = Scene {
-        bench: Bench {
-            agents,
-            run: RefCell::new(run),
-            interrupts,
-            sut: std::mem::replace(&mut set_up.watch.pids, Box::new(Vec::new)),
-        },
+        bench: Bench { agents, run: RefCell::new(run), interrupts, server },
         job,
         responder: Responder::start(job, &set_up.placement)?,
-        watch_ended: &mut set_up.watch.ended,
         trials: Vec::new(),
         notes: Vec::new(),
         most_bit_s: None,
@@ -157,7 +148,7 @@ fn run(mut set_up: SetUp, job: &mut Rfc9411Job, interrupts: &Interrupts) -> Resu
     drop((agents, responder));
     let run = run.into_inner();
     let interrupted = interrupts.is_raised();
-    let summary = summarise(&set_up, job, measured, notes, &run, interrupted);
+    let summary = summarise(set_up, job, measured, notes, &run, interrupted);
     let verdict = summary.verdict;
     run.finish(&summary, &trials)?;
     if interrupted {
@@ -178,14 +169,10 @@ impl Responder {
     /// On the CPUs that the SUT has, where it is here: it takes its place.
     fn start(job: &Rfc9411Job, placement: &Placement) -> Result<Self, Stop> {
         let tls = job.load.plan.targets.first().is_some_and(|target| target.url.tls);
-        let identity = lab::self_signed(KeyKind::EcdsaP256)?;
-        let listener = Listener { address: ([127, 0, 0, 1], 0).into(), tls };
+        let identity = plimsoll_tls::self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256)
+            .map_err(LabError::from)?;
         let roots = tls.then(|| identity.chain_pem.clone());
-        let staff = lab::Staff::new(&placement.sut);
-        let servers = lab::start_servers(vec![listener], Some(identity), &staff)?;
-        let address = servers.listeners().first().map(|listener| listener.address);
-        let address =
-            address.ok_or_else(|| Stop::CannotRun("the reference has no port".to_owned()))?;
+        let (address, servers) = OwnServers::new(&placement.sut).start_one(tls, identity)?;
         Ok(Self { address, roots, _servers: servers })
     }
 }

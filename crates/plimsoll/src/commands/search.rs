@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_capacity::{Mode as SearchMode, RateSearch, SearchSettings, Step};
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
-use plimsoll_model::cliff::KnownTimer;
+use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::{LoadPlan, Pacing};
@@ -17,7 +17,7 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::witness::{PeerCounts, Witnesses};
 use plimsoll_model::{Nanos, Rate};
-use plimsoll_probe::counted::{CountSource, Counted};
+use plimsoll_probe::counted::Counted;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::affinity::usable_cpus;
@@ -43,74 +43,20 @@ const REFERENCE_FROM_PER_S: f64 = 1_000.0;
 /// for is as it should be.
 const RESUMED_SHORT: f64 = 0.05;
 
-/// What is known of the SUT beside its answers.
-pub(crate) struct SutWatch {
-    /// Its processes on this host; none when it is elsewhere.
-    pub(crate) pids: Box<dyn Fn() -> Vec<u32>>,
-    /// How it ended, if it has.
-    pub(crate) ended: Box<dyn FnMut() -> Option<SutEnd>>,
-    /// Its timers and those of its backends, as far as they are known.
-    pub(crate) timers: Vec<KnownTimer>,
-    /// Our own backend answers, itself or from behind the SUT.
-    pub(crate) backend_is_ours: bool,
-    /// Processes behind it on this host.
-    pub(crate) behind: Vec<u32>,
-    /// Where it tells what its configuration lets it have at once.
-    pub(crate) told_at: Option<CountSource>,
-    /// What it says that it has served so far, if it does.
-    pub(crate) counted: Box<dyn FnMut() -> Option<Counted>>,
-    /// How much of what is counted between two readings are the readings.
-    pub(crate) count_of_reading: Counted,
-}
-
-impl SutWatch {
-    /// Of a SUT of which nothing is known.
-    pub(crate) fn elsewhere() -> Self {
-        Self {
-            pids: Box::new(Vec::new),
-            ended: Box::new(|| None),
-            timers: Vec::new(),
-            backend_is_ours: false,
-            behind: Vec::new(),
-            told_at: None,
-            counted: Box::new(|| None),
-            count_of_reading: Counted::default(),
-        }
-    }
-}
-
-/// Why there is no SUT any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SutEnd {
-    /// It ended: that is a finding.
-    Itself(String),
-    /// What kept it running ended, and it with that: says nothing of the SUT.
-    Keeper(String),
-}
-
-impl SutEnd {
-    /// How, in words.
-    pub(crate) fn how(&self) -> &str {
-        match self {
-            Self::Itself(how) | Self::Keeper(how) => how,
-        }
-    }
-}
-
 /// What a search came to.
 struct Found {
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
     search: Nanos,
     confirm: Nanos,
-    sut_end: Option<SutEnd>,
+    sut_end: Option<ServerEnd>,
 }
 
 /// Searches, reports, and says how the command ends. `notes` are told first.
 pub(crate) fn run(
     command: &'static str,
     job: &mut FindJob,
-    mut watch: SutWatch,
+    server: &mut dyn WatchedServer,
     reference: Reference,
     notes: &[String],
     interrupts: &Interrupts,
@@ -129,8 +75,8 @@ pub(crate) fn run(
         true => None,
         false => reference.run(&job.load.plan, &mut agents, &mut run, interrupts),
     };
-    let mut timers = TimerWatch::start(job, &watch, &mut run);
-    let found = search(job, alone, &mut agents, &mut watch, &mut timers, &mut run, interrupts)?;
+    let mut timers = TimerWatch::start(job, server, &mut run);
+    let found = search(job, alone, &mut agents, server, &mut timers, &mut run, interrupts)?;
     drop(agents);
     timers.finish(&mut run);
     run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
@@ -159,7 +105,7 @@ fn search(
     job: &FindJob,
     alone: Option<Rate>,
     agents: &mut LocalAgents,
-    watch: &mut SutWatch,
+    server: &mut dyn WatchedServer,
     timers: &mut TimerWatch,
     run: &mut Run,
     interrupts: &Interrupts,
@@ -183,7 +129,7 @@ fn search(
                 if let (true, Outcome::Unfinished { why }) =
                     (search.is_sut_gone(), &tipping.outcome)
                 {
-                    sut_end = Some(SutEnd::Itself(why.clone()));
+                    sut_end = Some(ServerEnd::Server(why.clone()));
                 }
                 break tipping;
             }
@@ -194,8 +140,8 @@ fn search(
         }
         let began = run.elapsed();
         rest(search.rest(), run, interrupts);
-        if let Some(end) = ended.take().or_else(|| (watch.ended)()) {
-            let tipping = search.handle_stop(end.how().to_owned());
+        if let Some(end) = ended.take().or_else(|| server.ended()) {
+            let tipping = search.handle_stop(end.reason().to_owned());
             sut_end = Some(end);
             break tipping;
         }
@@ -209,12 +155,12 @@ fn search(
         let counts = job.search.probe.is_none() || request.phase != Phase::Qualify;
         let trial = Trial { job, offered, abort, counts, scene: &scene };
         let (outcome, sut_busiest_thread, mut witnesses) =
-            run_trial(&trial, agents, watch, run, interrupts)?;
+            run_trial(&trial, agents, server, run, interrupts)?;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
         }
-        ended = (watch.ended)();
-        if let Some(end @ SutEnd::Keeper(how)) = &ended {
+        ended = server.ended();
+        if let Some(end @ ServerEnd::Laboratory(how)) = &ended {
             // The trial is not counted: it says how the laboratory broke.
             let tipping = search.handle_stop(how.clone());
             sut_end = Some(end.clone());
@@ -280,7 +226,7 @@ struct Trial<'a> {
 fn run_trial(
     trial: &Trial<'_>,
     agents: &mut LocalAgents,
-    watch: &mut SutWatch,
+    server: &mut dyn WatchedServer,
     run: &mut Run,
     interrupts: &Interrupts,
 ) -> Result<(LoadOutcome, Option<f64>, Witnesses), Stop> {
@@ -296,13 +242,13 @@ fn run_trial(
     plan.seed = plan.seed.wrapping_add(u64::from(request.number));
     let interrupted = || interrupts.is_raised();
     let control = LoadControl { trial: Some(*request), ..LoadControl::new(&interrupted) };
-    let mut observer = Observer::new(trial.scene, (watch.pids)(), &watch.behind);
+    let mut observer = Observer::new(trial.scene, server.pids(), &server.backend_pids());
     let mut counted = None;
     let outcome = agents
         .run_load(&plan, &control, &mut |event| {
             // Not earlier: a server may still be at what an aborted trial has left it.
             if trial.counts && matches!(event, Event::LoadStarted { .. }) {
-                counted = (watch.counted)();
+                counted = server.counted();
             }
             observer.handle_event(&event);
             run.handle_event(&event);
@@ -312,10 +258,9 @@ fn run_trial(
     let mut witnesses = observer.finish(&outcome);
     // What an aborted trial has left in flight may be counted at any time.
     if let Some(before) = counted.filter(|_| !outcome.aborted)
-        && let Some(after) = (watch.counted)()
+        && let Some(after) = server.counted()
     {
-        let received = after.since(&before).and_then(|sum| sum.since(&watch.count_of_reading));
-        witnesses.peer = received.map(|sum| peer_counts(&plan, &outcome.tally, sum));
+        witnesses.peer = after.since(&before).map(|sum| peer_counts(&plan, &outcome.tally, sum));
     }
     Ok((outcome, busiest, witnesses))
 }
@@ -425,13 +370,13 @@ fn verdict(found: &Found) -> Verdict {
 pub(super) fn verdict_on(
     tipping: &TippingPoint,
     is_server_to_blame: bool,
-    sut_end: Option<&SutEnd>,
+    sut_end: Option<&ServerEnd>,
 ) -> Verdict {
     match tipping.outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
         Outcome::GeneratorLimited { .. } | Outcome::Unconfirmed { .. } => Verdict::Invalid,
-        Outcome::Unfinished { .. } if matches!(sut_end, Some(SutEnd::Keeper(_))) => {
+        Outcome::Unfinished { .. } if matches!(sut_end, Some(ServerEnd::Laboratory(_))) => {
             Verdict::Invalid
         }
         Outcome::Unfinished { .. } if is_server_to_blame => Verdict::Bad,
@@ -441,8 +386,8 @@ pub(super) fn verdict_on(
 }
 
 /// The check that what keeps the SUT running still runs.
-pub(super) fn laboratory(end: &SutEnd) -> Option<Check> {
-    let SutEnd::Keeper(how) = end else { return None };
+pub(super) fn laboratory(end: &ServerEnd) -> Option<Check> {
+    let ServerEnd::Laboratory(how) = end else { return None };
     Some(Check {
         check: "laboratory".to_owned(),
         value: how.clone(),
@@ -461,7 +406,7 @@ pub(super) fn reasons_of(
     tipping: &TippingPoint,
     trials: &[TrialRecord],
     verdict: Verdict,
-    sut_end: Option<&SutEnd>,
+    sut_end: Option<&ServerEnd>,
 ) -> Vec<Check> {
     if let Some(broken) = sut_end.and_then(laboratory) {
         return vec![broken];
@@ -535,7 +480,7 @@ mod tests {
         assert_eq!(peer_counts(&plan, &tally, received), connections);
     }
 
-    fn found(outcome: Outcome, lower: Option<f64>, sut_end: Option<SutEnd>) -> Found {
+    fn found(outcome: Outcome, lower: Option<f64>, sut_end: Option<ServerEnd>) -> Found {
         let tipping = TippingPoint {
             outcome,
             lower: lower.and_then(Rate::per_second),
@@ -555,8 +500,8 @@ mod tests {
     #[test]
     fn every_outcome_has_the_contracts_exit_code() {
         let why = || "send-lag".to_owned();
-        let itself = || Some(SutEnd::Itself(why()));
-        let keeper = || Some(SutEnd::Keeper(why()));
+        let itself = || Some(ServerEnd::Server(why()));
+        let keeper = || Some(ServerEnd::Laboratory(why()));
         for (outcome, lower, sut_end, expected) in [
             (Outcome::Regular, Some(10.0), None, Verdict::Good),
             (Outcome::NotReached { cap: why() }, Some(10.0), None, Verdict::Good),

@@ -96,7 +96,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
 
 /// For processes that share their ports: a session is resumed by whichever of them a connection
 /// comes to.
-pub(super) fn ticket_key() -> Result<TicketKey, Stop> {
+fn ticket_key() -> Result<TicketKey, Stop> {
     plimsoll_tls::new_ticket_key().map_err(|error| Stop::CannotRun(error.to_string()))
 }
 

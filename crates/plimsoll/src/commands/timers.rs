@@ -2,6 +2,7 @@
 
 use plimsoll_capacity::cliffs;
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
+use plimsoll_lab::WatchedServer;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, ProbedTimer};
 use plimsoll_model::ending::Closer;
@@ -12,7 +13,6 @@ use plimsoll_model::trial::TrialRecord;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::commands::search;
-use crate::commands::search::SutWatch;
 use crate::plan::find::FindJob;
 use crate::run::Run;
 
@@ -31,20 +31,20 @@ pub(super) struct TimerWatch {
 
 impl TimerWatch {
     /// Starts the probe, if there is to be one.
-    pub(super) fn start(job: &FindJob, watch: &SutWatch, run: &mut Run) -> Self {
+    pub(super) fn start(job: &FindJob, server: &dyn WatchedServer, run: &mut Run) -> Self {
         let plan = &job.load.plan;
         let mut known = cliffs::own_timers(plan);
-        known.extend(watch.timers.iter().cloned());
+        known.extend(server.timers(plan));
         let wait = job.search.probe.unwrap_or_default();
         let first = plan.targets.first().zip(plan.target_destination.first());
-        let server = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
-        let probe = match (job.search.probe, first, server) {
+        let destination = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
+        let probe = match (job.search.probe, first, destination) {
             (Some(wait), Some((target, _)), Some(destination)) => Probe::start(ProbePlan {
                 destination: destination.clone(),
                 target: target.clone(),
                 tls: plan.tls.clone(),
                 wait,
-                backend_is_ours: watch.backend_is_ours,
+                backend_is_ours: server.backend_is_ours(),
             })
             .map_err(|error| run.handle_event(&Event::Note(format!("{error}; no timers probed"))))
             .ok(),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plimsoll_lab::{LabError, LabPlan, Sut};
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Trust;
 
@@ -15,28 +16,13 @@ use crate::flags::search::HostFlags;
 use crate::flags::shared::{RequestFlags, TrustFlags};
 use crate::flags::values::{IsolateFlag, SutFlag};
 
-/// What is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sut {
-    /// HAProxy when one is installed, else our own server.
-    Auto,
-    /// Our own TLS server.
-    Embedded,
-    /// A real HAProxy.
-    Haproxy,
-    /// A real nginx.
-    Nginx,
-}
-
 /// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hosts {
-    /// What is tested.
-    pub(crate) sut: Sut,
-    /// HAProxy's program, where named; it exists.
-    pub(crate) haproxy: Option<PathBuf>,
-    /// nginx's program, where named; it exists.
-    pub(crate) nginx: Option<PathBuf>,
+    /// What is tested, where named.
+    pub(crate) sut: Option<SutFlag>,
+    /// Its program, where named; it exists.
+    pub(crate) program: Option<PathBuf>,
     /// Backends behind the SUT; 1 to 256.
     pub(crate) backends: u32,
     /// Whether the generated config stays.
@@ -46,6 +32,28 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
+    /// Finds the program under test: HAProxy when one is installed, else our own server, unless
+    /// something was named.
+    pub(crate) fn sut(&self) -> Result<Sut, LabError> {
+        let named = self.program.as_deref();
+        match self.sut {
+            None => Ok(Sut::installed()),
+            Some(SutFlag::Embedded) => Ok(Sut::Embedded),
+            Some(SutFlag::Haproxy) => Sut::haproxy(named),
+            Some(SutFlag::Nginx) => Sut::nginx(named),
+        }
+    }
+
+    /// A laboratory with `sut` in it.
+    pub(crate) fn lab_plan(&self, sut: &Sut) -> LabPlan {
+        LabPlan {
+            sut_is_default: self.sut.is_none(),
+            backends: self.backends,
+            keep_config: self.keep,
+            ..LabPlan::new(sut.clone())
+        }
+    }
+
     /// How the clients check the SUT, which shows the certificate `chain_pem`.
     pub(crate) fn trust(&self, chain_pem: &str) -> Trust {
         if self.insecure { Trust::Insecure } else { Trust::Roots(chain_pem.to_owned()) }
@@ -146,22 +154,16 @@ pub(super) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
     if flags.isolate == IsolateFlag::Netns {
         return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
     }
-    Ok(Hosts {
-        sut: sut(flags)?,
-        haproxy: flags.haproxy.clone(),
-        nginx: flags.nginx.clone(),
-        backends: flags.backends,
-        keep: flags.keep,
-        insecure: flags.insecure,
-    })
+    let (sut, program) = sut(flags)?;
+    Ok(Hosts { sut, program, backends: flags.backends, keep: flags.keep, insecure: flags.insecure })
 }
 
-fn sut(flags: &HostFlags) -> Result<Sut, Stop> {
+fn sut(flags: &HostFlags) -> Result<(Option<SutFlag>, Option<PathBuf>), Stop> {
     let named = [
         ("--haproxy", &flags.haproxy, SutFlag::Haproxy),
         ("--nginx", &flags.nginx, SutFlag::Nginx),
     ];
-    let mut implied = None;
+    let (mut sut, mut program) = (flags.sut, None);
     for (flag, path, kind) in named {
         let Some(path) = path else { continue };
         if !path.is_file() {
@@ -170,18 +172,13 @@ fn sut(flags: &HostFlags) -> Result<Sut, Stop> {
                 "name the program",
             ));
         }
-        if flags.sut.or(implied).is_some_and(|other| other != kind) {
+        if sut.is_some_and(|other| other != kind) {
             return Err(Stop::usage(
                 format_args!("{flag} names a program that is not what --sut tests"),
                 format_args!("drop {flag}, or change --sut"),
             ));
         }
-        implied = Some(kind);
+        (sut, program) = (Some(kind), Some(path.clone()));
     }
-    Ok(match flags.sut.or(implied) {
-        None => Sut::Auto,
-        Some(SutFlag::Embedded) => Sut::Embedded,
-        Some(SutFlag::Haproxy) => Sut::Haproxy,
-        Some(SutFlag::Nginx) => Sut::Nginx,
-    })
+    Ok((sut, program))
 }

@@ -17,12 +17,12 @@ use super::Inputs;
 use super::compare::CompareJob;
 use super::find::{FindJob, Mode};
 use super::hold::{HoldJob, LabHoldJob};
-use super::lab::{LabJob, Sut};
+use super::lab::LabJob;
 use super::load::LoadJob;
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
-use crate::flags::values::{OutputFile, Processes};
+use crate::flags::values::{OutputFile, Processes, SutFlag};
 use crate::flags::{Command, LabExperiment, parse_words};
 
 const URL: &str = "http://127.0.0.1:9/";
@@ -370,10 +370,10 @@ fn laboratories() {
         other => panic!("{flags:?}: {other:?}"),
     };
     let job = lab(&[]);
-    assert_eq!((job.hosts.sut, job.hosts.backends, job.hosts.keep), (Sut::Auto, 4, false));
+    assert_eq!((job.hosts.sut, job.hosts.backends, job.hosts.keep), (None, 4, false));
     assert_eq!(job.search.mode, Mode::Quick);
     let job = lab(&["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"]);
-    assert_eq!(job.hosts.sut, Sut::Embedded);
+    assert_eq!(job.hosts.sut, Some(SutFlag::Embedded));
     let trust = Trust::Roots("ca".into());
     inputs(&mut &b""[..], |inputs| {
         let found = job.find("https://127.0.0.1:4433/", trust.clone(), inputs).unwrap();
@@ -389,7 +389,7 @@ fn laboratories() {
     // A program that is named is what is tested; it must not contradict --sut.
     let folder = tempfile::tempdir().unwrap();
     let program = file(folder.path(), "nginx", "PROGRAM");
-    assert_eq!(lab(&["--nginx", &program]).hosts.sut, Sut::Nginx);
+    assert_eq!(lab(&["--nginx", &program]).hosts.sut, Some(SutFlag::Nginx));
     let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
     assert_eq!(code, 2, "{said}");
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use plimsoll_capacity::staircase::{Gauge, Side};
 use plimsoll_fleet::LocalAgents;
+use plimsoll_lab::WatchedServer;
 use plimsoll_model::hold::{MemoryReading, memory_reserve_bytes};
-use plimsoll_probe::counted::CountSource;
 use plimsoll_probe::limits::{HostLimits, conntrack};
+use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
-use plimsoll_probe::{allowed, memory};
 use plimsoll_tune::needs::Shape;
 
 use crate::hosts::DESCRIPTOR_RESERVE;
@@ -30,14 +30,14 @@ pub(crate) enum Depth {
 }
 
 /// Reads this host.
-pub(crate) struct Witness {
+pub(crate) struct Witness<'a> {
     /// The agents that hold the connections.
     pub(crate) clients: Vec<u32>,
-    /// The SUT's processes here; none when it is elsewhere.
-    pub(crate) sut: Box<dyn Fn() -> Vec<u32>>,
+    /// The SUT.
+    pub(crate) sut: &'a dyn WatchedServer,
 }
 
-impl Witness {
+impl Witness<'_> {
     /// Memory and counters now.
     pub(crate) fn read(&self, depth: Depth) -> MemoryReading {
         let root = Path::new("/proc");
@@ -49,7 +49,7 @@ impl Witness {
         };
         MemoryReading {
             client_bytes: of(&self.clients),
-            sut_bytes: of(&(self.sut)()),
+            sut_bytes: of(&self.sut.pids()),
             kernel_bytes: host.slab_of_work_bytes(),
             socket_buffer_bytes: tcp.buffer_pages.map(|pages| pages.saturating_mul(PAGE_BYTES)),
             available_bytes: host.available_bytes,
@@ -157,11 +157,12 @@ fn measured(resource: &str, side: Side, (used, limit): (u64, u64)) -> Gauge {
 /// More processes of a server than this are not looked at, the first ones apart.
 const SERVER_PROCESSES_MAX: usize = 64;
 
-/// The limits of the server's own processes and of its configuration, as far as it tells them at
-/// `told_at`, and those that the kernel sets for all; each process has its own, and the fullest one
+/// The limits of the server's own processes and of its configuration, as far as it tells them, and
+/// those that the kernel sets for all; each process has its own, and the fullest one
 /// ends first.
-pub(crate) fn server_gauges(pids: &[u32], told_at: Option<&CountSource>) -> Vec<Gauge> {
+pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
     let root = Path::new("/");
+    let pids = server.pids();
     let own = ProcessUse::read(root, std::process::id()).group_bytes;
     let mut gauges = Vec::new();
     for pid in pids.iter().take(SERVER_PROCESSES_MAX) {
@@ -179,8 +180,9 @@ pub(crate) fn server_gauges(pids: &[u32], told_at: Option<&CountSource>) -> Vec<
             gauges.push(measured(&format!("{resource}{whose}"), Side::Server, (used, limit)));
         }
     }
-    let told = told_at.map(allowed::read).unwrap_or_default();
-    gauges.extend(told.iter().map(|of| measured(&of.name, Side::Server, (of.used, of.limit))));
+    let allowances = server.allowances();
+    gauges
+        .extend(allowances.iter().map(|of| measured(&of.name, Side::Server, (of.used, of.limit))));
     // A table that nobody asks for stays empty.
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
     gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Side::Host, of)));
@@ -244,11 +246,20 @@ mod tests {
         assert_eq!(unknown.gauges(0, &MemoryReading::default()).len(), 1);
     }
 
+    struct Processes(Vec<u32>);
+
+    impl WatchedServer for Processes {
+        fn pids(&self) -> Vec<u32> {
+            self.0.clone()
+        }
+    }
+
     #[test]
     fn each_process_of_the_server_has_its_own_limits() {
         let own = std::process::id();
         let names = |pids: &[u32]| -> Vec<String> {
-            server_gauges(pids, None).into_iter().map(|gauge| gauge.resource).collect()
+            let server = Processes(pids.to_vec());
+            server_gauges(&server).into_iter().map(|gauge| gauge.resource).collect()
         };
         assert!(names(&[own]).contains(&"server files".to_owned()), "{:?}", names(&[own]));
         let two = names(&[own, own]);
@@ -258,7 +269,7 @@ mod tests {
     #[test]
     fn this_host_and_this_process_are_readable() {
         let own = std::process::id();
-        let witness = Witness { clients: vec![own], sut: Box::new(Vec::new) };
+        let witness = Witness { clients: vec![own], sut: &Processes(Vec::new()) };
         let deep = witness.read(Depth::Processes);
         assert!(deep.client_bytes > Some(0) && deep.sut_bytes.is_none());
         assert!(witness.read(Depth::Host).client_bytes.is_none());

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{HoldView, LoadControl, LoadOutcome, Order, Pilot};
+use plimsoll_lab::WatchedServer;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{
@@ -54,8 +55,8 @@ pub(super) struct Bench<'a> {
     pub(super) agents: LocalAgents,
     pub(super) run: RefCell<Run>,
     pub(super) interrupts: &'a Interrupts,
-    /// The SUT's processes on this host.
-    pub(super) sut: Box<dyn Fn() -> Vec<u32>>,
+    /// The SUT.
+    pub(super) server: &'a mut dyn WatchedServer,
 }
 
 /// What is sent in a load, and how.
@@ -186,8 +187,8 @@ impl Bench<'_> {
             replace: false,
         });
         let mut pilot = RampPilot { connections, seconds, doing: Doing::Nothing, sustain_from: 0 };
-        let Self { agents, run, interrupts, sut } = self;
-        let mut recorder = Recorder::new(&*sut);
+        let Self { agents, run, interrupts, server } = self;
+        let mut recorder = Recorder::new(&**server);
         let interrupted = || {
             run.borrow_mut().handle_tick();
             interrupts.is_raised()
@@ -247,8 +248,8 @@ impl Bench<'_> {
         plan: &LoadPlan,
         trial: Option<TrialRequest>,
     ) -> Result<(LoadOutcome, Vec<Interval>, Option<f64>), Stop> {
-        let Self { agents, run, interrupts, sut } = self;
-        let mut recorder = Recorder::new(&*sut);
+        let Self { agents, run, interrupts, server } = self;
+        let mut recorder = Recorder::new(&**server);
         let interrupted = || {
             run.borrow_mut().handle_tick();
             interrupts.is_raised()
@@ -267,15 +268,15 @@ impl Bench<'_> {
 
 /// What is kept of a load as it goes.
 struct Recorder<'a> {
-    sut: &'a dyn Fn() -> Vec<u32>,
+    server: &'a dyn WatchedServer,
     intervals: Vec<Interval>,
     first: Option<(Nanos, ThreadTimes)>,
     last: Option<(Nanos, ThreadTimes)>,
 }
 
 impl<'a> Recorder<'a> {
-    fn new(sut: &'a dyn Fn() -> Vec<u32>) -> Self {
-        Self { sut, intervals: Vec::new(), first: None, last: None }
+    fn new(server: &'a dyn WatchedServer) -> Self {
+        Self { server, intervals: Vec::new(), first: None, last: None }
     }
 
     fn handle_event(&mut self, event: &Event) {
@@ -289,7 +290,7 @@ impl<'a> Recorder<'a> {
 
     fn read(&self) -> Option<(Nanos, ThreadTimes)> {
         let now = Nanos(clock::monotonic_ns());
-        Some((now, ThreadTimes::read(Path::new("/proc"), &(self.sut)())))
+        Some((now, ThreadTimes::read(Path::new("/proc"), &self.server.pids())))
     }
 
     fn sut_busiest_thread(&self) -> Option<f64> {

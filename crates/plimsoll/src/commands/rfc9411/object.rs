@@ -17,7 +17,6 @@ use plimsoll_model::{Nanos, Rate};
 use super::Responder;
 use super::iteration::{Bench, Iterated, Reached, Traffic, init};
 use crate::commands::search;
-use crate::commands::search::SutEnd;
 use crate::exit::Stop;
 use crate::flags::rfc9411::TargetLoad;
 use crate::plan::rfc9411::{ObjectPlan, Rfc9411Job, TARGET_MIN};
@@ -36,8 +35,6 @@ pub(super) struct Scene<'a> {
     pub(super) bench: Bench<'a>,
     pub(super) job: &'a Rfc9411Job,
     pub(super) responder: Responder,
-    /// How the SUT ended, if it has.
-    pub(super) watch_ended: &'a mut dyn FnMut() -> Option<SutEnd>,
     pub(super) trials: Vec<TrialRecord>,
     pub(super) notes: Vec<String>,
     /// The throughput's maximum, once it was measured.
@@ -292,8 +289,8 @@ impl Scene<'_> {
             };
             let wait = init(planned.sustain) + procedure.rest();
             search::rest(wait, self.bench.run.get_mut(), self.bench.interrupts);
-            if let Some(end) = (self.watch_ended)() {
-                return Ok(procedure.handle_stop(end.how().to_owned()));
+            if let Some(end) = self.bench.server.ended() {
+                return Ok(procedure.handle_stop(end.reason().to_owned()));
             }
             if self.stopped() {
                 return Ok(procedure.handle_stop("interrupted".to_owned()));

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 
-use crate::plan::ProxyPlan;
 use crate::program;
 use crate::program::CheckError;
+use crate::proxy_plan::ProxyPlan;
 
 /// File descriptors that each worker process with this plan needs, an upper bound. nginx starts
 /// with fewer and then refuses connections, so compare this with the limit beforehand.
-pub fn descriptors_needed(plan: &ProxyPlan) -> u64 {
+pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     // Beside connections: listeners, channels to the master and the logs.
     connections_per_worker(plan).saturating_add(64)
 }
@@ -31,7 +31,7 @@ fn connections_per_worker(plan: &ProxyPlan) -> u64 {
 }
 
 /// The whole configuration file. Paths in it are relative to the prefix that [`argv`] sets.
-pub fn render(plan: &ProxyPlan) -> String {
+pub(crate) fn render(plan: &ProxyPlan) -> String {
     let mut text = String::with_capacity(2_048);
     render_process(plan, &mut text);
     text.push_str("http {\n");
@@ -46,7 +46,7 @@ pub fn render(plan: &ProxyPlan) -> String {
 }
 
 /// The timers of the configuration that a client can meet.
-pub fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
+pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     let timer = |(directive, awaits)| KnownTimer {
         name: format!("nginx {directive}"),
         at: plan.timeout_in_effect(),
@@ -168,7 +168,7 @@ fn quoted(path: &Path) -> String {
 
 /// Lets nginx judge a configuration file; the error holds its first `[emerg]` line. It creates
 /// the temporary folders below `scratch`.
-pub fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), CheckError> {
+pub(crate) fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), CheckError> {
     let mut arguments = argv(nginx, config, scratch);
     arguments.push("-t".to_owned());
     let output = program::run(nginx, &arguments[1..])?;
@@ -187,23 +187,23 @@ pub fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), CheckErr
 
 /// The nginx to use: `explicit` (a path, or a name to look up) if it can be executed, else the
 /// installed one, from PATH or the folders where daemons live.
-pub fn find(explicit: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn find(explicit: Option<&Path>) -> Option<PathBuf> {
     program::find("nginx", explicit)
 }
 
 /// The version as nginx writes it: `1.22.1`.
-pub fn version(nginx: &Path) -> Result<String, CheckError> {
+pub(crate) fn version(nginx: &Path) -> Result<String, CheckError> {
     program::version(nginx, "nginx version: nginx/")
 }
 
 /// Whether this nginx was built to tell what it has served.
-pub fn has_stub_status(nginx: &Path) -> bool {
+pub(crate) fn has_stub_status(nginx: &Path) -> bool {
     program::run(nginx, &["-V".to_owned()])
         .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("stub_status"))
 }
 
 /// Program and arguments that run nginx in the foreground: a master and its workers.
-pub fn argv(nginx: &Path, config: &Path, scratch: &Path) -> Vec<String> {
+pub(crate) fn argv(nginx: &Path, config: &Path, scratch: &Path) -> Vec<String> {
     vec![
         nginx.to_string_lossy().into_owned(),
         "-g".to_owned(),

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 
-use crate::plan::ProxyPlan;
 use crate::program;
 use crate::program::CheckError;
+use crate::proxy_plan::ProxyPlan;
 
 /// Threads of one process that every supported version can bind to CPUs as one group.
-pub const THREADS_MAX: u32 = 64;
+pub(crate) const THREADS_MAX: u32 = 64;
 
 /// Where HAProxy 3.0 and later cap a process unless told otherwise (`fd-hard-limit`).
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 
 /// File descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
 /// start when its limit is lower and it cannot raise it.
-pub fn descriptors_needed(plan: &ProxyPlan) -> u64 {
+pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
     // Two per proxied connection; 28 more were seen with 2 threads, from pollers and pipes.
     let own = 64 + 8 * u64::from(plan.threads);
     plan.connections_max.saturating_mul(2).saturating_add(own)
@@ -25,13 +25,13 @@ pub fn descriptors_needed(plan: &ProxyPlan) -> u64 {
 
 /// Client connections that one process with this plan can have when it may open `descriptors`
 /// files; the plan's own number of connections is not looked at.
-pub fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
+pub(crate) fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
     let own = descriptors_needed(&ProxyPlan { connections_max: 0, ..plan.clone() });
     descriptors.saturating_sub(own) / 2
 }
 
 /// The whole configuration file. Threads beyond [`THREADS_MAX`] are not started.
-pub fn render(plan: &ProxyPlan) -> String {
+pub(crate) fn render(plan: &ProxyPlan) -> String {
     let mut text = String::with_capacity(2_048);
     render_global(plan, &mut text);
     render_defaults(plan, &mut text);
@@ -116,7 +116,7 @@ fn quoted(path: &Path) -> String {
 }
 
 /// The timers of the configuration that a client can meet.
-pub fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
+pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     let timer = |(phase, awaits)| KnownTimer {
         name: format!("HAProxy timeout {phase}"),
         at: plan.timeout_in_effect(),
@@ -136,7 +136,7 @@ pub fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
 }
 
 /// Lets HAProxy judge a configuration file; the error holds its first alert.
-pub fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
+pub(crate) fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
     let arguments = ["-c", "-f", &config.to_string_lossy()].map(str::to_owned);
     let output = program::run(haproxy, &arguments)?;
     if output.status.success() {
@@ -155,17 +155,17 @@ pub fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
 
 /// The HAProxy to use: `explicit` (a path, or a name to look up) if it can be executed, else the
 /// installed one, from PATH or the folders where daemons live.
-pub fn find(explicit: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn find(explicit: Option<&Path>) -> Option<PathBuf> {
     program::find("haproxy", explicit)
 }
 
 /// The version as HAProxy writes it: `2.6.12-1+deb12u4`.
-pub fn version(haproxy: &Path) -> Result<String, CheckError> {
+pub(crate) fn version(haproxy: &Path) -> Result<String, CheckError> {
     program::version(haproxy, "roxy version ")
 }
 
 /// Program and arguments that run HAProxy in the foreground, as one process.
-pub fn argv(haproxy: &Path, config: &Path) -> Vec<String> {
+pub(crate) fn argv(haproxy: &Path, config: &Path) -> Vec<String> {
     vec![
         haproxy.to_string_lossy().into_owned(),
         "-db".to_owned(),

@@ -7,40 +7,40 @@ use plimsoll_model::Nanos;
 
 /// One proxy process group: TLS in front, plain HTTP/1.1 behind, round robin between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProxyPlan {
+pub(crate) struct ProxyPlan {
     /// Where TLS clients connect. Several processes may share it: both programs bind with
     /// `SO_REUSEPORT`.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Plain HTTP servers behind the proxy; at least one, or every request fails.
-    pub backends: Vec<SocketAddr>,
+    pub(crate) backends: Vec<SocketAddr>,
     /// One PEM file with the certificate chain, leaf first, and then its key; both programs read
     /// the two from one file.
-    pub certificate_pem_path: PathBuf,
+    pub(crate) certificate_pem_path: PathBuf,
     /// Client connections held at once; at least 1. The programs need about twice as many file
     /// descriptors, see `descriptors_needed` in each module.
-    pub connections_max: u64,
+    pub(crate) connections_max: u64,
     /// Every timeout of the proxy. Longer than the load's linger, so that no timer of the SUT
     /// fires inside what is measured.
-    pub timeout: Nanos,
+    pub(crate) timeout: Nanos,
     /// Threads of HAProxy, worker processes of nginx; at least 1.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// CPUs that the threads are pinned to, round robin; empty pins nothing.
-    pub cpus: Vec<u32>,
+    pub(crate) cpus: Vec<u32>,
     /// TLS sessions that HAProxy remembers; `None` leaves its default of 20,000, about 4 MB in each
     /// process. nginx remembers none by default.
-    pub tls_sessions_max: Option<u32>,
+    pub(crate) tls_sessions_max: Option<u32>,
     /// Whether clients speak TLS; plain HTTP otherwise.
-    pub tls: bool,
+    pub(crate) tls: bool,
     /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
     /// neither tickets nor a session cache.
-    pub resumes: bool,
+    pub(crate) resumes: bool,
     /// Where HAProxy answers `show info` and `show stat`, and nginx its stub_status; at most 97
     /// bytes, a limit of HAProxy's.
-    pub stats_socket: PathBuf,
+    pub(crate) stats_socket: PathBuf,
     /// nginx serves stub_status there; a build without that module refuses it.
-    pub stub_status: bool,
+    pub(crate) stub_status: bool,
     /// An existing directory that the proxy may write into: nginx's pid and temporary files.
-    pub scratch: PathBuf,
+    pub(crate) scratch: PathBuf,
 }
 
 impl ProxyPlan {

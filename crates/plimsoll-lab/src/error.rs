@@ -1,0 +1,78 @@
+//! What can keep a laboratory from being started.
+
+use std::io;
+use std::path::PathBuf;
+
+use plimsoll_fleet::FleetError;
+use plimsoll_fleet::message::AgentFault;
+use plimsoll_tls::ConfigError;
+
+use crate::program::CheckError;
+
+/// Why there is no laboratory, or no view of a server. A SUT that misbehaves is none of these: that
+/// is a result.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The program under test is not installed.
+    #[error(
+        "{program} is not installed; install it with apt-get install {package}, name it with \
+         --{program} PATH, or use --sut embedded"
+    )]
+    NotInstalled {
+        /// Its name.
+        program: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A proxy cannot be used.
+    #[error(transparent)]
+    Proxy(#[from] CheckError),
+    /// A process could not be started.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// No certificate or ticket key could be made.
+    #[error(transparent)]
+    Tls(#[from] ConfigError),
+    /// One process may not open enough files.
+    #[error(
+        "{program} needs {needed} open files, and a process may have {have} here; raise the limit \
+         with ulimit -n {needed}, or use fewer --connections"
+    )]
+    Descriptors {
+        /// The proxy.
+        program: &'static str,
+        /// Descriptors that it needs.
+        needed: u64,
+        /// The limit of one process.
+        have: u64,
+    },
+    /// There is no port to listen on.
+    #[error("no free port on loopback: {0}")]
+    NoPort(io::Error),
+    /// A file of the SUT cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The statistics of a server that was named cannot be read.
+    #[error("--watch {source_name}: {reason}")]
+    Statistics {
+        /// The source as it was typed.
+        source_name: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl LabError {
+    /// Whose fault it is; decides the exit code.
+    pub const fn fault(&self) -> AgentFault {
+        match self {
+            Self::Fleet(error) => error.fault(),
+            _ => AgentFault::Host,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The SUT and its backends, started and watched as one.
+
+use plimsoll_fleet::ServerGroup;
+use plimsoll_model::Nanos;
+use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::plan::{Identity, LoadPlan};
+use plimsoll_probe::allowed::Allowance;
+use plimsoll_probe::counted::Counted;
+
+use crate::error::LabError;
+use crate::plan::LabPlan;
+use crate::sut::{RunningSut, Sut};
+use crate::watched::{ServerEnd, WatchedServer};
+
+/// What is said when our own server stands in for HAProxy.
+const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tested; for the real \
+                          one: apt-get install haproxy";
+
+/// A running laboratory. Dropping it ends everything in it.
+#[derive(Debug)]
+pub struct Laboratory {
+    // Fields are dropped in this order: the SUT before its backends.
+    sut: RunningSut,
+    /// None behind our own server, which answers itself.
+    backends: Option<ServerGroup>,
+    backend_timers: Vec<KnownTimer>,
+    identity: Identity,
+    url: String,
+    notes: Vec<String>,
+}
+
+impl Laboratory {
+    /// Starts everything that `plan` names, and waits until the SUT accepts connections.
+    pub fn start(plan: &LabPlan) -> Result<Self, LabError> {
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let identity = plimsoll_tls::self_signed(&names, plan.key)?;
+        let (mut backends, mut backend_timers) = (None, Vec::new());
+        // Before the SUT, which must know their addresses.
+        if !plan.sut.is_embedded() {
+            let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
+            let servers = plan.own_servers(cpus);
+            backend_timers = servers.timers(Owner::Backend, "backend");
+            backends = Some(servers.start(&vec![false; plan.backends as usize], None)?);
+        }
+        let listeners = backends.as_ref().map(ServerGroup::listeners).unwrap_or_default();
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+        let behind = match addresses.len() {
+            0 => "no backends: the SUT answers itself".to_owned(),
+            count => format!("{count} backends"),
+        };
+        let sut = match &plan.sut {
+            Sut::Embedded => RunningSut::start_embedded(plan, &identity)?,
+            Sut::Haproxy(path) => RunningSut::start_haproxy(path, plan, &identity, addresses)?,
+            Sut::Nginx(path) => RunningSut::start_nginx(path, plan, &identity, addresses)?,
+        };
+        let scheme = if plan.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}/", sut.address);
+        let mut notes = vec![format!("SUT {} at {url}", sut.name)];
+        match &plan.placement {
+            Some(placement) => notes.push(placement.note(&behind)),
+            None if backends.is_some() => notes.push(behind),
+            None => {}
+        }
+        if plan.sut_is_default && plan.sut.is_embedded() {
+            notes.push(NO_HAPROXY.to_owned());
+        }
+        notes.extend(sut.notes.iter().cloned());
+        Ok(Self { sut, backends, backend_timers, identity, url, notes })
+    }
+
+    /// Where clients send their requests.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What reports call the target.
+    pub fn name(&self) -> String {
+        format!("{} at {}", self.sut.name, self.url)
+    }
+
+    /// Lines for the reader.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The certificate that the SUT shows, which is its own root, and its key.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whose timer a slow answer of `plimsoll serve` is.
+    const fn answering(&self) -> Owner {
+        if self.backends.is_some() { Owner::Backend } else { Owner::Sut }
+    }
+}
+
+impl WatchedServer for Laboratory {
+    fn pids(&self) -> Vec<u32> {
+        self.sut.pids()
+    }
+
+    fn backend_pids(&self) -> Vec<u32> {
+        self.backends.as_ref().map(ServerGroup::pids).unwrap_or_default()
+    }
+
+    fn ended(&mut self) -> Option<ServerEnd> {
+        self.sut.ended()
+    }
+
+    fn counted(&mut self) -> Option<Counted> {
+        self.sut.counted()
+    }
+
+    fn allowances(&self) -> Vec<Allowance> {
+        self.sut.allowances()
+    }
+
+    fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
+        let own = self.sut.timers.iter().chain(&self.backend_timers).cloned();
+        own.chain(sleep_timer(plan, self.answering())).collect()
+    }
+
+    fn backend_is_ours(&self) -> bool {
+        true
+    }
+}
+
+/// The fixed sleep that the requests ask of `plimsoll serve`.
+fn sleep_timer(plan: &LoadPlan, owner: Owner) -> Option<KnownTimer> {
+    let headers = plan.targets.iter().flat_map(|target| &target.headers);
+    let mut named = headers.filter(|(name, _)| name.eq_ignore_ascii_case("sleep-fixed"));
+    Some(KnownTimer {
+        name: "the header sleep-fixed".to_owned(),
+        at: Nanos::from_millis(named.next()?.1.trim().parse().ok()?),
+        owner,
+        awaits: Awaits::Answer,
+    })
+}

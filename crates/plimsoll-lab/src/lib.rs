@@ -1,0 +1,36 @@
+//! The laboratory: a server under test (SUT) on this machine, its backends, the CPUs of each, and
+//! how a SUT is watched, whether it was started here or named by the user.
+//!
+//! [`Laboratory::start`] starts everything that a [`LabPlan`] names; dropping the laboratory ends it,
+//! the SUT before its backends. [`WatchedServer`] is what an experiment knows of a server besides
+//! its answers.
+#![forbid(unsafe_code)]
+
+/// Appends one line to a `String`, which cannot fail.
+macro_rules! line {
+    ($text:expr, $($arg:tt)*) => {{
+        let _ = std::fmt::Write::write_fmt($text, format_args!("{}\n", format_args!($($arg)*)));
+    }};
+}
+
+mod error;
+mod haproxy;
+mod laboratory;
+mod nginx;
+mod own_servers;
+mod placement;
+mod plan;
+mod program;
+mod proxy;
+mod proxy_plan;
+mod sut;
+mod watched;
+
+pub use error::LabError;
+pub use laboratory::Laboratory;
+pub use own_servers::OwnServers;
+pub use placement::Placement;
+pub use plan::LabPlan;
+pub use program::CheckError;
+pub use sut::Sut;
+pub use watched::{NamedServer, ServerEnd, WatchedServer};

@@ -1,0 +1,86 @@
+//! Our own servers as processes: backends, the embedded SUT, the server of a reference run.
+
+use std::net::SocketAddr;
+
+use plimsoll_fleet::{AgentSpec, ServerGroup};
+use plimsoll_model::Nanos;
+use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::plan::{Identity, Listener, ServePlan, TlsState};
+
+use crate::error::LabError;
+
+/// Every timer of our own servers, unless something waits longer.
+pub(crate) const TIMEOUT: Nanos = Nanos::from_secs(600);
+
+/// How our own servers are run.
+#[derive(Clone, Debug)]
+pub struct OwnServers {
+    /// Processes that share the ports.
+    pub processes: u32,
+    /// CPUs they are pinned to, a thread on each; empty pins nothing.
+    pub cpus: Vec<u32>,
+    /// Every timer of theirs.
+    pub timeout: Nanos,
+    /// What is kept of a TLS connection.
+    pub tls_state: TlsState,
+}
+
+impl OwnServers {
+    /// One process with a thread on each of `cpus`, and timers that outlast any search's waits.
+    pub fn new(cpus: &[u32]) -> Self {
+        Self { processes: 1, cpus: cpus.to_vec(), timeout: TIMEOUT, tls_state: TlsState::Compact }
+    }
+
+    /// Starts them on free ports of loopback: one for each entry of `with_tls`, which says whether
+    /// it speaks TLS.
+    pub fn start(
+        &self,
+        with_tls: &[bool],
+        identity: Option<Identity>,
+    ) -> Result<ServerGroup, LabError> {
+        let listener = |tls: &bool| Listener { address: ([127, 0, 0, 1], 0).into(), tls: *tls };
+        // A session is resumed by whichever process its next connection comes to.
+        let shares_tickets = identity.is_some() && self.processes > 1;
+        let plan = ServePlan {
+            listeners: with_tls.iter().map(listener).collect(),
+            identity,
+            ticket_key: shares_tickets.then(plimsoll_tls::new_ticket_key).transpose()?,
+            threads: self.cpus.len().max(1) as u32,
+            cpus: self.cpus.clone(),
+            tls_state: self.tls_state,
+            statsd: None,
+            seed: 1,
+            request_timeout: self.timeout,
+            idle_timeout: self.timeout,
+        };
+        let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
+        Ok(ServerGroup::start(&AgentSpec { cpus, ..AgentSpec::new(self.processes) }, &plan)?)
+    }
+
+    /// Starts them on one free port of loopback, and says which.
+    pub fn start_one(
+        &self,
+        tls: bool,
+        identity: Identity,
+    ) -> Result<(SocketAddr, ServerGroup), LabError> {
+        let servers = self.start(&[tls], Some(identity))?;
+        let listener = servers.listeners().first();
+        let address = listener.map(|listener| listener.address).ok_or_else(|| {
+            LabError::NoPort(std::io::Error::other("our own server names no port"))
+        })?;
+        Ok((address, servers))
+    }
+
+    /// Their timers.
+    pub(crate) fn timers(&self, owner: Owner, name: &str) -> Vec<KnownTimer> {
+        let timer = |(flag, awaits)| KnownTimer {
+            name: format!("{name} {flag}"),
+            at: self.timeout,
+            owner,
+            awaits,
+        };
+        let timers =
+            [("--request-timeout", Awaits::Request), ("--idle-timeout", Awaits::NextRequest)];
+        timers.map(timer).to_vec()
+    }
+}

@@ -1,0 +1,72 @@
+//! Which CPUs each part of a laboratory runs on.
+
+use plimsoll_sys::affinity::usable_cpus;
+
+/// CPUs of each part; an empty list leaves the choice to the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The system under test; never shared with the others where there are two CPUs.
+    pub sut: Vec<u32>,
+    /// Clients.
+    pub clients: Vec<u32>,
+    /// Backends.
+    pub backends: Vec<u32>,
+}
+
+impl Placement {
+    /// Half of `cpus` for the SUT; the clients and the backends share the other half, which is a
+    /// quarter each from four CPUs on.
+    pub fn of(cpus: &[u32]) -> Self {
+        let half = cpus.len() / 2;
+        let (others, sut) = cpus.split_at(cpus.len() - half);
+        let (clients, backends) = match others {
+            [] | [_] => (others, others),
+            more => more.split_at(more.len().div_ceil(2)),
+        };
+        if sut.is_empty() {
+            return Self::default();
+        }
+        Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() }
+    }
+
+    /// This host's.
+    pub fn of_host() -> Self {
+        Self::of(&usable_cpus())
+    }
+
+    /// One line for the reader, after what stands behind the SUT.
+    pub(crate) fn note(&self, backends: &str) -> String {
+        if self.sut.is_empty() {
+            return format!(
+                "{backends}; one CPU: SUT, clients and backends share it, so the figure is a lower \
+                 bound"
+            );
+        }
+        let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        format!(
+            "{backends}; CPUs: SUT {}, clients {}, backends {}",
+            list(&self.sut),
+            list(&self.clients),
+            list(&self.backends)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sut_shares_no_cpu_where_there_are_two() {
+        for (cpus, sut, clients, backends) in [
+            (1, vec![], vec![], vec![]),
+            (2, vec![1], vec![0], vec![0]),
+            (3, vec![2], vec![0], vec![1]),
+            (4, vec![2, 3], vec![0], vec![1]),
+            (8, vec![4, 5, 6, 7], vec![0, 1], vec![2, 3]),
+        ] {
+            let all: Vec<u32> = (0..cpus).collect();
+            assert_eq!(Placement::of(&all), Placement { sut, clients, backends }, "{cpus} CPUs");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a laboratory is made of, and what it must be able to hold.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::TlsState;
+use plimsoll_tls::KeyKind;
+
+use crate::own_servers::{OwnServers, TIMEOUT};
+use crate::placement::Placement;
+use crate::sut::Sut;
+
+/// Connections beyond the load's own: health checks of the curious, the next trial's first ones
+/// while the last trial's are being closed.
+pub(crate) const CONNECTIONS_SPARE: u64 = 100;
+/// The kernel spreads connections over the processes that share a port by a hash: a process gets
+/// its mean give or take some hundred, so it is not planned fuller than this, in percent.
+const FILL_PERCENT: u64 = 90;
+/// More processes than this are not started, whatever the limits of one are.
+pub(crate) const PROCESSES_MAX: u32 = 1024;
+
+/// What a laboratory is made of, and what it must be able to hold.
+#[derive(Clone, Debug)]
+pub struct LabPlan {
+    /// What is tested.
+    pub sut: Sut,
+    /// The SUT was named by nobody: it is what was found.
+    pub sut_is_default: bool,
+    /// Backends behind a proxy; at least 1.
+    pub backends: u32,
+    /// Whether the generated configuration stays behind.
+    pub keep_config: bool,
+    /// Client connections at once.
+    pub connections: u64,
+    /// The longest that a client waits for anything or leaves a connection alone: every timer of
+    /// the servers is longer.
+    pub longest_wait: Nanos,
+    /// CPUs of each part. With `None` nothing is pinned, and several processes share the SUT's port
+    /// where one may not open enough files: while many connections are opened, every part wants
+    /// every CPU.
+    pub placement: Option<Placement>,
+    /// What our own server keeps of a TLS connection.
+    pub tls_state: TlsState,
+    /// Whether clients speak TLS.
+    pub tls: bool,
+    /// Whether a proxy remembers TLS sessions and gives tickets, as it does by default.
+    pub resumes: bool,
+    /// The key of the SUT's certificate.
+    pub key: KeyKind,
+}
+
+impl LabPlan {
+    /// One connection to `sut` over TLS, nothing pinned.
+    pub fn new(sut: Sut) -> Self {
+        Self {
+            sut,
+            sut_is_default: false,
+            backends: 1,
+            keep_config: false,
+            connections: 1,
+            longest_wait: Nanos::ZERO,
+            placement: None,
+            tls_state: TlsState::Compact,
+            tls: true,
+            resumes: true,
+            key: KeyKind::EcdsaP256,
+        }
+    }
+
+    pub(crate) fn sut_cpus(&self) -> &[u32] {
+        self.placement.as_ref().map_or(&[], |placement| &placement.sut)
+    }
+
+    pub(crate) const fn may_split(&self) -> bool {
+        self.placement.is_none()
+    }
+
+    /// How many processes share the connections when each can have `fit`, spare ones included.
+    pub(crate) fn processes(&self, fit: u64) -> u32 {
+        if !self.may_split() || self.connections + CONNECTIONS_SPARE <= fit {
+            return 1;
+        }
+        let usable = (fit * FILL_PERCENT / 100).max(1);
+        let needed = self.connections.div_ceil(usable).clamp(1, u64::from(PROCESSES_MAX));
+        u32::try_from(needed).unwrap_or(PROCESSES_MAX)
+    }
+
+    /// How our own servers are run on `cpus`.
+    pub(crate) fn own_servers(&self, cpus: &[u32]) -> OwnServers {
+        OwnServers { timeout: TIMEOUT.max(self.longest_wait), ..OwnServers::new(cpus) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_started_for_descriptors_and_none_is_planned_full() {
+        let plan = |connections| LabPlan { connections, ..LabPlan::new(Sut::Embedded) };
+        for (connections, fit, processes) in [
+            (9_000, 9_964, 1),
+            // No room for the spare ones.
+            (9_900, 9_964, 2),
+            (300, 164, 3),
+            (1_000_000, 9_964, 112),
+            (1, 0, 1),
+        ] {
+            assert_eq!(plan(connections).processes(fit), processes, "{connections}");
+        }
+        // A SUT that has CPUs of its own is one process, or is refused for its descriptors.
+        let pinned = LabPlan { placement: Some(Placement::default()), ..plan(1_000_000) };
+        assert_eq!(pinned.processes(9_964), 1);
+    }
+}

@@ -1,0 +1,195 @@
+//! A server that is watched while it is loaded: one of a laboratory, or one that somebody else runs
+//! and the user named.
+
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_probe::allowed;
+use plimsoll_probe::allowed::Allowance;
+use plimsoll_probe::counted::{CountSource, Counted};
+use plimsoll_sys::process;
+
+use crate::error::LabError;
+
+/// What is known of a server besides its answers. By default nothing is.
+pub trait WatchedServer {
+    /// Its processes on this host; none when it is elsewhere or was not named.
+    fn pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Processes behind it on this host.
+    fn backend_pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// How it ended, if it has. Never waits.
+    fn ended(&mut self) -> Option<ServerEnd> {
+        None
+    }
+
+    /// What it says that it has served so far, without the questions themselves; `None` where it
+    /// does not tell.
+    fn counted(&mut self) -> Option<Counted> {
+        None
+    }
+
+    /// What its own configuration lets it have at once, and how much of it it has.
+    fn allowances(&self) -> Vec<Allowance> {
+        Vec::new()
+    }
+
+    /// Its timers and those of its backends that a load by `plan` can meet.
+    fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
+        let _ = plan;
+        Vec::new()
+    }
+
+    /// Whether our own backend answers, itself or from behind the server.
+    fn backend_is_ours(&self) -> bool {
+        false
+    }
+}
+
+/// Why a server is not there any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerEnd {
+    /// It ended by itself: that is a finding.
+    Server(String),
+    /// What kept it running ended, and the server with that: says nothing of the server.
+    Laboratory(String),
+}
+
+impl ServerEnd {
+    /// How it ended.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Server(reason) | Self::Laboratory(reason) => reason,
+        }
+    }
+}
+
+/// A server that somebody else runs, as far as the user named it.
+#[derive(Debug, Default)]
+pub struct NamedServer {
+    pids: Vec<u32>,
+    statistics: Option<Statistics>,
+}
+
+impl NamedServer {
+    /// One with these processes on this host, and these statistics, which are read once to see
+    /// that they can be.
+    pub fn new(pids: Vec<u32>, statistics: Option<CountSource>) -> Result<Self, LabError> {
+        let mut statistics = statistics.map(Statistics::new);
+        if let Some(Statistics { source, .. }) = &mut statistics {
+            source.read().map_err(|error| LabError::Statistics {
+                source_name: source.to_string(),
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(Self { pids, statistics })
+    }
+}
+
+impl WatchedServer for NamedServer {
+    /// Those that were named, and their workers.
+    fn pids(&self) -> Vec<u32> {
+        let workers = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
+        self.pids.iter().copied().chain(self.pids.iter().flat_map(workers)).collect()
+    }
+
+    fn ended(&mut self) -> Option<ServerEnd> {
+        let gone = self.pids.iter().find(|pid| !process::is_alive(**pid))?;
+        Some(ServerEnd::Server(format!("process {gone} is gone")))
+    }
+
+    fn counted(&mut self) -> Option<Counted> {
+        self.statistics.as_mut()?.read()
+    }
+
+    fn allowances(&self) -> Vec<Allowance> {
+        self.statistics.as_ref().map(Statistics::allowances).unwrap_or_default()
+    }
+}
+
+/// A server's own counters, less our questions where it counts them, too.
+#[derive(Debug)]
+pub(crate) struct Statistics {
+    source: CountSource,
+    /// Questions that were counted.
+    questions: u64,
+}
+
+impl Statistics {
+    pub(crate) const fn new(source: CountSource) -> Self {
+        Self { source, questions: 0 }
+    }
+
+    pub(crate) fn read(&mut self) -> Option<Counted> {
+        let counted = self.source.read().ok()?;
+        self.questions += u64::from(self.source.counts_questions());
+        counted.since(&Counted { requests: self.questions, connections: self.questions })
+    }
+
+    pub(crate) fn allowances(&self) -> Vec<Allowance> {
+        allowed::read(&self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_sys::thread;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_is_counted_leaves_our_questions_out() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let socket = scratch.path().join("status.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        // An nginx that has served 40 requests, and since then only our questions.
+        let nginx = thread::spawn("nginx", None, move || {
+            for total in 41..44 {
+                let (mut stream, _) = listener.accept().expect("a question");
+                let _ = stream.read(&mut [0; 256]);
+                let _ = write!(
+                    stream,
+                    "HTTP/1.0 200 OK\r\n\r\nserver accepts handled requests\n {total} {total} {total}\n"
+                );
+            }
+        })
+        .expect("a thread");
+        let source = CountSource::NginxSocket(socket);
+        let mut server = NamedServer::new(Vec::new(), Some(source)).expect("it answers");
+        let (before, after) = (server.counted(), server.counted());
+        let none = Counted { requests: 0, connections: 0 };
+        assert_eq!(after.expect("counted").since(&before.expect("counted")), Some(none));
+        nginx.join().expect("three questions");
+        // Nobody listens any more.
+        assert_eq!(server.counted(), None);
+    }
+
+    #[test]
+    fn a_process_that_was_named_is_missed() {
+        let mut child =
+            Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
+        let mut server = NamedServer::new(vec![child.id()], None).expect("nothing to read");
+        assert_eq!((server.pids(), server.ended()), (vec![child.id()], None));
+        drop(child.stdin.take());
+        child.wait().expect("it ends with its input");
+        let gone = format!("process {} is gone", child.id());
+        assert_eq!(server.ended(), Some(ServerEnd::Server(gone)));
+        // Nothing is known of a server of which nothing was named.
+        let mut unknown = NamedServer::default();
+        assert_eq!((unknown.pids(), unknown.ended(), unknown.counted()), (vec![], None, None));
+    }
+
+    #[test]
+    fn statistics_that_cannot_be_read_are_refused_by_name() {
+        let source = CountSource::Haproxy("/nowhere/haproxy.sock".into());
+        let refused = NamedServer::new(Vec::new(), Some(source)).unwrap_err().to_string();
+        assert!(refused.starts_with("--watch haproxy:/nowhere/haproxy.sock: "), "{refused}");
+    }
+}
