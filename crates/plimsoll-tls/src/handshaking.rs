@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, Write};
 
-use rustls::{Connection, ConnectionTrafficSecrets, ProtocolVersion};
+use rustls::{Connection, ConnectionTrafficSecrets};
 
 use crate::capture::Captured;
 use crate::parked::{Direction, Flags, MessageReader, Parked, Side};
 use crate::suite::{Material, Secret, Suite};
-use crate::{Handshake, HandshakeKind, TlsError, Workbench, record};
+use crate::{Handshake, TlsError, Workbench, agreed, record};
 
 /// KeyUpdates that rustls may have sent before a connection is parked: one for each 2^24 records.
 const KEY_UPDATES_MAX: usize = 64;
@@ -103,24 +103,7 @@ impl Handshaking {
     }
 
     pub(crate) fn handshake(&self) -> Option<Handshake> {
-        use rustls::HandshakeKind as Kind;
-        if self.connection.is_handshaking() {
-            return None;
-        }
-        let (kind, retried) = match self.connection.handshake_kind()? {
-            Kind::Full => (HandshakeKind::Full, false),
-            Kind::FullWithHelloRetryRequest => (HandshakeKind::Full, true),
-            Kind::Resumed => (HandshakeKind::Resumed, false),
-        };
-        let version = match self.connection.protocol_version()? {
-            ProtocolVersion::TLSv1_2 => "TLS 1.2",
-            _ => "TLS 1.3",
-        };
-        let suite = self.connection.negotiated_cipher_suite()?.suite().as_str();
-        let suite = suite.unwrap_or("unknown");
-        let group = self.connection.negotiated_key_exchange_group();
-        let group = group.and_then(|group| group.name().as_str());
-        Some(Handshake { kind, retried, version, suite, group })
+        Handshake::of_rustls(&self.connection)
     }
 
     // ---- receiving
@@ -324,7 +307,7 @@ impl Handshaking {
         let suite = self.suite().ok_or_else(|| refused("its cipher suite is unknown"))?;
         let mut flags = self.flags();
         let group = self.connection.negotiated_key_exchange_group();
-        let group = crate::session::group_index(group.map(|group| group.name()));
+        let group = agreed::group_index(group.map(|group| group.name()));
         let is_server = matches!(self.connection, Connection::Server(_));
         let mut out = Vec::new();
         while self.connection.wants_write() {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used)]
 
+mod agreed;
 mod capture;
 mod chains;
 mod client;
@@ -30,11 +31,12 @@ mod tickets;
 mod verify;
 mod workbench;
 
+pub use agreed::{Handshake, HandshakeKind};
 pub use client::ClientContext;
 pub use error::{ConfigError, TlsError};
 pub use identity::{KeyKind, check_identity, self_signed};
 pub use server::ServerContext;
-pub use session::{Handshake, HandshakeKind, Received, Session};
+pub use session::{Received, Session};
 pub use ticketer::new_ticket_key;
 pub use workbench::Workbench;
 

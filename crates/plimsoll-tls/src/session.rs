@@ -2,13 +2,10 @@
 //!
 //! It holds no socket. After any `handle_*` send what [`Session::poll_transmit`] appends.
 
-use rustls::NamedGroup;
-
 use crate::handshaking::{Afterwards, Handshaking, JustParked};
 use crate::parked::{Flags, MessageReader, Parked};
-use crate::suite::Suite;
 use crate::workbench::Permit;
-use crate::{TlsError, Workbench, record};
+use crate::{Handshake, TlsError, Workbench, record};
 
 /// One TLS connection. Until its handshake is done it is a rustls object on the heap; from then on
 /// it is *parked*: traffic secrets and sequence numbers, all of them in here. Bytes go through the
@@ -55,30 +52,6 @@ pub struct Received {
     /// The peer has said, now or earlier, that it sends nothing more (close_notify). Bytes after
     /// that are ignored. TLS 1.3 leaves our direction open; in TLS 1.2 the answer is to close.
     pub peer_closed: bool,
-}
-
-/// How the keys came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HandshakeKind {
-    /// With certificates and a signature.
-    Full,
-    /// From a ticket of an earlier session.
-    Resumed,
-}
-
-/// What a finished handshake agreed on; the names are those of the IANA registries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handshake {
-    /// How the keys came about.
-    pub kind: HandshakeKind,
-    /// The server wanted another key share: one more round trip.
-    pub retried: bool,
-    /// `TLS 1.2` or `TLS 1.3`.
-    pub version: &'static str,
-    /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
-    pub suite: &'static str,
-    /// The key-exchange group, such as `X25519`; none where a TLS 1.2 session was resumed.
-    pub group: Option<&'static str>,
 }
 
 impl Session {
@@ -201,8 +174,8 @@ impl Session {
     pub fn handshake(&self) -> Option<Handshake> {
         match &self.0 {
             State::Handshaking(handshaking) => handshaking.handshake(),
-            State::Parked(parked) => Some(handshake_of(parked)),
-            State::Laden(laden) => Some(handshake_of(&laden.parked)),
+            State::Parked(parked) => Some(Handshake::of(parked)),
+            State::Laden(laden) => Some(Handshake::of(&laden.parked)),
             State::Failed => None,
         }
     }
@@ -323,28 +296,5 @@ impl Laden {
             self.record.extend_from_slice(taken);
             *input = rest;
         }
-    }
-}
-
-/// Groups that can be agreed on; a parked connection keeps the place in here.
-const GROUPS: [NamedGroup; 4] =
-    [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1, NamedGroup::X25519MLKEM768];
-const NO_GROUP: u8 = u8::MAX;
-
-/// The place of `group` among those that a parked connection can name.
-pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
-    let place = GROUPS.iter().position(|known| Some(*known) == group);
-    place.map_or(NO_GROUP, |place| place as u8)
-}
-
-fn handshake_of(parked: &Parked) -> Handshake {
-    let suite: Suite = parked.suite;
-    let resumed = parked.flags.has(Flags::RESUMED);
-    Handshake {
-        kind: if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full },
-        retried: parked.flags.has(Flags::RETRIED),
-        version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
-        suite: suite.name(),
-        group: GROUPS.get(usize::from(parked.group)).and_then(|group| group.as_str()),
     }
 }

@@ -1,0 +1,74 @@
+//! What a handshake agreed on.
+
+use rustls::{HandshakeKind as Kind, NamedGroup, ProtocolVersion};
+
+use crate::parked::{Flags, Parked};
+
+/// How the keys came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeKind {
+    /// With certificates and a signature.
+    Full,
+    /// From a ticket of an earlier session.
+    Resumed,
+}
+
+/// What a finished handshake agreed on; the names are those of the IANA registries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// How the keys came about.
+    pub kind: HandshakeKind,
+    /// The server wanted another key share: one more round trip.
+    pub retried: bool,
+    /// `TLS 1.2` or `TLS 1.3`.
+    pub version: &'static str,
+    /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
+    pub suite: &'static str,
+    /// The key-exchange group, such as `X25519`; none where a TLS 1.2 session was resumed.
+    pub group: Option<&'static str>,
+}
+
+/// Groups that can be agreed on; a parked connection keeps the place in here.
+const GROUPS: [NamedGroup; 4] =
+    [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1, NamedGroup::X25519MLKEM768];
+const NO_GROUP: u8 = u8::MAX;
+
+/// The place of `group` among those that a parked connection can name.
+pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
+    let place = GROUPS.iter().position(|known| Some(*known) == group);
+    place.map_or(NO_GROUP, |place| place as u8)
+}
+
+impl Handshake {
+    /// Of a connection that rustls still has; `None` until its handshake is done.
+    pub(crate) fn of_rustls(connection: &rustls::Connection) -> Option<Self> {
+        if connection.is_handshaking() {
+            return None;
+        }
+        let (kind, retried) = match connection.handshake_kind()? {
+            Kind::Full => (HandshakeKind::Full, false),
+            Kind::FullWithHelloRetryRequest => (HandshakeKind::Full, true),
+            Kind::Resumed => (HandshakeKind::Resumed, false),
+        };
+        let version = match connection.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLS 1.2",
+            _ => "TLS 1.3",
+        };
+        let suite = connection.negotiated_cipher_suite()?.suite().as_str().unwrap_or("unknown");
+        let group = connection.negotiated_key_exchange_group();
+        let group = group.and_then(|group| group.name().as_str());
+        Some(Self { kind, retried, version, suite, group })
+    }
+
+    pub(crate) fn of(parked: &Parked) -> Self {
+        let suite = parked.suite;
+        let resumed = parked.flags.has(Flags::RESUMED);
+        Self {
+            kind: if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full },
+            retried: parked.flags.has(Flags::RETRIED),
+            version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
+            suite: suite.name(),
+            group: GROUPS.get(usize::from(parked.group)).and_then(|group| group.as_str()),
+        }
+    }
+}
