@@ -1,20 +1,30 @@
 //! What happens on one connection: bytes in, requests to the service, answers out.
 //!
-//! [`Worker::drive`] is the only way in. It goes on until the connection has to wait for the
+//! [`Exchange::drive`] is the only way in. It goes on until the connection has to wait for the
 //! socket, a timer or its next turn, and never holds more than one read's worth of input and one
 //! piece of output for it, however slow the peer is.
 
+use std::sync::Arc;
+
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
-use plimsoll_sys::Errno;
-use plimsoll_tls::HandshakeKind;
+use plimsoll_sys::poll::Ready;
+use plimsoll_sys::socket::Socket;
+use plimsoll_sys::{Errno, clock};
+use plimsoll_tls::{HandshakeKind, Session, Workbench};
 
 use super::conn::{
-    BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE, Phase,
+    BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE, Phase, QUEUED,
     READ_TO_END, READABLE,
 };
-use super::worker::{FILL_BYTES, Worker};
-use super::{Answer, Service};
+use super::connections::Connections;
+use super::counters::WorkerCounters;
+use super::service::{Answer, Service};
+
+/// One read takes at most this much.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Body bytes written at a time: one TLS record.
+const FILL_BYTES: usize = 16 * 1024;
 
 /// Bytes that one connection may move before the others get their turn.
 const TURN_BYTES: usize = 1 << 20;
@@ -45,15 +55,147 @@ enum Flushed {
     Broken,
 }
 
-impl<S: Service> Worker<S> {
+pub(super) struct Timeouts {
+    pub(super) request: Nanos,
+    pub(super) idle: Nanos,
+}
+
+/// The connections of one worker and what it takes to serve them.
+pub(super) struct Exchange<S: Service> {
+    service: S,
+    timeouts: Timeouts,
+    pub(super) counters: Arc<WorkerCounters>,
+    pub(super) conns: Connections<S::Notes>,
+    /// A connection has closed since this was last cleared: descriptors may be free.
+    pub(super) has_closed: bool,
+    /// Tokens of connections that used up their turn and have more to do.
+    queue: Vec<u64>,
+    queue_spare: Vec<u64>,
+    // ---- scratch, empty between connections
+    read_buffer: Box<[u8]>,
+    plaintext: Vec<u8>,
+    /// Answer bytes of the connection in hand, before encryption.
+    out: Vec<u8>,
+    /// How many bytes at the end of `out` are body bytes that can be made again.
+    out_tail_body: usize,
+    wire: Vec<u8>,
+    bench: Workbench,
+    /// The service's pattern, repeated over FILL_BYTES and one pattern more.
+    fill: Box<[u8]>,
+}
+
+impl<S: Service> Exchange<S> {
+    pub(super) fn new(service: S, timeouts: Timeouts, counters: Arc<WorkerCounters>) -> Self {
+        let fill = S::PATTERN.iter().copied().cycle().take(FILL_BYTES + S::PATTERN.len()).collect();
+        Self {
+            service,
+            timeouts,
+            counters,
+            conns: Connections::new(Nanos(clock::monotonic_ns())),
+            has_closed: false,
+            queue: Vec::new(),
+            queue_spare: Vec::new(),
+            read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
+            plaintext: Vec::new(),
+            out: Vec::new(),
+            out_tail_body: 0,
+            wire: Vec::new(),
+            // Clients may open any number of connections.
+            bench: Workbench::new(u64::MAX),
+            fill,
+        }
+    }
+
+    // ---- what the worker's loop brings
+
+    /// A connection that was just accepted.
+    pub(super) fn begin(&mut self, socket: Socket, session: Option<Session>) -> u32 {
+        let (phase, timeout) = match &session {
+            Some(_) => (Phase::Handshaking, self.timeouts.request),
+            None => (Phase::Idle, self.timeouts.idle),
+        };
+        let index = self.conns.slab.insert(socket, session);
+        self.counters.conns_accepted.add(1);
+        self.counters.conns_open.add(1);
+        self.conns.slab[index].phase = phase;
+        self.conns.set_deadline(index, timeout);
+        index
+    }
+
+    pub(super) fn handle_ready(&mut self, ready: Ready) {
+        let Some(index) = self.conns.slab.index_of(ready.token) else { return };
+        let conn = &mut self.conns.slab[index];
+        if ready.is_broken() && conn.phase == Phase::Sleeping {
+            // Nobody is left to wait for the answer.
+            self.counters.conns_reset.add(1);
+            self.close(index);
+            return;
+        }
+        if ready.is_readable() {
+            conn.flags.set(READABLE);
+        }
+        if ready.is_closing() {
+            conn.flags.set(READ_TO_END);
+        }
+        if ready.is_writable() {
+            conn.flags.clear(BLOCKED);
+        }
+        self.drive(index);
+    }
+
+    pub(super) fn handle_timers(&mut self) {
+        // What comes due meanwhile has to wait until events had their turn.
+        let until = self.conns.now;
+        while let Some(index) = self.conns.poll_expired(until) {
+            self.handle_deadline(index);
+        }
+    }
+
+    /// What is due once the events were handled.
+    pub(super) fn handle_turns(&mut self) {
+        self.conns.read_clock();
+        self.handle_timers();
+        let mut queue = std::mem::replace(&mut self.queue, std::mem::take(&mut self.queue_spare));
+        for token in queue.drain(..) {
+            if let Some(index) = self.conns.slab.index_of(token) {
+                self.conns.slab[index].flags.clear(QUEUED);
+                self.conns.read_clock();
+                self.drive(index);
+            }
+        }
+        self.queue_spare = queue;
+        self.conns.renew_wheel();
+    }
+
+    /// When there is something to do by itself; a time that has passed is now.
+    pub(super) fn poll_timeout(&self) -> Option<Nanos> {
+        if self.queue.is_empty() { self.conns.poll_timeout() } else { Some(Nanos::ZERO) }
+    }
+
+    pub(super) fn close(&mut self, index: u32) {
+        self.counters.conns_open.subtract(1);
+        self.conns.remove(index);
+        self.has_closed = true;
+    }
+
+    /// Gives the connection another turn after the others had theirs.
+    fn enqueue(&mut self, index: u32) {
+        if !self.conns.slab[index].flags.has(QUEUED) {
+            self.conns.slab[index].flags.set(QUEUED);
+            self.queue.push(self.conns.slab.token(index));
+        }
+    }
+
+    // ---- turns
+
     /// Does all that can be done on a connection now.
-    pub(super) fn drive(&mut self, index: u32) {
+    fn drive(&mut self, index: u32) {
         let mut turn_left = TURN_BYTES;
         loop {
-            if self.slab[index].flags.has(BLOCKED) {
+            if self.conns.slab[index].flags.has(BLOCKED) {
                 return;
             }
-            let step = match self.slab[index].has_unsent() {
+            let step = match self.conns.slab[index].has_unsent() {
                 true => Step::More(0),
                 false => self.step(index),
             };
@@ -62,7 +204,7 @@ impl<S: Service> Worker<S> {
                 return self.close(index);
             }
             let must_flush = !matches!(step, Step::More(_)) || self.out.len() >= OUT_BYTES;
-            let flushed = match must_flush || self.slab[index].has_unsent() {
+            let flushed = match must_flush || self.conns.slab[index].has_unsent() {
                 true => self.flush(index, step == Step::Finish),
                 false => Flushed::All(0),
             };
@@ -76,8 +218,10 @@ impl<S: Service> Worker<S> {
             };
             match step {
                 Step::More(moved) => turn_left = turn_left.saturating_sub(moved.max(sent)),
-                Step::Wait => return self.settle(index),
-                Step::Finish if self.slab[index].flags.has(LINGER) => self.begin_linger(index),
+                Step::Wait => return self.conns.settle(index),
+                Step::Finish if self.conns.slab[index].flags.has(LINGER) => {
+                    self.begin_linger(index)
+                }
                 Step::Finish | Step::Drop => return self.close(index),
             }
             if turn_left == 0 {
@@ -99,18 +243,8 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Gives back the buffers of a connection that holds nothing in them.
-    fn settle(&mut self, index: u32) {
-        let conn = &mut self.slab[index];
-        if conn.active.as_ref().is_some_and(|active| active.is_spare())
-            && let Some(active) = conn.active.take()
-        {
-            self.put_back(active);
-        }
-    }
-
     fn step(&mut self, index: u32) -> Step {
-        let conn = &self.slab[index];
+        let conn = &self.conns.slab[index];
         match conn.phase {
             Phase::Free | Phase::Sleeping => Step::Wait,
             Phase::Sending => self.write_answer(index),
@@ -138,7 +272,7 @@ impl<S: Service> Worker<S> {
 
     fn receive(&mut self, index: u32) -> Step {
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         let received = match &conn.socket {
             Some(socket) => socket.recv(&mut buffer),
             None => Err(Errno::BADF),
@@ -170,7 +304,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn handle_bytes(&mut self, index: u32, bytes: &[u8]) -> Step {
-        let (conn, session) = self.slab.with_tls(index);
+        let (conn, session) = self.conns.slab.with_tls(index);
         let Some(session) = session else {
             self.handle_input(index, bytes);
             return Step::More(bytes.len());
@@ -189,10 +323,10 @@ impl<S: Service> Worker<S> {
                         true => self.counters.handshakes_resumed.add(1),
                         false => self.counters.handshakes_full.add(1),
                     }
-                    self.set_deadline(index, self.timeouts.idle);
+                    self.conns.set_deadline(index, self.timeouts.idle);
                 }
                 if received.peer_closed {
-                    self.slab[index].flags.set(PEER_DONE);
+                    self.conns.slab[index].flags.set(PEER_DONE);
                 }
                 self.handle_input(index, &plaintext);
                 Step::More(bytes.len())
@@ -209,7 +343,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn handle_stash(&mut self, index: u32) -> Step {
-        let Some(active) = &mut self.slab[index].active else { return Step::Wait };
+        let Some(active) = &mut self.conns.slab[index].active else { return Step::Wait };
         let stash = std::mem::take(&mut active.stash);
         self.handle_input(index, &stash);
         Step::More(stash.len())
@@ -220,7 +354,7 @@ impl<S: Service> Worker<S> {
         if input.is_empty() {
             return;
         }
-        let mut active = self.take_active(index);
+        let mut active = self.conns.take_active(index);
         let mut rest = input;
         while !rest.is_empty() && self.out.len() < OUT_BYTES {
             let mut saw_head = false;
@@ -230,7 +364,7 @@ impl<S: Service> Worker<S> {
                 service.handle_header(notes, name, value);
             });
             if saw_head {
-                self.slab[index].flags.set(IN_BODY);
+                self.conns.slab[index].flags.set(IN_BODY);
             }
             match parsed {
                 Ok((consumed, progress)) => {
@@ -249,45 +383,45 @@ impl<S: Service> Worker<S> {
                     self.refuse(index, error.status(), &error.to_string());
                 }
             }
-            match self.slab[index].phase {
+            match self.conns.slab[index].phase {
                 Phase::Sending => {
                     self.write_answer(index);
                 }
                 Phase::Idle | Phase::Reading => continue,
                 _ => {}
             }
-            if self.slab[index].phase != Phase::Idle {
+            if self.conns.slab[index].phase != Phase::Idle {
                 break;
             }
         }
-        if self.slab[index].phase == Phase::Closing {
+        if self.conns.slab[index].phase == Phase::Closing {
             // What came behind a last request is not answered, but it must not become a reset.
             if !rest.is_empty() {
-                self.slab[index].flags.set(LINGER);
+                self.conns.slab[index].flags.set(LINGER);
             }
         } else {
             active.stash.extend_from_slice(rest);
         }
         let incomplete = !active.parser.is_idle();
-        self.slab[index].active = Some(active);
+        self.conns.slab[index].active = Some(active);
         self.watch_request(index, incomplete);
     }
 
     /// Sets the timer of a request that is arriving: one for its whole head, then one for each
     /// stretch of its body.
     fn watch_request(&mut self, index: u32, incomplete: bool) {
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         match conn.phase {
             Phase::Idle if incomplete => conn.phase = Phase::Reading,
             Phase::Reading if conn.flags.has(IN_BODY) => {}
             _ => return,
         }
-        self.set_deadline(index, self.timeouts.request);
+        self.conns.set_deadline(index, self.timeouts.request);
     }
 
     /// Reads and forgets, until the peer is done.
     fn discard(&mut self, index: u32) -> Step {
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         if !conn.flags.has(READABLE) {
             return Step::Wait;
         }
@@ -310,7 +444,7 @@ impl<S: Service> Worker<S> {
     fn begin_answer(&mut self, index: u32, notes: &S::Notes, request: Request) {
         self.counters.request_body_bytes.add(request.body_bytes);
         let answer = self.service.handle_request(notes, &request);
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         conn.flags.clear(IN_BODY | HEAD_SENT);
         conn.flags.put(KEEP_ALIVE, request.keep_alive);
         conn.flags.put(BODILESS, request.head_method);
@@ -330,7 +464,7 @@ impl<S: Service> Worker<S> {
                 if body.delay > Nanos::ZERO {
                     self.sleep(index, body.delay);
                 } else {
-                    self.set_deadline(index, self.timeouts.idle);
+                    self.conns.set_deadline(index, self.timeouts.idle);
                 }
             }
         }
@@ -338,14 +472,14 @@ impl<S: Service> Worker<S> {
 
     fn sleep(&mut self, index: u32, delay: Nanos) {
         // Work since the event may have taken longer than a short sleep.
-        self.read_clock();
-        self.slab[index].phase = Phase::Sleeping;
-        self.set_deadline(index, delay);
+        self.conns.read_clock();
+        self.conns.slab[index].phase = Phase::Sleeping;
+        self.conns.set_deadline(index, delay);
     }
 
     /// Answers what is not an acceptable request, and ends the connection.
     fn refuse(&mut self, index: u32, status: u16, text: &str) {
-        let flags = &mut self.slab[index].flags;
+        let flags = &mut self.conns.slab[index].flags;
         flags.clear(KEEP_ALIVE | BODILESS);
         flags.set(LINGER);
         self.write_text(index, status, text);
@@ -353,7 +487,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn write_text(&mut self, index: u32, status: u16, text: &str) {
-        let flags = self.slab[index].flags;
+        let flags = self.conns.slab[index].flags;
         let length = BodyLength::Fixed(text.len() as u64 + 1);
         encode::response_head(&mut self.out, status, length, flags.has(KEEP_ALIVE));
         if !flags.has(BODILESS) {
@@ -365,12 +499,12 @@ impl<S: Service> Worker<S> {
 
     /// Writes as much of the answer as is due and as one flush takes.
     fn write_answer(&mut self, index: u32) -> Step {
-        if !self.slab[index].flags.has(HEAD_SENT) {
+        if !self.conns.slab[index].flags.has(HEAD_SENT) {
             self.write_head(index);
         }
         loop {
             self.write_piece(index);
-            let conn = &mut self.slab[index];
+            let conn = &mut self.conns.slab[index];
             if conn.piece_left > 0 || self.out.len() >= OUT_BYTES {
                 return Step::More(0);
             }
@@ -384,7 +518,7 @@ impl<S: Service> Worker<S> {
             conn.pieces_further -= 1;
             conn.piece_left = conn.piece_bytes;
             self.out_tail_body = 0;
-            let delay = self.service.next_delay(self.slab[index].token);
+            let delay = self.service.next_delay(self.conns.slab[index].token);
             if delay > Nanos::ZERO {
                 self.sleep(index, delay);
                 return Step::More(0);
@@ -393,7 +527,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn write_head(&mut self, index: u32) {
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         let length = match conn.flags.has(CHUNKED) {
             true => BodyLength::Chunked,
             false => {
@@ -410,7 +544,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn write_piece(&mut self, index: u32) {
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         while conn.piece_left > 0 && self.out.len() < OUT_BYTES {
             let written = (conn.piece_bytes - conn.piece_left) as usize;
             let count = FILL_BYTES.min(conn.piece_left as usize);
@@ -428,33 +562,33 @@ impl<S: Service> Worker<S> {
 
     fn finish_answer(&mut self, index: u32) {
         self.counters.requests.add(1);
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         conn.phase = match conn.flags.has(KEEP_ALIVE) {
             true => Phase::Idle,
             false => Phase::Closing,
         };
-        self.set_deadline(index, self.timeouts.idle);
+        self.conns.set_deadline(index, self.timeouts.idle);
     }
 
     fn begin_linger(&mut self, index: u32) {
-        let conn = &mut self.slab[index];
+        let conn = &mut self.conns.slab[index];
         conn.phase = Phase::Lingering;
         conn.flags.set(READABLE);
         if let Some(socket) = &conn.socket {
             // Fails only on a connection that is gone, which the next read shows.
             let _ = socket.shutdown_write();
         }
-        self.set_deadline(index, LINGER_TIMEOUT);
+        self.conns.set_deadline(index, LINGER_TIMEOUT);
     }
 
     /// The time of the phase is up.
-    pub(super) fn handle_deadline(&mut self, index: u32) {
-        let conn = &mut self.slab[index];
+    fn handle_deadline(&mut self, index: u32) {
+        let conn = &mut self.conns.slab[index];
         match conn.phase {
             Phase::Free => return,
             Phase::Sleeping => {
                 conn.phase = Phase::Sending;
-                self.set_deadline(index, self.timeouts.idle);
+                self.conns.set_deadline(index, self.timeouts.idle);
             }
             Phase::Idle if !conn.flags.has(BLOCKED) => conn.phase = Phase::Closing,
             Phase::Reading if !conn.flags.has(BLOCKED) => {
@@ -478,7 +612,7 @@ impl<S: Service> Worker<S> {
 
     /// Hands everything written so far to the kernel.
     fn flush(&mut self, index: u32, finish: bool) -> Flushed {
-        let (conn, session) = self.slab.with_tls(index);
+        let (conn, session) = self.conns.slab.with_tls(index);
         let Some(socket) = &conn.socket else { return Flushed::Broken };
         let mut sent = 0;
         if let Some(active) = conn.active.as_mut().filter(|active| !active.unsent.is_empty()) {
@@ -527,9 +661,9 @@ impl<S: Service> Worker<S> {
             let rest = bytes[count..count + left].to_vec();
             self.abandon_output();
             if left > 0 {
-                let mut active = self.take_active(index);
+                let mut active = self.conns.take_active(index);
                 active.unsent = rest;
-                self.slab[index].active = Some(active);
+                self.conns.slab[index].active = Some(active);
             }
             if count > 0 {
                 self.postpone_stall(index);
@@ -552,14 +686,14 @@ impl<S: Service> Worker<S> {
 
     /// A peer that reads, however slowly, is not given up.
     fn postpone_stall(&mut self, index: u32) {
-        if matches!(self.slab[index].phase, Phase::Sending | Phase::Closing | Phase::Idle) {
-            self.set_deadline(index, self.timeouts.idle);
+        if matches!(self.conns.slab[index].phase, Phase::Sending | Phase::Closing | Phase::Idle) {
+            self.conns.set_deadline(index, self.timeouts.idle);
         }
     }
 }
 
 /// Sends until everything is sent or the kernel refuses, so that its next readiness is an edge.
-fn send_all(socket: &plimsoll_sys::socket::Socket, bytes: &[u8]) -> (usize, Flushed) {
+fn send_all(socket: &Socket, bytes: &[u8]) -> (usize, Flushed) {
     let mut sent = 0;
     while sent < bytes.len() {
         match socket.send(&bytes[sent..]) {

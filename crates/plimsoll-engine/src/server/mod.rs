@@ -5,21 +5,21 @@
 //! answer means is the service's business; here it is only due at some instant and some bytes long.
 
 mod conn;
+mod connections;
 mod counters;
 mod exchange;
 mod service;
+mod stop;
 mod worker;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use thiserror::Error;
 
 use plimsoll_model::plan::{Listener, ServePlan};
-use plimsoll_sys::poll::Waker;
 use plimsoll_sys::socket::ListenSocket;
 use plimsoll_sys::{Errno, thread};
 use plimsoll_tls::{ConfigError, ServerContext};
@@ -28,7 +28,9 @@ pub use counters::Counters;
 pub use service::{Answer, Body, Service};
 
 use counters::WorkerCounters;
-use worker::{Timeouts, Worker, WorkerListener};
+use exchange::{Exchange, Timeouts};
+use stop::Stop;
+use worker::{Worker, WorkerListener};
 
 /// Asked of the kernel, which caps it at net.core.somaxconn.
 const BACKLOG: i32 = 65_535;
@@ -74,24 +76,6 @@ pub enum ServeError {
     /// A worker panicked: a bug.
     #[error("a server worker ended by a bug; please report it")]
     Panicked,
-}
-
-/// Tells workers to end.
-#[derive(Debug)]
-struct Stop {
-    flag: AtomicBool,
-    waker: Waker,
-}
-
-impl Stop {
-    fn is_set(&self) -> bool {
-        self.flag.load(Ordering::Relaxed)
-    }
-
-    fn set(&self) {
-        self.flag.store(true, Ordering::Relaxed);
-        self.waker.wake();
-    }
 }
 
 /// Reads a server's counters, also after its end.
@@ -194,8 +178,7 @@ pub fn start<S: Service>(
         }
     };
     let start_error = |errno: Errno| ServeError::Start(errno.into());
-    let stop =
-        Arc::new(Stop { flag: AtomicBool::new(false), waker: Waker::new().map_err(start_error)? });
+    let stop = Arc::new(Stop::new().map_err(start_error)?);
     let (addresses, sockets) = bind_all(&plan.listeners, plan.threads)?;
     // From here on an early return drops the handle, which stops what has started.
     let mut handle = ServerHandle {
@@ -206,15 +189,10 @@ pub fn start<S: Service>(
     };
     for (index, listeners) in (0..).zip(sockets) {
         let counters = Arc::new(WorkerCounters::default());
-        let worker = Worker::new(
-            make_service(index),
-            listeners,
-            tls.clone(),
-            Timeouts { request: plan.request_timeout, idle: plan.idle_timeout },
-            Arc::clone(&counters),
-            Arc::clone(&stop),
-        )
-        .map_err(start_error)?;
+        let timeouts = Timeouts { request: plan.request_timeout, idle: plan.idle_timeout };
+        let exchange = Exchange::new(make_service(index), timeouts, Arc::clone(&counters));
+        let worker = Worker::new(exchange, listeners, tls.clone(), Arc::clone(&stop));
+        let worker = worker.map_err(start_error)?;
         let cpu = plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied();
         let name = format!("serve-{index}");
         handle.counters.0.push(counters);

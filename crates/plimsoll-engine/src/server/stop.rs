@@ -1,0 +1,28 @@
+//! How a server's workers are told to end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_sys::Errno;
+use plimsoll_sys::poll::Waker;
+
+/// Tells workers to end.
+#[derive(Debug)]
+pub(super) struct Stop {
+    flag: AtomicBool,
+    pub(super) waker: Waker,
+}
+
+impl Stop {
+    pub(super) fn new() -> Result<Self, Errno> {
+        Ok(Self { flag: AtomicBool::new(false), waker: Waker::new()? })
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self) {
+        self.flag.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+}
