@@ -324,16 +324,22 @@ impl Worker {
             }
             State::Busy => {
                 self.meter.tally.tally.connections.closed_by_peer += 1;
-                match self.slab.parser(index).handle_eof() {
-                    Ok(response) => self.handle_answer(index, &response, false, now),
-                    Err(error) => {
-                        self.count_lifetime(index, Closer::PeerFin, now);
-                        let is_race = self.slab.hot[index as usize].reused
-                            && error == ResponseError::ClosedBeforeResponse;
-                        let class = if is_race { ErrorClass::KeepaliveRace } else { error.class() };
-                        self.fail_op_and_close(index, class, now);
+                let outcome = self.slab.parser(index).handle_eof();
+                // A body that runs until the end may have been cut off (RFC 8446 6.1).
+                let is_whole =
+                    self.slab.tls.get(index).is_none_or(|session| session.has_peer_closed());
+                let is_race = self.slab.hot[index as usize].reused
+                    && outcome == Err(ResponseError::ClosedBeforeResponse);
+                let class = match outcome {
+                    Ok(response) if is_whole => {
+                        return self.handle_answer(index, &response, false, now);
                     }
-                }
+                    Ok(_) => ErrorClass::ClosedByPeer,
+                    Err(_) if is_race => ErrorClass::KeepaliveRace,
+                    Err(error) => error.class(),
+                };
+                self.count_lifetime(index, Closer::PeerFin, now);
+                self.fail_op_and_close(index, class, now);
             }
         }
     }

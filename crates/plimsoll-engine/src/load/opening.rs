@@ -173,9 +173,10 @@ impl Worker {
             if reset {
                 // Fails only on a socket that is already dead, whose close needs no RST.
                 let _ = socket.reset_on_close();
-            } else if let (State::Idle | State::Busy, Some(session)) =
-                (hot.state, self.slab.tls.get(index))
+            } else if let (State::Idle | State::Busy, Some(session), None) =
+                (hot.state, self.slab.tls.get(index), &self.slab.cold[index as usize].unsent)
             {
+                // Behind a record of which only a part has left it would be no record.
                 session.queue_close_notify();
                 self.ciphertext.clear();
                 session.poll_transmit(&mut self.bench, &mut self.ciphertext);

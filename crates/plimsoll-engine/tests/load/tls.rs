@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use plimsoll_engine::load::{Load, LoadEvent};
-use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, ServerName, TlsOptions, TlsState, Trust};
+use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
-use plimsoll_tls::{KeyKind, ServerContext, Workbench};
+use plimsoll_tls::{KeyKind, ServerContext, Workbench, self_signed};
 
 use super::scripted::{OK, closed, plan, run};
 
@@ -18,32 +18,56 @@ fn plan_tls(address: SocketAddr, tls: TlsOptions) -> LoadPlan {
     plan
 }
 
-/// Answers each request over TLS, one read at a time.
-fn serve_tls(mut stream: TcpStream, context: &ServerContext) -> Option<()> {
+/// Answers each request over TLS with `answer`, one read at a time, until `end` says how the
+/// connection ends behind the first one.
+fn serve_tls(
+    mut stream: TcpStream,
+    context: &ServerContext,
+    answer: &[u8],
+    end: End,
+) -> Option<()> {
     let mut bench = Workbench::new(8);
     let mut session = context.session().ok()?;
     let (mut buffer, mut plaintext, mut wire) = ([0; 4096], Vec::new(), Vec::new());
+    let mut is_answered = false;
     loop {
         let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
         session.handle_ciphertext(&mut bench, &buffer[..count], &mut plaintext).ok()?;
         if plaintext.ends_with(b"\r\n\r\n") {
             plaintext.clear();
-            session.write_plaintext(&mut bench, OK, &mut wire).ok()?;
+            session.write_plaintext(&mut bench, answer, &mut wire).ok()?;
+            if end == End::CloseNotify {
+                session.queue_close_notify();
+            }
+            is_answered = true;
         }
         session.poll_transmit(&mut bench, &mut wire);
         stream.write_all(&wire).ok()?;
         wire.clear();
+        if is_answered && end != End::Never {
+            return Some(());
+        }
     }
 }
 
+/// How a server ends a connection after its answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Never,
+    /// With the TCP stream, as TLS asks for.
+    CloseNotify,
+    /// The TCP stream ends, and nobody knows who ended it.
+    CutOff,
+}
+
 /// Serves until the process ends: the test is short.
-fn start_server(context: ServerContext) -> SocketAddr {
+fn start_server(context: ServerContext, answer: &'static [u8], end: End) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let context = context.clone();
-            std::thread::spawn(move || serve_tls(stream, &context));
+            std::thread::spawn(move || serve_tls(stream, &context, answer, end));
         }
     });
     address
@@ -52,7 +76,7 @@ fn start_server(context: ServerContext) -> SocketAddr {
 #[test]
 fn tls_loads_count_the_same_in_every_state() {
     let names = ["localhost".to_owned()];
-    let identity = plimsoll_tls::self_signed(&names, KeyKind::EcdsaP256).unwrap();
+    let identity = self_signed(&names, KeyKind::EcdsaP256).unwrap();
     let trust = Trust::Roots(identity.chain_pem.clone());
     for (server_state, state) in [
         (TlsState::Compact, TlsState::Compact),
@@ -60,7 +84,7 @@ fn tls_loads_count_the_same_in_every_state() {
         (TlsState::Rustls, TlsState::Compact),
     ] {
         let context = ServerContext::new(&identity, server_state).unwrap();
-        let address = start_server(context);
+        let address = start_server(context, OK, End::Never);
         for (keepalive, resume_ratio) in [(true, 0.0), (true, 1.0), (false, 0.0)] {
             let tls =
                 TlsOptions { trust: trust.clone(), state, resume_ratio, ..TlsOptions::default() };
@@ -75,6 +99,23 @@ fn tls_loads_count_the_same_in_every_state() {
                 assert_eq!(tally.tls_messages.tickets, 2 * handshakes, "{state:?}");
             }
             assert_eq!(tally.tls_messages.key_updates_received, 0);
+        }
+    }
+}
+
+#[test]
+fn a_body_that_runs_until_the_end_needs_a_close_notify() {
+    const UNTIL_THE_END: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nsome bytes, and perhaps more";
+    let identity = self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256).unwrap();
+    let context = ServerContext::new(&identity, TlsState::Compact).unwrap();
+    for (end, ok, cut_off) in [(End::CloseNotify, 20, 0), (End::CutOff, 0, 20)] {
+        let address = start_server(context.clone(), UNTIL_THE_END, end);
+        for state in [TlsState::Compact, TlsState::Rustls] {
+            let tls = TlsOptions { trust: Trust::Insecure, state, ..TlsOptions::default() };
+            let plan = plan_tls(address, tls);
+            let tally = run(LoadPlan { keepalive: false, pacing: closed(20), ..plan });
+            let errors = tally.errors.get(ErrorClass::ClosedByPeer);
+            assert_eq!((tally.ok, errors, tally.errors_total()), (ok, cut_off, cut_off));
         }
     }
 }
