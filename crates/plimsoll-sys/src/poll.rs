@@ -70,7 +70,8 @@ const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>(
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
-    /// Kernels before 5.11 lack epoll_pwait2: whole milliseconds only.
+    /// Kernels before 5.11 lack epoll_pwait2, and some containers refuse it: whole milliseconds
+    /// only.
     whole_ms_only: bool,
 }
 
@@ -124,7 +125,8 @@ impl Poller {
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
             Ok(count) => Ok(count),
             Err(Errno::INTR) => Ok(0),
-            Err(Errno::NOSYS) => {
+            // A container's older seccomp filter says EPERM of system calls that it does not know.
+            Err(Errno::NOSYS | Errno::PERM) => {
                 self.whole_ms_only = true;
                 self.wait_whole_ms(timeout_ns)
             }
@@ -168,6 +170,35 @@ mod tests {
     use crate::clock;
 
     use super::*;
+
+    /// Refuses epoll_pwait2 to the calling thread, as an older seccomp filter does.
+    fn refuse_epoll_pwait2() {
+        let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+        let mut steps = [
+            // The number of the system call comes first in what the filter is given.
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_epoll_pwait2 as u32),
+            step(libc::BPF_RET, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            step(libc::BPF_RET, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+        // SAFETY: the filter and its steps outlive the calls; the kernel copies them.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            let mode = libc::SECCOMP_MODE_FILTER;
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter), 0);
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_epoll_pwait2_is_a_lack_of_it() {
+        let waited = std::thread::spawn(|| {
+            refuse_epoll_pwait2();
+            let mut poller = Poller::new(4).unwrap();
+            (poller.wait(Some(1_000_000)), poller.whole_ms_only)
+        });
+        assert_eq!(waited.join().unwrap(), (Ok(0), true));
+    }
 
     #[test]
     fn waits_with_and_without_epoll_pwait2() {
