@@ -14,6 +14,10 @@ use super::worker::Worker;
 /// these are gone, so that a large body is not held twice.
 const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
 
+/// Reads of one connection before the schedule, the timers and the others get their turn: 256 KiB,
+/// some 0.1 ms.
+const READS_PER_TURN: u32 = 4;
+
 impl Worker {
     // ---- operations begin
 
@@ -185,10 +189,17 @@ impl Worker {
         hot.request_sent_bytes as usize >= self.prepared[hot.target as usize].request.len()
     }
 
-    fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
+    /// Reads what has come, one turn's worth.
+    pub(super) fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
         // The buffer is lent out while the bytes in it are handled; an empty box costs nothing.
         let mut buffer = std::mem::take(&mut self.read_buffer);
+        let mut reads_left = READS_PER_TURN;
         while let Some(socket) = &self.slab.hot[index as usize].socket {
+            if reads_left == 0 {
+                self.read_later(ready);
+                break;
+            }
+            reads_left -= 1;
             match socket.recv(&mut buffer) {
                 Ok(0) if self.slab.hot[index as usize].peer == Peer::Reset => {
                     self.handle_lost(index, Errno::CONNRESET, now);
@@ -223,6 +234,14 @@ impl Worker {
             }
         }
         self.read_buffer = buffer;
+    }
+
+    /// The connection's turn is over, and the poller will not tell again of what it has.
+    fn read_later(&mut self, ready: Ready) {
+        // Few connections have so much to read at a time.
+        if !self.unread.iter().any(|other| other.token == ready.token) {
+            self.unread.push_back(ready);
+        }
     }
 
     fn handle_ciphertext(&mut self, index: u32, bytes: &[u8], now: Nanos) {

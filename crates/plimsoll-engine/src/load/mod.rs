@@ -5,6 +5,7 @@
 //! whole seconds, merged over the threads, until the load has ended. Nothing here decides whether
 //! a result is good.
 
+use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -13,7 +14,7 @@ use std::thread::JoinHandle;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Steer, TlsOptions, TlsState};
 use plimsoll_model::tally::Interval;
-use plimsoll_sys::{Errno, clock, limits, thread};
+use plimsoll_sys::{clock, limits, thread};
 use plimsoll_tls::ClientContext;
 
 mod classify;
@@ -136,6 +137,16 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    const fn new() -> Self {
+        Self {
+            epoch_ns: AtomicU64::new(0),
+            stop: AtomicU8::new(Stop::No as u8),
+            grace_ends_ns: AtomicU64::new(u64::MAX),
+            steers_given: AtomicUsize::new(0),
+            steers: Mutex::new(Vec::new()),
+        }
+    }
+
     fn steer(&self, id: u32, steer: Steer) {
         // A list is whole also when a thread panicked beside it.
         let mut steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,32 +180,15 @@ impl Load {
         let tls = if needs_tls { Some(ClientContext::new(&tls_options(&plan))?) } else { None };
         let tls = tls.map(Arc::new);
         let plan = Arc::new(plan);
-        let control = Arc::new(Control {
-            epoch_ns: AtomicU64::new(0),
-            stop: AtomicU8::new(Stop::No as u8),
-            grace_ends_ns: AtomicU64::new(u64::MAX),
-            steers_given: AtomicUsize::new(0),
-            steers: Mutex::new(Vec::new()),
-        });
+        let control = Arc::new(Control::new());
         let (sender, events) = mpsc::channel();
-        let mut workers = Vec::new();
-        for index in 0..plan.threads.max(1) {
-            let worker = Worker::new(
-                Arc::clone(&plan),
-                index,
-                tls.clone(),
-                Arc::clone(&control),
-                sender.clone(),
-            )
-            .map_err(|errno: Errno| LoadError::Worker(errno.to_string()))?;
-            let cpu = match plan.cpus.len() {
-                0 => None,
-                cpus => plan.cpus.get(index as usize % cpus).copied(),
-            };
-            let handle = thread::spawn(&format!("load-{index}"), cpu, move || worker.run())
-                .map_err(|error| LoadError::Worker(error.to_string()))?;
-            workers.push(handle);
-        }
+        let workers = start_threads(plan.threads.max(1), &control, |index| {
+            let (plan, control) = (Arc::clone(&plan), Arc::clone(&control));
+            let cpu = plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied();
+            let worker = Worker::new(plan, index, tls.clone(), control, sender.clone())?;
+            thread::spawn(&format!("load-{index}"), cpu, move || worker.run())
+        })
+        .map_err(|error| LoadError::Worker(error.to_string()))?;
         let merge = Merge::new(workers.len());
         Ok(Self { control, events, workers, merge })
     }
@@ -249,6 +243,29 @@ impl Load {
     }
 }
 
+/// Starts `count` threads that heed `control`, or none.
+fn start_threads(
+    count: u32,
+    control: &Arc<Control>,
+    start: impl FnMut(u32) -> io::Result<JoinHandle<()>>,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::new();
+    for started in (0..count).map(start) {
+        match started {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                Stopper(Arc::clone(control)).stop_now();
+                for thread in threads {
+                    // One that panicked has already printed why.
+                    let _ = thread.join();
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(threads)
+}
+
 /// Starts, steers and stops a load from another thread than the one that takes its events.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Control>);
@@ -283,3 +300,6 @@ impl Stopper {
         self.0.stop.store(Stop::Now as u8, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

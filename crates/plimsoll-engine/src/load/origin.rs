@@ -256,4 +256,4 @@ fn given(plan: &LoadPlan, family: fn(&IpAddr) -> bool) -> Arc<[IpAddr]> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

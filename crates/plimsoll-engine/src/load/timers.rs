@@ -77,7 +77,8 @@ impl Worker {
         self.wheel = Wheel::with_capacity(now, self.slab.len() as u64);
         self.wheel_made = now;
         for index in 0..self.slab.len() as u32 {
-            if self.slab.hot[index as usize].timer_armed {
+            // A lazy timer may have been armed for something that is over.
+            if std::mem::take(&mut self.slab.hot[index as usize].timer_armed) {
                 self.arm_next(index);
             }
         }

@@ -1,5 +1,6 @@
 //! One worker thread: the loop, the schedule, and the end of the load.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -9,7 +10,7 @@ use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::starts::lag_tolerance;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::encode;
-use plimsoll_sys::poll::Poller;
+use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::{Errno, affinity, clock};
 use plimsoll_tls::{ClientContext, Workbench};
 
@@ -70,6 +71,8 @@ pub(super) struct Worker {
     pub(super) pools: Vec<Pool>,
     pub(super) prepared: Vec<Prepared>,
     pub(super) read_buffer: Box<[u8]>,
+    /// Events of connections with more to read than one turn allows; at most one of each.
+    pub(super) unread: VecDeque<Ready>,
     /// Scratch for decrypted and for encrypted bytes; empty between events.
     pub(super) plaintext: Vec<u8>,
     pub(super) ciphertext: Vec<u8>,
@@ -81,7 +84,7 @@ pub(super) struct Worker {
     /// Operations waiting in all pools.
     pub(super) waiting: u64,
     pub(super) phase: Phase,
-    epoch: Nanos,
+    pub(super) epoch: Nanos,
     /// When no operation is started any more.
     pub(super) window_ends: Nanos,
     /// When waiting operations are given up as unsent; set once draining.
@@ -157,6 +160,7 @@ impl Worker {
             pools,
             prepared,
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
+            unread: VecDeque::new(),
             plaintext: Vec::with_capacity(READ_BUFFER_BYTES),
             ciphertext: Vec::with_capacity(READ_BUFFER_BYTES),
             bench: Workbench::new(busy_sessions(&plan, conns_max)),
@@ -196,20 +200,69 @@ impl Worker {
             if !self.advance(now) {
                 break;
             }
-            let timeout = self.next_deadline().since(Nanos(clock::monotonic_ns()));
-            let Ok(count) = self.poller.wait(Some(timeout.0)) else { break };
-            for event in 0..count {
-                let Some(ready) = self.poller.event(event) else { break };
-                let now = Nanos(clock::monotonic_ns());
-                if self.next_due.is_some_and(|due| due <= now) {
-                    self.start_due(now);
-                }
-                if let Some(index) = self.slab.index_of(ready.token) {
-                    self.handle_ready(index, ready, now);
+            let timeout = match self.unread.is_empty() {
+                true => self.next_deadline().since(Nanos(clock::monotonic_ns())),
+                false => Nanos::ZERO,
+            };
+            match self.poller.wait(Some(timeout.0)) {
+                Ok(count) => self.handle_events(count),
+                Err(errno) => {
+                    self.give_up(errno);
+                    break;
                 }
             }
         }
         self.end();
+    }
+
+    /// Handles the poller's events, and a turn of each connection that has more to read.
+    fn handle_events(&mut self, count: usize) {
+        let turns = self.unread.len();
+        for event in 0..count {
+            let Some(ready) = self.poller.event(event) else { break };
+            let now = self.start_overdue();
+            if let Some(index) = self.slab.index_of(ready.token) {
+                self.handle_ready(index, ready, now);
+            }
+        }
+        for _ in 0..turns {
+            let Some(ready) = self.unread.pop_front() else { break };
+            let now = self.start_overdue();
+            if let Some(index) = self.slab.index_of(ready.token) {
+                self.read(index, ready, now);
+            }
+        }
+    }
+
+    /// Starts what came due while events were handled; returns the time.
+    fn start_overdue(&mut self) -> Nanos {
+        let now = Nanos(clock::monotonic_ns());
+        if self.next_due.is_some_and(|due| due <= now) {
+            self.start_due(now);
+        }
+        now
+    }
+
+    /// The kernel refuses to say what is ready: nothing more can be done here. Operations in hand
+    /// fail, those that wait and those still to come are unsent.
+    pub(super) fn give_up(&mut self, errno: Errno) {
+        if self.phase == Phase::Prewarming {
+            self.first_error = Some(format!("{}: {errno}", ErrorClass::LocalOther.name()));
+            self.end_prewarming();
+        }
+        let tally = &mut self.meter.tally.tally;
+        tally.connection_errors.count(ErrorClass::LocalOther);
+        if self.phase != Phase::Draining {
+            if let Some(schedule) = &mut self.schedule {
+                let coming = u64::from(self.next_due.is_some()) + schedule.count() as u64;
+                tally.scheduled += coming;
+                tally.unsent += coming;
+            }
+            self.window_ends = Nanos(clock::monotonic_ns()).min(self.window_ends);
+            self.begin_draining(self.window_ends, Nanos::ZERO);
+        }
+        self.drop_waiting();
+        self.abandon_in_flight(ErrorClass::LocalOther);
     }
 
     /// Does everything that time asks for; false when the load is over.
@@ -270,11 +323,15 @@ impl Worker {
         let opening: u32 = self.pools.iter().map(|pool| pool.opening).sum();
         let left: u32 = self.prewarm_left.iter().sum();
         if opening == 0 && left == 0 {
-            self.phase = Phase::Ready;
-            let (opened, failed) = (self.prewarm_opened, self.prewarm_failed);
-            let first_error = self.first_error.take();
-            let _ = self.events.send(WorkerEvent::Ready { opened, failed, first_error });
+            self.end_prewarming();
         }
+    }
+
+    fn end_prewarming(&mut self) {
+        self.phase = Phase::Ready;
+        let (opened, failed) = (self.prewarm_opened, self.prewarm_failed);
+        let first_error = self.first_error.take();
+        let _ = self.events.send(WorkerEvent::Ready { opened, failed, first_error });
     }
 
     fn look_for_start(&mut self, now: Nanos) {
@@ -301,14 +358,14 @@ impl Worker {
         self.start_due(now);
     }
 
-    fn advance_schedule(&mut self) {
+    pub(super) fn advance_schedule(&mut self) {
         self.next_due = self.schedule.as_mut().and_then(Schedule::next).map(|at| self.epoch + at);
     }
 
     // ---- operations come due
 
     /// Starts every operation whose time has come.
-    fn start_due(&mut self, now: Nanos) {
+    pub(super) fn start_due(&mut self, mut now: Nanos) {
         if self.phase != Phase::Running {
             return;
         }
@@ -330,6 +387,10 @@ impl Worker {
             self.starts.count(due.since(self.epoch), now.since(self.epoch), &mut tally.starts);
             self.start_op(op, now);
             self.advance_schedule();
+            if self.next_due.is_some_and(|due| due <= now) {
+                // Starting takes time, by which the next one of a backlog is later still.
+                now = Nanos(clock::monotonic_ns());
+            }
         }
     }
 
@@ -500,7 +561,7 @@ impl Worker {
         }
         let grace_ends = Nanos(self.control.grace_ends_ns.load(Ordering::Acquire));
         if stop == Stop::Now as u8 || now >= grace_ends {
-            self.abandon_in_flight();
+            self.abandon_in_flight(ErrorClass::Interrupted);
         }
     }
 
@@ -543,10 +604,10 @@ impl Worker {
         self.waiting = 0;
     }
 
-    fn abandon_in_flight(&mut self) {
+    fn abandon_in_flight(&mut self, class: ErrorClass) {
         for index in 0..self.slab.hot.len() as u32 {
             if self.slab.hot[index as usize].has_op {
-                self.meter.count_error(ErrorClass::Interrupted);
+                self.meter.count_error(class);
                 self.slab.hot[index as usize].has_op = false;
                 self.in_flight -= 1;
                 self.close(index, true);

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
 use plimsoll_model::cliff::ProbeKind;
@@ -108,4 +110,31 @@ fn the_timeout_probe_reads_the_answer_before_the_reset() {
             ends.iter().filter(|end| end.kind == kind).map(|end| end.closer).collect();
         assert_eq!(closers, [Closer::Status(408); 3], "{kind:?}");
     }
+}
+
+#[test]
+fn a_peer_that_never_stops_sending_stops_no_timer() {
+    // A first answer, which the client only counts, makes its window large: reads never end short.
+    // Then chunks of one byte cost it far more than the peer, which has 600 MB of them.
+    let sent_all = Arc::new(AtomicBool::new(false));
+    let has_sent_all = Arc::clone(&sent_all);
+    let server = Scripted::start(move |mut stream| {
+        read_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 30000000\r\n\r\n");
+        let _ = stream.write_all(&vec![b'x'; 30_000_000]);
+        read_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let chunks = b"1\r\nx\r\n".repeat(10_000);
+        let sent = (0..10_000).try_for_each(|_| stream.write_all(&chunks));
+        has_sent_all.store(sent.is_ok(), Ordering::Release);
+    });
+    let plan = LoadPlan {
+        linger: Nanos::from_secs(1),
+        connections: 1,
+        threads: 1,
+        ..plan(server.address, closed(2))
+    };
+    let tally = run(plan);
+    assert_eq!((tally.ok, tally.errors.get(ErrorClass::Timeout)), (1, 1), "{:?}", tally.errors);
+    assert!(!sent_all.load(Ordering::Acquire));
 }

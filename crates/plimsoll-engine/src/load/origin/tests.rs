@@ -15,9 +15,13 @@ const HOLD: Pacing = Pacing::Hold(HoldPlan {
     heartbeat: None,
     replace: false,
 });
-const CLOSED: Pacing = Pacing::Closed { duration: None, ops_total: Some(1) };
+pub(in crate::load) const CLOSED: Pacing = Pacing::Closed { duration: None, ops_total: Some(1) };
 
-fn plan(pacing: Pacing, connections: u64, destinations: &[&[SocketAddr]]) -> LoadPlan {
+pub(in crate::load) fn plan(
+    pacing: Pacing,
+    connections: u64,
+    destinations: &[&[SocketAddr]],
+) -> LoadPlan {
     let destination = |addresses: &&[SocketAddr]| Destination {
         name: "server".into(),
         addresses: addresses.to_vec(),

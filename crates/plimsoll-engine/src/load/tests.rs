@@ -1,0 +1,108 @@
+//! What a worker does that no peer can bring about.
+
+use std::sync::atomic::AtomicBool;
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::units::Rate;
+use plimsoll_sys::Errno;
+use plimsoll_sys::socket::ListenSocket;
+
+use super::conn::{Op, State};
+use super::origin::tests::{CLOSED, plan};
+use super::worker::Phase;
+use super::*;
+
+/// A worker, and the server that it opens connections to and that says nothing. In an open loop
+/// each operation has its own connection.
+fn worker(pacing: Pacing, connections: u64) -> (Worker, ListenSocket) {
+    let server = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 4096).unwrap();
+    let address = server.local_address().unwrap();
+    let keepalive = matches!(pacing, Pacing::Closed { .. });
+    let plan = LoadPlan { keepalive, ..plan(pacing, connections, &[&[address]]) };
+    let (events, _) = mpsc::channel();
+    let worker = Worker::new(Arc::new(plan), 0, None, Arc::new(Control::new()), events).unwrap();
+    (worker, server)
+}
+
+/// `ops` operations in `ms`.
+fn open(ops: u64, ms: u64) -> Pacing {
+    let rate = Rate::per_second(ops as f64 * 1000.0 / ms as f64).unwrap();
+    let profile = Profile::constant(rate, Nanos::from_millis(ms));
+    Pacing::Open { profile, arrivals: Arrivals::Uniform }
+}
+
+/// The worker's schedule begins at `epoch`.
+fn begin(worker: &mut Worker, epoch: Nanos) {
+    worker.epoch = epoch;
+    worker.phase = Phase::Running;
+    worker.advance_schedule();
+}
+
+fn now() -> Nanos {
+    Nanos(clock::monotonic_ns())
+}
+
+#[test]
+fn a_connection_has_a_timer_after_its_lazy_one_was_lost_with_the_wheel() {
+    let (mut worker, _server) = worker(CLOSED, 1);
+    let began = now();
+    worker.open(0, None, began);
+    worker.handle_connected(0, began);
+    // The timer of an answer that has come.
+    worker.arm(0, began + Nanos::from_secs(1));
+    let tomorrow = began + Nanos::from_secs(24 * 3600 + 1);
+    worker.renew_wheel(tomorrow);
+    assert_eq!(worker.wheel.pending(), 0);
+    worker.send_op(0, Op { intended: tomorrow, target: 0 }, tomorrow, tomorrow);
+    assert_eq!(worker.slab.hot[0].state, State::Busy);
+    assert_eq!(worker.wheel.pending(), 1);
+}
+
+#[test]
+fn operations_of_a_backlog_are_late_by_when_they_are_sent() {
+    let (mut worker, _server) = worker(open(1000, 1), 1000);
+    let began = now();
+    let epoch = Nanos(began.0 - 2_000_000);
+    begin(&mut worker, epoch);
+    worker.start_due(began);
+    let lag = &worker.meter.tally.tally.spans.send_lag;
+    assert_eq!(lag.count(), 1000);
+    // By the first instant none is later than 2 ms; a thousand sockets take longer than that.
+    assert!(lag.max() > Some(Nanos::from_millis(3)), "{:?}", lag.max());
+}
+
+#[test]
+fn a_worker_without_a_poller_accounts_for_every_operation() {
+    let (mut worker, _server) = worker(open(100, 1000), 10);
+    let began = now();
+    begin(&mut worker, Nanos(began.0 - 200_000_000));
+    worker.start_due(began);
+    assert!(worker.in_flight + worker.waiting > 0);
+    worker.give_up(Errno::PERM);
+    let tally = &worker.meter.tally.tally;
+    assert!(tally.balances() && tally.scheduled == 100, "{tally:?}");
+    assert_eq!(tally.errors.get(ErrorClass::LocalOther), tally.errors_total());
+    assert_eq!((worker.in_flight, worker.waiting), (0, 0));
+}
+
+#[test]
+fn threads_that_were_started_end_when_a_later_one_cannot_be() {
+    let control = Arc::new(Control::new());
+    let ended = Arc::new(AtomicBool::new(false));
+    let threads = start_threads(2, &control, |index| {
+        let (control, ended) = (Arc::clone(&control), Arc::clone(&ended));
+        if index == 1 {
+            return Err(Errno::AGAIN.into());
+        }
+        thread::spawn("load-0", None, move || {
+            while control.stop.load(Ordering::Acquire) != Stop::Now as u8 {
+                std::thread::yield_now();
+            }
+            ended.store(true, Ordering::Release);
+        })
+    });
+    assert!(threads.is_err());
+    assert!(ended.load(Ordering::Acquire));
+}
