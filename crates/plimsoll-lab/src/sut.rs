@@ -15,7 +15,7 @@ use plimsoll_probe::counted::Counted;
 use plimsoll_sys::socket::ReservedPort;
 use plimsoll_sys::{limits, process};
 use plimsoll_tls::KeyKind;
-use plimsoll_tune::needs::PROCESS_DESCRIPTORS;
+use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::error::LabError;
 use crate::own_servers::OwnServers;

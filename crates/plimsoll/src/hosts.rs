@@ -11,7 +11,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::limits;
-use plimsoll_tune::needs::PROCESS_DESCRIPTORS;
+use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::exit::Stop;
 use crate::flags::values::Processes;

@@ -8,7 +8,7 @@ use std::path::Path;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
-use plimsoll_tune::needs::{Hop, Need, Needs, Part, Processes, Shape, Verdict};
+use plimsoll_tune::doctor::{Hop, Need, Needs, Part, Processes, Shape, Verdict};
 
 use crate::exit::Stop;
 use crate::flags::values;

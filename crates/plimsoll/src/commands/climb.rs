@@ -18,7 +18,7 @@ use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::signal::Interrupts;
-use plimsoll_tune::needs::Shape;
+use plimsoll_tune::doctor::Shape;
 
 use crate::commands::hold::pilot::{Speed, StairPilot, Surroundings};
 use crate::commands::hold::witness::{Bounds, Depth, Witness, server_gauges};

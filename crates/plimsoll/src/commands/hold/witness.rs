@@ -11,7 +11,7 @@ use plimsoll_probe::limits::{HostLimits, conntrack};
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
-use plimsoll_tune::needs::Shape;
+use plimsoll_tune::doctor::Shape;
 
 use crate::hosts::DESCRIPTOR_RESERVE;
 

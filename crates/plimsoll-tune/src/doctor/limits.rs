@@ -1,4 +1,4 @@
-//! Each limit: what is needed of it, what there is, what lifts it.
+//! Each limit: what the connections need, what the host allows, and how to raise it.
 
 use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;
@@ -9,14 +9,13 @@ use super::{
     descriptors_per_process, largest_fitting, started,
 };
 
-/// Connections in one bucket of the kernel's table from which looking one up takes noticeable
-/// time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
+/// Connections in one bucket of the kernel's table above which a lookup takes noticeable time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
 const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
-/// A packet that waits in a socket takes a page at most if it is small.
+/// A small packet in a receive queue takes at most a page.
 const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;
-/// Loopback addresses that a load takes at most.
+/// The most loopback addresses that a load uses.
 pub(super) const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 
 /// What is compared, before the comparison.
@@ -24,11 +23,11 @@ struct Limit<'a> {
     name: String,
     unit: Unit,
     have: Option<u64>,
-    /// For so many connections; never falls.
+    /// For a number of connections; never falls as they grow.
     need: &'a dyn Fn(u64) -> u64,
-    /// What it is when there is too little.
+    /// The verdict when it is too low.
     if_short: Verdict,
-    /// For a need that is not met.
+    /// How to raise it to a given need.
     fix: &'a dyn Fn(u64) -> String,
 }
 
@@ -40,16 +39,16 @@ impl Limit<'_> {
             Some(have) if need <= have => Verdict::Ok,
             Some(_) => self.if_short,
         };
-        let lifts = matches!(verdict, Verdict::Short | Verdict::Warn);
+        let is_low = matches!(verdict, Verdict::Short | Verdict::Warn);
         Need {
             limit: self.name,
             unit: self.unit,
             need,
             have: self.have,
             verdict,
-            fix: lifts.then(|| (self.fix)(need)),
+            fix: is_low.then(|| (self.fix)(need)),
             fits: match (self.have, self.if_short) {
-                // A limit that only slows things down keeps no connection out.
+                // A limit that fails no connection allows any number of them.
                 (Some(have), Verdict::Short) => largest_fitting(have, self.need),
                 _ => super::CONNECTIONS_MAX,
             },
@@ -57,7 +56,7 @@ impl Limit<'_> {
     }
 }
 
-/// Every limit in the order in which a ramp meets them.
+/// Every limit, in the order in which a ramp reaches them.
 pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     let mut lines: Vec<_> = started(shape).map(|part| descriptors(part, shape, limits)).collect();
     lines.push(files(shape, limits));
@@ -117,7 +116,11 @@ fn files(shape: &Shape, limits: &HostLimits) -> Need {
         if_short: if exempt { Verdict::Warn } else { Verdict::Short },
         fix: &|need| {
             let raise = format!("sysctl -w fs.file-max={}", rounded_up(need));
-            if exempt { format!("root may pass it, others get ENFILE: {raise}") } else { raise }
+            if exempt {
+                format!("root may exceed it, other users get ENFILE: {raise}")
+            } else {
+                raise
+            }
         },
     }
     .judge(shape.connections)
@@ -168,15 +171,15 @@ fn memory(shape: &Shape, limits: &HostLimits) -> Need {
         need: &|connections| memory_bytes(shape, limits, connections),
         if_short: memory_if_short(shape),
         fix: &|need| match total {
-            _ if shape.memory_is_watched => "fewer are opened unless memory is freed".to_owned(),
+            _ if shape.memory_is_watched => "opening stops before memory runs out".to_owned(),
             Some(total) if need > total => "a host with more memory, or --up-to".to_owned(),
-            _ => "end other programs, or --up-to".to_owned(),
+            _ => "stop other programs, or --up-to".to_owned(),
         },
     }
     .judge(shape.connections)
 }
 
-/// Kernel memory of sockets counts against the group's limit, too.
+/// The group's limit includes the kernel memory of its sockets.
 fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let left = limits.cgroup.memory_left_bytes?;
     let max = limits.cgroup.memory_max_bytes.unwrap_or(left);
@@ -188,9 +191,9 @@ fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
         if_short: memory_if_short(shape),
         fix: &|need| {
             let used = max.saturating_sub(left);
-            // The reserve of a larger group is no more than a twentieth of it.
+            // At most a twentieth of the group's memory is reserved.
             let wanted = (need + used).saturating_mul(20) / 19;
-            format!("memory.max (--memory, resources.limits.memory) of {} MiB", wanted >> 20)
+            format!("set memory.max (--memory, resources.limits.memory) to {} MiB", wanted >> 20)
         },
     };
     Some(limit.judge(shape.connections))
@@ -214,7 +217,7 @@ fn tasks(shape: &Shape, limits: &HostLimits) -> Need {
         if_short: Verdict::Short,
         fix: &|need| {
             if by_group {
-                return format!("a pids.max of {} more", grouped(need));
+                return format!("raise pids.max by {}", grouped(need));
             }
             let need = need + limits.tasks_in_use.unwrap_or(0);
             format!("sysctl -w kernel.pid_max={need} kernel.threads-max={need}")
@@ -232,7 +235,7 @@ fn conntrack(shape: &Shape, limits: &HostLimits) -> Option<Need> {
         unit: Unit::Count,
         have: Some(max),
         need: &|connections| connections.saturating_mul(hops).saturating_add(in_use),
-        // The module is loaded on many hosts where no rule makes it track anything.
+        // The module is loaded on many hosts where no rule uses it.
         if_short: if in_use > 0 { Verdict::Short } else { Verdict::Warn },
         fix: &|need| {
             let need = rounded_up(need);
@@ -285,7 +288,7 @@ fn queued_data(shape: &Shape, limits: &HostLimits) -> Need {
             let pages = need.div_ceil(QUEUED_PACKET_BYTES);
             let (low, middle) = (pages / 2, pages / 4 * 3);
             format!(
-                "only when all sockets queue data at once: sysctl -w net.ipv4.tcp_mem=\"{low} \
+                "reached only when all sockets queue data at once: sysctl -w net.ipv4.tcp_mem=\"{low} \
                  {middle} {pages}\""
             )
         },
@@ -293,7 +296,7 @@ fn queued_data(shape: &Shape, limits: &HostLimits) -> Need {
     .judge(shape.connections)
 }
 
-/// What closing all connections at once by FIN runs into.
+/// What closing all connections at once by FIN may exceed.
 fn closing(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     if shape.closes_by_reset {
         return Vec::new();
@@ -331,7 +334,7 @@ fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
     shape.parts.iter().map(part).fold(0, u64::saturating_add)
 }
 
-/// What of the `left` bytes may be used when there are `total`.
+/// How many of the `left` bytes may be used on a host with `total`.
 fn usable_memory(left: u64, total: u64) -> u64 {
     left.saturating_sub(memory_reserve_bytes(total))
 }
@@ -340,7 +343,7 @@ const fn memory_if_short(shape: &Shape) -> Verdict {
     if shape.memory_is_watched { Verdict::Warn } else { Verdict::Short }
 }
 
-/// Commands read better with round numbers, and a little room does no harm.
+/// A round number with 5 % to spare, for a command.
 const fn rounded_up(count: u64) -> u64 {
     count.saturating_add(count / 20).next_multiple_of(10_000)
 }

@@ -1,4 +1,4 @@
-//! The tables that some hosts get, and that what they promise holds.
+//! The tables of some hosts, and whether what they say is true.
 
 use plimsoll_probe::limits::CgroupLimits;
 
@@ -30,7 +30,7 @@ fn this_host() -> HostLimits {
     }
 }
 
-/// A rented machine as it comes: 4 GiB, no privilege, a soft default of descriptors.
+/// A rented virtual machine as delivered: 4 GiB, no privilege.
 fn small_vm() -> HostLimits {
     HostLimits {
         descriptors_per_process: Some(4096),
@@ -72,7 +72,7 @@ fn container() -> HostLimits {
     }
 }
 
-/// A server set up for the purpose.
+/// A server tuned for many connections.
 fn prepared() -> HostLimits {
     HostLimits {
         descriptors_per_process: Some(1_048_576),
@@ -154,14 +154,14 @@ fn a_prepared_host_and_two_million_connections_with_both_ends() {
 }
 
 #[test]
-fn a_kernel_that_tells_nothing_is_not_called_short() {
+fn unknown_limits_are_not_called_low() {
     let needs = Needs::of(&both_ends(1_000_000), &HostLimits::default());
     assert!(needs.are_met());
     insta::assert_snapshot!(needs.render());
 }
 
 #[test]
-fn what_fits_fits_and_one_more_does_not() {
+fn the_host_holds_what_it_can_hold_and_not_one_more() {
     for limits in [this_host(), small_vm(), container(), prepared()] {
         for shape in [clients_only, both_ends, through_proxy] {
             let fits = Needs::of(&shape(1), &limits).fits();
@@ -174,7 +174,7 @@ fn what_fits_fits_and_one_more_does_not() {
 }
 
 #[test]
-fn a_fix_lifts_what_it_says_it_lifts() {
+fn a_fix_raises_the_limit_that_it_names() {
     let asked = clients_only(1_000_000);
     let short = |limits: &HostLimits| -> Vec<String> {
         Needs::of(&asked, limits).short().map(|line| line.limit.clone()).collect()
@@ -187,7 +187,7 @@ fn a_fix_lifts_what_it_says_it_lifts() {
     let wide = Shape { hops: vec![hop("clients", Some(16), 1)], ..asked.clone() };
     let needs = Needs::of(&wide, &limits);
     assert!(!needs.short().any(|line| line.limit.starts_with("source ports")));
-    // CAP_SYS_ADMIN passes fs.file-max, a proxy that has given it up does not.
+    // CAP_SYS_ADMIN may exceed fs.file-max; a proxy that has dropped it may not.
     let file_max = |shape: &Shape, limits: &HostLimits| {
         let lines = Needs::of(shape, limits).lines;
         lines.into_iter().find(|line| line.limit == "fs.file-max").unwrap().verdict
@@ -197,7 +197,7 @@ fn a_fix_lifts_what_it_says_it_lifts() {
 }
 
 #[test]
-fn memory_that_is_watched_keeps_nothing_out() {
+fn memory_that_is_watched_is_no_reason_to_refuse() {
     let verdict = |shape: &Shape, limit: &str| {
         let lines = Needs::of(shape, &container()).lines;
         lines.into_iter().find(|line| line.limit == limit).unwrap().verdict
@@ -212,7 +212,7 @@ fn memory_that_is_watched_keeps_nothing_out() {
 }
 
 #[test]
-fn a_part_that_runs_already_costs_only_its_connections() {
+fn a_part_that_runs_already_needs_only_its_connections() {
     let servers = Part { processes: Processes::Running, ..Part::servers(600) };
     let shape = Shape { parts: vec![Part::clients(450), servers], ..both_ends(1_000) };
     let few = HostLimits { descriptors_per_process: Some(1_100), ..this_host() };
@@ -225,7 +225,7 @@ fn a_part_that_runs_already_costs_only_its_connections() {
 }
 
 #[test]
-fn processes_have_a_bound() {
+fn the_number_of_processes_is_bounded() {
     let few = HostLimits { descriptors_per_process: Some(65), ..this_host() };
     assert!(Needs::of(&clients_only(1_024), &few).are_met());
     assert_eq!(Needs::of(&clients_only(1_025), &few).fits(), 1_024);

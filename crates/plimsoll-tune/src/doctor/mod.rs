@@ -1,21 +1,22 @@
-//! What holding connections needs of this host, limit by limit, and how many connections fit.
+//! What holding connections needs of this host, limit by limit, and how many connections the host
+//! can hold.
 //!
 //! [`Needs::of`] compares a [`Shape`] (what will run here) with the [`HostLimits`] that a probe
-//! read. Nothing is changed: each line that falls short names the command that lifts it.
+//! read. Nothing is changed: each limit that is too low names the command that raises it.
 
 use plimsoll_probe::limits::HostLimits;
 
 mod limits;
-mod render;
+mod table;
 
 /// Kernel memory of one idle TCP socket with its file and its epoll watch, bytes. Measured on
-/// Linux 6.18: TCP 2520, inode 862, file 195, dentry 189, epoll 217, small change.
+/// Linux 6.18: TCP 2520, inode 862, file 195, dentry 189, epoll 217, and smaller objects.
 pub const SOCKET_KERNEL_BYTES: u64 = 4100;
 /// Descriptors that a process needs besides its connections: pollers, listeners, pipes, libraries.
 pub const PROCESS_DESCRIPTORS: u64 = 64;
-/// Most processes of a part that are started because of descriptors.
+/// The most processes of a part that are started because of the descriptor limit.
 const PROCESSES_MAX: u64 = 1024;
-/// No host has memory for more; the bound of the search for what fits.
+/// No host has memory for more: the upper bound of what is searched for.
 const CONNECTIONS_MAX: u64 = 1 << 32;
 
 /// What is to run on this host.
@@ -31,12 +32,12 @@ pub struct Shape {
     pub opening_max: u64,
     /// Connections are closed by RST, which leaves no TIME_WAIT and no orphans.
     pub closes_by_reset: bool,
-    /// The host's memory is watched while connections are opened, and they end before it does: too
-    /// little memory is worth a warning and no refusal. A control group's is not watched.
+    /// The host's memory is watched while connections are opened, and opening stops before memory
+    /// runs out: too little memory is a warning, not a refusal.
     pub memory_is_watched: bool,
 }
 
-/// A kind of process: clients, a proxy, backends.
+/// Processes of one kind: clients, a proxy, backends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// As reports call it: `clients`.
@@ -60,12 +61,12 @@ pub struct Part {
 /// How many processes share a part's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// As many as the descriptors of each make necessary, but at least so many.
+    /// As many as the descriptor limit of each process requires, but at least this many.
     AtLeast(u64),
-    /// So many.
+    /// This many.
     Exactly(u64),
-    /// They run already, with limits of their own, and what they take without connections is in
-    /// use.
+    /// They run already, with limits of their own; what they use without connections is in use
+    /// already.
     Running,
 }
 
@@ -74,7 +75,7 @@ pub enum Processes {
 pub struct Hop {
     /// As reports call it: `clients`.
     pub name: String,
-    /// Source addresses; `None`: as many of 127.0.0.0/8 as are needed.
+    /// Source addresses; `None` for as many of 127.0.0.0/8 as are needed.
     pub sources: Option<u64>,
     /// Pairs of address and port that are connected to; at least 1.
     pub destinations: u64,
@@ -94,12 +95,13 @@ impl Shape {
 }
 
 impl Hop {
-    /// Connections for which there are source ports; `None` where the kernel does not tell.
+    /// Connections for which there are source ports; `None` where that is
+    /// unknown.
     pub fn connections_max(&self, limits: &HostLimits) -> Option<u64> {
         limits.ports_per_source.map(|ports| ports.saturating_mul(self.tuples()))
     }
 
-    /// Pairs of a source address and a destination: in each, every port is free once.
+    /// Pairs of a source address and a destination; each port can be used once in each pair.
     fn tuples(&self) -> u64 {
         let sources = self.sources.unwrap_or(limits::LOOPBACK_SOURCES_MAX);
         sources.saturating_mul(self.destinations.max(1))
@@ -138,7 +140,7 @@ impl Part {
         }
     }
 
-    /// Processes for `connections`, where each may have so many descriptors.
+    /// Processes for `connections`, where each may have this many descriptors.
     fn processes_for(&self, connections: u64, descriptors: u64) -> u64 {
         match self.processes {
             Processes::Exactly(count) => count.max(1),
@@ -164,20 +166,20 @@ impl Part {
 /// Whether a limit is high enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// High enough.
     Ok,
-    /// It may be reached, and then costs speed or cleanliness, not connections.
+    /// It may be reached; no connection fails because of it.
     Warn,
-    /// It is not: connections would fail.
+    /// Too low: connections would fail.
     Short,
-    /// The kernel does not tell.
+    /// The kernel does not report the limit.
     Unknown,
 }
 
-/// How a limit is counted.
+/// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// Items: files, ports, threads.
     Count,
     /// Bytes.
     Bytes,
@@ -186,19 +188,19 @@ pub enum Unit {
 /// One limit against what is needed of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The limit by the name that its documentation has.
+    /// The limit, by its documented name.
     pub limit: String,
-    /// How `need` and `have` are counted.
+    /// The unit of `need` and `have`.
     pub unit: Unit,
-    /// What the connections need, with what is in use already for limits of the whole host.
+    /// What the connections need; for limits of the whole host, including what is in use already.
     pub need: u64,
-    /// What there is; `None` where the kernel does not tell.
+    /// The limit; `None` where the kernel does not report it.
     pub have: Option<u64>,
     /// The comparison.
     pub verdict: Verdict,
-    /// What lifts the limit; `None` where nothing has to be lifted.
+    /// How to raise the limit; `None` where that is not necessary.
     pub fix: Option<String>,
-    /// The most connections that fit into it.
+    /// The most connections that it allows.
     pub fits: u64,
 }
 
@@ -216,7 +218,7 @@ pub struct PartProcesses {
 /// All limits for one shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The connections that were asked for.
+    /// The connections asked for.
     pub connections: u64,
     /// One line for each limit.
     pub lines: Vec<Need>,
@@ -243,18 +245,18 @@ impl Needs {
         }
     }
 
-    /// Whether no limit falls short.
+    /// Whether no limit is too low.
     pub fn are_met(&self) -> bool {
         self.short().next().is_none()
     }
 
-    /// The limits that fall short.
+    /// The limits that are too low.
     pub fn short(&self) -> impl Iterator<Item = &Need> {
         self.lines.iter().filter(|line| line.verdict == Verdict::Short)
     }
 
-    /// The largest number of connections that fits every limit that would make connections fail,
-    /// also where it is larger than what was asked for.
+    /// The most connections that the host can hold, which may be more than were asked for. Limits
+    /// that fail no connection do not count.
     pub fn fits(&self) -> u64 {
         let hard = |line: &&Need| matches!(line.verdict, Verdict::Ok | Verdict::Short);
         self.lines.iter().filter(hard).map(|line| line.fits).min().unwrap_or(CONNECTIONS_MAX)
@@ -262,23 +264,22 @@ impl Needs {
 
     /// The table `limit | need | have | fix`, plain text, each line ended.
     pub fn render(&self) -> String {
-        render::table(self)
+        table::table(self)
     }
 }
 
-/// The parts whose processes are started for this.
+/// The parts whose processes are still to be started.
 fn started(shape: &Shape) -> impl Iterator<Item = &Part> {
     shape.parts.iter().filter(|part| part.processes != Processes::Running)
 }
 
-/// Descriptors that a process may have here. Unknown is taken for the default of old.
+/// Descriptors that a process may have here; 1,024, the traditional default, where that is unknown.
 fn descriptors_per_process(limits: &HostLimits) -> u64 {
     let hard = limits.descriptors_per_process.unwrap_or(1024);
     hard.min(limits.nr_open.unwrap_or(u64::MAX))
 }
 
-/// The largest number of connections for which `need` is at most `have`; once it is more, it
-/// stays so as connections grow.
+/// The largest number of connections for which `need`, which never falls, is at most `have`.
 fn largest_fitting(have: u64, need: impl Fn(u64) -> u64) -> u64 {
     let (mut fits, mut too_many) = (0, CONNECTIONS_MAX + 1);
     while too_many - fits > 1 {

@@ -1,4 +1,4 @@
-//! The table for people.
+//! The table of limits, as text.
 
 use std::fmt;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use super::{Need, Needs, Unit, Verdict};
 const LIMIT_WIDTH: usize = 36;
 const NUMBER_WIDTH: usize = 15;
 const VERDICT_WIDTH: usize = 7;
-/// What systems write where they mean no limit is above this.
+/// What the kernel reports for "no limit" is above this.
 const UNLIMITED: u64 = 1 << 60;
 
-/// `name: needs 5, has 4; what lifts it`.
+/// `name: needs 5, has 4; how to raise it`.
 impl fmt::Display for Need {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (need, have) = (amount(self.need, self.unit), have(self));
@@ -29,7 +29,11 @@ pub(super) fn table(needs: &Needs) -> String {
     for part in &needs.processes {
         let (processes, descriptors) = (grouped(part.processes), grouped(part.descriptors));
         let plural = if part.processes == 1 { "process" } else { "processes" };
-        let _ = writeln!(text, "  {}: {processes} {plural} of {descriptors} open files", part.part);
+        let _ = writeln!(
+            text,
+            "  {}: {processes} {plural} with {descriptors} open files each",
+            part.part
+        );
     }
     row(&mut text, ["limit", "need", "have", "", "fix"]);
     for need in &needs.lines {
@@ -37,7 +41,7 @@ pub(super) fn table(needs: &Needs) -> String {
         row(&mut text, [&need.limit, &amount(need.need, need.unit), &have(need), word(need), fix]);
     }
     if !needs.are_met() {
-        let _ = writeln!(text, "{} connections fit as it is", grouped(needs.fits()));
+        let _ = writeln!(text, "this host can hold {} connections", grouped(needs.fits()));
     }
     text
 }
@@ -54,7 +58,7 @@ fn word(need: &Need) -> &'static str {
     match need.verdict {
         Verdict::Ok => "ok",
         Verdict::Warn => "warn",
-        Verdict::Short => "SHORT",
+        Verdict::Short => "LOW",
         Verdict::Unknown => "?",
     }
 }
