@@ -135,6 +135,7 @@ const DIRECT_USERS: &[(&str, &[&str])] = &[
     ("aws-lc-rs", &["plimsoll-tls"]),
     ("clap", &["plimsoll"]),
     ("libc", &["plimsoll-sys"]),
+    ("procfs-core", &["plimsoll-probe"]),
     ("rustix", &["plimsoll-sys"]),
     ("rustls", &["plimsoll-tls"]),
     ("tokio", &["plimsoll-fleet", "plimsoll-report"]),

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_model::Nanos;
+use procfs_core::{FromRead, MemoryPressure};
 
 pub use crate::limits::throttled_periods;
 
@@ -55,14 +56,8 @@ impl CpuTicks {
 /// How long every task that could have run waited for memory, since boot: the `full` line of
 /// `pressure/memory` below `proc_root`. `None` on kernels without pressure information.
 pub fn memory_full_stall(proc_root: &Path) -> Option<Nanos> {
-    stall(&fs::read_to_string(proc_root.join("pressure/memory")).ok()?)
-}
-
-/// `full avg10=0.00 avg60=0.00 avg300=0.00 total=6687922`, microseconds.
-fn stall(text: &str) -> Option<Nanos> {
-    let full = text.lines().find_map(|line| line.strip_prefix("full "))?;
-    let total = full.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
-    total.parse::<u64>().ok()?.checked_mul(1_000).map(Nanos)
+    let pressure = MemoryPressure::from_file(proc_root.join("pressure/memory")).ok()?;
+    pressure.full.total.checked_mul(1_000).map(Nanos)
 }
 
 /// CPUs that any thread of `pids` may run on, below `proc_root`. What cannot be read is left out.
@@ -116,10 +111,13 @@ mod tests {
 
     #[test]
     fn pressure_and_affinity_are_understood() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(memory_full_stall(root.path()), None);
+        fs::create_dir(root.path().join("pressure")).unwrap();
         let text = "some avg10=0.00 avg60=0.20 avg300=1.03 total=8995482\n\
              full avg10=0.00 avg60=0.08 avg300=0.72 total=6687922\n";
-        assert_eq!(stall(text), Some(Nanos(6_687_922_000)));
-        assert_eq!(stall("some avg10=0.00 total=1\n"), None);
+        fs::write(root.path().join("pressure/memory"), text).unwrap();
+        assert_eq!(memory_full_stall(root.path()), Some(Nanos(6_687_922_000)));
         let status = "Name:\tx\nCpus_allowed:\t10f\nCpus_allowed_list:\t0-3,8\nMems_allowed:\t1\n";
         assert_eq!(allowed(status), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(allowed("Cpus_allowed_list:\tall\n"), None);

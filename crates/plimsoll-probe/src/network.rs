@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use procfs_core::FromRead;
+use procfs_core::net::{DeviceStatus, InterfaceDeviceStatus};
+
 /// The interface that never leaves the host.
 const LOOPBACK: &str = "lo";
 
@@ -45,13 +48,21 @@ impl NetworkTotals {
     pub fn read(root: &Path) -> Option<Self> {
         let net = root.join("proc/net");
         let (segments_out, segments_again) = segments(&fs::read_to_string(net.join("snmp")).ok()?)?;
-        let mut interfaces = interfaces(&fs::read_to_string(net.join("dev")).unwrap_or_default());
-        for (name, interface) in &mut interfaces {
-            let speed = root.join("sys/class/net").join(name).join("speed");
+        let devices = InterfaceDeviceStatus::from_file(net.join("dev"));
+        let interface = |device: DeviceStatus| {
+            let speed = root.join("sys/class/net").join(&device.name).join("speed");
             // Virtual interfaces say -1, or nothing.
             let mbit = fs::read_to_string(speed).ok().and_then(|text| text.trim().parse().ok());
-            interface.speed = mbit.filter(|mbit: &u64| *mbit > 0).map(|mbit| mbit * 1_000_000);
-        }
+            let interface = Interface {
+                dropped: device.recv_drop.saturating_add(device.sent_drop),
+                rx_bytes: device.recv_bytes,
+                tx_bytes: device.sent_bytes,
+                speed: mbit.filter(|mbit: &u64| *mbit > 0).map(|mbit| mbit * 1_000_000),
+            };
+            (device.name, interface)
+        };
+        let interfaces =
+            devices.map(|all| all.0.into_values().map(interface).collect()).unwrap_or_default();
         let softnet = fs::read_to_string(net.join("softnet_stat")).unwrap_or_default();
         let softnet_dropped = softnet_dropped(&softnet);
         Some(Self { interfaces, softnet_dropped, segments_out, segments_again })
@@ -84,25 +95,6 @@ impl NetworkTotals {
         change.retransmits = again as f64 / sent.max(1) as f64;
         change
     }
-}
-
-/// `/proc/net/dev`: two lines of headings, then `name: ` and eight numbers each way; drop is the
-/// fourth of them.
-fn interfaces(dev: &str) -> BTreeMap<String, Interface> {
-    let of_line = |line: &str| {
-        let (name, numbers) = line.split_once(':')?;
-        let numbers: Result<Vec<u64>, _> =
-            numbers.split_ascii_whitespace().map(str::parse).collect();
-        let numbers = numbers.ok()?;
-        let interface = Interface {
-            rx_bytes: *numbers.first()?,
-            tx_bytes: *numbers.get(8)?,
-            dropped: numbers.get(3)?.saturating_add(*numbers.get(11)?),
-            speed: None,
-        };
-        Some((name.trim().to_owned(), interface))
-    };
-    dev.lines().skip(2).filter_map(of_line).collect()
 }
 
 /// `/proc/net/softnet_stat`: one line for each CPU, hexadecimal; the second number is dropped.
@@ -147,12 +139,31 @@ Udp: 5
 
     #[test]
     fn the_files_of_this_kernel_are_understood() {
-        let interfaces = interfaces(DEV);
-        let eth0 = Interface { dropped: 4, rx_bytes: 180_082_527, tx_bytes: 662_547, speed: None };
-        assert_eq!(interfaces["eth0"], eth0);
-        assert_eq!(interfaces["lo"].dropped, 0);
-        assert_eq!(segments(SNMP), Some((6_091, 7)));
-        assert_eq!(softnet_dropped(SOFTNET), 31);
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("proc/net/dev", DEV),
+            ("proc/net/snmp", SNMP),
+            ("proc/net/softnet_stat", SOFTNET),
+            ("sys/class/net/eth0/speed", "1000\n"),
+            ("sys/class/net/lo/speed", "-1\n"),
+        ] {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let speed = Some(1_000_000_000);
+        let expected = NetworkTotals {
+            interfaces: [
+                ("eth0", Interface { dropped: 4, rx_bytes: 180_082_527, tx_bytes: 662_547, speed }),
+                ("lo", Interface { dropped: 0, rx_bytes: 3_193, tx_bytes: 3_193, speed: None }),
+            ]
+            .map(|(name, interface)| (name.to_owned(), interface))
+            .into(),
+            softnet_dropped: 31,
+            segments_out: 6_091,
+            segments_again: 7,
+        };
+        assert_eq!(NetworkTotals::read(root.path()), Some(expected));
         for broken in ["", "Tcp: OutSegs\n", "Tcp: OutSegs\nTcp: 5\n"] {
             assert_eq!(segments(broken), None, "{broken:?}");
         }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_sys::ports::HostPorts;
+use procfs_core::{FromRead, LoadAverage};
 
 use crate::memory::HostMemory;
 
@@ -95,7 +96,9 @@ impl HostLimits {
             memory_total_bytes: memory.total_bytes,
             memory_available_bytes: memory.available_bytes,
             tasks_max: tasks.into_iter().flatten().min(),
-            tasks_in_use: tasks_in_use(&proc_root.join("loadavg")),
+            tasks_in_use: LoadAverage::from_file(proc_root.join("loadavg"))
+                .ok()
+                .map(|load| u64::from(load.max)),
             cgroup: CgroupLimits::read(root),
         }
     }
@@ -145,13 +148,6 @@ fn has_capability(status: &Path, capability: u32) -> bool {
     let mask = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .is_some_and(|mask| mask >> capability & 1 == 1)
-}
-
-/// The second number of `0.10 0.20 0.30 1/234 5678`.
-fn tasks_in_use(loadavg: &Path) -> Option<u64> {
-    let text = fs::read_to_string(loadavg).ok()?;
-    let (_, all) = text.split_ascii_whitespace().nth(3)?.split_once('/')?;
-    all.parse().ok()
 }
 
 #[cfg(test)]
