@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+pub mod cliff;
 pub mod conversation;
 pub mod full;
 pub mod haproxy;
@@ -17,6 +18,7 @@ pub mod port;
 pub mod process;
 pub mod program;
 pub mod recorder;
+pub mod reference;
 pub mod serve;
 pub mod summary;
 pub mod wait;

@@ -74,6 +74,11 @@ impl Nginx {
         Self { address, guarded, folder }
     }
 
+    /// Its master process.
+    pub fn pid(&self) -> u32 {
+        self.guarded.pid()
+    }
+
     /// The URL of its root.
     pub fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}/", self.address)

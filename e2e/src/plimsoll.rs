@@ -12,6 +12,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::process::{Guarded, Seen};
@@ -266,6 +267,26 @@ fn marked(mark: &str) -> Vec<Seen> {
     process::with_environment(MARK, mark)
 }
 
+fn names_cpu(text: &str) -> bool {
+    CPU_CHECKS.iter().any(|check| text.contains(check))
+}
+
+/// Whether a summary has a failed check of the generator's CPU, or an end that names one.
+fn blames_cpu(json: &Value) -> bool {
+    match json {
+        Value::Object(fields) => {
+            let check = fields.get("id").or_else(|| fields.get("check")).and_then(Value::as_str);
+            let has_failed = fields.get("level").is_some_and(|level| level == "fail");
+            let why = fields.get("why").and_then(Value::as_str);
+            has_failed && check.is_some_and(names_cpu)
+                || why.is_some_and(names_cpu)
+                || fields.values().any(blames_cpu)
+        }
+        Value::Array(items) => items.iter().any(blames_cpu),
+        _ => false,
+    }
+}
+
 /// A run that is over.
 #[derive(Debug)]
 pub struct Finished {
@@ -298,14 +319,18 @@ impl Finished {
         Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
     }
 
-    /// Whether it says that it did not get the CPU it needed.
+    /// Whether it says that it did not get the CPU it needed: by its JSON where there is one, else by
+    /// its report.
     fn was_robbed(&self) -> bool {
-        let mut failures = self
-            .stderr
-            .lines()
-            .chain(self.stdout.lines())
-            .filter(|line| line.contains("INVALID") || line.contains("FAIL"));
-        failures.any(|line| CPU_CHECKS.iter().any(|check| line.contains(check)))
+        let written = std::fs::read_to_string(self.folder().join("out.json")).unwrap_or_default();
+        let json =
+            [&written, &self.stdout].into_iter().find_map(|text| serde_json::from_str(text).ok());
+        if let Some(json) = json {
+            return blames_cpu(&json);
+        }
+        let lines = self.stderr.lines().chain(self.stdout.lines());
+        let mut failures = lines.filter(|line| line.contains("INVALID") || line.contains("FAIL"));
+        failures.any(names_cpu)
     }
 
     /// Checks that nothing is left in the temporary directory.

@@ -26,8 +26,8 @@ usage: cargo xtask COMMAND
   floors          check which crate imports which; --table prints the table for ARCHITECTURE.md
   tidy            check the source text
   licences        check the licences of all dependencies
-  bench [...]     measure memory, cost, truth and the lab against their aims and beside peers;
-                  --help lists its flags
+  bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
+                  docs/benchmarks.md; --help lists its flags
   simulate        run the simulated searches and write docs/search-quality.md
   fuzz TARGET [--seconds N]
                   run one fuzz target (needs a nightly toolchain and cargo-fuzz)

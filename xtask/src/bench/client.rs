@@ -68,37 +68,27 @@ impl Tools {
         self.path(tool).is_some()
     }
 
-    /// Whether this plimsoll knows a command, and a flag of it if one is given.
-    pub(crate) fn plimsoll_knows(&self, command: &str, flag: &str) -> bool {
-        let output = Command::new(&self.plimsoll).args([command, "--help"]).output();
-        output.is_ok_and(|output| {
-            output.status.success() && String::from_utf8_lossy(&output.stdout).contains(flag)
-        })
-    }
-
     /// `tool` as fast as it can over a fixed number of connections; `None` when it cannot.
     pub(crate) fn job(&self, tool: Tool, url: &str, extent: Extent, load: Load) -> Option<Job> {
         let words = words::saturate(tool, url, extent, load)?;
-        Some(self.job_of(tool, url, &words, load, extent.connections))
+        Some(self.job_of(tool, url, words, load, extent.connections))
     }
 
-    /// plimsoll on a schedule, over plain keep-alive connections.
-    pub(crate) fn plimsoll_pace(&self, url: &str, extent: Extent, rate_per_s: u32) -> Job {
-        let Extent { connections, seconds } = extent;
-        let words = format!(
-            "load {url} --rate {rate_per_s} --connections {connections} --duration {seconds}s \
-             --threads 1 --processes 1 --no-ui --json {SUMMARY}"
-        );
+    /// The summary of plimsoll with these arguments.
+    pub(crate) fn summary(&self, words: &str) -> Result<Value> {
+        let words = format!("{words} --json {SUMMARY}");
         let load = Load { is_tls: false, connection: Connection::Kept };
-        self.job_of(Tool::Plimsoll, url, &words, load, connections)
+        let job = self.job_of(Tool::Plimsoll, "", words, load, 0);
+        job.execute()?;
+        serde_json::from_str(&job.file(SUMMARY)?).context(SUMMARY)
     }
 
-    fn job_of(&self, tool: Tool, url: &str, words: &str, load: Load, connections: u32) -> Job {
+    fn job_of(&self, tool: Tool, url: &str, words: String, load: Load, connections: u32) -> Job {
         Job {
             connections,
             tool,
             program: self.path(tool).cloned().unwrap_or_else(|| tool.name().into()),
-            words: words.to_owned(),
+            words,
             url: url.to_owned(),
             load,
             folder: self.scratch.clone(),
@@ -131,17 +121,9 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn cpu_us_per_op(&self) -> f64 {
+    pub(crate) fn cpu_us(&self) -> f64 {
         self.cpu_s * 1e6 / self.ops as f64
     }
-}
-
-/// How well a schedule was kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PaceSample {
-    /// Achieved over offered; 1 is perfect.
-    pub(crate) achieved_ratio: f64,
-    pub(crate) send_lag_ms_p99: f64,
 }
 
 impl Job {
@@ -183,13 +165,6 @@ impl Job {
         Ok((Sample { cpu_s, ops, failed }, report))
     }
 
-    /// Runs it and looks at its schedule.
-    pub(crate) fn run_pace(&self) -> Result<PaceSample> {
-        self.execute()?;
-        let summary = serde_json::from_str(&self.file(SUMMARY)?).context(SUMMARY)?;
-        pace(&summary).with_context(|| format!("{}: no pace in the summary", self.shown()))
-    }
-
     /// What there is to be counted: a file, or the output.
     fn report(&self, output: &Output) -> Result<String> {
         match self.tool {
@@ -222,7 +197,7 @@ impl Job {
             .args(["-c", "TIMEFORMAT='%3U %3S'; time \"$@\"", "bench", "taskset", "-c"])
             .arg(CLIENT_CPU.to_string())
             .arg(&self.program)
-            .args(words::arguments(&self.words))
+            .args(words::arguments(&self.words)?)
             .current_dir(&self.folder)
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
@@ -276,15 +251,6 @@ fn check_handshakes(summary: &Value, load: Load, connections: u32) -> Result<()>
     Ok(())
 }
 
-fn pace(summary: &Value) -> Option<PaceSample> {
-    let rate = &summary["rate"];
-    let offered = rate["offered_per_s"].as_f64().filter(|offered| *offered > 0.0)?;
-    Some(PaceSample {
-        achieved_ratio: rate["achieved_per_s"].as_f64()? / offered,
-        send_lag_ms_p99: summary["send_lag_ms"]["p99"].as_f64()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -296,17 +262,6 @@ mod tests {
         assert_eq!(cpu_seconds("warning: x\n1.500 0.250\n"), Some(1.75));
         assert_eq!(cpu_seconds("bash: taskset: command not found"), None);
         assert_eq!(cpu_seconds(""), None);
-    }
-
-    #[test]
-    fn a_pace_is_read() {
-        let json = json!({
-            "send_lag_ms": {"p99": 0.5},
-            "rate": {"offered_per_s": 5000.0, "achieved_per_s": 4990.0},
-        });
-        let expected = PaceSample { achieved_ratio: 0.998, send_lag_ms_p99: 0.5 };
-        assert_eq!(pace(&json), Some(expected));
-        assert_eq!(pace(&json!({"rate": {"offered_per_s": 0.0}})), None);
     }
 
     #[test]

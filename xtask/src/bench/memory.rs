@@ -1,74 +1,240 @@
 //! What a held connection costs in user memory: plimsoll's client beside every peer on the machine,
 //! and `serve` beside nginx and HAProxy.
 
-mod client;
 mod holder;
-mod server;
-mod weight;
-
-use std::fmt::Write;
 
 use anyhow::{Result, bail};
+use serde_json::json;
 
-use crate::bench::page::Section;
+use crate::bench::comparison::{Comparison, Entrant, Series, Target};
+use crate::bench::results::{Results, Spread};
+use crate::bench::server::{Server, ServerKind};
+use crate::bench::tool::Tool;
 use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
-use holder::FEW;
-use weight::Pair;
+use holder::{FEW, Holder, Load, Way};
 
 const ROUNDS: u32 = 3;
 /// The first for all, the others for plimsoll's client and for servers alone: one process each, in
 /// 20,000 descriptors.
 const SIZES: [u32; 2] = [2_000, 15_000];
 const SIZE_MAX: u32 = 18_000;
+/// What plimsoll may need, kB per connection.
+const CLIENT_KB_MAX: f64 = 0.45;
+const SERVER_KB_MAX: f64 = 0.6;
+/// A virtual user of k6 is a JavaScript machine of 1 to 5 MB.
+const K6_CONNECTIONS_MAX: u32 = 200;
 
-/// Measures all rounds and fills the section.
-pub(crate) fn measure(bench: &Bench, section: &mut Section) -> Result<()> {
+/// One program that is measured with so many connections.
+struct Subject {
+    name: &'static str,
+    /// What opens the connections.
+    way: Way,
+    /// The server whose memory is read; without one it is the client's.
+    server: Option<ServerKind>,
+    size: u32,
+    /// kB per connection, each round.
+    tls: Series,
+    plain: Series,
+    /// All of it with TLS, MB.
+    whole_mb: Vec<f64>,
+}
+
+/// Measures all rounds and fills the results.
+pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
     let rounds = bench.settings.rounds_or(ROUNDS);
     let sizes = bench.settings.sizes_or(&SIZES);
     if let Some(size) = sizes.iter().find(|size| !(FEW * 2..=SIZE_MAX).contains(*size)) {
         bail!("--connections {size}: memory is measured with {} to {SIZE_MAX}", FEW * 2);
     }
-    section.method = method(rounds);
-    let mut clients = client::entries(bench, &sizes, section);
-    let mut servers = server::entries(&sizes);
+    results.method = method(rounds);
+    let mut subjects = subjects(bench, &sizes, results);
     for round in 1..=rounds {
-        for client in &mut clients {
-            client.measure(bench, round, section);
-        }
-        for server in &mut servers {
-            server.measure(bench, round, section);
+        for subject in &mut subjects {
+            subject.measure(bench, round, results);
         }
     }
-    section.read(client::reading(&clients));
-    section.read(server::reading(&servers));
-    section.figures = format!("{}\n{}", client::table(&clients), server::table(&servers));
+    for comparison in [client(&subjects), server(&subjects)] {
+        comparison.row().into_iter().for_each(|row| results.row(row, ""));
+    }
+    results.figures.extend(subjects.iter().map(Subject::figure));
     Ok(())
+}
+
+/// Every client and every server at the sizes that are asked of it. Missing peers are named.
+fn subjects(bench: &Bench, sizes: &[u32], results: &mut Results) -> Vec<Subject> {
+    let new = |name, way, server, size| Subject {
+        name,
+        way,
+        server,
+        size,
+        tls: Series::default(),
+        plain: Series::default(),
+        whole_mb: Vec::new(),
+    };
+    let held = |size: &u32| new("plimsoll hold, idle", Way::Hold, None, *size);
+    let mut all: Vec<Subject> = sizes.iter().map(held).collect();
+    let least = sizes[0];
+    for tool in [Tool::Plimsoll].into_iter().chain(Tool::PEERS) {
+        if bench.tools.has(tool) {
+            let size = if tool == Tool::K6 { least.min(K6_CONNECTIONS_MAX) } else { least };
+            let name = match tool {
+                Tool::Plimsoll => "plimsoll load, awaiting answers",
+                peer => peer.name(),
+            };
+            all.push(new(name, Way::Awaiting(tool), None, size));
+        } else {
+            results.missing.push(tool.missing());
+        }
+    }
+    let servers = |kind: ServerKind| {
+        sizes.iter().map(move |size| new(kind.name(), Way::Hold, Some(kind), *size))
+    };
+    all.extend(ServerKind::ALL.into_iter().flat_map(servers));
+    all
+}
+
+impl Subject {
+    /// One round, with TLS and without.
+    fn measure(&mut self, bench: &Bench, round: u32, results: &mut Results) {
+        for is_tls in [true, false] {
+            let layer = if is_tls { "TLS 1.3" } else { "plain" };
+            let what = format!("{}, {} connections, {layer}, round {round}", self.name, self.size);
+            let loads = self.weigh(bench, is_tls, results);
+            match &loads {
+                Ok([few, many]) => println!(
+                    "memory: {what}: {} bytes with {} connections, {} with {}",
+                    few.bytes, few.connections, many.bytes, many.connections
+                ),
+                Err(error) => results.fail(format!("{what}: {error:#}")),
+            }
+            let loads = loads.ok();
+            let series = if is_tls { &mut self.tls } else { &mut self.plain };
+            series.0.push(loads.and_then(kb_each));
+            if is_tls {
+                self.whole_mb.extend(loads.map(|[_, many]| many.bytes as f64 / 1e6));
+            }
+        }
+    }
+
+    /// With few connections, then with many: a client in a process of its own each time, a server in
+    /// the same process, which is a new one in each round, because none gives everything back.
+    fn weigh(&self, bench: &Bench, is_tls: bool, results: &mut Results) -> Result<[Load; 2]> {
+        let kind = self.server.unwrap_or(ServerKind::Plimsoll);
+        let server = Server::start(kind, &bench.tools.plimsoll, &bench.scratch)?;
+        if is_tls {
+            results.note_command(self.way.shown("https://ADDRESS/", self.size));
+            results.note_command(kind.shown());
+        }
+        let mut loads = [Load::default(); 2];
+        for (load, connections) in loads.iter_mut().zip([FEW, self.size]) {
+            let holder = Holder::start(bench, self.way, &server, is_tls, connections)?;
+            let pid = if self.server.is_some() { server.pid() } else { holder.pid() };
+            *load = holder.weigh(pid)?;
+            holder.kill()?;
+        }
+        Ok(loads)
+    }
+
+    fn figure(&self) -> serde_json::Value {
+        let kind = if self.server.is_some() { "server" } else { "client" };
+        json!({
+            "what": format!("{kind} user memory per held connection, kB"),
+            "who": self.name, "connections": self.size,
+            "tls_13": self.tls.spread(), "tls_13_rounds": self.tls.0,
+            "plain": self.plain.spread(), "plain_rounds": self.plain.0,
+            "all_with_tls_mb": Spread::of(self.whole_mb.iter().copied()),
+        })
+    }
+
+    fn entrant(&self, name: &'static str) -> Entrant {
+        Entrant { series: self.tls.clone(), ..Entrant::new(name, None) }
+    }
+}
+
+/// plimsoll idle in the fullest process, which is what one process is filled with, beside peers.
+fn client(all: &[Subject]) -> Comparison {
+    let clients = || all.iter().filter(|subject| subject.server.is_none());
+    let ours = clients().filter(|subject| subject.way == Way::Hold);
+    let ours = ours.max_by_key(|subject| subject.size);
+    let peers = clients().filter(|subject| subject.way.tool() != Tool::Plimsoll);
+    Comparison {
+        id: "client-memory",
+        what: "client user memory per held, idle TLS 1.3 connection, one process, kB",
+        target: Some(Target::AtMost { max: CLIENT_KB_MAX }),
+        decimals: 3,
+        entrants: ours.into_iter().chain(peers).map(|of| of.entrant(of.name)).collect(),
+    }
+}
+
+/// `serve` at the largest size, beside the others at the same.
+fn server(all: &[Subject]) -> Comparison {
+    let of = |kind| {
+        let servers = all.iter().filter(move |subject| subject.server == Some(kind));
+        servers.max_by_key(|subject| subject.size).map(|subject| subject.entrant(kind.name()))
+    };
+    Comparison {
+        id: "server-memory",
+        what: "server user memory per held TLS 1.3 connection (`serve`), kB",
+        target: Some(Target::AtMost { max: SERVER_KB_MAX }),
+        decimals: 3,
+        entrants: ServerKind::ALL.into_iter().filter_map(of).collect(),
+    }
+}
+
+/// May be below zero, where memory of the start was given back.
+fn kb_each([few, many]: [Load; 2]) -> Option<f64> {
+    let connections = many.connections.checked_sub(few.connections).filter(|more| *more > 0)?;
+    Some((many.bytes as f64 - few.bytes as f64) / connections as f64 / 1e3)
 }
 
 fn method(rounds: u32) -> String {
     format!(
         "User memory is the proportional set size of a process and of all that it started, from \
-         smaps_rollup,\nonce nothing moves any more: with all connections, minus with {FEW}, over \
-         the connections between. Fixed\ncost cancels out; the whole is in the last column. kB are \
-         1000 bytes; medians over {rounds} rounds that take\nturns, with the range in brackets. \
-         Clients run on CPU {CLIENT_CPU}, servers on CPU {SERVER_CPU}, each with one thread.\n\n\
-         Peers cannot hold a connection in silence. Each sends one request per connection, which \
-         `plimsoll\nserve` leaves unanswered (`sleep-fixed`); plimsoll is measured in the same way, \
-         and also idle.\nServers hold connections that plimsoll opened and on which nothing was \
-         sent after the handshake; nginx\nhas taken memory for each of its 19,000 connections \
-         before the first one, which is not in its figure.\n"
+         smaps_rollup, once nothing moves any more: with all connections, minus with {FEW}, over the \
+         connections between. Fixed cost cancels out; `all_with_tls_mb` is the whole. Medians over \
+         {rounds} rounds that take turns. Clients run on CPU {CLIENT_CPU}, servers on CPU \
+         {SERVER_CPU}, each with one thread. Peers cannot hold a connection in silence: each sends \
+         one request per connection, which `plimsoll serve` leaves unanswered (`sleep-fixed`); \
+         plimsoll is measured in the same way, and also idle. Servers hold connections that plimsoll \
+         opened and on which nothing was sent after the handshake; nginx allocates memory for each of \
+         its 19,000 connections at its start, which is not in its figure."
     )
 }
 
-/// Programs with their connections, as a table.
-fn rows<'a>(heading: &str, entries: impl Iterator<Item = (&'a str, u32, &'a Pair)>) -> String {
-    let mut text = format!(
-        "| {heading} | connections | TLS 1.3, kB each | plain, kB each | all with TLS, MB |\n\
-         |---|---|---|---|---|\n"
-    );
-    for (name, size, Pair { tls, plain }) in entries {
-        let (tls_kb, plain_kb, whole_mb) = (tls.shown(), plain.shown(), tls.whole_shown());
-        let _ = writeln!(text, "| {name} | {size} | {tls_kb} | {plain_kb} | {whole_mb} |");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::results::Outcome;
+
+    fn subject(way: Way, server: Option<ServerKind>, size: u32, kb: f64) -> Subject {
+        let (name, series) = (way.tool().name(), Series(vec![Some(kb)]));
+        Subject { name, way, server, size, tls: series.clone(), plain: series, whole_mb: vec![1.0] }
     }
-    text
+
+    #[test]
+    fn the_fullest_process_is_judged_beside_the_best_peer() {
+        let all = [
+            subject(Way::Hold, None, 2_000, 0.1),
+            subject(Way::Hold, None, 15_000, 9.0),
+            subject(Way::Awaiting(Tool::Plimsoll), None, 2_000, 1.0),
+            subject(Way::Awaiting(Tool::Wrk), None, 2_000, 54.0),
+            subject(Way::Awaiting(Tool::Oha), None, 2_000, 36.0),
+            subject(Way::Hold, Some(ServerKind::Plimsoll), 15_000, 0.5),
+            subject(Way::Hold, Some(ServerKind::Haproxy), 15_000, 20.0),
+            subject(Way::Hold, Some(ServerKind::Haproxy), 2_000, 1.0),
+        ];
+        let row = client(&all).row().unwrap();
+        assert_eq!(row.peers, "oha 36.00 (36.00 - 36.00), wrk 54.00");
+        assert_eq!((&*row.ratio, row.outcome), ("0.250 (0.250 - 0.250)", Outcome::NotReached));
+        let row = server(&all).row().unwrap();
+        assert_eq!((&*row.ours, row.outcome), ("0.50 (0.50 - 0.50)", Outcome::Reached));
+        assert_eq!(row.peers, "HAProxy 20.00 (20.00 - 20.00)");
+    }
+
+    #[test]
+    fn fixed_cost_cancels_out() {
+        let load = |connections, bytes| Load { connections, bytes };
+        assert_eq!(kb_each([load(20, 5_000_000), load(2_020, 9_000_000)]), Some(2.0));
+        assert_eq!(kb_each([load(20, 7), load(20, 9)]), None);
+    }
 }

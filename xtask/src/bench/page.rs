@@ -1,233 +1,155 @@
-//! The page that a benchmark writes: one section per part, each complete in itself, so that parts
-//! can be measured on different days. What was not there is named as missing, never left out.
+//! `docs/benchmarks.md`, rendered from the JSON files beside it; the remarks in it are written by
+//! hand and stay.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
-use crate::bench::claim::{Claim, Outcome};
+use anyhow::{Context, Result};
+
+use crate::bench::results::{Outcome, Results};
 use crate::bench::settings::Part;
-use crate::bench::target::Reading;
-use crate::bench::{claim, target};
 
-const HEAD: &str =
-    "# Benchmarks\n\nWritten by `cargo xtask bench`; run it again instead of editing this.\n";
-/// What people have to say of the figures stands between these marks and is never touched.
-const BY_HAND: (&str, &str) = ("<!-- begin by hand -->\n", "<!-- end by hand -->\n");
+const PAGE: &str = "benchmarks.md";
+const FOLDER: &str = "benchmarks";
+const REMARKS: &str = "## Remarks\n";
+const HEAD: &str = "\
+# Benchmarks
 
-/// One part's section.
-pub(crate) struct Section {
-    part: Part,
-    machine: Vec<(String, String)>,
-    /// How it was measured.
-    pub(crate) method: String,
-    /// The promises and how they fared.
-    pub(crate) claims: Vec<Claim>,
-    /// The figures behind them, as tables.
-    pub(crate) figures: String,
-    readings: Vec<Reading>,
-    missing: Vec<String>,
-    failures: Vec<String>,
-    commands: Vec<String>,
+`cargo xtask bench` measures and writes this page; only the remarks are written by hand. Every figure
+of every program, how it was measured, and the exact commands are in [benchmarks/](benchmarks).
+
+- A figure is the median of several rounds, with the range in brackets. A ratio is ours over that of
+  the peer named first, round by round: below 1, plimsoll needs less.
+- Programs take turns within each round. Clients run on one CPU, servers on the other. Server and peers
+  use one thread each. TLS is 1.3 with an ECDSA P-256 certificate that no client verifies.
+- kB are 1,000 bytes, GB are 10^9 bytes. CPU is user plus system time.
+";
+
+/// Writes the results of a part beside the page, and the page.
+pub(crate) fn add(docs: &Path, mut results: Results) -> Result<()> {
+    let folder = docs.join(FOLDER);
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let path = folder.join(format!("{}.json", results.part));
+    if path.exists() {
+        results.keep(read(&path)?);
+    }
+    let text = serde_json::to_string_pretty(&results)? + "\n";
+    fs::write(&path, text).with_context(|| path.display().to_string())?;
+    write(docs)
 }
 
-impl Section {
-    pub(crate) const fn new(part: Part, machine: Vec<(String, String)>) -> Self {
-        Self {
-            part,
-            machine,
-            method: String::new(),
-            claims: Vec::new(),
-            figures: String::new(),
-            readings: Vec::new(),
-            missing: Vec::new(),
-            failures: Vec::new(),
-            commands: Vec::new(),
-        }
-    }
-
-    /// Says what could not be measured, here and on the terminal.
-    pub(crate) fn fail(&mut self, what: String) {
-        eprintln!("{}: {what}", self.part.name());
-        self.failures.push(what);
-    }
-
-    /// A target's reading is a claim of the section and a row of the page's table.
-    pub(crate) fn read(&mut self, reading: Reading) {
-        self.claims.push(reading.claim());
-        self.readings.push(reading);
-    }
-
-    /// Names a tool that is not on this machine. That is no failure.
-    pub(crate) fn note_missing(&mut self, what: String) {
-        self.missing.push(what);
-    }
-
-    /// Adds to what is said of the machine.
-    pub(crate) fn note_machine(&mut self, what: &str, value: String) {
-        self.machine.push((what.to_owned(), value));
-    }
-
-    /// Keeps a command; the first of its kind counts.
-    pub(crate) fn note_command(&mut self, command: String) {
-        if !self.commands.contains(&command) {
-            self.commands.push(command);
-        }
-    }
-
-    /// The worst of its claims; never better than not measured when something went wrong.
-    pub(crate) fn outcome(&self) -> Outcome {
-        let is_whole = self.failures.is_empty() && !self.claims.is_empty();
-        let least = if is_whole { Outcome::Reached } else { Outcome::NotMeasured };
-        self.claims.iter().map(|claim| claim.outcome).fold(least, Outcome::max)
-    }
-
-    /// Writes `to` for `from` wherever a program's own words were kept.
-    pub(crate) fn rename(&mut self, from: &str, to: &str) {
-        for text in self.failures.iter_mut().chain(&mut self.commands) {
-            *text = text.replace(from, to);
-        }
-    }
-
-    fn verdict(&self) -> String {
-        let missed = self.claims.iter().filter(|claim| claim.outcome != Outcome::Reached).count();
-        let (outcome, all) = (self.outcome().name(), self.claims.len());
-        match missed {
-            0 => format!("**Verdict: {outcome}** ({all} of {all})."),
-            _ => format!("**Verdict: {outcome}** ({} of {all} reached).", all - missed),
-        }
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("\n## {}\n\n{}\n", self.part.title(), self.verdict());
-        let claims =
-            if self.claims.is_empty() { String::new() } else { claim::table(&self.claims) };
-        for paragraph in [&self.method, &claims, &self.figures] {
-            if !paragraph.is_empty() {
-                let _ = write!(text, "\n{}\n", paragraph.trim_end());
-            }
-        }
-        if !self.missing.is_empty() {
-            text.push_str("\nNot on the machine, and so not measured:\n\n");
-            for what in &self.missing {
-                let _ = writeln!(text, "- {what}");
-            }
-        }
-        if !self.failures.is_empty() {
-            text.push_str("\n### What could not be measured\n\n");
-            for failure in &self.failures {
-                let _ = writeln!(text, "- {}", failure.trim().replace('\n', "\n  "));
-            }
-        }
-        if !self.commands.is_empty() {
-            let _ = write!(text, "\n### Commands\n\n```\n{}\n```\n", self.commands.join("\n"));
-        }
-        text.push_str("\n### Machine and versions\n\n| what | |\n|---|---|\n");
-        for (name, value) in &self.machine {
-            let _ = writeln!(text, "| {name} | {value} |");
-        }
-        for reading in &self.readings {
-            text.push_str(&reading.comment());
-        }
-        text
-    }
+/// Renders the page from all files.
+pub(crate) fn write(docs: &Path) -> Result<()> {
+    let folder = docs.join(FOLDER);
+    let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
+    // What the nightly tests found comes last.
+    let place = |part: &str| Part::ALL.iter().position(|of| of.name() == part);
+    all.sort_by_key(|results| place(&results.part).unwrap_or(Part::ALL.len()));
+    let page = docs.join(PAGE);
+    let old = fs::read_to_string(&page).unwrap_or_default();
+    let remarks = old.split_once(REMARKS).map_or("", |(_, remarks)| remarks);
+    fs::write(&page, rendered(&all, remarks)).with_context(|| page.display().to_string())
 }
 
-/// The page `old` with this section in its place, and the targets as they stand now; sections of
-/// other parts stay as they are, and so do readings of this part that were not taken again, and
-/// what was written by hand.
-pub(crate) fn with_section(old: &str, section: &Section) -> String {
-    let mut sections = String::new();
-    for part in Part::ALL {
-        let (begin, end) = marks(part);
-        let old = section_of(old, part);
-        let text = if part == section.part {
-            let kept = target::comments_but(old.unwrap_or_default(), &section.readings);
-            Some(section.text() + &kept)
-        } else {
-            old.map(str::to_owned)
+fn read(path: &Path) -> Result<Results> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+fn rendered(all: &[Results], remarks: &str) -> String {
+    format!("{HEAD}\n{}\n{}\n{REMARKS}{remarks}", machine(all), figures(all))
+}
+
+/// The machine and the versions of all parts. Where parts differ, every value is shown.
+fn machine(all: &[Results]) -> String {
+    let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, value) in all.iter().flat_map(|results| &results.machine) {
+        let known = values.entry(name).or_default();
+        if !known.contains(&value.as_str()) {
+            known.push(value);
+        }
+    }
+    let mut text = String::from("## Machine\n\n| what | |\n|---|---|\n");
+    let is_tool = |name: &str| !["CPU", "memory", "kernel"].contains(&name);
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_by_key(|(name, _)| is_tool(name));
+    for (name, values) in values {
+        // A tool that one part found was there.
+        let present: Vec<&str> =
+            values.iter().copied().filter(|value| !value.starts_with("missing")).collect();
+        let shown = if present.is_empty() { values } else { present };
+        let _ = writeln!(text, "| {name} | {} |", shown.join("; "));
+    }
+    text
+}
+
+/// The rows of all parts.
+fn figures(all: &[Results]) -> String {
+    let mut text = String::from(
+        "## Figures\n\n| figure | plimsoll | peers | ratio | target | | date | command |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for row in all.iter().flat_map(|results| &results.rows) {
+        let outcome = match row.outcome {
+            Outcome::Reached => row.outcome.name().to_owned(),
+            Outcome::NotMeasured | Outcome::NotReached => format!("**{}**", row.outcome.name()),
         };
-        if let Some(text) = text {
-            let _ = write!(sections, "\n{begin}{text}{end}");
-        }
+        let cells = [
+            &row.figure,
+            &row.ours,
+            &row.peers,
+            &row.ratio,
+            &row.target,
+            &outcome,
+            &row.date,
+            &format!("`{}`", row.command),
+        ];
+        // What would end a cell early.
+        let cells = cells.map(|cell| cell.replace(['|', '\n'], " "));
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
-    let (begin, end) = BY_HAND;
-    let remarks = between(old, begin, end)
-        .map(|remarks| format!("\n{begin}{remarks}{end}"))
-        .unwrap_or_default();
-    format!("{HEAD}\n{}{remarks}{sections}", target::table(&sections))
-}
-
-/// The text of one part's section on the page.
-pub(crate) fn section_of(page: &str, part: Part) -> Option<&str> {
-    let (begin, end) = marks(part);
-    between(page, &begin, &end)
-}
-
-fn marks(part: Part) -> (String, String) {
-    let name = part.name();
-    (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->\n"))
-}
-
-fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(begin)?;
-    rest.split_once(end).map(|(inner, _)| inner)
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::results::Row;
 
-    fn section(part: Part, aim: &str) -> Section {
-        let mut section = Section::new(part, vec![("CPU".to_owned(), "2".to_owned())]);
-        section.claims.push(Claim::new("speed", aim, "7", true));
-        section
+    fn results(part: &str, ours: &str, machine: &[(&str, &str)]) -> Results {
+        let machine = machine.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let mut results = Results::new(part, machine.collect());
+        results.date = "2026-01-02".to_owned();
+        let row = Row::alone(part, "a | b", ours.to_owned(), "1 or less", Outcome::NotReached);
+        results.row(row, "");
+        results
     }
 
     #[test]
-    fn sections_replace_their_own_and_stay_in_order() {
-        let lab = with_section("", &section(Part::Lab, "old"));
-        let both = with_section(&lab, &section(Part::Cost, "first"));
-        assert!(both.starts_with(HEAD));
-        assert!(both.find("## Cost and pace").unwrap() < both.find("## The lab").unwrap());
-        let renewed = with_section(&both, &section(Part::Lab, "new"));
-        assert_eq!(renewed, both.replace("| old |", "| new |"));
-        // A page of another make gives nothing.
-        assert_eq!(with_section("# Benchmarks\n\nold text\n", &section(Part::Lab, "old")), lab);
-    }
-
-    #[test]
-    fn remarks_outlive_every_measurement() {
-        let page = with_section("", &section(Part::Lab, "old"));
-        let (begin, end) = BY_HAND;
-        let remarks = format!("{begin}\n## What is not reached\n\nAnd why.\n{end}");
-        let remarked = format!("{page}\n{remarks}");
-        let renewed = with_section(&remarked, &section(Part::Lab, "new"));
-        assert!(renewed.find(&remarks).unwrap() < renewed.find("## The lab").unwrap());
-        assert_eq!(with_section(&renewed, &section(Part::Lab, "new")), renewed);
-    }
-
-    #[test]
-    fn a_section_is_as_good_as_its_worst_claim() {
-        let mut section = section(Part::Lab, "1");
-        assert_eq!(section.outcome(), Outcome::Reached);
-        section.claims.push(Claim::not_measured("width", "2", "no figure"));
-        assert_eq!(section.outcome(), Outcome::NotMeasured);
-        section.claims.push(Claim::new("time", "3", "4", false));
-        assert_eq!(section.outcome(), Outcome::NotReached);
-        assert!(section.text().contains("**Verdict: not reached** (1 of 3 reached)."));
-    }
-
-    #[test]
-    fn what_went_wrong_is_said_and_spoils_the_verdict() {
-        let mut section = section(Part::Truth, "1");
-        section.note_missing("wrk: missing (apt-get install wrk)".to_owned());
-        assert_eq!(section.outcome(), Outcome::Reached);
-        section.fail("/some/where/x: gone\nat once".to_owned());
-        section.rename("/some/where", "target/bench");
-        assert_eq!(section.outcome(), Outcome::NotMeasured);
-        let text = section.text();
-        let expected = "### What could not be measured\n\n- target/bench/x: gone\n  at once\n";
-        assert!(text.contains(expected), "{text}");
-        assert!(text.contains("\n- wrk: missing (apt-get install wrk)\n"), "{text}");
-        assert_eq!(Section::new(Part::Lab, Vec::new()).outcome(), Outcome::NotMeasured);
+    fn parts_of_other_days_and_remarks_stay() {
+        let docs = std::env::temp_dir().join(format!("plimsoll-page-{}", std::process::id()));
+        fs::create_dir_all(&docs).unwrap();
+        fs::write(docs.join(PAGE), format!("old\n{REMARKS}\nBy hand.\n")).unwrap();
+        add(&docs, results("cost", "1.5", &[("kernel", "6.1"), ("oha", "1.16")])).unwrap();
+        add(&docs, results("memory", "2.5", &[("kernel", "6.1"), ("oha", "missing; x")])).unwrap();
+        add(&docs, results("cost", "1.7", &[("kernel", "6.2"), ("oha", "1.16")])).unwrap();
+        let page = fs::read_to_string(docs.join(PAGE)).unwrap();
+        for part in [
+            "| a   b | 1.7 | - | - | 1 or less | **not reached** | 2026-01-02 | `cargo xtask bench --part cost` |\n",
+            "| a   b | 2.5 |",
+            "| kernel | 6.1; 6.2 |\n| oha | 1.16 |\n",
+            "\n## Remarks\n\nBy hand.\n",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("1.5") && !page.contains("old"), "{page}");
+        write(&docs).unwrap();
+        assert_eq!(fs::read_to_string(docs.join(PAGE)).unwrap(), page);
+        fs::remove_dir_all(&docs).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -12,14 +12,8 @@ use anyhow::{Context, Result, bail};
 const READY_WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// `program` on one CPU. taskset becomes the program, so the child's id is the program's.
-pub(crate) fn pinned(cpu: u32, program: &Path) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", &cpu.to_string()]).arg(program);
-    command
-}
-
-/// `program` on one CPU, with as many descriptors as it may have.
+/// `program` on one CPU, with as many descriptors as it may have. bash and taskset become the program,
+/// so the child's id is the program's.
 pub(crate) fn roomy(cpu: u32, program: &Path) -> Command {
     let mut command = Command::new("bash");
     let script = "ulimit -Sn \"$(ulimit -Hn)\"; exec taskset -c \"$0\" \"$@\"";
@@ -77,16 +71,6 @@ impl Guarded {
             thread::sleep(LOOK_AGAIN);
         }
     }
-
-    /// Sends a signal, such as `STOP`, to it alone.
-    pub(crate) fn signal(&self, signal: &str) -> Result<()> {
-        send(signal, &[self.child.id()])
-    }
-
-    /// Sends a signal to it and to all that it started.
-    pub(crate) fn signal_all(&self, signal: &str) -> Result<()> {
-        send(signal, &tree(self.child.id()))
-    }
 }
 
 impl Drop for Guarded {
@@ -105,40 +89,23 @@ fn children(pid: u32) -> Vec<u32> {
     lists.iter().flat_map(|list| list.split_ascii_whitespace()).flat_map(str::parse).collect()
 }
 
-/// bash's own `kill`: the program of that name is not installed everywhere.
-fn send(signal: &str, pids: &[u32]) -> Result<()> {
-    let status = Command::new("bash")
-        .args(["-c", "kill -s \"$0\" \"$@\"", signal])
-        .args(pids.iter().map(u32::to_string))
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .context("cannot run bash")?;
-    if !status.success() {
-        bail!("cannot send SIG{signal} to {pids:?}; has it ended?");
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::process::Stdio;
 
     use super::*;
 
     #[test]
-    fn children_of_children_are_signalled_too() {
-        // The outer shell reports how the inner one ended.
-        let script = "bash -c 'echo; read -r line'; [ $? = 143 ] && exit 7; exit 1";
+    fn children_of_children_are_found() {
         let mut command = Command::new("bash");
-        command.args(["-c", &format!("trap : TERM; {script}")]);
+        command.args(["-c", "bash -c 'echo; read -r line'; exit 7"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut outer = Guarded::start(&mut command).unwrap();
-        let mut byte = [0];
         let stdout = outer.child.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut byte).unwrap();
-        outer.signal_all("TERM").unwrap();
+        stdout.read_exact(&mut [0]).unwrap();
+        assert_eq!(tree(outer.child.id()).len(), 2);
+        drop(outer.child.stdin.take());
         assert_eq!(outer.child.wait().unwrap().code(), Some(7));
-        assert!(outer.signal("TERM").is_err());
     }
 }

@@ -7,7 +7,6 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
-use std::str::FromStr;
 
 use anyhow::{Context, Result};
 
@@ -34,6 +33,15 @@ impl ServerKind {
         }
     }
 
+    /// Its program, and what the flag calls it.
+    pub(crate) const fn program(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::Plimsoll => "plimsoll",
+        }
+    }
+
     /// How it is started, where its settings do not say it.
     pub(crate) fn shown(self) -> String {
         let command = match self {
@@ -44,20 +52,6 @@ impl ServerKind {
             Self::Plimsoll => "plimsoll serve --http ADDRESS --https ADDRESS --threads 1",
         };
         format!("taskset -c {SERVER_CPU} {command}")
-    }
-}
-
-impl FromStr for ServerKind {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "nginx" => Some(Self::Nginx),
-            "haproxy" => Some(Self::Haproxy),
-            "plimsoll" => Some(Self::Plimsoll),
-            _ => None,
-        }
-        .with_context(|| format!("--server {text}: give nginx, haproxy or plimsoll"))
     }
 }
 
@@ -141,7 +135,7 @@ impl Server {
 }
 
 /// Addresses that were free a moment ago.
-pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut addresses = [any; N];
     // All are held until the last is known, or the kernel could give one twice.

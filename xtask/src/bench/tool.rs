@@ -42,6 +42,11 @@ impl Tool {
         }
     }
 
+    /// The one of this name; plimsoll if there is none.
+    pub(crate) fn named(name: &str) -> Self {
+        Self::PEERS.into_iter().find(|tool| tool.name() == name).unwrap_or(Self::Plimsoll)
+    }
+
     /// How a missing one is installed.
     pub(crate) const fn advice(self) -> &'static str {
         match self {

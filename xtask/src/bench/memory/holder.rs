@@ -5,15 +5,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
-
 use crate::bench::client::words;
-use crate::bench::memory::weight::Load;
 use crate::bench::process::Guarded;
 use crate::bench::server::Server;
 use crate::bench::tool::Tool;
 use crate::bench::{Bench, CLIENT_CPU, client, footprint, process};
+use anyhow::{Context, Result, bail};
 
 /// Connections of the measurement that the others are compared with.
 pub(super) const FEW: u32 = 20;
@@ -31,45 +28,45 @@ const END_WAIT: Duration = Duration::from_secs(30);
 /// What the client said, kept for the case that it fails.
 const OUTPUT: &str = "holder.txt";
 
+/// Memory with connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Load {
+    pub(super) connections: usize,
+    pub(super) bytes: u64,
+}
+
 /// How connections are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// plimsoll, in silence.
     Hold,
-    /// plimsoll before it could hold: the pool of a load of one request per second.
-    Idle,
     /// One request on each, unanswered.
     Awaiting(Tool),
 }
 
 impl Way {
-    /// The way in which this build of plimsoll holds connections.
-    pub(super) fn of_plimsoll(bench: &Bench) -> Self {
-        let can_hold = bench.tools.plimsoll_knows("hold", "--heartbeat");
-        if can_hold { Self::Hold } else { Self::Idle }
-    }
-
     pub(super) const fn tool(self) -> Tool {
         match self {
-            Self::Hold | Self::Idle => Tool::Plimsoll,
+            Self::Hold => Tool::Plimsoll,
             Self::Awaiting(tool) => tool,
         }
     }
 
     /// The command line.
-    pub(super) fn words(self, url: &str, connections: u32) -> String {
-        let rest =
-            format!("--insecure --threads 1 --processes 1 --no-ui --json {}", words::SUMMARY);
+    fn words(self, url: &str, connections: u32) -> String {
         match self {
             Self::Hold => format!(
                 "hold {url} --connections {connections} --rate 2000 --for {HOLD_S}s --heartbeat 0 \
-                 {rest}"
-            ),
-            Self::Idle => format!(
-                "load {url} --connections {connections} --rate 1 --duration {HOLD_S}s {rest}"
+                 --insecure --threads 1 --processes 1 --no-ui --json {}",
+                words::SUMMARY
             ),
             Self::Awaiting(tool) => words::await_answers(tool, url, connections, HOLD_S),
         }
+    }
+
+    /// The command as a reader would type it.
+    pub(super) fn shown(self, url: &str, connections: u32) -> String {
+        client::shown(self.tool(), &self.words(url, connections))
     }
 }
 
@@ -94,10 +91,9 @@ impl Holder {
         let folder = &bench.scratch;
         let program = bench.tools.path(way.tool()).with_context(|| way.tool().missing())?;
         words::prepare(way.tool(), &url, folder)?;
-        let _ = fs::remove_file(folder.join(words::SUMMARY));
         let output = File::create(folder.join(OUTPUT)).context(OUTPUT)?;
         let mut command = process::roomy(CLIENT_CPU, program);
-        command.args(words::arguments(&way.words(&url, connections))).current_dir(folder);
+        command.args(words::arguments(&way.words(&url, connections))?).current_dir(folder);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = Guarded::start(&mut command)?;
         let mut holder = Self { process, connections: 0, port: server.port(is_tls) };
@@ -141,20 +137,6 @@ impl Holder {
         self.process.child.id()
     }
 
-    /// Ends it as Ctrl-C would; what it wrote about itself.
-    pub(super) fn interrupt(mut self, bench: &Bench) -> Result<Value> {
-        self.process.signal("INT")?;
-        if self.process.wait_until(Instant::now() + END_WAIT)?.is_none() {
-            bail!("not done {END_WAIT:?} after SIGINT, and killed");
-        }
-        let text = fs::read_to_string(bench.scratch.join(words::SUMMARY));
-        let text = text.context("it left no summary")?;
-        let port = self.port;
-        drop(self);
-        wait_until_gone(port)?;
-        Ok(serde_json::from_str(&text)?)
-    }
-
     /// Ends it at once.
     pub(super) fn kill(self) -> Result<()> {
         let port = self.port;
@@ -172,9 +154,4 @@ fn wait_until_gone(port: u16) -> Result<()> {
         thread::sleep(WINDOW);
     }
     Ok(())
-}
-
-/// The command as a reader would type it.
-pub(super) fn shown(way: Way, url: &str, connections: u32) -> String {
-    client::shown(way.tool(), &way.words(url, connections))
 }

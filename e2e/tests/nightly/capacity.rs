@@ -1,0 +1,93 @@
+//! Searches of servers whose capacity is known, because it was set, by HAProxy and by the reference
+//! server: the truth must lie in every interval. And searches of one laboratory must agree.
+
+use std::time::Duration;
+
+use e2e::full::Full;
+use e2e::haproxy::Haproxy;
+use e2e::plimsoll::{Plimsoll, undisturbed};
+use e2e::reference::Service;
+use e2e::summary::Summary;
+
+use crate::{alone, client, pin_server, reference};
+
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Widest interval of a quick search; the rest is for what computing with f64 costs.
+const WIDTH_MAX: f64 = 1.05 + 1e-9;
+/// Longest quick search with everything around it, seconds.
+const SECONDS_MAX: f64 = 240.0;
+
+/// The bounds of a search that went its whole way.
+fn bounds(summary: &Summary) -> (f64, f64) {
+    assert_eq!(summary.text("find.outcome"), "regular", "{summary:?}");
+    let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
+    println!("[{lower:.1}, {upper:.1}] in {} trials", summary.count("find.trials"));
+    assert!(upper / lower <= WIDTH_MAX, "[{lower}, {upper}]");
+    (lower, upper)
+}
+
+/// A quick search of `url`, whose interval must hold `truth`.
+fn assert_found(axis: &str, url: &str, flags: &[&str], truth: f64) -> Summary {
+    let own = ["find", axis, url, "--mode", "quick", "--no-ui", "--json", "-"];
+    let finished =
+        undisturbed(|| client(&[&own[..], flags].concat()).start().finish_within(PATIENCE));
+    let summary = finished.summary(0);
+    let (lower, upper) = bounds(&summary);
+    assert!((lower..=upper).contains(&truth), "{truth} is not in [{lower}, {upper}]");
+    summary
+}
+
+#[test]
+#[ignore = "takes 90 s on an idle machine"]
+fn haproxy_with_a_limit_of_sessions() {
+    let _alone = alone();
+    let rules = "    rate-limit sessions 450\n    http-request return status 200";
+    let haproxy = Haproxy::start("", rules, "");
+    pin_server(haproxy.pid());
+    // A session is a connection, so that each request needs one of its own.
+    assert_found("rate", &haproxy.url("http"), &["--no-keepalive"], 450.0);
+}
+
+#[test]
+#[ignore = "takes 5 minutes on an idle machine"]
+fn token_buckets() {
+    let _alone = alone();
+    for per_s in [700, 2_300, 9_100] {
+        let server = reference(Service::Bucket { per_s }, 1);
+        assert_found("rate", &server.url, &[], per_s.into());
+    }
+}
+
+#[test]
+#[ignore = "takes 3 minutes on an idle machine"]
+fn a_server_that_needs_a_while_to_recover() {
+    let _alone = alone();
+    let server = reference(Service::Metastable { per_s: 1_000 }, 1);
+    let summary = assert_found("rate", &server.url, &[], 1_000.0);
+    assert_eq!(summary.text("find.recovers"), "after");
+}
+
+#[test]
+#[ignore = "takes 40 s on an idle machine"]
+fn a_server_that_keeps_so_many_connections() {
+    let _alone = alone();
+    let url = format!("http://{}/", Full::start(731).address);
+    assert_found("connections", &url, &["--max", "2k"], 731.0);
+}
+
+#[test]
+#[ignore = "takes 20 minutes on an idle machine, whose speed must not change"]
+fn searches_of_one_laboratory_agree() {
+    let _alone = alone();
+    let search = || {
+        let flags = ["lab", "--mode", "quick", "--sut", "haproxy", "--no-ui", "--json", "-"];
+        let finished = undisturbed(|| Plimsoll::new(flags).start().finish_within(PATIENCE));
+        let summary = finished.summary(0);
+        assert!(summary.number("seconds") < SECONDS_MAX, "{summary:?}");
+        bounds(&summary)
+    };
+    let (lower, upper) = search();
+    let others = [(); 5].map(|()| search());
+    let agreeing = others.iter().filter(|other| other.0 <= upper && lower <= other.1).count();
+    assert!(agreeing >= 4, "[{lower}, {upper}] and {others:?}");
+}

@@ -1,0 +1,45 @@
+//! Whether plimsoll is right, measured for minutes on an otherwise idle machine with two CPUs:
+//! `cargo test -p e2e --test nightly -- --ignored --nocapture`, or with a module's name for one part.
+//! Each test prints what it measured; `docs/benchmarks.md` shows what was found so far.
+
+mod alarms;
+mod capacity;
+mod cliffs;
+mod truth;
+
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use e2e::plimsoll::Plimsoll;
+use e2e::reference::{Reference, Service};
+use e2e::{process, program};
+
+/// Clients run on this CPU, servers on the next.
+const CLIENT_CPU: u32 = 0;
+const SERVER_CPU: u32 = 1;
+
+/// One measurement at a time, however many threads run tests.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// plimsoll on the CPU for clients.
+fn client(arguments: &[&str]) -> Plimsoll {
+    Plimsoll::after(&format!("taskset -cp {CLIENT_CPU} $$ > /dev/null"), arguments)
+}
+
+/// Moves a server and all that it started to the CPU for servers.
+fn pin_server(pid: u32) {
+    let children = process::descendants(pid).into_iter().map(|seen| seen.pid);
+    for pid in children.chain([pid]) {
+        let mut command = Command::new(program::installed("taskset"));
+        command.args(["-acp", &SERVER_CPU.to_string(), &pid.to_string()]);
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+        assert!(status.expect("an installed program can be run").success());
+    }
+}
+
+fn reference(service: Service, seed: u64) -> Reference {
+    Reference::start(env!("CARGO_BIN_EXE_reference"), SERVER_CPU, service, seed)
+}

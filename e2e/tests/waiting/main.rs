@@ -1,0 +1,16 @@
+//! Tests that mostly wait for timers, loads of seconds and processes to end: several at once do not
+//! disturb each other, so that `cargo xtask ci` runs them with more threads than CPUs.
+
+mod bad_input;
+mod cliffs;
+mod connections;
+mod faults;
+mod faulty_suts;
+mod foreign_servers;
+mod handshakes;
+mod hold;
+mod load;
+mod rfc9411;
+mod serve;
+mod tls_interop;
+mod watch;
