@@ -2,8 +2,8 @@
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
 
 use std::ffi::OsStr;
-use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -35,8 +35,9 @@ const STEPS: &[Step] = &[
     Step { name: "licences", is_fast: true, run: licences::run },
     Step { name: "clippy", is_fast: true, run: clippy },
     Step { name: "doc", is_fast: false, run: doc },
-    Step { name: "fuzz-build", is_fast: false, run: fuzz_build },
+    Step { name: "fuzz-check", is_fast: false, run: fuzz_check },
     Step { name: "test-pure", is_fast: true, run: test_pure },
+    Step { name: "build", is_fast: false, run: build },
     // Last, so that the closing lines of `cargo test` stand at the end of the log.
     Step { name: "test", is_fast: false, run: test },
 ];
@@ -107,33 +108,66 @@ fn test_pure() -> Result<()> {
     cargo(&arguments, &[])
 }
 
-/// All tests; those against real peers drive the release binary.
-fn test() -> Result<()> {
-    cargo(&["build", "--locked", "--release", "--package", "plimsoll"], &[])?;
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
-    let binary = target.join("release/plimsoll");
-    // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
-    let environment = [("PLIMSOLL_BIN", binary.as_os_str()), ("INSTA_UPDATE", OsStr::new("no"))];
-    cargo(&["test", "--locked", "--workspace", "--no-fail-fast"], &environment)
+/// Everything that tests need, in one command: one set of features, so that nothing is built twice.
+fn build() -> Result<()> {
+    cargo(&["build", "--locked", "--workspace", "--all-targets"], &[])
 }
 
-/// The fuzz targets compile, so that a change of an interface cannot leave them behind.
-fn fuzz_build() -> Result<()> {
-    if !Path::new(fuzz::MANIFEST).exists() {
-        println!("there are no fuzz targets");
-        return Ok(());
+/// All tests. End-to-end tests that mostly wait run beside the others, and those that measure alone at
+/// the end. All of them drive the debug build, which checks its own assertions as well.
+fn test() -> Result<()> {
+    let waiting =
+        thread::spawn(|| run_tests(&[E2E, &["waiting", "--", "--test-threads=8"]].concat()));
+    let mut failures = Vec::new();
+    let mut note = |tested: Result<Output>| match tested {
+        Ok(output) => {
+            let [stdout, stderr] = [output.stdout, output.stderr]
+                .map(|text| String::from_utf8_lossy(&text).into_owned());
+            println!("{stderr}{stdout}");
+            if !output.status.success() {
+                failures.push(output.status.to_string());
+            }
+        }
+        Err(error) => failures.push(format!("{error:#}")),
+    };
+    note(run_tests(&["--exclude", "e2e"]));
+    note(waiting.join().unwrap_or_else(|_| bail!("the thread of the waiting tests panicked")));
+    note(run_tests(&[E2E, &["measuring", "--", "--test-threads=1"]].concat()));
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
     }
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder.join("fuzz");
-    let environment = [("CARGO_TARGET_DIR", target.as_os_str())];
-    cargo(&["check", "--manifest-path", fuzz::MANIFEST, "--bins"], &environment)
+    Ok(())
+}
+
+/// One program of end-to-end tests, of the whole workspace's selection of features.
+const E2E: &[&str] = &["--test"];
+
+/// `cargo test` of the workspace with these arguments.
+fn run_tests(arguments: &[&str]) -> Result<Output> {
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
+    let mut command = cargo_command();
+    command.args(["test", "--locked", "--workspace", "--no-fail-fast"]).args(arguments);
+    // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
+    command.env("PLIMSOLL_BIN", target.join("debug/plimsoll")).env("INSTA_UPDATE", "no");
+    command.stdin(Stdio::null()).output().context("cannot run cargo test")
+}
+
+/// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
+/// what was checked of the dependencies, and need no fuzzing engine to be checked.
+fn fuzz_check() -> Result<()> {
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
+    let environment = [
+        ("CARGO_TARGET_DIR", target.as_os_str()),
+        ("CUSTOM_LIBFUZZER_PATH", OsStr::new("not-linked/libfuzzer.a")),
+    ];
+    cargo(&["check", "--locked", "--manifest-path", fuzz::MANIFEST, "--bins"], &environment)
 }
 
 /// Runs cargo, whose output goes where ours goes.
 fn cargo(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
     let shown = format!("cargo {}", arguments.join(" "));
     println!("{shown}");
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(program)
+    let status = cargo_command()
         .args(arguments)
         .envs(environment.iter().copied())
         .status()
@@ -142,6 +176,10 @@ fn cargo(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
         bail!("{shown}: {status}");
     }
     Ok(())
+}
+
+fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 #[cfg(test)]
@@ -166,9 +204,9 @@ mod tests {
     fn the_overview_names_what_failed() {
         let outcomes = [
             Outcome { name: "fmt", passed: true, took: Duration::from_millis(1_250) },
-            Outcome { name: "fuzz-build", passed: false, took: Duration::from_secs(61) },
+            Outcome { name: "fuzz-check", passed: false, took: Duration::from_secs(61) },
         ];
-        let expected = "fmt         ok          1.2 s\nfuzz-build  FAILED     61.0 s\n";
+        let expected = "fmt         ok          1.2 s\nfuzz-check  FAILED     61.0 s\n";
         assert_eq!(overview(&outcomes), expected);
     }
 }
