@@ -9,4 +9,5 @@ pub mod load;
 pub mod server;
 mod sessions;
 pub mod timeouts;
+mod transport;
 pub mod wheel;

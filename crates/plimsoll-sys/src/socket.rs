@@ -48,19 +48,21 @@ impl Socket {
 
     /// Hands bytes to the kernel; returns how many it took.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.send_with(bytes, SendFlags::NOSIGNAL)
+    }
+
+    /// As [`Self::send`], but the last segment waits for what comes next: more, or the FIN.
+    pub fn send_more(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.send_with(bytes, SendFlags::NOSIGNAL | SendFlags::MORE)
+    }
+
+    fn send_with(&self, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         loop {
-            match net::send(&self.0, bytes, SendFlags::NOSIGNAL) {
+            match net::send(&self.0, bytes, flags) {
                 Err(Errno::INTR) => {}
                 other => return other,
             }
         }
-    }
-
-    /// Sends `bytes` and the FIN, in one segment if they fit.
-    pub fn send_last(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let sent = net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::MORE);
-        self.shutdown_write()?;
-        sent
     }
 
     /// Takes bytes from the kernel; 0 is the peer's end of stream.

@@ -6,6 +6,7 @@ use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
 use crate::sessions::Sessions;
+use crate::transport::{Link, Unsent};
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,9 +87,7 @@ const _: () = assert!(size_of::<ConnHot>() == 64);
 /// What only blocked sockets and the end of a connection need.
 #[derive(Default)]
 pub(crate) struct ConnCold {
-    /// Ciphertext that the kernel would not take; boxed, because it is nearly always absent.
-    #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
-    pub(crate) unsent: Option<Box<Vec<u8>>>,
+    pub(crate) unsent: Unsent,
     /// The source port, when it is the load's own. Kept, because asking the socket when it is
     /// closed takes two system calls, and one that was reset no longer knows its peer.
     pub(crate) lease: Option<Lease>,
@@ -209,6 +208,13 @@ impl Slab {
         if number != NO_PARSER {
             self.parsers.give_back(number);
         }
+    }
+
+    /// What sending over TLS concerns; `None` where the slot is free or speaks plaintext.
+    pub(crate) fn link(&mut self, index: u32) -> Option<Link<'_>> {
+        let socket = self.hot[index as usize].socket.as_ref()?;
+        let session = self.tls.get(index)?;
+        Some(Link { socket, session, unsent: &mut self.cold[index as usize].unsent })
     }
 
     /// Slots made so far, free ones included.

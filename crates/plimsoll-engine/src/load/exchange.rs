@@ -9,6 +9,7 @@ use plimsoll_sys::poll::Ready;
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
 use super::worker::Worker;
+use crate::transport::{Outcome, Sent, send_plain};
 
 /// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
 /// these are gone, so that a large body is not held twice.
@@ -60,39 +61,25 @@ impl Worker {
         let hot = &mut self.slab.hot[index as usize];
         let Some(socket) = &hot.socket else { return };
         let request = &self.prepared[hot.target as usize].request;
-        while let Some(rest) = request.get(hot.request_sent_bytes as usize..) {
-            if rest.is_empty() {
-                return;
-            }
-            match socket.send(rest) {
-                Ok(sent) => {
-                    hot.request_sent_bytes += sent as u32;
-                    self.meter.tally.tally.bytes.sent += sent as u64;
-                }
-                Err(Errno::AGAIN) => return,
-                Err(errno) => return self.handle_send_error(index, errno, now),
-            }
-        }
+        let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
+        let sent = send_plain(socket, rest);
+        hot.request_sent_bytes += sent.bytes as u32;
+        self.handle_sent(index, sent, now);
     }
 
     fn push_tls(&mut self, index: u32, now: Nanos) {
         loop {
-            self.take_unsent(index);
             let hot = &mut self.slab.hot[index as usize];
-            let Some(session) = self.slab.tls.get(index) else { return };
-            let request = &self.prepared[hot.target as usize].request;
-            let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
-            let mut piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
-            if hot.state != State::Busy || !self.ciphertext.is_empty() {
-                piece = &[];
+            let mut piece: &[u8] = &[];
+            if hot.state == State::Busy && self.slab.cold[index as usize].unsent.is_empty() {
+                let request = &self.prepared[hot.target as usize].request;
+                let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
+                piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
+                hot.request_sent_bytes += piece.len() as u32;
             }
-            hot.request_sent_bytes += piece.len() as u32;
-            let written = session.write_plaintext(&mut self.bench, piece, &mut self.ciphertext);
-            if let Err(error) = written {
-                self.ciphertext.clear();
-                return self.fail_op_and_close(index, error.class(), now);
-            }
-            if self.ciphertext.is_empty() || !self.send_ciphertext(index, now) {
+            let Some(link) = self.slab.link(index) else { return };
+            let sent = self.pump.send(link, piece);
+            if !self.handle_sent(index, sent, now) || !self.has_more_to_send(index) {
                 return;
             }
         }
@@ -100,58 +87,26 @@ impl Worker {
 
     /// Hands the kernel what TLS itself has to say: handshake messages, alerts.
     pub(super) fn transmit_tls(&mut self, index: u32, now: Nanos) {
-        self.take_unsent(index);
-        let Some(session) = self.slab.tls.get(index) else { return };
-        session.poll_transmit(&mut self.bench, &mut self.ciphertext);
-        self.send_ciphertext(index, now);
+        let Some(link) = self.slab.link(index) else { return };
+        let sent = self.pump.send(link, &[]);
+        self.handle_sent(index, sent, now);
     }
 
-    /// Begins `ciphertext` with what the kernel did not take earlier.
-    fn take_unsent(&mut self, index: u32) {
-        self.ciphertext.clear();
-        if let Some(unsent) = self.slab.cold[index as usize].unsent.take() {
-            self.ciphertext.extend_from_slice(&unsent);
-        }
-    }
-
-    /// Hands the kernel `ciphertext`; true when all of it is gone and the connection lives.
-    fn send_ciphertext(&mut self, index: u32, now: Nanos) -> bool {
-        let Some(socket) = &self.slab.hot[index as usize].socket else { return false };
-        let mut done = 0;
-        let outcome = loop {
-            let rest = &self.ciphertext[done..];
-            if rest.is_empty() {
-                break Ok(true);
+    /// Returns whether the kernel took all of it.
+    pub(super) fn handle_sent(&mut self, index: u32, sent: Sent, now: Nanos) -> bool {
+        self.meter.tally.tally.bytes.sent += sent.bytes as u64;
+        match sent.outcome {
+            Outcome::All => return true,
+            Outcome::Blocked => {}
+            Outcome::Refused(error) => self.fail_op_and_close(index, error.class(), now),
+            // A connection that was reset may hold an answer that came before: 408, 413. The event
+            // of the reset, which is on its way or in hand, reads it.
+            Outcome::Failed(errno) if exchange_error(errno) == ErrorClass::ResetByPeer => {
+                self.slab.hot[index as usize].peer = Peer::Reset;
             }
-            match socket.send(rest) {
-                Ok(sent) => done += sent,
-                Err(Errno::AGAIN) => break Ok(false),
-                Err(errno) => break Err(errno),
-            }
-        };
-        self.meter.tally.tally.bytes.sent += done as u64;
-        if let Ok(false) = outcome {
-            let rest = self.ciphertext[done..].to_vec();
-            self.slab.cold[index as usize].unsent = Some(Box::new(rest));
+            Outcome::Failed(errno) => self.handle_lost(index, errno, now),
         }
-        self.ciphertext.clear();
-        match outcome {
-            Ok(all_gone) => all_gone,
-            Err(errno) => {
-                self.handle_send_error(index, errno, now);
-                false
-            }
-        }
-    }
-
-    /// A connection that was reset may hold an answer that came before: 408, 413. The event of the
-    /// reset, which is on its way or in hand, reads it.
-    fn handle_send_error(&mut self, index: u32, errno: Errno, now: Nanos) {
-        if exchange_error(errno) == ErrorClass::ResetByPeer {
-            self.slab.hot[index as usize].peer = Peer::Reset;
-        } else {
-            self.handle_lost(index, errno, now);
-        }
+        false
     }
 
     // ---- events
@@ -179,7 +134,7 @@ impl Worker {
 
     fn has_more_to_send(&self, index: u32) -> bool {
         let hot = &self.slab.hot[index as usize];
-        let is_begun = self.slab.cold[index as usize].unsent.is_some()
+        let is_begun = !self.slab.cold[index as usize].unsent.is_empty()
             || (hot.state == State::Busy && !self.request_is_sent(index));
         is_begun && hot.peer != Peer::Reset
     }
@@ -247,9 +202,7 @@ impl Worker {
     fn handle_ciphertext(&mut self, index: u32, bytes: &[u8], now: Nanos) {
         let generation = self.slab.hot[index as usize].generation;
         let Some(session) = self.slab.tls.get(index) else { return };
-        let mut plaintext = std::mem::take(&mut self.plaintext);
-        plaintext.clear();
-        let received = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
+        let (plaintext, received) = self.pump.receive(session, bytes);
         let alive = |worker: &Self| worker.slab.hot[index as usize].generation == generation;
         match received {
             Err(error) => {
@@ -284,7 +237,7 @@ impl Worker {
                 }
             }
         }
-        self.plaintext = plaintext;
+        self.pump.give_back(plaintext);
     }
 
     fn transmit_tls_if_due(&mut self, index: u32, now: Nanos) {

@@ -173,18 +173,16 @@ impl Worker {
             if reset {
                 // Fails only on a socket that is already dead, whose close needs no RST.
                 let _ = socket.reset_on_close();
-            } else if let (State::Idle | State::Busy, Some(session), None) =
-                (hot.state, self.slab.tls.get(index), &self.slab.cold[index as usize].unsent)
+            } else if matches!(hot.state, State::Idle | State::Busy)
+                && let Some(link) = self.slab.link(index)
+                && link.unsent.is_empty()
             {
-                // Behind a record of which only a part has left it would be no record.
-                session.queue_close_notify();
-                self.ciphertext.clear();
-                session.poll_transmit(&mut self.bench, &mut self.ciphertext);
-                // Best effort: the peer may be gone already.
-                let _ = socket.send(&self.ciphertext);
-                self.ciphertext.clear();
+                // Behind a record of which only a part has left it would be no record. Best
+                // effort: the peer may be gone already.
+                self.pump.send_last(link, &[]);
             }
         }
+        let hot = &self.slab.hot[index as usize];
         let pool = &mut self.pools[hot.destination as usize];
         pool.open -= 1;
         if usable {

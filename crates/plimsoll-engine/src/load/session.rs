@@ -56,15 +56,15 @@ impl Worker {
     }
 
     fn begin_closing(&mut self, index: u32, now: Nanos) {
-        if let Some(session) = self.slab.tls.get(index) {
-            session.queue_close_notify();
-            let generation = self.slab.hot[index as usize].generation;
-            self.transmit_tls(index, now);
+        let generation = self.slab.hot[index as usize].generation;
+        if let Some(link) = self.slab.link(index) {
+            let sent = self.pump.send_last(link, &[]);
+            self.handle_sent(index, sent, now);
             if self.slab.hot[index as usize].generation != generation {
                 return;
             }
         }
-        if self.slab.cold[index as usize].unsent.is_some() {
+        if !self.slab.cold[index as usize].unsent.is_empty() {
             // The peer does not read: it would wait for a FIN behind bytes that never leave.
             return self.close_and_refill(index, None, now);
         }

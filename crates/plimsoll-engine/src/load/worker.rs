@@ -12,7 +12,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::encode;
 use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::{Errno, affinity, clock};
-use plimsoll_tls::{ClientContext, Workbench};
+use plimsoll_tls::ClientContext;
 
 use super::conn::{Op, Slab, State};
 use super::hold::Hold;
@@ -21,6 +21,7 @@ use super::origin::Origins;
 use super::pool::{Pool, WAITING_MAX};
 use super::starts::StartMeter;
 use super::{Control, Stop, WorkerEvent, handshake};
+use crate::transport::Pump;
 use crate::wheel::Wheel;
 
 /// Events per wait. Between two of them the schedule is looked at, so this bounds only how often
@@ -73,10 +74,7 @@ pub(super) struct Worker {
     pub(super) read_buffer: Box<[u8]>,
     /// Events of connections with more to read than one turn allows; at most one of each.
     pub(super) unread: VecDeque<Ready>,
-    /// Scratch for decrypted and for encrypted bytes; empty between events.
-    pub(super) plaintext: Vec<u8>,
-    pub(super) ciphertext: Vec<u8>,
-    pub(super) bench: Workbench,
+    pub(super) pump: Pump,
     /// Usable connections.
     pub(super) held: u64,
     /// Operations attached to a connection.
@@ -161,9 +159,7 @@ impl Worker {
             prepared,
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             unread: VecDeque::new(),
-            plaintext: Vec::with_capacity(READ_BUFFER_BYTES),
-            ciphertext: Vec::with_capacity(READ_BUFFER_BYTES),
-            bench: Workbench::new(busy_sessions(&plan, conns_max)),
+            pump: Pump::new(busy_sessions(&plan, conns_max), READ_BUFFER_BYTES),
             held: 0,
             in_flight: 0,
             waiting: 0,
@@ -290,7 +286,7 @@ impl Worker {
         if self.phase == Phase::Draining && now >= self.sending_ends {
             self.drop_waiting();
         }
-        self.meter.count_tls_messages(self.bench.take_messages());
+        self.meter.count_tls_messages(self.pump.take_messages());
         self.meter.advance(now, self.waiting + self.in_flight, self.held);
         !(self.phase == Phase::Draining && self.waiting == 0 && self.in_flight == 0)
     }
@@ -619,7 +615,7 @@ impl Worker {
         let held = self.held;
         self.close_all();
         let now = Nanos(clock::monotonic_ns());
-        self.meter.count_tls_messages(self.bench.take_messages());
+        self.meter.count_tls_messages(self.pump.take_messages());
         self.meter.hand_over(now, held);
         let window = self.window_ends.min(now).since(self.epoch);
         let _ = self.events.send(WorkerEvent::Ended { worker: self.index, window });

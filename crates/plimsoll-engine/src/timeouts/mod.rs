@@ -15,7 +15,9 @@ use plimsoll_model::target::Target;
 use plimsoll_sys::poll::Poller;
 use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, clock, thread};
-use plimsoll_tls::{ClientContext, Session, Workbench};
+use plimsoll_tls::{ClientContext, Session};
+
+use crate::transport::{Link, Outcome, Pump, Unsent, send_plain};
 
 mod script;
 
@@ -112,6 +114,7 @@ struct Conn {
     tls: Option<Session>,
     /// TCP is established.
     connected: bool,
+    unsent: Unsent,
     /// Request bytes that the kernel or TLS has taken.
     sent_bytes: usize,
     /// Since when it waits.
@@ -122,7 +125,7 @@ struct Waiting {
     plan: ProbePlan,
     tls: Option<ClientContext>,
     poller: Poller,
-    bench: Workbench,
+    pump: Pump,
     conns: Vec<Conn>,
     ends: Vec<ProbeEnd>,
 }
@@ -133,8 +136,8 @@ fn now() -> Nanos {
 
 impl Waiting {
     fn new(plan: ProbePlan, tls: Option<ClientContext>, poller: Poller) -> Self {
-        let bench = Workbench::new(TLS_SESSIONS);
-        Self { plan, tls, poller, bench, conns: Vec::new(), ends: Vec::new() }
+        let pump = Pump::new(TLS_SESSIONS, READ_BUFFER_BYTES);
+        Self { plan, tls, poller, pump, conns: Vec::new(), ends: Vec::new() }
     }
 
     fn run(mut self, stop: &AtomicBool) -> Vec<ProbeEnd> {
@@ -176,6 +179,7 @@ impl Waiting {
             socket: Some(socket),
             tls: None,
             connected: false,
+            unsent: Unsent::default(),
             sent_bytes: 0,
             waits_since: None,
         });
@@ -266,11 +270,11 @@ impl Waiting {
     fn handle_received(&mut self, index: usize, bytes: &[u8]) {
         let conn = &mut self.conns[index];
         let Some(session) = &mut conn.tls else { return self.handle_bytes(index, bytes) };
-        let mut plaintext = Vec::new();
-        let received = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
+        let (plaintext, received) = self.pump.receive(session, bytes);
         if !plaintext.is_empty() {
             self.handle_bytes(index, &plaintext);
         }
+        self.pump.give_back(plaintext);
         if self.conns[index].socket.is_none() {
             return;
         }
@@ -294,36 +298,32 @@ impl Waiting {
         let conn = &mut self.conns[index];
         let Some(socket) = &conn.socket else { return Ok(()) };
         let request = conn.script.request();
-        match &mut conn.tls {
-            None if conn.sent_bytes == request.len() => {}
-            None => match socket.send(&request[conn.sent_bytes..]) {
-                Ok(sent) => conn.sent_bytes += sent,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(errno) => return Err(errno),
-            },
-            Some(session) => {
-                let mut out = Vec::new();
-                session.poll_transmit(&mut self.bench, &mut out);
-                if !session.is_handshaking() && conn.sent_bytes < request.len() {
-                    // Refused only by a session that has failed, whose end is read soon.
-                    let _ = session.write_plaintext(&mut self.bench, request, &mut out);
-                    conn.sent_bytes = request.len();
-                }
-                session.poll_transmit(&mut self.bench, &mut out);
-                send_whole(socket, &out)?;
+        let mut rest = &request[conn.sent_bytes..];
+        let sent = match &mut conn.tls {
+            None => {
+                let sent = send_plain(socket, rest);
+                conn.sent_bytes += sent.bytes;
+                sent
             }
+            Some(session) => {
+                if session.is_handshaking() {
+                    rest = &[];
+                }
+                conn.sent_bytes += rest.len();
+                let unsent = &mut conn.unsent;
+                self.pump.send(Link { socket, session, unsent }, rest)
+            }
+        };
+        // A session that refuses bytes has failed, and its end is read soon.
+        if let Outcome::Failed(errno) = sent.outcome {
+            return Err(errno);
         }
         let usable = conn.tls.as_ref().is_none_or(|session| !session.is_handshaking());
-        let all_sent = conn.sent_bytes == conn.script.request().len();
+        let all_sent = conn.sent_bytes == request.len() && conn.unsent.is_empty();
         let begins = conn.connected && usable && all_sent && conn.script.waits_at_once();
         if begins && conn.waits_since.is_none() {
             conn.waits_since = Some(now());
         }
         Ok(())
     }
-}
-
-/// A few KiB on a new connection always fit into its send buffer, so less is a failure.
-fn send_whole(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    if bytes.is_empty() || socket.send(bytes)? == bytes.len() { Ok(()) } else { Err(Errno::NOBUFS) }
 }

@@ -42,7 +42,7 @@ fn an_idle_connection_is_found_again_in_a_slot_of_another_destination() {
 /// Answers one request, with the FIN in the answer's segment.
 fn answer_and_close(mut stream: TcpStream) {
     if read_request(&mut stream) {
-        Socket::from(OwnedFd::from(stream)).send_last(OK).unwrap();
+        Socket::from(OwnedFd::from(stream)).send_more(OK).unwrap();
     }
 }
 

@@ -1,0 +1,155 @@
+//! Bytes between sockets and TLS sessions, the same for clients, the server and the timeout probe.
+
+use plimsoll_model::tally::TlsMessageCounts;
+use plimsoll_sys::Errno;
+use plimsoll_sys::socket::Socket;
+use plimsoll_tls::{Received, Session, TlsError, Workbench};
+
+/// What one thread's TLS connections need only while bytes move.
+pub(crate) struct Pump {
+    bench: Workbench,
+    /// Lent to whoever handles decrypted bytes.
+    plaintext: Vec<u8>,
+    /// Records for the peer; empty between calls.
+    wire: Vec<u8>,
+}
+
+/// The parts of a TLS connection that sending concerns.
+pub(crate) struct Link<'a> {
+    pub(crate) socket: &'a Socket,
+    pub(crate) session: &'a mut Session,
+    pub(crate) unsent: &'a mut Unsent,
+}
+
+/// Records that the kernel would not take; boxed, because there are nearly never any.
+#[derive(Debug, Default)]
+#[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
+pub(crate) struct Unsent(Option<Box<Vec<u8>>>);
+
+const _: () = assert!(size_of::<Unsent>() == 8);
+
+impl Unsent {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// What became of bytes for the peer.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// Bytes that the kernel took.
+    pub(crate) bytes: usize,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The kernel has all of it.
+    All,
+    /// The poller will say when there is room.
+    Blocked,
+    /// The session takes nothing more; what it had to say before is sent as far as possible.
+    Refused(TlsError),
+    Failed(Errno),
+}
+
+impl Pump {
+    /// For a thread with so many busy sessions.
+    pub(crate) fn new(sessions: u64, buffer_bytes: usize) -> Self {
+        Self {
+            bench: Workbench::new(sessions),
+            plaintext: Vec::with_capacity(buffer_bytes),
+            wire: Vec::with_capacity(buffer_bytes),
+        }
+    }
+
+    /// TLS messages since the last call.
+    pub(crate) fn take_messages(&mut self) -> TlsMessageCounts {
+        self.bench.take_messages()
+    }
+
+    /// Decrypts `bytes`. The plaintext, which may have come before an error, is to be given back.
+    pub(crate) fn receive(
+        &mut self,
+        session: &mut Session,
+        bytes: &[u8],
+    ) -> (Vec<u8>, Result<Received, TlsError>) {
+        let mut plaintext = std::mem::take(&mut self.plaintext);
+        plaintext.clear();
+        let received = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
+        (plaintext, received)
+    }
+
+    /// The plaintext of [`Self::receive`] has been handled.
+    pub(crate) fn give_back(&mut self, plaintext: Vec<u8>) {
+        self.plaintext = plaintext;
+    }
+
+    /// Sends what is unsent, what TLS has to say, and `bytes`.
+    pub(crate) fn send(&mut self, link: Link<'_>, bytes: &[u8]) -> Sent {
+        let refused = self.seal(&mut *link.session, link.unsent, bytes).err();
+        self.flush(link, refused, false)
+    }
+
+    /// As [`Self::send`], and close_notify behind it. The caller closes the sending side next, so
+    /// that the FIN is in the last segment.
+    pub(crate) fn send_last(&mut self, link: Link<'_>, bytes: &[u8]) -> Sent {
+        let refused = self.seal(&mut *link.session, link.unsent, bytes).err();
+        link.session.queue_close_notify();
+        link.session.poll_transmit(&mut self.bench, &mut self.wire);
+        self.flush(link, refused, true)
+    }
+
+    /// Fills the wire.
+    fn seal(
+        &mut self,
+        session: &mut Session,
+        unsent: &mut Unsent,
+        bytes: &[u8],
+    ) -> Result<(), TlsError> {
+        self.wire.clear();
+        if let Some(unsent) = unsent.0.take() {
+            self.wire.extend_from_slice(&unsent);
+        }
+        if bytes.is_empty() {
+            session.poll_transmit(&mut self.bench, &mut self.wire);
+            return Ok(());
+        }
+        session.write_plaintext(&mut self.bench, bytes, &mut self.wire)
+    }
+
+    /// Hands the kernel the wire; keeps what it does not take.
+    fn flush(&mut self, link: Link<'_>, refused: Option<TlsError>, is_last: bool) -> Sent {
+        let mut sent = send(link.socket, &self.wire, is_last);
+        if let Outcome::Blocked = sent.outcome {
+            link.unsent.0 = Some(Box::new(self.wire[sent.bytes..].to_vec()));
+        }
+        self.wire.clear();
+        if let Some(error) = refused {
+            sent.outcome = Outcome::Refused(error);
+        }
+        sent
+    }
+}
+
+/// Hands the kernel as much of `bytes` as it takes.
+pub(crate) fn send_plain(socket: &Socket, bytes: &[u8]) -> Sent {
+    send(socket, bytes, false)
+}
+
+fn send(socket: &Socket, bytes: &[u8], is_last: bool) -> Sent {
+    let mut done = 0;
+    let outcome = loop {
+        let rest = &bytes[done..];
+        if rest.is_empty() {
+            break Outcome::All;
+        }
+        let taken = if is_last { socket.send_more(rest) } else { socket.send(rest) };
+        match taken {
+            Ok(count) => done += count,
+            Err(Errno::AGAIN) => break Outcome::Blocked,
+            Err(errno) => break Outcome::Failed(errno),
+        }
+    };
+    Sent { bytes: done, outcome }
+}
