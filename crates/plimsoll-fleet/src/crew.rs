@@ -21,6 +21,10 @@ const HELLO_WAIT: Duration = Duration::from_secs(10);
 /// what a start costs.
 const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 
+/// How long an agent that makes load or serves may take to end: the second of its own, and some
+/// more on a busy host.
+pub(crate) const AGENT_EXIT_WAIT: Duration = Duration::from_millis(1500);
+
 /// Which agents to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSpec {
@@ -43,6 +47,19 @@ impl AgentSpec {
             cpus: Vec::new(),
             nice: 0,
         }
+    }
+
+    /// How agents that make load or serve are tied to this process.
+    pub(crate) fn ties(&self) -> Vec<Ties> {
+        (0..self.count.max(1) as usize)
+            .map(|index| Ties {
+                dies_with_parent: true,
+                ignores_stop_signals: true,
+                cpus: self.cpus_of(index).to_vec(),
+                nice: self.nice,
+                ..Ties::default()
+            })
+            .collect()
     }
 
     /// The CPUs of agent `index`; empty means all.

@@ -21,9 +21,9 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{ErrorClass, Nanos};
 
+use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::coordinator::pilot::HoldView;
 use crate::coordinator::steering::Steering;
-use crate::coordinator::{LoadControl, LoadOutcome};
 use crate::error::FleetError;
 use crate::message::{FromAgent, ToAgent};
 

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_model::plan::{Listener, ServePlan};
 
-use crate::coordinator::{EXIT_WAIT, agent_ties};
-use crate::crew::{AgentSpec, Crew};
+use crate::crew::{AGENT_EXIT_WAIT, AgentSpec, Crew};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::{FromAgent, ServeCounters, ToAgent};
@@ -45,7 +44,7 @@ impl ServerGroup {
     /// Starts the processes of `spec` and waits until each accepts connections. The first one binds
     /// the ports, which may be 0; the others share what it got.
     pub fn start(spec: &AgentSpec, plan: &ServePlan) -> Result<Self, FleetError> {
-        let crew = Crew::start("server", &spec.command, agent_ties(spec), EXIT_WAIT)?;
+        let crew = Crew::start("server", &spec.command, spec.ties(), AGENT_EXIT_WAIT)?;
         let counters = vec![ServeCounters::default(); crew.len()];
         let mut group = Self { crew, listeners: Vec::new(), counters, lost: Vec::new() };
         group.serve(0, plan)?;

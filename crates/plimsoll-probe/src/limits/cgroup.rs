@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::number;
+use super::number::first_number;
 
 /// From here on version 1 means "no limit": it prints the largest multiple of a page.
 const UNLIMITED_BYTES: u64 = 1 << 62;
@@ -127,8 +127,8 @@ fn groups(mount: &Path, path: &str) -> impl Iterator<Item = PathBuf> {
 /// What is left of a group's limit, and the limit; `None` where there is none.
 fn left(group: &Path, files: &Files) -> Option<(u64, u64)> {
     // `max` is no number.
-    let max = number(&group.join(files.max)).filter(|max| *max < UNLIMITED_BYTES)?;
-    let used = number(&group.join(files.used)).unwrap_or(0);
+    let max = first_number(&group.join(files.max)).filter(|max| *max < UNLIMITED_BYTES)?;
+    let used = first_number(&group.join(files.used)).unwrap_or(0);
     let reclaimable = files.reclaimable.and_then(|name| stat(&group.join("memory.stat"), name));
     Some((max.saturating_sub(used.saturating_sub(reclaimable.unwrap_or(0))), max))
 }

@@ -12,8 +12,11 @@ use procfs_core::{FromRead, LoadAverage};
 use crate::memory::HostMemory;
 
 mod cgroup;
+mod number;
 
 pub use cgroup::{CgroupLimits, throttled_periods};
+
+use number::{first_number, last_number};
 
 /// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may open files past `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -71,7 +74,7 @@ impl HostLimits {
     /// Reads them below `root` (`/`).
     pub fn read(root: &Path) -> Self {
         let proc_root = root.join("proc");
-        let sysctl = |name: &str| number(&proc_root.join("sys").join(name));
+        let sysctl = |name: &str| first_number(&proc_root.join("sys").join(name));
         let ports = HostPorts::read(&proc_root).ok();
         let conntrack = conntrack(root);
         let memory = HostMemory::read(&proc_root);
@@ -108,16 +111,10 @@ impl HostLimits {
 /// connections are not tracked.
 pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
     let of = root.join("proc/sys/net/netfilter");
-    Some((number(&of.join("nf_conntrack_count"))?, number(&of.join("nf_conntrack_max"))?))
-}
-
-/// The first number of a file.
-fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn last_number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.split_ascii_whitespace().last()?.parse().ok()
+    Some((
+        first_number(&of.join("nf_conntrack_count"))?,
+        first_number(&of.join("nf_conntrack_max"))?,
+    ))
 }
 
 /// Negative where a network namespace shares the host's table.

@@ -4,9 +4,9 @@ use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 
-use super::{
-    Hop, Need, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape, Unit, Verdict,
-    descriptors_per_process, largest_fitting, started,
+use super::need::{CONNECTIONS_MAX, Need, Unit, Verdict};
+use super::shape::{
+    Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape, descriptors_per_process,
 };
 
 /// Connections in one bucket of the kernel's table above which a lookup takes noticeable time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
@@ -15,9 +15,6 @@ const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
 const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;
-/// The most loopback addresses that a load uses.
-pub(super) const LOOPBACK_SOURCES_MAX: u64 = 65_536;
-
 /// What is compared, before the comparison.
 struct Limit<'a> {
     name: String,
@@ -50,7 +47,7 @@ impl Limit<'_> {
             fits: match (self.have, self.if_short) {
                 // A limit that fails no connection allows any number of them.
                 (Some(have), Verdict::Short) => largest_fitting(have, self.need),
-                _ => super::CONNECTIONS_MAX,
+                _ => CONNECTIONS_MAX,
             },
         }
     }
@@ -58,7 +55,7 @@ impl Limit<'_> {
 
 /// Every limit, in the order in which a ramp reaches them.
 pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
-    let mut lines: Vec<_> = started(shape).map(|part| descriptors(part, shape, limits)).collect();
+    let mut lines: Vec<_> = shape.started().map(|part| descriptors(part, shape, limits)).collect();
     lines.push(files(shape, limits));
     lines.push(watches(shape, limits));
     lines.extend(shape.hops.iter().map(|hop| ports(hop, shape, limits)));
@@ -346,4 +343,18 @@ const fn memory_if_short(shape: &Shape) -> Verdict {
 /// A round number with 5 % to spare, for a command.
 const fn rounded_up(count: u64) -> u64 {
     count.saturating_add(count / 20).next_multiple_of(10_000)
+}
+
+/// The largest number of connections for which `need`, which never falls, is at most `have`.
+fn largest_fitting(have: u64, need: impl Fn(u64) -> u64) -> u64 {
+    let (mut fits, mut too_many) = (0, CONNECTIONS_MAX + 1);
+    while too_many - fits > 1 {
+        let middle = fits + (too_many - fits) / 2;
+        if need(middle) <= have {
+            fits = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    fits
 }

@@ -1,6 +1,6 @@
 //! The tables of some hosts, and whether what they say is true.
 
-use plimsoll_probe::limits::CgroupLimits;
+use plimsoll_probe::limits::{CgroupLimits, HostLimits};
 
 use super::*;
 

@@ -1,0 +1,61 @@
+//! What a load is run with, and what it comes to.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::TrialRequest;
+
+/// What a load is run with, besides its plan.
+#[derive(Clone, Copy)]
+pub struct LoadControl<'a> {
+    /// Whether the user wants to stop; asked every 50 ms.
+    pub interrupted: &'a dyn Fn() -> bool,
+    /// The trial that the load belongs to; `None` for a plain load.
+    pub trial: Option<TrialRequest>,
+    /// How long operations in flight may take to finish after an interrupt or an abort.
+    pub stop_grace: Nanos,
+    /// How long an agent may be overdue before it is killed.
+    pub overrun: Nanos,
+}
+
+impl<'a> LoadControl<'a> {
+    /// The usual patience: 1 s of grace, 10 s of overrun.
+    pub fn new(interrupted: &'a dyn Fn() -> bool) -> Self {
+        Self {
+            interrupted,
+            trial: None,
+            stop_grace: Nanos::from_secs(1),
+            overrun: Nanos::from_secs(10),
+        }
+    }
+}
+
+impl std::fmt::Debug for LoadControl<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadControl").field("trial", &self.trial).finish_non_exhaustive()
+    }
+}
+
+/// What a load came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadOutcome {
+    /// All agents and seconds.
+    pub tally: Tally,
+    /// Wall time from the epoch to the end of sending.
+    pub window: Nanos,
+    /// Ended early because more operations were bad than the plan allows.
+    pub aborted: bool,
+    /// Ended early because the user wanted it.
+    pub interrupted: bool,
+    /// Agents that died or had to be killed.
+    pub lost_agents: u32,
+    /// Lines for the reader; each was an event, too.
+    pub notes: Vec<String>,
+}
+
+impl LoadOutcome {
+    /// Whether the figures are only a part of what was asked for. An aborted trial is not: its
+    /// verdict is complete.
+    pub const fn is_partial(&self) -> bool {
+        self.interrupted || self.lost_agents > 0
+    }
+}

@@ -1,0 +1,168 @@
+//! What is to run on a host: kinds of processes, and from where they connect.
+
+use plimsoll_probe::limits::HostLimits;
+
+/// Kernel memory of one idle TCP socket with its file and its epoll watch, bytes. Measured on
+/// Linux 6.18: TCP 2520, inode 862, file 195, dentry 189, epoll 217, and smaller objects.
+pub const SOCKET_KERNEL_BYTES: u64 = 4100;
+/// Descriptors that a process needs besides its connections: pollers, listeners, pipes, libraries.
+pub const PROCESS_DESCRIPTORS: u64 = 64;
+/// The most processes of a part that are started because of the descriptor limit.
+const PROCESSES_MAX: u64 = 1024;
+/// The most loopback addresses that a load uses.
+const LOOPBACK_SOURCES_MAX: u64 = 65_536;
+
+/// What is to run on this host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// Connections of the clients.
+    pub connections: u64,
+    /// The kinds of process that run on this host and take part in each connection.
+    pub parts: Vec<Part>,
+    /// Where processes of this host connect from.
+    pub hops: Vec<Hop>,
+    /// Connections that are being opened at once.
+    pub opening_max: u64,
+    /// Connections are closed by RST, which leaves no TIME_WAIT and no orphans.
+    pub closes_by_reset: bool,
+    /// The host's memory is watched while connections are opened, and opening stops before memory
+    /// runs out: too little memory is a warning, not a refusal.
+    pub memory_is_watched: bool,
+}
+
+/// Processes of one kind: clients, a proxy, backends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// As reports call it: `clients`.
+    pub name: String,
+    /// Its sockets for each connection of the clients: 1 for clients and backends, 2 for a proxy.
+    pub sockets: u64,
+    /// Its own memory for each connection of the clients, bytes.
+    pub user_bytes: u64,
+    /// How many processes.
+    pub processes: Processes,
+    /// Memory of each process without connections, bytes.
+    pub process_bytes: u64,
+    /// Threads of each process.
+    pub threads: u64,
+    /// It accepts connections.
+    pub listens: bool,
+    /// It keeps the capabilities of this process; a proxy that changes its user does not.
+    pub is_privileged: bool,
+}
+
+/// How many processes share a part's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// As many as the descriptor limit of each process requires, but at least this many.
+    AtLeast(u64),
+    /// This many.
+    Exactly(u64),
+    /// They run already, with limits of their own; what they use without connections is in use
+    /// already.
+    Running,
+}
+
+/// Connections from this host to the next server; each takes a source port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// As reports call it: `clients`.
+    pub name: String,
+    /// Source addresses; `None` for as many of 127.0.0.0/8 as are needed.
+    pub sources: Option<u64>,
+    /// Pairs of address and port that are connected to; at least 1.
+    pub destinations: u64,
+}
+
+impl Shape {
+    /// Sockets on this host for each connection of the clients.
+    pub fn sockets_each(&self) -> u64 {
+        self.parts.iter().map(|part| part.sockets).sum()
+    }
+
+    /// The parts whose processes are still to be started.
+    pub(super) fn started(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| part.processes != Processes::Running)
+    }
+
+    /// Whether all parts may open files past `fs.file-max`, as CAP_SYS_ADMIN allows
+    /// (fs/file_table.c); everybody else gets ENFILE there.
+    pub fn may_exceed_file_max(&self, limits: &HostLimits) -> bool {
+        limits.may_exceed_file_max && self.parts.iter().all(|part| part.is_privileged)
+    }
+}
+
+impl Hop {
+    /// Connections for which there are source ports; `None` where that is
+    /// unknown.
+    pub fn connections_max(&self, limits: &HostLimits) -> Option<u64> {
+        limits.ports_per_source.map(|ports| ports.saturating_mul(self.tuples()))
+    }
+
+    /// Pairs of a source address and a destination; each port can be used once in each pair.
+    pub(super) fn tuples(&self) -> u64 {
+        let sources = self.sources.unwrap_or(LOOPBACK_SOURCES_MAX);
+        sources.saturating_mul(self.destinations.max(1))
+    }
+}
+
+impl Part {
+    /// The client half: `user_bytes` as measured, two threads.
+    pub fn clients(user_bytes: u64) -> Self {
+        Self {
+            name: "clients".to_owned(),
+            sockets: 1,
+            user_bytes,
+            processes: Processes::AtLeast(1),
+            process_bytes: 3_000_000,
+            threads: 5,
+            listens: false,
+            is_privileged: true,
+        }
+    }
+
+    /// The server half of `serve`.
+    pub fn servers(user_bytes: u64) -> Self {
+        Self { name: "servers".to_owned(), listens: true, ..Self::clients(user_bytes) }
+    }
+
+    /// A proxy between both, run by another user.
+    pub fn proxy(user_bytes: u64, processes: Processes) -> Self {
+        Self {
+            name: "proxy".to_owned(),
+            sockets: 2,
+            processes,
+            process_bytes: 20_000_000,
+            is_privileged: false,
+            ..Self::servers(user_bytes)
+        }
+    }
+
+    /// Processes for `connections`, where each may have this many descriptors.
+    pub(super) fn processes_for(&self, connections: u64, descriptors: u64) -> u64 {
+        match self.processes {
+            Processes::Exactly(count) => count.max(1),
+            Processes::AtLeast(count) => {
+                let each = descriptors.saturating_sub(PROCESS_DESCRIPTORS).max(1);
+                let needed = self.sockets_for(connections).div_ceil(each);
+                needed.min(PROCESSES_MAX).max(count).max(1)
+            }
+            Processes::Running => 0,
+        }
+    }
+
+    /// Descriptors that the fullest of `processes` needs for `connections`.
+    pub(super) fn descriptors_for(&self, connections: u64, processes: u64) -> u64 {
+        self.sockets_for(connections).div_ceil(processes.max(1)) + PROCESS_DESCRIPTORS
+    }
+
+    pub(super) const fn sockets_for(&self, connections: u64) -> u64 {
+        connections.saturating_mul(self.sockets)
+    }
+}
+
+/// Descriptors that a process may have here; 1,024, the traditional default, where that is unknown.
+pub(super) fn descriptors_per_process(limits: &HostLimits) -> u64 {
+    let hard = limits.descriptors_per_process.unwrap_or(1024);
+    hard.min(limits.nr_open.unwrap_or(u64::MAX))
+}
