@@ -14,6 +14,7 @@ pub mod hold;
 pub mod pace;
 pub mod plan;
 pub mod rfc9411;
+pub mod seconds;
 pub mod slo;
 pub mod starts;
 pub mod summary;

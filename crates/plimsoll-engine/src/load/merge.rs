@@ -1,8 +1,9 @@
 //! The workers' words, merged into the load's: whole seconds, and what all workers have done.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{GeneratorUse, Interval, Tally};
 use plimsoll_sys::{clock, limits};
 
@@ -16,14 +17,7 @@ pub(super) struct Merge {
     opened: u64,
     failed: u64,
     first_error: Option<String>,
-    /// Ascending by their seconds.
-    pending: VecDeque<Box<Interval>>,
-    /// Of each worker: every second below this one has been delivered.
-    delivered: Vec<u64>,
-    /// Of each worker: nothing more will come.
-    ended: Vec<bool>,
-    /// Of each worker: its connections at the end of its last second.
-    held: Vec<u64>,
+    seconds: Seconds,
     /// By number: how many workers have done it, and the last second in which one did.
     steered: BTreeMap<u32, (usize, u32)>,
     draining: usize,
@@ -41,10 +35,7 @@ impl Merge {
             opened: 0,
             failed: 0,
             first_error: None,
-            pending: VecDeque::new(),
-            delivered: vec![0; workers],
-            ended: vec![false; workers],
-            held: vec![0; workers],
+            seconds: Seconds::new(workers),
             steered: BTreeMap::new(),
             draining: 0,
             in_flight: 0,
@@ -67,33 +58,18 @@ impl Merge {
                 self.draining += 1;
                 self.in_flight += in_flight;
             }
-            WorkerEvent::Steered { worker, id, second } => {
-                // A worker that hands a second over and then finishes a steer in the same one
-                // has more of it to say.
-                debug_assert!(u64::from(second) >= self.delivered[worker as usize]);
+            WorkerEvent::Steered { id, second } => {
                 let (workers, last) = self.steered.entry(id).or_default();
                 *workers += 1;
                 *last = second.max(*last);
             }
             WorkerEvent::Ended { worker, window } => {
-                self.ended[worker as usize] = true;
+                self.seconds.end(worker as usize);
                 self.window = self.window.max(window);
             }
             WorkerEvent::Interval { worker, interval } => {
-                self.delivered[worker as usize] = u64::from(interval.second) + 1;
-                self.held[worker as usize] = interval.tally.connections.held_end;
-                self.add(interval);
+                self.seconds.add(worker as usize, interval);
             }
-        }
-    }
-
-    fn add(&mut self, interval: Box<Interval>) {
-        let at = self.pending.partition_point(|other| other.second < interval.second);
-        match self.pending.get_mut(at) {
-            Some(merged) if merged.second == interval.second => {
-                merged.tally.merge_parallel(&interval.tally);
-            }
-            _ => self.pending.insert(at, interval),
         }
     }
 
@@ -103,13 +79,10 @@ impl Merge {
             let (opened, failed) = (self.opened, self.failed);
             return Some(LoadEvent::Ready { opened, failed, first_error: self.first_error.take() });
         }
-        let complete_below = self.complete_below();
-        if self.pending.front().is_some_and(|first| u64::from(first.second) < complete_below) {
-            let mut interval = self.pending.pop_front()?;
-            interval.tally.connections.held_end += self.held_by_ended(interval.second);
+        if let Some(interval) = self.seconds.poll() {
             return Some(LoadEvent::Interval(self.with_process_use(interval)));
         }
-        let all = self.workers;
+        let (all, complete_below) = (self.workers, self.seconds.complete_below());
         let is_done =
             |(workers, last): &(usize, u32)| *workers == all && u64::from(*last) < complete_below;
         let done = self.steered.iter().find(|(_, so_far)| is_done(so_far)).map(|(id, _)| *id);
@@ -121,7 +94,7 @@ impl Merge {
             self.draining = usize::MAX;
             return Some(LoadEvent::Draining { in_flight: self.in_flight });
         }
-        if self.ended.iter().all(|ended| *ended) && !self.done {
+        if self.seconds.is_over() && !self.done {
             self.done = true;
             return Some(LoadEvent::Ended { window: self.window });
         }
@@ -130,26 +103,14 @@ impl Merge {
 
     /// Every worker is gone: what they delivered is all there will be.
     pub(super) fn handle_loss(&mut self) {
-        self.ended.fill(true);
+        for worker in 0..self.workers {
+            self.seconds.end(worker);
+        }
     }
 
     /// The owner has been told that the load has ended.
     pub(super) const fn is_done(&self) -> bool {
         self.done
-    }
-
-    /// Every worker has delivered the seconds below this one, or never will.
-    fn complete_below(&self) -> u64 {
-        let workers = self.delivered.iter().zip(&self.ended);
-        let open = workers.filter(|(_, ended)| !**ended).map(|(below, _)| *below);
-        open.min().unwrap_or(u64::MAX)
-    }
-
-    /// Workers do not end in the same second: whoever ended before `second` held until then.
-    fn held_by_ended(&self, second: u32) -> u64 {
-        let workers = self.ended.iter().zip(&self.delivered).zip(&self.held);
-        let before = workers.filter(|((ended, below), _)| **ended && **below <= u64::from(second));
-        before.map(|(_, held)| *held).sum()
     }
 
     /// Adds what only the process as a whole knows: its CPU since the last second, its memory.
@@ -165,60 +126,5 @@ impl Merge {
             ..tally.generator
         };
         interval
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn second_of(worker: u32, second: u32, held_end: u64) -> WorkerEvent {
-        let mut tally = Tally::default();
-        tally.connections.held_end = held_end;
-        WorkerEvent::Interval { worker, interval: Box::new(Interval { second, tally }) }
-    }
-
-    const fn end_of(worker: u32) -> WorkerEvent {
-        WorkerEvent::Ended { worker, window: Nanos::ZERO }
-    }
-
-    /// The second and the connections of each interval that is due.
-    fn due(merge: &mut Merge) -> Vec<(u32, u64)> {
-        let mut due = Vec::new();
-        while let Some(event) = merge.poll_event() {
-            if let LoadEvent::Interval(interval) = event {
-                due.push((interval.second, interval.tally.connections.held_end));
-            }
-        }
-        due
-    }
-
-    #[test]
-    fn connections_do_not_depend_on_which_worker_ends_first() {
-        let mut merge = Merge::new(3);
-        merge.handle_event(second_of(0, 0, 50));
-        merge.handle_event(second_of(1, 0, 40));
-        assert_eq!(due(&mut merge), []);
-        merge.handle_event(second_of(2, 0, 30));
-        merge.handle_event(end_of(2));
-        assert_eq!(due(&mut merge), [(0, 120)]);
-        merge.handle_event(second_of(0, 1, 50));
-        merge.handle_event(second_of(1, 1, 39));
-        merge.handle_event(end_of(1));
-        assert_eq!(due(&mut merge), [(1, 50 + 39 + 30)]);
-        merge.handle_event(second_of(0, 2, 48));
-        merge.handle_event(end_of(0));
-        assert_eq!(due(&mut merge), [(2, 48 + 39 + 30)]);
-        assert!(merge.is_done());
-    }
-
-    #[test]
-    fn seconds_of_workers_that_vanish_are_told() {
-        let mut merge = Merge::new(2);
-        merge.handle_event(second_of(0, 4, 7));
-        assert_eq!(due(&mut merge), []);
-        merge.handle_loss();
-        assert_eq!(due(&mut merge), [(4, 7)]);
-        assert!(merge.is_done());
     }
 }

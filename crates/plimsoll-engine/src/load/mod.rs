@@ -67,7 +67,6 @@ pub(crate) enum WorkerEvent {
     },
     /// Done; what it did is in the seconds up to and including `second`.
     Steered {
-        worker: u32,
         id: u32,
         second: u32,
     },

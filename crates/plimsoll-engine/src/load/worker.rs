@@ -580,8 +580,8 @@ impl Worker {
 
     /// What the steer did is in the seconds up to the present one.
     pub(super) fn say_steered(&self, id: u32) {
-        let (worker, second) = (self.index, self.meter.tally.second);
-        let _ = self.events.send(WorkerEvent::Steered { worker, id, second });
+        let second = self.meter.tally.second;
+        let _ = self.events.send(WorkerEvent::Steered { id, second });
     }
 
     fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {

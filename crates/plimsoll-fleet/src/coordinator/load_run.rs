@@ -12,11 +12,11 @@
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
 //! empty.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Pacing, Steer};
+use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -107,16 +107,12 @@ enum Stage {
 struct Part {
     name: String,
     stage: Stage,
-    /// Every second below was delivered.
-    next_second: u32,
     /// Operations that came due, as far as delivered.
     scheduled: u64,
     /// The ones among them that ended.
     finished: u64,
     /// Operations in flight when the agent started its last one.
     in_flight: Option<u64>,
-    /// Connections usable at the end of the last second that was delivered.
-    held: u64,
     heard: Nanos,
 }
 
@@ -139,10 +135,7 @@ pub(super) struct LoadRun {
     epoch: Option<Nanos>,
     /// When all agents were told to stop, and when the last of them must have ended.
     stopped: Option<(Nanos, Nanos)>,
-    /// Seconds that not every agent has delivered yet.
-    pending: BTreeMap<u32, Tally>,
-    /// Every second below was handed out.
-    next_second: u32,
+    seconds: Seconds,
     total: Tally,
     bad: u64,
     steering: Steering,
@@ -166,21 +159,18 @@ impl LoadRun {
         let part = |name| Part {
             name,
             stage: Stage::Preparing,
-            next_second: 0,
             scheduled: 0,
             finished: 0,
             in_flight: None,
-            held: 0,
             heard: now,
         };
         Self {
             terms,
+            seconds: Seconds::new(names.len()),
             parts: names.into_iter().map(part).collect(),
             started: now,
             epoch: None,
             stopped: None,
-            pending: BTreeMap::new(),
-            next_second: 0,
             total: Tally::default(),
             bad: 0,
             steering: Steering::default(),
@@ -214,7 +204,7 @@ impl LoadRun {
                 self.open_error = self.open_error.take().or(first_error);
                 self.start_if_ready(now);
             }
-            (FromAgent::Interval(interval), _) => self.handle_interval(index, *interval, now),
+            (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
             (FromAgent::Draining { in_flight }, _) => {
                 part.in_flight = Some(in_flight);
                 self.tell_draining();
@@ -224,6 +214,7 @@ impl LoadRun {
                 if self.steering.handle_answer(index, id) => {}
             (FromAgent::Failed { fault, message }, Stage::Preparing | Stage::Ready) => {
                 part.stage = Stage::Ended;
+                self.seconds.end(index);
                 let agent = part.name.clone();
                 self.fail(FleetError::Failed { agent, fault, message }, now);
             }
@@ -280,16 +271,15 @@ impl LoadRun {
     /// How a hold stands; `None` while it takes no orders.
     pub(super) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
         let epoch = self.epoch.filter(|_| self.takes_orders())?;
-        let running = || self.parts.iter().filter(|part| !part.is_over());
+        let running = || self.parts.iter().enumerate().filter(|(_, part)| !part.is_over());
         let second = |second: u32| epoch + Nanos(u64::from(second) * SECOND.0);
-        let delivered = self.parts.iter().map(|part| part.next_second).max();
         Some(HoldView {
             now,
             epoch,
             total: &self.total,
-            covered: second(self.next_second),
-            delivered: second(delivered.unwrap_or(0)),
-            held: running().map(|part| part.held).sum(),
+            covered: second(self.seconds.handed_out()),
+            delivered: second(self.seconds.delivered()),
+            held: running().map(|(index, _)| self.seconds.held(index)).sum(),
             given: self.steering.given(),
             done: self.steering.done(),
             agents: running().count() as u32,
@@ -402,19 +392,14 @@ impl LoadRun {
         }
     }
 
-    fn handle_interval(&mut self, index: usize, interval: Interval, now: Nanos) {
+    fn handle_interval(&mut self, index: usize, mut interval: Box<Interval>, now: Nanos) {
         let part = &mut self.parts[index];
-        // Seconds ascend by contract. If one ever doesn't, its operations still count, a second
-        // later, rather than be lost.
-        let second = interval.second.max(part.next_second);
-        part.next_second = second.saturating_add(1);
-        let mut tally = interval.tally;
+        let tally = &mut interval.tally;
         tally.generator.processes = 1;
         let bad = tally.bad();
         part.scheduled += tally.scheduled;
         part.finished += tally.ok + tally.errors_total() + tally.unsent;
-        part.held = tally.connections.held_end;
-        self.add(second, tally);
+        self.seconds.add(index, interval);
         self.bad += bad;
         let is_bad_enough = self.terms.abort_bad_ops.is_some_and(|limit| self.bad > limit);
         if is_bad_enough && self.epoch.is_some() && self.stopped.is_none() {
@@ -423,18 +408,10 @@ impl LoadRun {
         }
     }
 
-    fn add(&mut self, second: u32, tally: Tally) {
-        match self.pending.entry(second) {
-            Entry::Vacant(entry) => {
-                entry.insert(tally);
-            }
-            Entry::Occupied(entry) => entry.into_mut().merge_parallel(&tally),
-        }
-    }
-
     fn handle_load_ended(&mut self, index: usize, window: Nanos) {
         let part = &mut self.parts[index];
         part.stage = Stage::Ended;
+        self.seconds.end(index);
         self.steering.handle_end(index);
         let unfinished = part.scheduled.abs_diff(part.finished);
         if unfinished > 0 {
@@ -487,22 +464,19 @@ impl LoadRun {
     fn lose(&mut self, index: usize, how: &str, now: Nanos) {
         let part = &mut self.parts[index];
         let unfinished = part.unfinished();
-        let second = part.next_second.max(self.next_second);
         let name = part.name.clone();
-        let held = if self.terms.is_hold { part.held } else { 0 };
+        let held = if self.terms.is_hold { self.seconds.held(index) } else { 0 };
         part.stage = Stage::Lost;
         self.steering.handle_end(index);
+        let mut tally = Tally::default();
+        tally.errors.add(ErrorClass::AgentLost, unfinished);
+        tally.losses.add(ErrorClass::AgentLost, held);
+        self.seconds.lose(index, tally);
+        self.bad += unfinished;
         let Some(epoch) = self.epoch else {
             self.fail(FleetError::Lost { agent: name, how: how.to_owned() }, now);
             return;
         };
-        if unfinished + held > 0 {
-            let mut tally = Tally::default();
-            tally.errors.add(ErrorClass::AgentLost, unfinished);
-            tally.losses.add(ErrorClass::AgentLost, held);
-            self.add(second, tally);
-            self.bad += unfinished;
-        }
         self.note(format!(
             "{name} {how}; {unfinished} operations that it had in hand count as agent-lost, and \
              its share of the load is missing from then on"
@@ -515,21 +489,9 @@ impl LoadRun {
 
     /// Hands out the seconds that every agent has delivered, or never will.
     fn hand_out_seconds(&mut self) {
-        while let Some(second) = self.pending.first_key_value().map(|(second, _)| *second) {
-            let is_complete =
-                self.parts.iter().all(|part| part.is_over() || part.next_second > second);
-            let Some(mut tally) = is_complete.then(|| self.pending.remove(&second)).flatten()
-            else {
-                return;
-            };
-            // Agents do not end in the same second: whoever ended before this one held until then.
-            let ended_before =
-                |part: &&Part| part.stage == Stage::Ended && part.next_second <= second;
-            tally.connections.held_end +=
-                self.parts.iter().filter(ended_before).map(|part| part.held).sum::<u64>();
-            self.total.merge_following(&tally);
-            self.next_second = second.saturating_add(1);
-            self.events.push_back(Event::Interval(Box::new(Interval { second, tally })));
+        while let Some(interval) = self.seconds.poll() {
+            self.total.merge_following(&interval.tally);
+            self.events.push_back(Event::Interval(interval));
         }
     }
 }

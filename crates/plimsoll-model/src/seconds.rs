@@ -1,0 +1,173 @@
+//! Whole seconds of a load, merged from those of its parts: the threads of a process, or agents.
+
+use std::collections::VecDeque;
+
+use crate::tally::{Interval, Tally};
+
+/// The seconds that the parts of one load have delivered, until every part has delivered them.
+///
+/// After any change call [`Self::poll`] until there is none left.
+#[derive(Debug)]
+pub struct Seconds {
+    parts: Vec<Part>,
+    /// Ascending by their seconds.
+    pending: VecDeque<Box<Interval>>,
+    handed_out: u32,
+}
+
+/// What is known of one part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    /// Every second below was delivered.
+    delivered: u32,
+    /// Connections at the end of the last second that was delivered.
+    held: u64,
+    /// Nothing more will come.
+    is_over: bool,
+}
+
+impl Seconds {
+    /// A load of so many parts.
+    pub fn new(parts: usize) -> Self {
+        Self { parts: vec![Part::default(); parts], pending: VecDeque::new(), handed_out: 0 }
+    }
+
+    /// A part delivers a second. Seconds of a part ascend; if one ever doesn't, it counts as the
+    /// next one rather than be lost.
+    pub fn add(&mut self, part: usize, mut interval: Box<Interval>) {
+        let part = &mut self.parts[part];
+        interval.second = interval.second.max(part.delivered);
+        part.delivered = interval.second.saturating_add(1);
+        part.held = interval.tally.connections.held_end;
+        self.merge(interval);
+    }
+
+    /// A part has ended. Parts do not end in the same second: it counts as holding its connections
+    /// until all have.
+    pub fn end(&mut self, part: usize) {
+        self.parts[part].is_over = true;
+    }
+
+    /// A part has vanished with its connections; `tally` accounts for what it had in hand.
+    pub fn lose(&mut self, part: usize, tally: Tally) {
+        let lost = &mut self.parts[part];
+        let second = lost.delivered.max(self.handed_out);
+        *lost = Part { held: 0, is_over: true, ..*lost };
+        if tally != Tally::default() {
+            self.merge(Box::new(Interval { second, tally }));
+        }
+    }
+
+    /// The next second that every part has delivered, or never will.
+    pub fn poll(&mut self) -> Option<Box<Interval>> {
+        let second = self.pending.front()?.second;
+        if u64::from(second) >= self.complete_below() {
+            return None;
+        }
+        let mut interval = self.pending.pop_front()?;
+        let ended_before = |part: &&Part| part.is_over && part.delivered <= second;
+        interval.tally.connections.held_end +=
+            self.parts.iter().filter(ended_before).map(|part| part.held).sum::<u64>();
+        self.handed_out = second.saturating_add(1);
+        Some(interval)
+    }
+
+    /// Every part has delivered the seconds below this one, or never will.
+    pub fn complete_below(&self) -> u64 {
+        let open = self.parts.iter().filter(|part| !part.is_over);
+        open.map(|part| u64::from(part.delivered)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Every second below was handed out.
+    pub const fn handed_out(&self) -> u32 {
+        self.handed_out
+    }
+
+    /// Seconds that some part has delivered.
+    pub fn delivered(&self) -> u32 {
+        self.parts.iter().map(|part| part.delivered).max().unwrap_or(0)
+    }
+
+    /// A part's connections at the end of its last second.
+    pub fn held(&self, part: usize) -> u64 {
+        self.parts[part].held
+    }
+
+    /// Whether every part is over.
+    pub fn is_over(&self) -> bool {
+        self.parts.iter().all(|part| part.is_over)
+    }
+
+    fn merge(&mut self, interval: Box<Interval>) {
+        let at = self.pending.partition_point(|other| other.second < interval.second);
+        match self.pending.get_mut(at) {
+            Some(merged) if merged.second == interval.second => {
+                merged.tally.merge_parallel(&interval.tally);
+            }
+            _ => self.pending.insert(at, interval),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorClass;
+
+    fn second(second: u32, held_end: u64) -> Box<Interval> {
+        let mut tally = Tally::default();
+        tally.connections.held_end = held_end;
+        Box::new(Interval { second, tally })
+    }
+
+    /// The second and the connections of each that is complete.
+    fn complete(seconds: &mut Seconds) -> Vec<(u32, u64)> {
+        std::iter::from_fn(|| seconds.poll())
+            .map(|interval| (interval.second, interval.tally.connections.held_end))
+            .collect()
+    }
+
+    #[test]
+    fn connections_do_not_depend_on_which_part_ends_first() {
+        let mut seconds = Seconds::new(3);
+        seconds.add(0, second(0, 50));
+        seconds.add(1, second(0, 40));
+        assert_eq!(complete(&mut seconds), []);
+        seconds.add(2, second(0, 30));
+        seconds.end(2);
+        assert_eq!(complete(&mut seconds), [(0, 120)]);
+        seconds.add(0, second(1, 50));
+        seconds.add(1, second(1, 39));
+        seconds.end(1);
+        assert_eq!(complete(&mut seconds), [(1, 50 + 39 + 30)]);
+        seconds.add(0, second(2, 48));
+        seconds.end(0);
+        assert_eq!(complete(&mut seconds), [(2, 48 + 39 + 30)]);
+        assert!(seconds.is_over());
+    }
+
+    #[test]
+    fn what_a_lost_part_had_in_hand_counts_in_the_first_second_that_is_left() {
+        let mut seconds = Seconds::new(2);
+        for at in 0..3 {
+            seconds.add(0, second(at, 10));
+        }
+        seconds.add(1, second(0, 7));
+        assert_eq!(complete(&mut seconds), [(0, 17)]);
+        let mut tally = Tally::default();
+        tally.errors.add(ErrorClass::AgentLost, 5);
+        seconds.lose(1, tally);
+        let next = seconds.poll().expect("complete without the lost part");
+        assert_eq!((next.second, next.tally.errors_total()), (1, 5));
+        assert_eq!(complete(&mut seconds), [(2, 10)]);
+    }
+
+    #[test]
+    fn a_second_that_comes_twice_is_the_next_one() {
+        let mut seconds = Seconds::new(1);
+        seconds.add(0, second(4, 1));
+        seconds.add(0, second(4, 2));
+        assert_eq!(complete(&mut seconds), [(4, 1), (5, 2)]);
+        assert_eq!((seconds.handed_out(), seconds.delivered()), (6, 6));
+    }
+}
