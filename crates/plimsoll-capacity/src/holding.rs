@@ -2,9 +2,10 @@
 
 use plimsoll_model::hold::{Swept, bad_statuses};
 use plimsoll_model::tally::{ErrorCounts, Tally};
-use plimsoll_model::trial::{Check, Judgement, Level, Verdict};
-use plimsoll_model::units::grouped;
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure};
 use plimsoll_model::{ErrorClass, Fault};
+
+use crate::validity::local;
 
 /// What a hold came to.
 #[derive(Clone, Copy, Debug)]
@@ -42,51 +43,32 @@ pub fn judge_hold(held: &Held<'_>) -> Judgement {
     checks.extend(statuses(tally));
     checks.extend(accounting(tally));
     checks.extend(late(tally));
-    let is_own = |check: &Check| OWN.contains(&check.check.as_str());
-    let failed =
-        |own: bool| checks.iter().any(|check| check.level == Level::Fail && is_own(check) == own);
-    let verdict = match (failed(true), failed(false)) {
-        (true, _) => Verdict::Invalid,
-        (false, true) => Verdict::Bad,
-        (false, false) => Verdict::Good,
-    };
-    // The worst first; the sort keeps the order among equals.
-    checks.sort_by_key(|check| std::cmp::Reverse(check.level));
     let missing = held.asked.saturating_sub(held.held) as f64;
     let loss_ratio = if held.asked > 0 { missing / held.asked as f64 } else { 0.0 };
-    Judgement { verdict, reasons: checks, loss_ratio }
-}
-
-/// Checks that speak against this machine, not against the server.
-const OWN: &[&str] = &["local-errors", "agents", "machine", "accounting"];
-
-fn check(name: &str, value: String, limit: &str, level: Level) -> Check {
-    Check { check: name.to_owned(), value, limit: limit.to_owned(), level }
+    Judgement::of(checks, loss_ratio)
 }
 
 const fn fail_if(condition: bool) -> Level {
-    if condition { Level::Fail } else { Level::Pass }
+    Level::of(condition, false)
 }
 
 /// What this machine ran out of, lost, or decided not to try.
 fn own_limits(held: &Held<'_>) -> Vec<Check> {
     let tally = held.tally;
-    let counts = [&tally.errors, &tally.connection_errors, &tally.losses];
-    let local: u64 = counts.into_iter().map(of_this_machine).sum();
-    let mut checks = vec![check(
-        "local-errors",
-        grouped(local),
-        "none",
-        // An agent's own check says more about the ones it lost.
-        fail_if(local > 0 && held.lost_agents == 0),
-    )];
+    let mut errors = local([&tally.errors, &tally.connection_errors, &tally.losses]);
     if held.lost_agents > 0 {
-        checks.push(check("agents", format!("{} lost", held.lost_agents), "none", Level::Fail));
+        // An agent's own check says more about the ones it lost.
+        errors.level = Level::Pass;
     }
-    if let Some(why) = held.cut_short {
+    let mut checks = vec![errors];
+    if held.lost_agents > 0 {
+        let lost = Measure::count("lost", held.lost_agents.into()).at_most(0.0);
+        checks.push(Check::new(CheckId::Agents, Level::Fail, [lost]));
+    }
+    checks.extend(held.cut_short.map(|why| {
         let level = if held.accepts_less { Level::Warn } else { Level::Fail };
-        checks.push(check("machine", why.to_owned(), "takes all that were asked for", level));
-    }
+        Check { level, ..Check::failed(CheckId::Machine, why) }
+    }));
     checks
 }
 
@@ -96,61 +78,56 @@ fn of_this_machine(counts: &ErrorCounts) -> u64 {
 }
 
 fn all_held(held: &Held<'_>) -> Check {
-    let value = format!("{} of {}", grouped(held.held), grouped(held.asked));
+    let seen = Measure::count("", held.held).at_least(held.asked as f64);
     // Whoever stopped it before the ramp was over did not want them all.
     let missing = held.held < held.asked && !held.interrupted && held.cut_short.is_none();
-    check("held", value, "all that were asked for", fail_if(missing))
+    Check::new(CheckId::Held, fail_if(missing), [seen])
 }
 
 fn none_lost(losses: &ErrorCounts) -> Check {
     let lost = losses.total() - of_this_machine(losses) - losses.get(ErrorClass::Interrupted);
-    check("lost", grouped(lost), "none", fail_if(lost > 0))
+    Check::new(CheckId::Lost, fail_if(lost > 0), [Measure::count("", lost).at_most(0.0)])
 }
 
 fn all_answered(held: &Held<'_>) -> Option<Check> {
     let swept = held.last_sweep?;
-    let value = format!("{} of {}", grouped(swept.answered), grouped(swept.connections));
     let level = fail_if(swept.answered < swept.connections || swept.connections == 0);
-    Some(check("answered", value, "every connection in the last sweep", level))
+    let seen = Measure::count("in the last sweep", swept.answered);
+    Some(Check::new(CheckId::Answered, level, [seen.at_least(swept.connections as f64)]))
 }
 
 /// A 4xx is what a wrong path gets; with a 5xx the server says that it failed.
 fn statuses(tally: &Tally) -> Option<Check> {
     let failed = tally.errors.get(ErrorClass::Status5xx);
-    let level = if failed > 0 { Level::Fail } else { Level::Warn };
-    (bad_statuses(&tally.errors) > 0).then(|| {
-        let refused = tally.errors.get(ErrorClass::Status4xx);
-        check(
-            "status",
-            format!("{} answers of 4xx, {} of 5xx", grouped(refused), grouped(failed)),
-            "below 400",
-            level,
-        )
-    })
+    let refused = tally.errors.get(ErrorClass::Status4xx);
+    let measures = [
+        Measure::count("answers of 5xx", failed).at_most(0.0),
+        Measure::count("of 4xx", refused).at_most(0.0),
+    ];
+    (bad_statuses(&tally.errors) > 0)
+        .then(|| Check::new(CheckId::Status, Level::of(failed > 0, true), measures))
 }
 
 fn accounting(tally: &Tally) -> Option<Check> {
     (!tally.balances()).then(|| {
         let ended = tally.ok + tally.errors_total() + tally.unsent;
-        let value = format!("{} scheduled, {} ended", grouped(tally.scheduled), grouped(ended));
-        check("accounting", value, "every request ends in one class", Level::Fail)
+        let missing = Measure::count("not in exactly one class", ended.abs_diff(tally.scheduled));
+        Check::new(CheckId::Accounting, Level::Fail, [missing.at_most(0.0)])
     })
 }
 
 fn late(tally: &Tally) -> Option<Check> {
-    let slow = tally.late + tally.unsent;
-    (slow > 0).then(|| {
-        let value = format!(
-            "{} answered late, {} not sent because the one before was still open",
-            grouped(tally.late),
-            grouped(tally.unsent)
-        );
-        check("late", value, "none", Level::Warn)
-    })
+    let measures = [
+        Measure::count("answered late", tally.late).at_most(0.0),
+        Measure::count("not sent, with the one before still open", tally.unsent).at_most(0.0),
+    ];
+    (tally.late + tally.unsent > 0).then(|| Check::new(CheckId::Late, Level::Warn, measures))
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::trial::Verdict;
+
     use super::*;
 
     fn held(tally: &Tally) -> Held<'_> {
@@ -166,9 +143,9 @@ mod tests {
         }
     }
 
-    fn worst(held: &Held<'_>) -> (Verdict, String) {
+    fn worst(held: &Held<'_>) -> (Verdict, CheckId) {
         let judgement = judge_hold(held);
-        (judgement.verdict, judgement.reasons[0].check.clone())
+        (judgement.verdict, judgement.reasons[0].id.clone())
     }
 
     #[test]
@@ -178,7 +155,7 @@ mod tests {
         assert_eq!(judgement.verdict, Verdict::Good);
         let warned: Vec<_> =
             judgement.reasons.iter().filter(|check| check.level != Level::Pass).collect();
-        assert!(matches!(warned[..], [late] if late.check == "late"), "{warned:?}");
+        assert!(matches!(warned[..], [late] if late.id == CheckId::Late), "{warned:?}");
     }
 
     #[test]
@@ -190,21 +167,21 @@ mod tests {
         };
         let lost = with(ErrorClass::ResetByPeer, 1);
         // Even if another one was opened in its place.
-        assert_eq!(worst(&held(&lost)), (Verdict::Bad, "lost".to_owned()));
+        assert_eq!(worst(&held(&lost)), (Verdict::Bad, CheckId::Lost));
         let silent = Swept { connections: 100, answered: 99 };
         let none = Tally::default();
         let silent = Held { last_sweep: Some(silent), ..held(&none) };
-        assert_eq!(worst(&silent), (Verdict::Bad, "answered".to_owned()));
+        assert_eq!(worst(&silent), (Verdict::Bad, CheckId::Answered));
         let mut refused = Tally::default();
         refused.connection_errors.add(ErrorClass::ConnectRefused, 60);
         let refused = Held { held: 40, last_sweep: None, ..held(&refused) };
-        assert_eq!(worst(&refused), (Verdict::Bad, "held".to_owned()));
+        assert_eq!(worst(&refused), (Verdict::Bad, CheckId::Held));
         let mut broken = Tally { scheduled: 1, ..Tally::default() };
         broken.errors.add(ErrorClass::Status5xx, 1);
-        assert_eq!(worst(&held(&broken)), (Verdict::Bad, "status".to_owned()));
+        assert_eq!(worst(&held(&broken)), (Verdict::Bad, CheckId::Status));
         let mut wrong_path = Tally { scheduled: 1, ..Tally::default() };
         wrong_path.errors.add(ErrorClass::Status4xx, 1);
-        assert_eq!(worst(&held(&wrong_path)), (Verdict::Good, "status".to_owned()));
+        assert_eq!(worst(&held(&wrong_path)), (Verdict::Good, CheckId::Status));
     }
 
     #[test]
@@ -212,18 +189,18 @@ mod tests {
         let mut ports = Tally::default();
         ports.connection_errors.add(ErrorClass::LocalPorts, 60);
         let ports = Held { held: 40, ..held(&ports) };
-        assert_eq!(worst(&ports), (Verdict::Invalid, "local-errors".to_owned()));
+        assert_eq!(worst(&ports), (Verdict::Invalid, CheckId::LocalErrors));
         let mut agent = Tally::default();
         agent.losses.add(ErrorClass::AgentLost, 50);
         let agent = Held { held: 50, lost_agents: 1, ..held(&agent) };
-        assert_eq!(worst(&agent), (Verdict::Invalid, "agents".to_owned()));
+        assert_eq!(worst(&agent), (Verdict::Invalid, CheckId::Agents));
         let none = Tally::default();
         let cut = Held { held: 50, cut_short: Some("memory would end"), ..held(&none) };
-        assert_eq!(worst(&cut), (Verdict::Invalid, "machine".to_owned()));
+        assert_eq!(worst(&cut), (Verdict::Invalid, CheckId::Machine));
         let up_to = Held { accepts_less: true, ..cut };
-        assert_eq!(worst(&up_to), (Verdict::Good, "machine".to_owned()));
+        assert_eq!(worst(&up_to), (Verdict::Good, CheckId::Machine));
         let unbalanced = Tally { scheduled: 1, ..Tally::default() };
-        assert_eq!(worst(&held(&unbalanced)), (Verdict::Invalid, "accounting".to_owned()));
+        assert_eq!(worst(&held(&unbalanced)), (Verdict::Invalid, CheckId::Accounting));
     }
 
     #[test]

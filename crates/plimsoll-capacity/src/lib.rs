@@ -10,6 +10,7 @@ pub mod cliffs;
 pub mod compare;
 pub mod connections;
 pub mod holding;
+mod losses;
 pub mod rfc9411;
 pub mod search;
 pub mod stability;
@@ -19,6 +20,7 @@ pub mod verdict;
 
 pub use connections::{ConnectionSearch, ConnectionSettings};
 pub use holding::{Held, judge_hold};
+pub use losses::{Context, Unloaded};
 pub use search::{Mode, RateSearch, SearchSettings, Step};
 pub use staircase::{StairSettings, Staircase};
-pub use verdict::{Context, judge, judge_load};
+pub use verdict::{judge, judge_load};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::hist::Histogram;
-use crate::trial::{Check, Verdict};
+use crate::trial::{Check, CheckId, Verdict};
 use crate::units::{ParseError, grouped};
 
 /// The shortest sustain phase that section 4.3.4 recommends.
@@ -252,6 +252,54 @@ impl Step {
     }
 }
 
+/// A validation criterion of section 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Criterion {
+    /// Failed application transactions.
+    Failed,
+    /// Connections that the SUT reset.
+    Reset,
+    /// Deviation of the forwarding rate.
+    Forwarding,
+    /// Deviation of the concurrent connections.
+    Concurrency,
+    /// Distance of the load below its target.
+    Target,
+}
+
+impl Criterion {
+    /// Each as the check that it is.
+    pub const CHECKS: &'static [CheckId] = &[
+        CheckId::Criterion(Self::Failed),
+        CheckId::Criterion(Self::Reset),
+        CheckId::Criterion(Self::Forwarding),
+        CheckId::Criterion(Self::Concurrency),
+        CheckId::Criterion(Self::Target),
+    ];
+
+    /// Its name, with the threshold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "F failed transactions <0.001 %",
+            Self::Reset => "R connections reset by the SUT <0.001 %",
+            Self::Forwarding => "C5 deviation of the forwarding rate <5 %",
+            Self::Concurrency => "N10 deviation of concurrent connections <10 %",
+            Self::Target => "T below the target <5 %",
+        }
+    }
+
+    /// Its letter in tables.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Failed => "F",
+            Self::Reset => "R",
+            Self::Forwarding => "C5",
+            Self::Concurrency => "N10",
+            Self::Target => "T",
+        }
+    }
+}
+
 /// Milliseconds; `null` when nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
@@ -310,8 +358,11 @@ pub struct Iteration {
     pub sustain_s: f64,
     pub sut_busiest_thread: Option<f64>,
     pub verdict: Verdict,
-    /// The failed checks.
+    /// The names of the failed checks.
     pub why: Option<String>,
+    /// The same, one by one.
+    #[serde(default)]
+    pub failed: Vec<CheckId>,
 }
 
 /// How the procedure ended for one object.

@@ -34,6 +34,14 @@ impl Goal {
             Self::Errors { ratio_max } => ratio_max,
         }
     }
+
+    /// What is limited: `p99`, `errors`.
+    pub fn metric(&self) -> String {
+        match self {
+            Self::Latency { quantile, .. } => format!("p{}", trim_float(quantile * 100.0)),
+            Self::Errors { .. } => "errors".to_owned(),
+        }
+    }
 }
 
 /// Goals joined by AND; never averaged.
@@ -72,44 +80,48 @@ impl FromStr for Slo {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let goals = text.split(',').map(parse_goal).collect::<Result<Vec<_>, _>>()?;
+        let goals = text.split(',').map(str::parse).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { goals })
     }
 }
 
-fn parse_goal(text: &str) -> Result<Goal, ParseError> {
-    let error = || ParseError {
-        text: text.trim().to_owned(),
-        expected: "a goal such as p99<50ms, p99.9<200ms or errors<0.1%",
-    };
-    let (metric, limit) = text.split_once('<').ok_or_else(error)?;
-    let limit = limit.trim_start_matches('=').trim();
-    match metric.trim() {
-        "errors" => {
-            let ratio = match limit.strip_suffix('%') {
-                Some(percent) => percent.trim().parse::<f64>().map_err(|_| error())? / 100.0,
-                None => limit.parse::<f64>().map_err(|_| error())?,
-            };
-            if !(0.0..=1.0).contains(&ratio) {
-                return Err(error());
+impl FromStr for Goal {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || ParseError {
+            text: text.trim().to_owned(),
+            expected: "a goal such as p99<50ms, p99.9<200ms or errors<0.1%",
+        };
+        let (metric, limit) = text.split_once('<').ok_or_else(error)?;
+        let limit = limit.trim_start_matches('=').trim();
+        match metric.trim() {
+            "errors" => {
+                let ratio = match limit.strip_suffix('%') {
+                    Some(percent) => percent.trim().parse::<f64>().map_err(|_| error())? / 100.0,
+                    None => limit.parse::<f64>().map_err(|_| error())?,
+                };
+                if !(0.0..=1.0).contains(&ratio) {
+                    return Err(error());
+                }
+                Ok(Self::Errors { ratio_max: ratio })
             }
-            Ok(Goal::Errors { ratio_max: ratio })
-        }
-        metric => {
-            let digits = metric.strip_prefix('p').ok_or_else(error)?;
-            let percent = match digits {
-                "999" => 99.9,
-                "9999" => 99.99,
-                digits => digits.parse::<f64>().map_err(|_| error())?,
-            };
-            if !(percent > 0.0 && percent < 100.0) {
-                return Err(error());
+            metric => {
+                let digits = metric.strip_prefix('p').ok_or_else(error)?;
+                let percent = match digits {
+                    "999" => 99.9,
+                    "9999" => 99.99,
+                    digits => digits.parse::<f64>().map_err(|_| error())?,
+                };
+                if !(percent > 0.0 && percent < 100.0) {
+                    return Err(error());
+                }
+                let limit = parse_duration(limit).map_err(|_| error())?;
+                if limit == Nanos::ZERO {
+                    return Err(error());
+                }
+                Ok(Self::Latency { quantile: percent / 100.0, limit })
             }
-            let limit = parse_duration(limit).map_err(|_| error())?;
-            if limit == Nanos::ZERO {
-                return Err(error());
-            }
-            Ok(Goal::Latency { quantile: percent / 100.0, limit })
         }
     }
 }
@@ -117,10 +129,10 @@ fn parse_goal(text: &str) -> Result<Goal, ParseError> {
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Latency { quantile, limit } => {
-                write!(f, "p{}<{}", trim_float(quantile * 100.0), plain_ms(*limit))
+            Self::Latency { limit, .. } => write!(f, "{}<{}", self.metric(), plain_ms(*limit)),
+            Self::Errors { ratio_max } => {
+                write!(f, "{}<{}%", self.metric(), trim_float(ratio_max * 100.0))
             }
-            Self::Errors { ratio_max } => write!(f, "errors<{}%", trim_float(ratio_max * 100.0)),
         }
     }
 }

@@ -4,7 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::tally::Tally;
 use crate::witness::Witnesses;
-use crate::{Nanos, Rate};
+use crate::{Fault, Nanos, Rate};
+
+mod check;
+
+pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 
 /// Why the search asked for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,31 +110,6 @@ impl Verdict {
     }
 }
 
-/// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Within limits.
-    Pass,
-    /// Printed, changes nothing.
-    Warn,
-    /// Makes the trial INVALID (validity checks) or BAD (goals).
-    Fail,
-}
-
-/// One check with what it saw: an entry of `reasons`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    /// Short stable name, for example `send-lag` or `p99<50ms`.
-    pub check: String,
-    /// The value seen, with its unit.
-    pub value: String,
-    /// The limit, with its unit.
-    pub limit: String,
-    /// The outcome.
-    pub level: Level,
-}
-
 /// A verdict with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
@@ -140,6 +119,48 @@ pub struct Judgement {
     pub reasons: Vec<Check>,
     /// Late, failed and unsent operations over scheduled ones: MLRsearch's Trial Loss Ratio.
     pub loss_ratio: f64,
+}
+
+impl Judgement {
+    /// Judges by `checks`, in the order in which they are to stand among equals: INVALID where one
+    /// failed that speaks against the generator, BAD where another one failed, else GOOD.
+    pub fn of(mut checks: Vec<Check>, loss_ratio: f64) -> Self {
+        let fails = |is_ours: bool| {
+            let mut failed = checks.iter().filter(|check| check.level == Level::Fail);
+            failed.any(|check| (check.id.fault() == Fault::Local) == is_ours)
+        };
+        let verdict = match (fails(true), fails(false)) {
+            (true, _) => Verdict::Invalid,
+            (false, true) => Verdict::Bad,
+            (false, false) => Verdict::Good,
+        };
+        checks.sort_by_key(|check| std::cmp::Reverse(check.level));
+        Self { verdict, reasons: checks, loss_ratio }
+    }
+
+    /// The failed checks that made the verdict: of an INVALID trial not its goals, which say
+    /// nothing.
+    pub fn deciding(&self) -> impl Iterator<Item = &Check> {
+        deciding(self.verdict, &self.reasons)
+    }
+
+    /// Their names: `send-lag, generator-cpu`, and those of the classes of `local-errors`.
+    pub fn why(&self) -> String {
+        let names = self.deciding().flat_map(|check| {
+            let is_local = check.id == CheckId::LocalErrors;
+            let classes = check.measures.iter().filter(move |_| is_local);
+            [check.id.name()].into_iter().chain(classes.map(|class| class.name.clone()))
+        });
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Those of `checks` that failed and made `verdict`.
+pub fn deciding(verdict: Verdict, checks: &[Check]) -> impl Iterator<Item = &Check> {
+    checks.iter().filter(move |check| {
+        let is_ours = check.id.fault() == Fault::Local;
+        check.level == Level::Fail && (is_ours || verdict != Verdict::Invalid)
+    })
 }
 
 /// A trial with its verdict: a line of the iteration table.

@@ -14,12 +14,13 @@ use plimsoll_model::plan::{
     Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
     TlsVersion, Trust,
 };
+use plimsoll_model::slo::Goal;
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Target;
 use plimsoll_model::trial::{
-    Check, Confirmations, Judgement, Level, Outcome, Phase, TippingPoint, TrialMeasurement,
-    TrialRecord, TrialRequest, Verdict,
+    Check, CheckId, Confirmations, Judgement, Level, Measure, Outcome, Phase, TippingPoint,
+    TrialMeasurement, TrialRecord, TrialRequest, Unit, Verdict,
 };
 use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
@@ -32,8 +33,6 @@ pub(crate) use compared::{
 
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";
-
-const LAG_LIMIT: &str = "p99 at most 2.50 ms, p99.9 at most 5.00 ms";
 
 pub(crate) fn rate(per_s: f64) -> Rate {
     Rate::per_second(per_s).expect("fixtures are finite")
@@ -145,8 +144,32 @@ fn settings_of_plan() -> BTreeMap<String, String> {
     settings::from_plan(&plan())
 }
 
-pub(crate) fn check(check: &str, value: &str, limit: &str, level: Level) -> Check {
-    Check { check: check.to_owned(), value: value.to_owned(), limit: limit.to_owned(), level }
+/// The goal `text`, missed by `share` of the operations.
+fn goal(text: &str, share: f64) -> Check {
+    let goal: Goal = text.parse().expect("a goal");
+    let what = match goal {
+        Goal::Latency { .. } => "late, failed or unsent",
+        Goal::Errors { .. } => "failed",
+    };
+    let limit = goal.bad_ratio_max();
+    let seen = Measure::ratio(what, share).at_most(limit);
+    Check::new(CheckId::Goal(goal), Level::of(share > limit, false), [seen])
+}
+
+pub(crate) fn send_lag(us: u64, level: Level) -> Check {
+    let span = |name, most: f64| Measure::span(name, Nanos(us * 1_000)).at_most(most);
+    Check::new(CheckId::SendLag, level, [span("p99", 2.5), span("p99.9", 5.0)])
+}
+
+fn busiest(share: f64, level: Level) -> Check {
+    let busiest = Measure::ratio("busiest thread", share).at_most(0.9);
+    Check::new(CheckId::GeneratorCpu, level, [busiest])
+}
+
+/// A count that fails below `least`.
+pub(crate) fn count(id: CheckId, seen: u64, least: u64) -> Check {
+    let level = Level::of(seen < least, false);
+    Check::new(id, level, [Measure::count("", seen).at_least(least as f64)])
 }
 
 fn head(seconds: f64, verdict: Verdict, reasons: Vec<Check>) -> SummaryHead {
@@ -166,21 +189,27 @@ fn head(seconds: f64, verdict: Verdict, reasons: Vec<Check>) -> SummaryHead {
 }
 
 pub(crate) fn load_good() -> Summary {
-    let pass = |name: &str, value: &str, limit: &str| check(name, value, limit, Level::Pass);
+    let pass = |id, measures: Vec<Measure>| Check::new(id, Level::Pass, measures);
     let reasons = vec![
-        check("p99<50ms", "0 % late, failed or unsent", "at most 1 %", Level::Pass),
-        check("errors<0.1%", "0 % failed", "at most 0.1 %", Level::Pass),
-        check("send-lag", "p99 35.6 us, p99.9 35.6 us", LAG_LIMIT, Level::Pass),
-        pass("rate-fidelity", "100 % of the planned operations", "at least 99 %"),
+        goal("p99<50ms", 0.0),
+        goal("errors<0.1%", 0.0),
+        send_lag(36, Level::Pass),
         pass(
-            "scheduling",
-            "ready but not running 0.4 % (0.012 ms at a time), stolen 0 %, throttled 0 times",
-            "at most 2 % in waits over 0.5 ms, 10 % stolen, never throttled",
+            CheckId::RateFidelity,
+            vec![Measure::ratio("started of the planned operations", 1.0).at_least(0.99)],
         ),
         pass(
-            "stationarity",
-            "p50 0.9 ms then 0.9 ms, 5,000/s then 5,000/s answers",
-            "halves alike",
+            CheckId::Scheduling,
+            vec![
+                Measure::ratio("ready but not running", 0.004).at_most(1.0 / 3.0),
+                Measure::span("mean wait", Nanos(12_000)),
+                Measure::ratio("stolen", 0.0).at_most(0.1),
+                Measure::count("throttled periods", 0).at_most(0.0),
+            ],
+        ),
+        pass(
+            CheckId::Stationarity,
+            vec![Measure::new("one half over the other", 1.0, Unit::Factor).at_most(1.1)],
         ),
     ];
     Summary::new(head(10.0, Verdict::Good, reasons), &tally(50_000, 1_900, 10))
@@ -281,8 +310,8 @@ fn of_hold(hold: HoldHead, verdict: Verdict, reasons: Vec<Check>, tally: &Tally)
 
 pub(crate) fn hold_good() -> Summary {
     let reasons = vec![
-        check("held", "10,000 of 10,000", "all that were asked for", Level::Pass),
-        check("lost", "0", "none", Level::Pass),
+        count(CheckId::Held, 10_000, 10_000),
+        Check::new(CheckId::Lost, Level::Pass, [Measure::count("", 0).at_most(0.0)]),
     ];
     of_hold(hold_head(), Verdict::Good, reasons, &hold_tally())
 }
@@ -302,10 +331,10 @@ pub(crate) fn hold_bad() -> Summary {
         ..hold_head()
     };
     let reasons = vec![
-        check("held", "9,992 of 10,000", "all that were asked for", Level::Fail),
-        check("lost", "13", "none", Level::Fail),
-        check("answered", "9,985 of 9,992", "every connection in the last sweep", Level::Fail),
-        check("late", "0 answered late, 4 not sent", "none", Level::Warn),
+        count(CheckId::Held, 9_992, 10_000),
+        Check::new(CheckId::Lost, Level::Fail, [Measure::count("", 13).at_most(0.0)]),
+        count(CheckId::Answered, 9_985, 9_992),
+        Check::new(CheckId::Late, Level::Warn, [Measure::count("not sent", 4).at_most(0.0)]),
     ];
     of_hold(hold, Verdict::Bad, reasons, &tally)
 }
@@ -325,7 +354,7 @@ pub(crate) fn hold_cut_short() -> Summary {
         heartbeat: None,
         ..hold
     };
-    let reasons = vec![check("machine", &why, "takes all that were asked for", Level::Fail)];
+    let reasons = vec![Check::failed(CheckId::Machine, why)];
     of_hold(hold, Verdict::Invalid, reasons, &hold_tally())
 }
 
@@ -342,7 +371,7 @@ pub(crate) fn hold_nothing() -> Summary {
         last_sweep: None,
         ..hold_head()
     };
-    let reasons = vec![check("held", "0 of 10,000", "all that were asked for", Level::Fail)];
+    let reasons = vec![count(CheckId::Held, 0, 10_000)];
     of_hold(hold, Verdict::Bad, reasons, &tally)
 }
 
@@ -369,10 +398,14 @@ pub(crate) fn load_bad() -> Summary {
     tally.status.add(503, 1_120);
     assert!(tally.balances());
     let reasons = vec![
-        check("p99<50ms", "13.82 % late, failed or unsent", "at most 1 %", Level::Fail),
-        check("errors<0.1%", "2.58 % failed", "at most 0.1 %", Level::Fail),
-        check("generator-cpu", "busiest thread 74 %", "at most 90 %", Level::Warn),
-        check("stable", "backlog +61.0 operations/s", "at most 25.0 operations/s", Level::Warn),
+        goal("p99<50ms", 0.1382),
+        goal("errors<0.1%", 0.0258),
+        busiest(0.74, Level::Warn),
+        Check::new(
+            CheckId::Stable,
+            Level::Warn,
+            [Measure::new("backlog grows by", 61.0, Unit::PerS).at_most(25.0)],
+        ),
     ];
     Summary::new(head(10.0, Verdict::Bad, reasons), &tally).with_timers(
         &[
@@ -448,10 +481,7 @@ pub(crate) fn load_invalid() -> Summary {
     let mut tally = tally(50_000, 1_900, 10);
     tally.spans.send_lag.clear();
     spread(&mut tally.spans.send_lag, 50_000, 2_700);
-    let reasons = vec![
-        check("send-lag", "p99 8.10 ms, p99.9 8.10 ms", LAG_LIMIT, Level::Fail),
-        check("p99<50ms", "0 % late, failed or unsent", "at most 1 %", Level::Pass),
-    ];
+    let reasons = vec![send_lag(8_100, Level::Fail), goal("p99<50ms", 0.0)];
     Summary::new(head(10.0, Verdict::Invalid, reasons), &tally)
 }
 
@@ -471,7 +501,7 @@ pub(crate) fn load_refused() -> Summary {
     tally.generator.busiest_thread = 0.004;
     tally.generator.processes = 1;
     tally.generator.threads = 2;
-    let reasons = vec![check("answers", "none to 500 operations", "at least one", Level::Fail)];
+    let reasons = vec![count(CheckId::Answers, 0, 1)];
     let mut head = head(10.0, Verdict::Bad, reasons);
     head.archive = None;
     Summary::new(head, &tally)
@@ -494,7 +524,7 @@ pub(crate) fn load_all_5xx() -> Summary {
 /// Stopped while connections were being opened.
 pub(crate) fn load_stopped_early() -> Summary {
     let value = "no, interrupted before the first operation";
-    let reasons = vec![check("run-complete", value, "yes", Level::Fail)];
+    let reasons = vec![Check::failed(CheckId::RunComplete, value)];
     let mut head = head(0.0, Verdict::Invalid, reasons);
     head.partial = true;
     head.archive = None;
@@ -505,7 +535,7 @@ pub(crate) fn load_partial() -> Summary {
     let mut tally = tally(20_971, 1_900, 4);
     tally.scheduled += 9;
     tally.errors.add(ErrorClass::Interrupted, 9);
-    let reasons = vec![check("p99<50ms", "0 % late, failed or unsent", "at most 1 %", Level::Pass)];
+    let reasons = vec![goal("p99<50ms", 0.0)];
     let mut head = head(4.2, Verdict::Good, reasons);
     head.partial = true;
     Summary::new(head, &tally)
@@ -522,29 +552,17 @@ pub(crate) fn trial(
     let scheduled = per_s * seconds;
     let typical_us = if verdict == Verdict::Bad { 40_000 } else { 900 + per_s / 10 };
     let mut tally = tally(scheduled, typical_us, seconds);
-    let mut reasons = vec![check("errors<0.1%", "0 % failed", "at most 0.1 %", Level::Pass)];
+    let mut reasons = vec![goal("errors<0.1%", 0.0)];
     match verdict {
-        Verdict::Good => reasons.push(check(
-            "p99<50ms",
-            "0 % late, failed or unsent",
-            "at most 1 %",
-            Level::Pass,
-        )),
+        Verdict::Good => reasons.push(goal("p99<50ms", 0.0)),
         Verdict::Bad => {
             tally.late = scheduled / 43;
             tally.outstanding = vec![100, 1_512];
-            reasons.insert(
-                0,
-                check("p99<50ms", "2.33 % late, failed or unsent", "at most 1 %", Level::Fail),
-            );
+            reasons.insert(0, goal("p99<50ms", 0.0233));
         }
         Verdict::Invalid => {
-            reasons
-                .insert(0, check("send-lag", "p99 8.10 ms, p99.9 8.10 ms", LAG_LIMIT, Level::Fail));
-            reasons.insert(
-                1,
-                check("generator-cpu", "busiest thread 97 %", "at most 90 %", Level::Fail),
-            );
+            reasons.insert(0, send_lag(8_100, Level::Fail));
+            reasons.insert(1, busiest(0.97, Level::Fail));
         }
     }
     let request = TrialRequest {
@@ -644,9 +662,7 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         trial(4, Phase::Expand, 32_000, 5, Verdict::Invalid),
     ];
     let tip = TippingPoint {
-        outcome: Outcome::GeneratorLimited {
-            why: "send-lag 8.10 ms, generator-cpu 97 %".to_owned(),
-        },
+        outcome: Outcome::GeneratorLimited { why: "send-lag, generator-cpu".to_owned() },
         lower: Some(rate(16_000.0)),
         upper: None,
         conditional_throughput: None,

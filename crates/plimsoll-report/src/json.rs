@@ -3,13 +3,23 @@
 use std::io::{Read, Write};
 
 use plimsoll_model::summary::{SCHEMA, Summary};
+use serde::Serialize;
 
 use crate::error::ReportError;
+use crate::findings::{CheckLine, worded_summary};
 
 /// Writes one pretty-printed object and a newline.
 pub fn write_summary(summary: &Summary, out: &mut dyn Write) -> Result<(), ReportError> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        #[serde(flatten)]
+        summary: &'a Summary,
+        checks: Vec<CheckLine<'a>>,
+    }
+    let summary = &worded_summary(summary);
+    let checks = summary.reasons.iter().map(CheckLine::of).collect();
     // One buffer, one write: a reader at the other end of a pipe never sees half an object.
-    let mut text = serde_json::to_vec_pretty(summary)?;
+    let mut text = serde_json::to_vec_pretty(&Document { summary, checks })?;
     text.push(b'\n');
     out.write_all(&text)?;
     out.flush()?;
@@ -50,7 +60,7 @@ mod tests {
             write_summary(&summary, &mut text).unwrap();
             assert!(text.starts_with(b"{\n  \"schema\": \"plimsoll.summary/1\","));
             assert!(text.ends_with(b"}\n"));
-            assert_eq!(read_summary(text.as_slice()).unwrap(), summary);
+            assert_eq!(read_summary(text.as_slice()).unwrap(), worded_summary(&summary));
         }
     }
 
@@ -83,7 +93,9 @@ mod tests {
             fixtures::find_regular().0,
             crate::terminal::rfc9411::tests::summary(),
         ] {
-            keys(&serde_json::to_value(summary).unwrap(), &mut names);
+            let mut text = Vec::new();
+            write_summary(&summary, &mut text).unwrap();
+            keys(&serde_json::from_slice(&text).unwrap(), &mut names);
         }
         names.extend(plimsoll_model::ErrorClass::ALL.iter().map(|class| class.name().to_owned()));
         for name in names {

@@ -7,6 +7,7 @@
 
 pub mod archive;
 pub mod error;
+pub mod findings;
 pub mod json;
 pub mod progress;
 pub mod settings;
@@ -16,7 +17,7 @@ pub mod time_text;
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::{Progress, ProgressMode};
-pub use terminal::{RUN_COMPLETE, Style};
+pub use terminal::Style;
 
 #[cfg(test)]
 mod fixtures;

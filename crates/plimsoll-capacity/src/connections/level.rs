@@ -3,15 +3,15 @@
 use plimsoll_model::hold::Swept;
 use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{
-    Check, Judgement, Level as Grade, TrialMeasurement, TrialRequest, Verdict,
+    Check, CheckId, Judgement, Level as Grade, Measure, TrialMeasurement, TrialRequest,
 };
-use plimsoll_model::units::grouped;
 use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use super::settings::ConnectionSettings;
+use crate::losses::{Context, Losses};
 use crate::validity;
-use crate::verdict::{Context, Losses};
+use crate::verdict::failed;
 
 /// A level while it is tried.
 #[derive(Clone, Debug)]
@@ -139,23 +139,13 @@ impl Level {
         };
         let limits = self.own_limits(&whole);
         let is_hard_limit = failed(&limits);
-        let own: Vec<Check> = limits.into_iter().chain(validity::held_checks(&subject)).collect();
-        let verdict = match (failed(&own), failed(&counts) || failed(&goals)) {
-            (true, _) => Verdict::Invalid,
-            (false, true) => Verdict::Bad,
-            (false, false) => Verdict::Good,
-        };
-        let mut reasons = own;
-        reasons.extend(counts);
-        reasons.extend(goals);
-        reasons.sort_by_key(|check| std::cmp::Reverse(check.level));
+        let mut checks = limits;
+        checks.extend(validity::held_checks(&subject));
+        checks.extend(counts);
+        checks.extend(goals);
         let missing = self.target.saturating_sub(answered) as f64;
         Judged {
-            judgement: Judgement {
-                verdict,
-                reasons,
-                loss_ratio: missing / self.target.max(1) as f64,
-            },
+            judgement: Judgement::of(checks, missing / self.target.max(1) as f64),
             answered,
             only_goals,
             only_slow: lost_by_peer(&whole.losses) == 0 && only_timeouts(&whole),
@@ -167,55 +157,43 @@ impl Level {
 
     /// Held, answered, lost, opened: of each at most `allowed` may be missing.
     fn counts(&self, whole: &Tally, answered: u64, allowed: u64) -> Vec<Check> {
-        let of = |part: u64, whole: u64| format!("{} of {}", grouped(part), grouped(whole));
-        let count = |name: &str, value: String, missing: u64| Check {
-            check: name.to_owned(),
-            value,
-            limit: match allowed {
-                0 => "none missing".to_owned(),
-                most => format!("at most {} missing", grouped(most)),
-            },
-            level: if missing > allowed { Grade::Fail } else { Grade::Pass },
+        let grade = |missing: u64| Grade::of(missing > allowed, false);
+        let count = |id, seen: u64, of: u64| {
+            let least = of.saturating_sub(allowed) as f64;
+            Check::new(
+                id,
+                grade(of.saturating_sub(seen)),
+                [Measure::count("", seen).at_least(least)],
+            )
         };
         let swept = self.worst_sweep.map_or(self.held, |swept| swept.connections);
         let failed = attempts_failed(whole);
-        let tried = whole.connections.opened + failed;
         let lost = lost_by_peer(&whole.losses);
+        let opened = [
+            Measure::count("attempts failed", failed).at_most(allowed as f64),
+            Measure::count("opened", whole.connections.opened),
+        ];
         vec![
-            count("held", of(self.held, self.target), self.target.saturating_sub(self.held)),
-            count("answered", of(answered, swept), swept.saturating_sub(answered)),
-            count("lost", grouped(lost), lost),
-            count("opened", of(whole.connections.opened, tried), failed),
+            count(CheckId::Held, self.held, self.target),
+            count(CheckId::Answered, answered, swept),
+            Check::new(
+                CheckId::Lost,
+                grade(lost),
+                [Measure::count("", lost).at_most(allowed as f64)],
+            ),
+            Check::new(CheckId::Opened, grade(failed), opened),
         ]
     }
 
     /// What this machine ran out of.
     fn own_limits(&self, whole: &Tally) -> Vec<Check> {
-        let counts = [&whole.errors, &whole.connection_errors, &whole.losses];
-        let local = |errors: &&ErrorCounts| {
-            let local = errors.iter().filter(|(class, _)| class.fault() == Fault::Local);
-            local.map(|(class, count)| format!("{} {}", grouped(count), class.name())).collect()
-        };
-        let named: Vec<String> =
-            counts.iter().flat_map(|errors| -> Vec<String> { local(errors) }).collect();
-        let mut checks = vec![Check {
-            check: "local-errors".to_owned(),
-            value: if named.is_empty() { "none".to_owned() } else { named.join(", ") },
-            limit: "none".to_owned(),
-            level: if named.is_empty() { Grade::Pass } else { Grade::Fail },
-        }];
-        checks.extend(self.cut.iter().map(|what| Check {
-            check: "machine".to_owned(),
-            value: format!("{what} ran out during the ramp"),
-            limit: "takes the whole level".to_owned(),
-            level: Grade::Fail,
+        let mut checks =
+            vec![validity::local([&whole.errors, &whole.connection_errors, &whole.losses])];
+        checks.extend(self.cut.iter().map(|what| {
+            Check::failed(CheckId::Machine, format!("{what} ran out during the ramp"))
         }));
         checks
     }
-}
-
-fn failed(checks: &[Check]) -> bool {
-    checks.iter().any(|check| check.level == Grade::Fail)
 }
 
 /// Attempts that the server did not let become connections; those that a trim gave up are ours.

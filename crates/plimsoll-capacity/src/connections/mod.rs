@@ -311,9 +311,11 @@ impl ConnectionSearch {
         if self.invalid_in_row < INVALID_MAX && !judged.is_hard_limit {
             return self.begin_level(request.phase, self.level.target, now);
         }
-        let first = judged.judgement.reasons.first();
-        let why = first.map(|check| format!("{}: {}", check.check, check.value));
-        self.finish(Outcome::GeneratorLimited { why: why.unwrap_or_default() }, now);
+        let why = self.level.cut.as_ref().map_or_else(
+            || judged.judgement.why(),
+            |resource| format!("{resource} ran out during the ramp"),
+        );
+        self.finish(Outcome::GeneratorLimited { why }, now);
     }
 
     fn handle_verdict(&mut self, verdict: Verdict, judged: &Judged, now: Nanos) {
@@ -511,11 +513,7 @@ impl ConnectionSearch {
             "{} connections passed the search, but not {} of soak: {}",
             grouped(target),
             self.settings.limits.soak,
-            judged
-                .judgement
-                .reasons
-                .first()
-                .map_or_else(String::new, |check| format!("{} {}", check.check, check.value))
+            judged.judgement.why()
         ));
         self.bounds.handle_unconfirmed(target);
         if self.has_collapsed(judged) {

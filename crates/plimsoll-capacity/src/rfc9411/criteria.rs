@@ -4,17 +4,18 @@
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
 //! the SUT, so each has a floor, which is printed with the limit.
 
-use plimsoll_model::rfc9411::{Case, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
+use plimsoll_model::rfc9411::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
+use plimsoll_model::rfc9411::{Case, Criterion, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Check, Judgement, Level};
-use plimsoll_model::units::grouped;
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Unit};
 use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use super::kpi::{Observed, transactions};
+use crate::losses::{Context, Losses};
 use crate::validity;
-use crate::verdict::{Context, Losses, conclude, failed, level, percent};
+use crate::verdict::{conclude, failed};
 
 /// Failed transactions and reset connections, of all: 0.001 %.
 const FAILED_MAX: f64 = 1e-5;
@@ -23,55 +24,29 @@ const CONCURRENCY_MAX: f64 = 0.10;
 /// Arrivals that a second may have more or less, with all their transactions, because they ended
 /// near its edge.
 const EDGE_ARRIVALS: f64 = 1.5;
-const EDGE_WORDS: &str = "1.5 arrivals in a second's count";
+const EDGE_NAME: &str = "transactions allowed at the edge of a second";
 /// N10 is to confirm that connections are opened and closed at the same rate; that they are, to
 /// this share of a second's connections, is as much as a count of few open ones can tell.
 const EDGE_CONNECTIONS: f64 = 0.01;
 /// Another KPI this near to its maximum may be what is measured.
 const ISOLATION_SHARE_MAX: f64 = 0.95;
 
-/// A criterion of the RFC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Criterion {
-    Failed,
-    Reset,
-    Forwarding,
-    Concurrency,
-    Target,
-}
-
-use Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
-
-impl Criterion {
-    /// Every criterion of `case` in `step`; step 1 of some asks for less.
-    fn all_of(case: Case, step: Step) -> &'static [Self] {
-        match (case.kind(), step) {
-            (Kind::Throughput, Step::Initial) => &[Failed],
-            (Kind::Concurrency, Step::Initial) if case == Case::HttpsConcurrency => {
-                &[Failed, Reset]
-            }
-            (Kind::Mix, _) => &[Failed, Reset],
-            (Kind::ConnectionRate, _) => &[Failed, Reset, Forwarding, Concurrency],
-            (Kind::Throughput, _) => &[Failed, Forwarding, Concurrency],
-            (Kind::Latency, _) => &[Failed, Reset, Forwarding, Concurrency, Target],
-            (Kind::Concurrency, _) => &[Failed, Reset, Forwarding],
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Failed => "F failed transactions <0.001 %",
-            Reset => "R connections reset by the SUT <0.001 %",
-            Forwarding => "C5 deviation of the forwarding rate <5 %",
-            Concurrency => "N10 deviation of concurrent connections <10 %",
-            Target => "T below the target <5 %",
-        }
+/// Every criterion of `case` in `step`; step 1 of some asks for less.
+fn criteria_of(case: Case, step: Step) -> &'static [Criterion] {
+    match (case.kind(), step) {
+        (Kind::Throughput, Step::Initial) => &[Failed],
+        (Kind::Concurrency, Step::Initial) if case == Case::HttpsConcurrency => &[Failed, Reset],
+        (Kind::Mix, _) => &[Failed, Reset],
+        (Kind::ConnectionRate, _) => &[Failed, Reset, Forwarding, Concurrency],
+        (Kind::Throughput, _) => &[Failed, Forwarding, Concurrency],
+        (Kind::Latency, _) => &[Failed, Reset, Forwarding, Concurrency, Target],
+        (Kind::Concurrency, _) => &[Failed, Reset, Forwarding],
     }
 }
 
 /// The criteria that `case` is judged by, with their thresholds, as the reader is told.
 pub fn thresholds(case: Case) -> Vec<&'static str> {
-    Criterion::all_of(case, Step::Target).iter().map(|one| one.name()).collect()
+    criteria_of(case, Step::Target).iter().map(|one| one.name()).collect()
 }
 
 /// One iteration as it was run.
@@ -123,7 +98,7 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
     let observed = Observed::of(seen.intervals, seen.sustain_from, seen.sustain_seconds, held);
     let watched = watched(seen);
     let edge = EDGE_ARRIVALS * f64::from(seen.transactions);
-    let criteria: Vec<Check> = Criterion::all_of(seen.case, seen.step)
+    let criteria: Vec<Check> = criteria_of(seen.case, seen.step)
         .iter()
         .map(|criterion| match criterion {
             Failed => failed_transactions(&watched),
@@ -153,10 +128,10 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
     });
     // A load with ramps has not one rate and latency, so their product says nothing.
     let mut checks: Vec<_> =
-        checks.into_iter().filter(|check| check.check != "littles-law").collect();
+        checks.into_iter().filter(|check| check.id != CheckId::LittlesLaw).collect();
     checks.extend(incomplete(seen, &observed));
     let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
-    let judgement = conclude(criteria.clone(), checks.clone(), loss_ratio);
+    let judgement = conclude(checks.clone(), criteria.clone(), loss_ratio);
     Judged { observed, criteria, checks, judgement }
 }
 
@@ -192,40 +167,33 @@ fn share(part: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }
 
-fn check(criterion: Criterion, value: String, limit: String, pass: bool) -> Check {
-    Check { check: criterion.name().to_owned(), value, limit, level: level(!pass, false) }
+/// Fewer than `limit`: the criteria ask for less, not for at most as much.
+fn check(criterion: Criterion, measures: Vec<Measure>, pass: bool) -> Check {
+    Check::new(CheckId::Criterion(criterion), Level::of(!pass, false), measures)
 }
 
-/// `3 of 12,345 (0.0243 %)`, `0 of 12,345 (95 % upper bound 0.0243 %)`: nothing seen is not
-/// nothing.
-fn of_all(part: u64, all: u64) -> String {
-    let counts = format!("{} of {}", grouped(part), grouped(all));
-    match part {
-        _ if all == 0 => counts,
-        0 => format!("{counts} (95 % upper bound {})", small_percent(3.0 / all as f64)),
-        _ => format!("{counts} ({})", small_percent(share(part, all))),
+/// A share below 0.001 %. Where none was seen, the rule of three says how small it may still be.
+fn rare(criterion: Criterion, part: u64, all: u64, pass: bool) -> Check {
+    let mut measures = vec![
+        Measure::ratio("", share(part, all)).at_most(FAILED_MAX),
+        Measure::count("seen", part),
+        Measure::count("of", all),
+    ];
+    if part == 0 && all > 0 {
+        measures.push(Measure::ratio("95 % upper bound", (3.0 / all as f64).min(1.0)));
     }
-}
-
-/// A share in percent with two significant digits: `0.0097 %`.
-fn small_percent(share: f64) -> String {
-    let share = share.min(1.0) * 100.0;
-    let digits = if share > 0.0 { (1 - share.log10().floor() as i32).clamp(0, 12) } else { 0 };
-    format!("{share:.0$} %", digits as usize)
+    check(criterion, measures, pass)
 }
 
 fn failed_transactions(tally: &Tally) -> Check {
     let count = unsuccessful(tally);
-    let limit = if tally.scheduled < TRANSACTIONS_SHOWN && count == 0 {
-        format!(
-            "below 0.001 %; to show that with 95 % confidence takes {} transactions",
-            grouped(TRANSACTIONS_SHOWN)
-        )
-    } else {
-        "below 0.001 %".to_owned()
-    };
     let pass = tally.scheduled > 0 && share(count, tally.scheduled) < FAILED_MAX;
-    check(Failed, of_all(count, tally.scheduled), limit, pass)
+    let mut check = rare(Failed, count, tally.scheduled, pass);
+    if tally.scheduled < TRANSACTIONS_SHOWN && count == 0 {
+        let needed = Measure::count("needed to show that with 95 % confidence", TRANSACTIONS_SHOWN);
+        check.measures.push(needed);
+    }
+    check
 }
 
 fn resets(tally: &Tally) -> Check {
@@ -234,8 +202,7 @@ fn resets(tally: &Tally) -> Check {
         tally.connections.reset_by_peer + tally.connection_errors.get(ErrorClass::ConnectReset);
     // Connections of a hold were opened before the phase in which they may be reset.
     let all = opened.max(tally.connections.held_max).max(reset);
-    let pass = share(reset, all) < FAILED_MAX;
-    check(Reset, of_all(reset, all), "below 0.001 %".to_owned(), pass)
+    rare(Reset, reset, all, share(reset, all) < FAILED_MAX)
 }
 
 /// The largest distance of a sample from the mean, over the mean; and the mean.
@@ -245,34 +212,39 @@ fn deviation(series: &[Sample], of: impl Fn(&Sample) -> f64) -> (f64, f64) {
     (if mean > 0.0 { most / mean } else { 0.0 }, mean)
 }
 
-fn limited(floor: f64, limit: f64, why: &str) -> (f64, String) {
-    if floor > limit {
-        (floor, format!("below {}: {why}", percent(floor)))
-    } else {
-        (limit, format!("below {}", percent(limit)))
+/// A deviation with its limit, or with the larger floor that counting whole things sets.
+fn deviates(criterion: Criterion, seen: f64, limit: f64, floor: f64, mean: Measure) -> Check {
+    let limit = limit.max(floor);
+    let pass = seen < limit;
+    let shown = limit.is_finite().then_some(limit);
+    let mut measures = vec![Measure::ratio("", seen).at_most(shown)];
+    if floor >= limit {
+        measures.push(mean);
     }
+    check(criterion, measures, pass)
 }
 
 /// `edge`: transactions that a second may have more or less.
 fn forwarding(observed: &Observed, edge: f64) -> Check {
     let (seen, mean) = deviation(&observed.series, |sample| sample.inspected_throughput_bit_s);
-    let edge = observed.bits_per_transaction().unwrap_or(0.0) * edge;
-    let floor = if mean > 0.0 { edge / mean } else { 0.0 };
-    let (limit, words) = limited(floor, FORWARDING_MAX, EDGE_WORDS);
-    check(Forwarding, percent(seen), words, mean > 0.0 && seen < limit)
+    let floor = observed.bits_per_transaction().unwrap_or(0.0) * edge / mean;
+    let floor = if mean > 0.0 { floor } else { 0.0 };
+    let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
+    let mut check = deviates(Forwarding, seen, FORWARDING_MAX, floor, allowed);
+    if mean <= 0.0 {
+        check.level = Level::Fail;
+    }
+    check
 }
 
 fn concurrency(observed: &Observed) -> Check {
     let (seen, mean) = deviation(&observed.series, |sample| sample.concurrent_tcp_connections);
     let opened = observed.sustain.connections.opened as f64 / observed.series.len().max(1) as f64;
     let edge = (opened * EDGE_CONNECTIONS).max(1.0);
-    let floor = if mean > 0.0 { edge / mean } else { f64::INFINITY };
-    let why = format!(
-        "few are open at once ({mean:.2} on average), and 1 % of a second's connections is chance"
-    );
-    let (limit, words) = limited(floor, CONCURRENCY_MAX, &why);
     // Without one that was open there is nothing to deviate.
-    check(Concurrency, percent(seen), words, seen < limit || mean == 0.0)
+    let floor = if mean > 0.0 { edge / mean } else { f64::INFINITY };
+    let open = Measure::new("allowed for connections open on average", mean, Unit::Factor);
+    deviates(Concurrency, seen, CONCURRENCY_MAX, floor, open)
 }
 
 fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
@@ -282,20 +254,18 @@ fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
         .map(|sample| sample.application_transactions_per_second)
         .fold(f64::INFINITY, f64::min);
     let below: f64 = if least.is_finite() { 1.0 - least / target } else { 1.0 };
-    let below = below.max(0.0);
-    let (limit, words) = limited(edge / target, FORWARDING_MAX, EDGE_WORDS);
-    check(Target, percent(below), words, below < limit)
+    let allowed = Measure::new(EDGE_NAME, edge, Unit::Factor);
+    deviates(Target, below.max(0.0), FORWARDING_MAX, edge / target, allowed)
 }
 
 /// Samples must be less than 2 s apart: a second that nobody counted was one in which the generator
 /// stood still. What was cut short has none after that, and failed before.
 fn incomplete(seen: &Seen<'_>, observed: &Observed) -> Option<Check> {
     let have = observed.series.len();
-    (have < seen.sustain_seconds as usize).then(|| Check {
-        check: "samples".to_owned(),
-        value: format!("{have} in a sustain phase of {} s", seen.sustain_seconds),
-        limit: "one each second".to_owned(),
-        level: if seen.aborted { Level::Warn } else { Level::Fail },
+    (have < seen.sustain_seconds as usize).then(|| {
+        let level = Level::of(!seen.aborted, true);
+        let have = Measure::count("seconds of the sustain phase", have as u64);
+        Check::new(CheckId::Samples, level, [have.at_least(f64::from(seen.sustain_seconds))])
     })
 }
 

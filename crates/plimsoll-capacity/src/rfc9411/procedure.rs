@@ -2,7 +2,7 @@
 
 use plimsoll_model::rfc9411::{Ending, Step};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Judgement, Level, Outcome, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{Judgement, Outcome, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{Nanos, Rate};
 
@@ -238,7 +238,7 @@ impl Procedure {
         if verdict == Verdict::Invalid {
             self.invalid_in_a_row += 1;
             if self.invalid_in_a_row >= INVALID_MAX {
-                self.end_invalid(failed_checks(judgement));
+                self.end_invalid(judgement.why());
             }
             return;
         }
@@ -248,7 +248,7 @@ impl Procedure {
             let lowest = self.failed.map_or(planned.load, |failed| failed.min(planned.load));
             self.failed = Some(lowest);
         }
-        let why = || failed_checks(judgement);
+        let why = || judgement.why();
         let lower = self.lower(planned.load);
         match &mut self.state {
             State::Initial if good => self.state = State::Target,
@@ -344,17 +344,4 @@ fn measurement(request: TrialRequest, sustain: &Tally, window: Nanos) -> TrialMe
         split: 1,
         witnesses: Witnesses::default(),
     }
-}
-
-/// The checks that decided, in words.
-fn failed_checks(judgement: &Judgement) -> String {
-    let is_criterion = |name: &str| name.contains('<');
-    let words: Vec<String> = judgement
-        .reasons
-        .iter()
-        .filter(|check| check.level == Level::Fail)
-        .filter(|check| (judgement.verdict == Verdict::Bad) == is_criterion(&check.check))
-        .map(|check| format!("{}: {} (limit: {})", check.check, check.value, check.limit))
-        .collect();
-    words.join("; ")
 }

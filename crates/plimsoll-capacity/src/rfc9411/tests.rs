@@ -1,8 +1,8 @@
 //! Criteria on hand-made seconds, and whole procedures against simulated servers.
 
-use plimsoll_model::rfc9411::{Case, Ending, Step};
+use plimsoll_model::rfc9411::{Case, Criterion, Ending, Step};
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::{Check, Judgement, Level, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::procedure::Search;
@@ -50,8 +50,12 @@ fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> Judg
 }
 
 fn find<'a>(judged: &'a Judged, letter: &str) -> &'a Check {
-    let found = judged.criteria.iter().find(|check| check.check.starts_with(letter));
+    let found = judged.criteria.iter().find(|check| check.id.name().starts_with(letter));
     found.unwrap_or_else(|| panic!("no {letter} in {:?}", judged.criteria))
+}
+
+fn figures(check: &Check) -> Vec<f64> {
+    check.measures.iter().map(|measure| measure.value).collect()
 }
 
 #[test]
@@ -76,8 +80,7 @@ fn nothing_seen_is_not_nothing() {
     let judged = judged(Case::HttpConnections, Step::Target, &steady(), false);
     // Three seconds and the ramp down.
     let failed = find(&judged, "F ");
-    assert_eq!(failed.value, "0 of 3,500 (95 % upper bound 0.086 %)");
-    assert!(failed.limit.contains("takes 300,000 transactions"), "{}", failed.limit);
+    assert_eq!(figures(failed), [0.0, 0.0, 3_500.0, 3.0 / 3_500.0, 300_000.0]);
     assert_eq!(failed.level, Level::Pass);
 }
 
@@ -93,7 +96,7 @@ fn a_failure_is_one_too_many_up_to_a_hundred_thousand() {
         let judged = judged(Case::HttpThroughput, Step::Initial, &seconds, false);
         let failed = find(&judged, "F ");
         assert_eq!(failed.level, level, "{failed:?}");
-        assert!(failed.value.starts_with("1 of "), "{failed:?}");
+        assert_eq!(figures(failed)[1], 1.0, "{failed:?}");
         // Step 1 of the throughput cases asks for nothing else.
         assert_eq!(judged.criteria.len(), 1);
     }
@@ -150,8 +153,9 @@ fn counting_whole_transactions_is_no_deviation() {
     let mut seconds = vec![slow(0, 5), slow(1, 10), slow(2, 9), slow(3, 11), slow(4, 5)];
     let judged_slow = judged(Case::HttpConnections, Step::Target, &seconds, false);
     let c5 = find(&judged_slow, "C5");
-    assert_eq!((c5.level, c5.value.as_str()), (Level::Pass, "10 %"));
-    assert!(c5.limit.contains("1.5 arrivals"), "{}", c5.limit);
+    let seen = c5.deciding().expect("a figure");
+    assert!((seen.value - 0.1).abs() < 1e-9 && seen.at_most > Some(0.1), "{seen:?}");
+    assert_eq!((c5.level, c5.measures[1].value), (Level::Pass, 1.5));
     seconds[2] = slow(2, 7);
     assert_eq!(
         find(&judged(Case::HttpConnections, Step::Target, &seconds, false), "C5").level,
@@ -166,7 +170,9 @@ fn the_latency_cases_keep_their_target() {
     assert_eq!(find(&kept, "T ").level, Level::Pass);
     seconds[3] = second(3, 940);
     let missed = judged(Case::HttpLatency, Step::Target, &seconds, false);
-    assert_eq!((find(&missed, "T ").level, &*find(&missed, "T ").value), (Level::Fail, "6 %"));
+    let below = find(&missed, "T ").deciding().expect("a figure").value;
+    assert!((below - 0.06).abs() < 1e-9, "{below}");
+    assert_eq!(find(&missed, "T ").level, Level::Fail);
 }
 
 #[test]
@@ -175,11 +181,10 @@ fn what_was_cut_short_shows_nothing_unless_it_failed() {
     let cut = judged(Case::HttpThroughput, Step::Initial, seconds, false);
     assert_eq!(cut.judgement.verdict, Verdict::Invalid);
     let samples = |judged: &Judged| {
-        let found = judged.checks.iter().find(|check| check.check == "samples");
-        found.map(|check| (check.value.clone(), check.level))
+        let found = judged.checks.iter().find(|check| check.id == CheckId::Samples);
+        found.map(|check| (check.measures[0].value, check.level))
     };
-    let value = "1 in a sustain phase of 3 s".to_owned();
-    assert_eq!(samples(&cut), Some((value.clone(), Level::Fail)));
+    assert_eq!(samples(&cut), Some((1.0, Level::Fail)));
     let mut seconds = seconds.to_vec();
     seconds[0].tally.scheduled += 100;
     seconds[0].tally.unsent = 100;
@@ -187,7 +192,7 @@ fn what_was_cut_short_shows_nothing_unless_it_failed() {
     seconds[0].tally.pool_exhausted = 1;
     let aborted = judged(Case::HttpThroughput, Step::Target, &seconds, true);
     assert_eq!(find(&aborted, "F ").level, Level::Fail);
-    assert_eq!(samples(&aborted), Some((value, Level::Warn)));
+    assert_eq!(samples(&aborted), Some((1.0, Level::Warn)));
     assert_eq!(aborted.judgement.verdict, Verdict::Bad);
 }
 
@@ -203,11 +208,7 @@ fn connections_that_are_not_held_have_failed() {
     seconds[1].tally.losses.count(ErrorClass::ClosedByPeer);
     let lost = judged(Case::HttpConcurrency, Step::Target, &seconds, false);
     let failed = find(&lost, "F ");
-    assert_eq!(
-        (failed.level, failed.value.starts_with("3 of 4,003")),
-        (Level::Fail, true),
-        "{failed:?}"
-    );
+    assert_eq!((failed.level, &figures(failed)[1..]), (Level::Fail, &[3.0, 4_003.0][..]));
 }
 
 #[test]
@@ -229,15 +230,11 @@ fn settings(target: f64, search: Search) -> Settings {
 }
 
 fn judgement(verdict: Verdict) -> Judgement {
-    let name = if verdict == Verdict::Invalid { "send-lag" } else { "F <0.001 %" };
-    let level = if verdict == Verdict::Good { Level::Pass } else { Level::Fail };
-    let check = Check {
-        check: name.to_owned(),
-        value: "seen".to_owned(),
-        limit: "limit".to_owned(),
-        level,
+    let id = match verdict {
+        Verdict::Invalid => CheckId::SendLag,
+        _ => CheckId::Criterion(Criterion::Failed),
     };
-    Judgement { verdict, reasons: vec![check], loss_ratio: 0.0 }
+    Judgement::of(vec![Check::new(id, Level::of(verdict != Verdict::Good, false), [])], 0.0)
 }
 
 /// Runs a procedure to its end; every iteration's verdict is what `server` says of its load.
@@ -294,7 +291,7 @@ fn a_case_that_fails_step_1_does_not_go_on() {
     let (conclusion, seen) = run(settings(5_000.0, Search::Rate), |_| Verdict::Bad);
     assert_eq!(seen.len(), 1);
     assert!(
-        matches!(&conclusion.ending, Ending::Unqualified { why } if why.contains("F <0.001 %")),
+        matches!(&conclusion.ending, Ending::Unqualified { why } if why.contains("failed transactions")),
         "{conclusion:?}"
     );
     assert_eq!((conclusion.load, conclusion.failed_load), (None, Some(500.0)));

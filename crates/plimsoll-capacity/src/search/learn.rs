@@ -1,10 +1,10 @@
 //! What one more result means in each state of the search.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::{Judgement, Level, Outcome, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{Judgement, Outcome, TrialMeasurement, TrialRequest, Verdict};
 
 use crate::classify::TrialOutcome;
-use crate::verdict::Unloaded;
+use crate::losses::Unloaded;
 
 use super::ledger::Seen;
 use super::narrow::Bracket;
@@ -45,7 +45,7 @@ impl RateSearch {
             return;
         }
         self.invalid_in_a_row = 0;
-        let why = self.failed_checks(judgement);
+        let why = judgement.why();
         match self.state {
             // It is not even known whether there is a server.
             _ if self.silence.is_suspected() => {
@@ -64,24 +64,6 @@ impl RateSearch {
                 self.finish(Outcome::GeneratorLimited { why });
             }
         }
-    }
-
-    /// The validity checks that failed, in words.
-    fn failed_checks(&self, judgement: &Judgement) -> String {
-        let failed: Vec<String> = judgement
-            .reasons
-            .iter()
-            .filter(|check| check.level == Level::Fail && !self.is_goal(&check.check))
-            .map(|check| format!("{}: {} (limit: {})", check.check, check.value, check.limit))
-            .collect();
-        failed.join("; ")
-    }
-
-    fn is_goal(&self, name: &str) -> bool {
-        name == "stable"
-            || name == "aborted"
-            // Every goal is a bound, and so is every criterion of RFC 9411.
-            || name.contains('<')
     }
 
     /// A valid trial where one over fewer threads was INVALID: those were the limit, and the

@@ -28,8 +28,9 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::{Nanos, Rate};
 
+use crate::losses::Context;
 use crate::validity::REFERENCE_FAIL;
-use crate::verdict::{Context, judge};
+use crate::verdict::judge;
 
 use after::{Answer, Recovering};
 use grid::Grid;

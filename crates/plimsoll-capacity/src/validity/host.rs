@@ -1,12 +1,10 @@
 //! Was the machine that made the load up to it?
 
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::Check;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::witness::Scheduling;
 
-use crate::verdict::{level, percent};
-
-use super::{Subject, check};
+use super::Subject;
 
 /// Of a worker thread's wall time.
 const CPU_FAIL: f64 = 0.90;
@@ -37,18 +35,15 @@ const MEMORY_WARN: f64 = 0.75;
 /// Share of time in which every task waited for memory.
 const MEMORY_STALL_FAIL: f64 = 0.001;
 
-/// V7: no worker thread was saturated, so answers did not wait in this process.
+/// No worker thread was saturated, so answers did not wait in this process.
 pub(super) fn generator_cpu(subject: &Subject<'_>) -> Check {
     let busiest = subject.tally.generator.busiest_thread;
-    check(
-        "generator-cpu",
-        format!("busiest thread {}", percent(busiest)),
-        format!("at most {}", percent(CPU_FAIL)),
-        level(subject.decides() && busiest > CPU_FAIL, busiest > CPU_WARN),
-    )
+    let level = Level::of(subject.decides() && busiest > CPU_FAIL, busiest > CPU_WARN);
+    let busiest = Measure::ratio("busiest thread", busiest).at_most(CPU_FAIL);
+    Check::new(CheckId::GeneratorCpu, level, [busiest])
 }
 
-/// V7: the host had CPU to spare.
+/// The host had CPU to spare.
 ///
 /// A server on the same host is searched until its CPUs are full: that is the answer, not a fault.
 /// Whether the generator got its part of them is said by [`scheduling`] and by the send lag.
@@ -56,21 +51,15 @@ pub(super) fn host_cpu(subject: &Subject<'_>) -> Option<Check> {
     let busy = subject.witnesses.host_cpu?;
     let is_shared = subject.witnesses.shared_cpus.is_some();
     let spoils = busy > HOST_CPU_FAIL && !is_shared;
-    Some(check(
-        "host-cpu",
-        format!("{} of all CPUs", percent(busy)),
-        match is_shared {
-            true => format!("at most {}, where the server is elsewhere", percent(HOST_CPU_FAIL)),
-            false => format!("at most {}", percent(HOST_CPU_FAIL)),
-        },
-        level(subject.decides() && spoils, busy > HOST_CPU_WARN && !is_shared),
-    ))
+    let level = Level::of(subject.decides() && spoils, busy > HOST_CPU_WARN && !is_shared);
+    let limit = (!is_shared).then_some(HOST_CPU_FAIL);
+    let busy = Measure::ratio("all CPUs", busy).at_most(limit);
+    Some(Check::new(CheckId::HostCpu, level, [busy]))
 }
 
-/// V8: threads that were ready ran.
+/// Threads that were ready ran.
 pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.witnesses.scheduling?;
-    let told = |share: Option<f64>| share.map_or_else(|| "unknown".to_owned(), percent);
     let throttled = seen.throttled_periods.unwrap_or(0);
     let wait_max = wait_max(subject.deadline);
     let stolen = seen.steal.unwrap_or(0.0);
@@ -82,22 +71,23 @@ pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
     let alarms = delays(&seen, DELAY_WARN, Nanos(wait_max.0 / 2))
         || delayed > STARVED_WARN
         || stolen > STEAL_WARN;
-    let waits = seen.wait_mean.map(|mean| format!(" ({mean} at a time)")).unwrap_or_default();
-    Some(check(
-        "scheduling",
-        format!(
-            "ready but not running {}{waits}, stolen {}, throttled {throttled} times",
-            told(seen.run_delay),
-            told(seen.steal)
-        ),
-        format!(
-            "at most {} in waits over {wait_max} or {} in shorter ones, {} stolen, never throttled",
-            percent(DELAY_FAIL),
-            percent(STARVED_FAIL),
-            percent(STEAL_FAIL)
-        ),
-        level(subject.decides() && spoils, spoils || alarms),
-    ))
+    // Short waits do no harm until they starve the thread.
+    let is_long = seen.wait_mean.is_none_or(|mean| mean > wait_max);
+    let delay_max = if is_long { DELAY_FAIL } else { STARVED_FAIL };
+    let ratio = |name, seen: Option<f64>, most: f64| {
+        seen.map(|seen| Measure::ratio(name, seen).at_most(most))
+    };
+    let measures: Vec<_> = [
+        ratio("ready but not running", seen.run_delay, delay_max),
+        seen.wait_mean.map(|mean| Measure::span("mean wait", mean)),
+        ratio("stolen", seen.steal, STEAL_FAIL),
+        Some(Measure::count("throttled periods", throttled).at_most(0.0)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let level = Level::of(subject.decides() && spoils, spoils || alarms);
+    Some(Check::new(CheckId::Scheduling, level, measures))
 }
 
 /// The mean wait for a CPU that harms no latency worth a verdict.
@@ -114,7 +104,7 @@ fn delays(seen: &Scheduling, share: f64, wait: Nanos) -> bool {
         && seen.wait_mean.is_none_or(|mean| mean > wait)
 }
 
-/// V11: nothing was lost on our side of the network.
+/// Nothing was lost on our side of the network.
 ///
 /// Interfaces also count as dropped what nobody here listens to; it matters where TCP had to send
 /// again. What is sent again without a drop here was lost further on, or refused by a full server.
@@ -123,46 +113,36 @@ pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
     let link = seen.link.unwrap_or(0.0);
     let loses = seen.drops > 0 && seen.retransmits > RETRANSMITS_WARN;
     let spoils = loses || link > LINK_FAIL;
-    Some(check(
-        "generator-network",
-        format!(
-            "{} packets dropped, {} sent again, link at {}",
-            seen.drops,
-            percent(seen.retransmits),
-            seen.link.map_or_else(|| "unknown load".to_owned(), percent)
-        ),
-        format!(
-            "no drops with over {} sent again, link at most {}",
-            percent(RETRANSMITS_WARN),
-            percent(LINK_FAIL)
-        ),
-        level(subject.decides() && spoils, spoils || seen.retransmits > RETRANSMITS_WARN),
-    ))
+    let measures: Vec<_> = [
+        // Without a drop here, what is sent again was lost further on.
+        Some(Measure::ratio("segments sent again", seen.retransmits))
+            .map(|again| again.at_most((seen.drops > 0).then_some(RETRANSMITS_WARN))),
+        Some(Measure::count("packets dropped", seen.drops)),
+        seen.link.map(|link| Measure::ratio("link", link).at_most(LINK_FAIL)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let warns = spoils || seen.retransmits > RETRANSMITS_WARN;
+    let level = Level::of(subject.decides() && spoils, warns);
+    Some(Check::new(CheckId::GeneratorNetwork, level, measures))
 }
 
-/// V13: the generating processes had memory.
+/// The generating processes had memory.
 pub(super) fn memory(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.witnesses.memory?;
     let spoils = seen.resident > MEMORY_FAIL || seen.stalled > MEMORY_STALL_FAIL;
-    Some(check(
-        "generator-memory",
-        format!(
-            "{} of the limit, {} of the time stalled",
-            percent(seen.resident),
-            percent(seen.stalled)
-        ),
-        format!("at most {}, {} stalled", percent(MEMORY_FAIL), percent(MEMORY_STALL_FAIL)),
-        level(subject.decides() && spoils, spoils || seen.resident > MEMORY_WARN),
-    ))
+    let measures = [
+        Measure::ratio("of the limit", seen.resident).at_most(MEMORY_FAIL),
+        Measure::ratio("of the time stalled", seen.stalled).at_most(MEMORY_STALL_FAIL),
+    ];
+    let level = Level::of(subject.decides() && spoils, spoils || seen.resident > MEMORY_WARN);
+    Some(Check::new(CheckId::GeneratorMemory, level, measures))
 }
 
-/// V16: on one host the two sides take each other's time; the reader has to know.
+/// On one host the two sides take each other's time; the reader has to know.
 pub(super) fn co_location(subject: &Subject<'_>) -> Option<Check> {
     let shared = subject.witnesses.shared_cpus?;
-    Some(check(
-        "co-location",
-        format!("the server may use {} of the generator's CPUs, too", percent(shared)),
-        "separate hosts, or at least separate CPUs".to_owned(),
-        level(false, true),
-    ))
+    let shared = Measure::ratio("generator CPUs that the server may use", shared).at_most(0.0);
+    Some(Check::new(CheckId::CoLocation, Level::Warn, [shared]))
 }

@@ -1,24 +1,24 @@
 //! Was it the generator? Checks whose failure makes a trial INVALID instead of BAD.
 //!
-//! | | check | input beside the tally | can fail |
-//! |---|---|---|---|
-//! | V1 | `rate-fidelity` | | always |
-//! | V2 | `send-lag` | | with a missed goal |
-//! | V3 | `arrivals` | `arrivals` | with a missed goal |
-//! | V4 | `accounting` | | always |
-//! | V5 | `littles-law` | | always |
-//! | V6 | `peer-counters` | `peer` | always |
-//! | V7 | `generator-cpu`, `host-cpu` | `host_cpu` | with a missed goal |
-//! | V8 | `scheduling` | `scheduling` | with a missed goal |
-//! | V9 | `local-errors` | | always |
-//! | V10 | `own-timers` | | when the verdict rests on an interrupt |
-//! | V11 | `generator-network` | `network` | with a missed goal |
-//! | V12 | `reference` | `reference` | with a missed goal |
-//! | V13 | `generator-memory` | `memory` | with a missed goal |
-//! | V14 | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
-//! | V15 | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
-//! | V16 | `co-location` | `shared_cpus` | never |
-//! | | `pool` | | with a missed goal |
+//! | check | input beside the tally | can fail |
+//! |---|---|---|
+//! | `rate-fidelity` | | always |
+//! | `send-lag` | | with a missed goal |
+//! | `arrivals` | `arrivals` | with a missed goal |
+//! | `accounting` | | always |
+//! | `littles-law` | | always |
+//! | `peer-counters` | `peer` | always |
+//! | `generator-cpu`, `host-cpu` | `host_cpu` | with a missed goal |
+//! | `scheduling` | `scheduling` | with a missed goal |
+//! | `local-errors` | | always |
+//! | `own-timers` | | when the verdict rests on an interrupt |
+//! | `generator-network` | `network` | with a missed goal |
+//! | `reference` | `reference` | with a missed goal |
+//! | `generator-memory` | `memory` | with a missed goal |
+//! | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
+//! | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
+//! | `co-location` | `shared_cpus` | never |
+//! | `pool` | | with a missed goal |
 //!
 //! Late sending and a busy generator make latency worse and never better, because latency counts
 //! from the intended start. So they can only spoil a trial that missed a goal: a GOOD one stays
@@ -26,20 +26,20 @@
 //! or that the figures are wrong. A plain load without goals has only its figures, so that there
 //! "with a missed goal" is always. Where the server is on this host, a full host is no fault.
 
-mod books;
+mod accounting;
 mod host;
 mod offer;
 
-pub(crate) use books::is_drifting;
+pub(crate) use accounting::{is_drifting, local};
 pub use offer::REFERENCE_FAIL;
 
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, Level};
+use plimsoll_model::trial::Check;
 use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::verdict::{Context, Losses};
+use crate::losses::{Context, Losses};
 
 /// What is examined.
 pub(crate) struct Subject<'a> {
@@ -69,20 +69,20 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
         open.then(|| offer::rate_fidelity(subject)),
         open.then(|| offer::send_lag(subject)),
         open.then(|| offer::arrivals(subject)).flatten(),
-        Some(books::accounting(subject)),
-        open.then(|| books::littles_law(subject)).flatten(),
-        books::peer_counters(subject),
+        Some(accounting::accounting(subject)),
+        open.then(|| accounting::littles_law(subject)).flatten(),
+        accounting::peer_counters(subject),
         Some(host::generator_cpu(subject)),
         host::host_cpu(subject),
         host::scheduling(subject),
-        Some(books::local_errors(subject)),
+        Some(accounting::local_errors(subject)),
         open.then(|| offer::pool(subject)).flatten(),
-        books::own_timers(subject),
+        accounting::own_timers(subject),
         host::network(subject),
         open.then(|| offer::reference(subject)).flatten(),
         host::memory(subject),
-        books::stationarity(subject),
-        books::monitor(subject),
+        accounting::stationarity(subject),
+        accounting::monitor(subject),
         host::co_location(subject),
     ]
     .into_iter()
@@ -92,7 +92,7 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
 
 /// The checks that apply to requests on held connections, which keep no schedule of rates.
 pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
-    vec![offer::send_lag(subject), books::accounting(subject), host::generator_cpu(subject)]
+    vec![offer::send_lag(subject), accounting::accounting(subject), host::generator_cpu(subject)]
 }
 
 impl Subject<'_> {
@@ -107,10 +107,6 @@ impl Subject<'_> {
         };
         self.open && self.missed && !slo.goals.iter().any(fails)
     }
-}
-
-fn check(name: &str, value: String, limit: String, level: Level) -> Check {
-    Check { check: name.to_owned(), value, limit, level }
 }
 
 #[cfg(test)]

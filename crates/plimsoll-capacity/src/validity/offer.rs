@@ -3,12 +3,12 @@
 use plimsoll_model::slo::Goal;
 use plimsoll_model::starts::lag_tolerance;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::Check;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure, Unit};
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::verdict::{level, percent, server_time};
+use crate::losses::server_time;
 
-use super::{Subject, check};
+use super::Subject;
 
 /// Below this share of what the plan asked for, the load was another one.
 const FIDELITY_FAIL: f64 = 0.99;
@@ -44,7 +44,7 @@ fn sut_withheld_connections(tally: &Tally) -> bool {
         || tally.connection_errors.iter().any(peer)
 }
 
-/// V1: the load that was asked for was offered.
+/// The load that was asked for was offered.
 pub(super) fn rate_fidelity(subject: &Subject<'_>) -> Check {
     let tally = subject.tally;
     let ours = if sut_withheld_connections(tally) { 0 } else { tally.unsent };
@@ -55,15 +55,12 @@ pub(super) fn rate_fidelity(subject: &Subject<'_>) -> Check {
         // Nothing was offered: a schedule without operations shows nothing.
         0.0
     };
-    check(
-        "rate-fidelity",
-        format!("{} of the planned operations", percent(share)),
-        format!("at least {}", percent(FIDELITY_FAIL)),
-        level(share < FIDELITY_FAIL, share < FIDELITY_WARN),
-    )
+    let level = Level::of(share < FIDELITY_FAIL, share < FIDELITY_WARN);
+    let share = Measure::ratio("started of the planned operations", share).at_least(FIDELITY_FAIL);
+    Check::new(CheckId::RateFidelity, level, [share])
 }
 
-/// V2: operations were sent when they could be.
+/// Operations were sent when they could be.
 pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     let lag = &subject.tally.spans.send_lag;
     let quantile = |q| lag.quantile(q).unwrap_or_default();
@@ -80,16 +77,13 @@ pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     let spoils = over && subject.tally.ok > 0;
     let late = subject.losses.share(lag.count_above(p99_max));
     let fail = spoils && subject.missed && !missed_without(subject, late);
-    check(
-        "send-lag",
-        format!("p99 {p99}, p99.9 {p999}"),
-        match p999_max {
-            Some(max) => format!("p99 at most {p99_max}, p99.9 at most {max}"),
-            None => format!("p99 at most {p99_max}"),
-        },
-        // A plain load without goals has nothing to miss; there, lag itself spoils the figures.
-        level(fail || (spoils && subject.slo.is_none()), over || p99 > p99_warn),
-    )
+    // A plain load without goals has nothing to miss; there, lag itself spoils the figures.
+    let fail = fail || (spoils && subject.slo.is_none());
+    let measures = [
+        Measure::span("p99", p99).at_most(p99_max.as_millis_f64()),
+        Measure::span("p99.9", p999).at_most(p999_max.map(Nanos::as_millis_f64)),
+    ];
+    Check::new(CheckId::SendLag, Level::of(fail, over || p99 > p99_warn), measures)
 }
 
 /// Whether a goal would be missed even if every operation of the share `late` that was sent late
@@ -105,7 +99,7 @@ fn missed_without(subject: &Subject<'_>, late: f64) -> bool {
     })
 }
 
-/// V3: starts came as the arrival process says. They are compared with their own schedule, so what
+/// Starts came as the arrival process says. They are compared with their own schedule, so what
 /// differs is late, and bursts are harder on a server: a load that met its goals has met them.
 pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
     let seen = subject.witnesses.arrivals?;
@@ -121,39 +115,33 @@ pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
     };
     let late = seen.gap_distance.max(seen.displaced_10ms).max(seen.displaced_100ms);
     let spoils = subject.slo.is_none() || (subject.missed && !missed_without(subject, late));
-    Some(check(
-        "arrivals",
-        format!(
-            "gaps off {}, dispersion {:.2} in 10 ms (displaced {}), {:.2} in 100 ms ({})",
-            percent(seen.gap_distance),
-            seen.dispersion_10ms,
-            percent(seen.displaced_10ms),
-            seen.dispersion_100ms,
-            percent(seen.displaced_100ms)
-        ),
-        format!(
-            "gaps off {}; dispersion {} to {}, or displaced {}, {}",
-            percent(GAP_DISTANCE_MAX),
-            DISPERSION.start(),
-            DISPERSION.end(),
-            percent(DISPLACED_10MS_MAX),
-            percent(DISPLACED_100MS_MAX)
-        ),
-        level(is_other(1.0) && spoils, is_other(0.5)),
-    ))
+    // The dispersion only counts where so many starts were displaced.
+    let bin = |name, dispersion, share, displaced, most: f64| {
+        let dispersion = Measure::new(name, dispersion, Unit::Factor);
+        let dispersion = dispersion.at_least(*DISPERSION.start()).at_most(*DISPERSION.end());
+        [Measure::ratio(share, displaced).at_most(most), dispersion]
+    };
+    let narrow = ("dispersion in 10 ms", seen.dispersion_10ms, "displaced by 10 ms");
+    let wide = ("dispersion in 100 ms", seen.dispersion_100ms, "displaced by 100 ms");
+    let gaps = Measure::ratio("gaps off", seen.gap_distance).at_most(GAP_DISTANCE_MAX);
+    let mut measures = vec![gaps];
+    measures.extend(bin(narrow.0, narrow.1, narrow.2, seen.displaced_10ms, DISPLACED_10MS_MAX));
+    measures.extend(bin(wide.0, wide.1, wide.2, seen.displaced_100ms, DISPLACED_100MS_MAX));
+    let level = Level::of(is_other(1.0) && spoils, is_other(0.5));
+    Some(Check::new(CheckId::Arrivals, level, measures))
 }
 
-/// V12: the generator can do clearly more than it was asked for.
+/// The generator can do clearly more than it was asked for.
 pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
     let (reference, rate) = (subject.witnesses.reference?, subject.rate?);
     let share = if reference.get() > 0.0 { rate.get() / reference.get() } else { f64::INFINITY };
-    Some(check(
-        "reference",
-        format!("{} of the {reference} that the generator alone reaches", percent(share)),
-        format!("at most {}", percent(REFERENCE_FAIL)),
-        // A search offers just this much, and arithmetic may round.
-        level(subject.decides() && share > REFERENCE_FAIL + 1e-6, share > REFERENCE_WARN),
-    ))
+    // A search offers just this much, and arithmetic may round.
+    let fail = subject.decides() && share > REFERENCE_FAIL + 1e-6;
+    let measures = [
+        Measure::ratio("of what the generator alone reaches", share).at_most(REFERENCE_FAIL),
+        Measure::new("that is", reference.get(), Unit::PerS),
+    ];
+    Some(Check::new(CheckId::Reference, Level::of(fail, share > REFERENCE_WARN), measures))
 }
 
 /// Operations waited for a connection while the server answered as fast as ever: the pool, which
@@ -166,7 +154,7 @@ pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     if tally.pool_exhausted == 0 {
         return None;
     }
-    let mut limit = "no operation waits for a connection".to_owned();
+    let mut slow_from = None;
     let mut small = false;
     if let (Some(unloaded), Some(now)) = (subject.context.unloaded, server_time(tally)) {
         let slow = unloaded.mean.0 as f64 * POOL_UNLOADED_FACTOR;
@@ -175,16 +163,10 @@ pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
             && (now.0 as f64) <= slow
             && tally.connections.failed == 0
             && subject.losses.share(subject.tally.errors_total()) < 0.001;
-        limit = format!("the server takes over {}, or no wait", Nanos(slow as u64));
+        slow_from = Some(Nanos(slow as u64).as_millis_f64());
     }
-    Some(check(
-        "pool",
-        format!(
-            "{} waits for a connection, server mean {}",
-            tally.pool_exhausted,
-            server_time(tally).unwrap_or_default()
-        ),
-        limit,
-        level(small, subject.missed),
-    ))
+    let server = Measure::span("server mean", server_time(tally).unwrap_or_default());
+    let measures =
+        [Measure::count("waits", tally.pool_exhausted).at_most(0.0), server.at_least(slow_from)];
+    Some(Check::new(CheckId::Pool, Level::of(small, subject.missed), measures))
 }

@@ -1,6 +1,6 @@
 //! One trial, one defect: each check fails for its own reason and for no other.
 
-use plimsoll_model::trial::{Phase, TrialRequest};
+use plimsoll_model::trial::{Phase, TrialRequest, Verdict};
 use plimsoll_model::witness::Witnesses;
 
 use super::*;
@@ -55,7 +55,7 @@ fn with_errors(class: ErrorClass, errors: u64) -> TrialMeasurement {
 }
 
 fn context() -> Context {
-    Context { unloaded: Unloaded::of(&measurement().tally) }
+    Context { unloaded: crate::Unloaded::of(&measurement().tally) }
 }
 
 fn verdict(measurement: &TrialMeasurement) -> Verdict {
@@ -67,7 +67,7 @@ fn failing(measurement: &TrialMeasurement) -> Vec<String> {
         .reasons
         .into_iter()
         .filter(|check| check.level == Level::Fail)
-        .map(|check| check.check)
+        .map(|check| check.id.name().into_owned())
         .collect()
 }
 
@@ -98,8 +98,9 @@ fn late_failed_and_unsent_add_up_in_a_latency_goal() {
     let judgement = judge(&measurement, &Slo::default(), &context());
     assert_eq!(judgement.verdict, Verdict::Bad, "{:?}", judgement.reasons);
     assert_eq!(judgement.loss_ratio, 0.011);
-    assert_eq!(judgement.reasons[0].value, "1.1 % late, failed or unsent");
-    assert_eq!(judgement.reasons[0].limit, "at most 1 %");
+    let missed = judgement.reasons[0].deciding().expect("a figure");
+    assert_eq!((missed.value, missed.unit), (0.011, Unit::Ratio));
+    assert!(missed.at_most.is_some_and(|most| (most - 0.01).abs() < 1e-9), "{missed:?}");
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn a_busy_generator_spoils_bad_trials_and_only_them() {
         measurement.tally.generator.busiest_thread = busiest;
         assert_eq!(verdict(&measurement), expected, "{late} late, busiest {busiest}");
         let judgement = judge(&measurement, &Slo::default(), &context());
-        let cpu = judgement.reasons.iter().find(|check| check.check == "generator-cpu");
+        let cpu = judgement.reasons.iter().find(|check| check.id == CheckId::GeneratorCpu);
         assert!(cpu.is_some_and(|check| check.level != Level::Pass));
     }
 }
@@ -189,7 +190,8 @@ fn what_was_not_offered_or_not_counted_is_always_invalid() {
     files.tally.connection_errors.add(ErrorClass::LocalFiles, 2);
     let judgement = judge(&files, &Slo::default(), &context());
     assert_eq!(judgement.verdict, Verdict::Invalid);
-    assert_eq!(judgement.reasons[0].value, "2 local-files");
+    let files = judgement.reasons[0].deciding().map(|seen| (&*seen.name, seen.value));
+    assert_eq!(files, Some(("local-files", 2.0)));
 
     let mut nothing = measurement();
     nothing.tally = Tally::default();
@@ -238,7 +240,7 @@ fn a_growing_backlog_is_bad_before_the_deadline_notices() {
         &Witnesses::default(),
     );
     assert_eq!(load.verdict, Verdict::Good);
-    assert!(load.reasons.iter().any(|c| c.check == "stable" && c.level == Level::Warn));
+    assert!(load.reasons.iter().any(|c| c.id == CheckId::Stable && c.level == Level::Warn));
 }
 
 #[test]
@@ -266,7 +268,9 @@ fn plain_loads() {
     );
     let closed = judge_load(&lagging, seconds, None, false, &Witnesses::default());
     assert_eq!(closed.verdict, Verdict::Good);
-    assert!(closed.reasons.iter().all(|c| c.check != "send-lag" && c.check != "rate-fidelity"));
+    assert!(
+        closed.reasons.iter().all(|c| ![CheckId::SendLag, CheckId::RateFidelity].contains(&c.id))
+    );
 }
 
 #[test]
@@ -279,7 +283,7 @@ fn a_load_that_nothing_answered_is_no_success() {
     refused.spans.send_lag.record_n(Nanos::from_millis(30), 50);
     let load = judge_load(&refused, seconds, None, true, &Witnesses::default());
     assert_eq!(load.verdict, Verdict::Bad, "{:?}", load.reasons);
-    assert_eq!(load.reasons.first().map(|check| check.check.as_str()), Some("answers"));
+    assert_eq!(load.reasons.first().map(|check| &check.id), Some(&CheckId::Answers));
     // A bad answer is an answer; what was cut short proves nothing.
     let mut answered = refused.clone();
     answered.status.add(503, 1);

@@ -2,7 +2,9 @@
 
 use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
 use plimsoll_model::slo::Slo;
-use plimsoll_model::trial::{Level, Outcome, Phase, TippingPoint, TrialRecord, TrialRequest};
+use plimsoll_model::trial::{
+    CheckId, Level, Outcome, Phase, TippingPoint, TrialRecord, TrialRequest,
+};
 use plimsoll_model::{Nanos, Rate};
 use testkit::Fluid;
 
@@ -119,8 +121,8 @@ fn by_hand(world: &mut Fluid, mode: Mode, seed: u64, staircase: Option<u32>) -> 
         world.rest(limits.rest);
         let judgement = judge(&measurement, &slo, &Context::default());
         world.recycle(measurement.tally);
-        let goal = |name: &str| slo.goals.iter().any(|goal| goal.to_string() == name);
-        !judgement.reasons.iter().any(|c| c.level == Level::Fail && goal(&c.check))
+        let is_goal = |id: &CheckId| matches!(id, CheckId::Goal(_));
+        !judgement.reasons.iter().any(|c| c.level == Level::Fail && is_goal(&c.id))
     };
     let (mut low, mut high) = (None, lowest_of(seed));
     let mut used = 1;

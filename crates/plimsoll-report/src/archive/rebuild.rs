@@ -10,7 +10,7 @@ use plimsoll_model::plan::HoldPlan;
 use plimsoll_model::summary::{FindHead, FindSummary, FullQuantiles, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, Confirmations, Level, Outcome, TippingPoint, TrialRecord, Verdict,
+    Check, CheckId, Confirmations, Outcome, TippingPoint, TrialRecord, Verdict,
 };
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
@@ -18,7 +18,7 @@ use plimsoll_model::{ErrorClass, Nanos, Rate};
 use super::{Archive, SearchHead};
 use crate::error::ReportError;
 use crate::terminal;
-use crate::terminal::{Style, hints, trial_at_lower_bound};
+use crate::terminal::{Style, trial_at_lower_bound};
 
 /// What [`redraw`] drew from.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,12 +186,7 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         settings: manifest.settings.clone(),
         // Nobody judged it; GOOD or BAD would be a claim.
         verdict: Verdict::Invalid,
-        reasons: vec![Check {
-            check: hints::RUN_COMPLETE.to_owned(),
-            value: "no, killed".to_owned(),
-            limit: "yes".to_owned(),
-            level: Level::Fail,
-        }],
+        reasons: vec![Check::failed(CheckId::RunComplete, "no, the run was killed")],
         find,
         hold,
         archive: Some(archive.dir().display().to_string()),

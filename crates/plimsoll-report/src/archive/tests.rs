@@ -9,7 +9,7 @@ use plimsoll_model::hold::HoldEnd;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::{CheckId, TrialRecord};
 use plimsoll_model::{ErrorClass, Nanos};
 use proptest::prelude::*;
 
@@ -126,10 +126,30 @@ fn a_load_drawn_again_is_the_same_text() {
     }
 }
 
+/// Written by the first version: its checks are four texts each.
+#[test]
+fn an_archive_of_the_first_version_is_drawn() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/first_version");
+    let (text, redrawn) = redrawn(&dir, Style::default());
+    assert_eq!(redrawn.disagreements, Vec::<String>::new());
+    assert!(text.starts_with("Tipping point not reached: at least 40 connections"), "{text}");
+    let checks = &redrawn.summary.reasons;
+    let send_lag = checks.iter().find(|check| check.id == CheckId::SendLag).expect("checked");
+    assert!(crate::findings::line(send_lag).starts_with("send-lag: p99 "), "{send_lag:?}");
+    let unknown: Vec<_> = Archive::open(&dir)
+        .unwrap()
+        .trials()
+        .iter()
+        .flat_map(|trial| trial.judgement.reasons.clone())
+        .filter(|check| matches!(check.id, CheckId::Other(_)) || check.text.is_none())
+        .collect();
+    assert_eq!(unknown, Vec::new());
+}
+
 #[test]
 fn a_search_drawn_again_is_the_same_text() {
     let dir = tempfile::tempdir().unwrap();
-    let (summary, trials) = fixtures::find_regular();
+    let (summary, mut trials) = fixtures::find_regular();
     let mut writer = write_search(dir.path(), &trials);
     let tip = Box::new(fixtures::tipping_point());
     writer.handle_event(&Event::SearchEnded(tip)).unwrap();
@@ -137,7 +157,10 @@ fn a_search_drawn_again_is_the_same_text() {
     let (text, redrawn) = redrawn(dir.path(), Style::default());
     assert_eq!(text, drawn(&summary, &trials, Style::default()));
     assert_eq!(redrawn.disagreements, Vec::<String>::new());
-    assert_eq!(Archive::open(dir.path()).unwrap().trials(), trials);
+    for trial in &mut trials {
+        trial.judgement = crate::findings::worded(&trial.judgement);
+    }
+    assert!(Archive::open(dir.path()).unwrap().trials() == trials);
 }
 
 #[test]

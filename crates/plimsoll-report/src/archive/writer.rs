@@ -8,10 +8,12 @@ use std::{fs, io};
 use plimsoll_model::event::Event;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
+use plimsoll_model::trial::{Judgement, TrialMeasurement};
 use serde::Serialize;
 
 use super::{EVENTS, INTERVALS, MANIFEST, Manifest, SUMMARY, TRIALS};
 use crate::error::ReportError;
+use crate::findings::worded;
 use crate::json;
 
 /// Writes the events of one run into a directory.
@@ -32,6 +34,13 @@ pub struct ArchiveWriter {
 struct IntervalOut<'a> {
     trial: Option<u32>,
     interval: &'a Interval,
+}
+
+/// A judged trial with the words of its checks.
+#[derive(Serialize)]
+struct TrialOut<'a> {
+    measurement: &'a TrialMeasurement,
+    judgement: Judgement,
 }
 
 impl ArchiveWriter {
@@ -88,7 +97,10 @@ impl ArchiveWriter {
             Event::Interval(interval) => {
                 self.intervals.push(&IntervalOut { trial: self.trial, interval })
             }
-            Event::TrialEnded(record) => self.trials.push(record),
+            Event::TrialEnded(record) => self.trials.push(&TrialOut {
+                measurement: &record.measurement,
+                judgement: worded(&record.judgement),
+            }),
             Event::LoadStarted { trial, .. } => {
                 self.trial = trial.map(|request| request.number);
                 self.events.push(event)

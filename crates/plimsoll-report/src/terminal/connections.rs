@@ -7,14 +7,14 @@ use std::io::Write;
 use plimsoll_model::Rate;
 use plimsoll_model::hold::GaveWay;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Check, Level, Outcome, TrialRecord, Verdict};
+use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::find::{
     LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view,
 };
 use super::layout::{Page, Tone, clean, counted, ms, span, whole};
-use super::{Style, hold, sections, timers};
+use super::{Style, find, hold, sections, timers};
 
 /// The name of the axis in summaries.
 pub(super) const AXIS: &str = "connections";
@@ -196,38 +196,20 @@ fn level_row(page: &Page<'_>, trial: &TrialRecord) -> String {
         m.request.number,
         phase_word(m.request.phase),
         grouped(m.request.rate.get() as u64),
-        count_of(trial, "held"),
-        count_of(trial, "answered"),
+        count_of(trial, &CheckId::Held),
+        count_of(trial, &CheckId::Answered),
         ms(open),
         ms(p99(&spans.corrected)),
         page.paint(trial.judgement.verdict.into(), &verdict),
-        why(trial),
+        find::why(trial),
     )
 }
 
-/// The first number of the check's `731 of 1,000`.
-fn count_of(trial: &TrialRecord, check: &str) -> String {
-    let reasons = &trial.judgement.reasons;
-    let value = reasons.iter().find(|reason| reason.check == check).map(|reason| &reason.value);
-    let first = value.and_then(|value| value.split(" of ").next());
-    first.map_or_else(|| "-".to_owned(), clean)
-}
-
-/// `held`, `p99 +1`.
-fn why(trial: &TrialRecord) -> String {
-    if trial.judgement.verdict == Verdict::Good {
-        return String::new();
-    }
-    let mut names = failed(trial).map(|check| check.check.split('<').next().unwrap_or_default());
-    let first = clean(names.next().unwrap_or_default());
-    match names.count() {
-        0 => first,
-        more => format!("{first} +{more}"),
-    }
-}
-
-fn failed(trial: &TrialRecord) -> impl Iterator<Item = &Check> {
-    trial.judgement.reasons.iter().filter(|check| check.level == Level::Fail)
+/// The count that a check saw; archives of the first versions have it in words alone.
+fn count_of(trial: &TrialRecord, id: &CheckId) -> String {
+    let check = trial.judgement.reasons.iter().find(|check| check.id == *id);
+    let count = check.and_then(|check| check.measures.first());
+    count.map_or_else(|| "-".to_owned(), |count| grouped(count.value as u64))
 }
 
 /// What failed, of the levels that were not GOOD.
@@ -237,7 +219,7 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     if !not_good.is_empty() {
         page.blank()?;
     }
-    not_good.iter().try_for_each(|trial| explanation(page, trial, failed(trial)))
+    not_good.iter().try_for_each(|trial| explanation(page, trial))
 }
 
 /// Latency of the level that the answer rests on.
@@ -266,15 +248,15 @@ fn at_lower_bound(
 pub(crate) fn level_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());
-    let why = why(trial);
+    let why = find::why(trial);
     let why = if why.is_empty() { why } else { format!(" ({why})") };
     format!(
         "level {:>2} {:7} {:>9} asked, {} held, {} answered, p99 {} ms  {}{why}",
         m.request.number,
         phase_word(m.request.phase),
         grouped(m.request.rate.get() as u64),
-        count_of(trial, "held"),
-        count_of(trial, "answered"),
+        count_of(trial, &CheckId::Held),
+        count_of(trial, &CheckId::Answered),
         ms(p99),
         verdict_word(trial.judgement.verdict),
     )

@@ -7,13 +7,14 @@ use std::io::Write;
 use plimsoll_model::Rate;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, Level, Outcome, Phase, TrialRecord, Verdict};
+use plimsoll_model::trial::{CheckId, Outcome, Phase, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::layout::{
     Page, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
 use super::{Style, connections, hints, sections, timers};
+use crate::findings;
 
 /// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
 pub fn render_find(
@@ -310,19 +311,9 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
-/// The failed checks that made the verdict: of an INVALID trial not its goals, which say nothing.
-fn failed(trial: &TrialRecord) -> impl Iterator<Item = &Check> {
-    let judgement = &trial.judgement;
-    judgement.reasons.iter().filter(|check| {
-        check.level == Level::Fail
-            && (judgement.verdict == Verdict::Bad || hints::is_generator(&check.check))
-    })
-}
-
 /// Whether a trial's reasons stand below the table: the limits of goals stand above it already.
 fn is_explained_below(trial: &TrialRecord) -> bool {
-    trial.judgement.verdict != Verdict::Good
-        && failed(trial).any(|check| hints::is_generator(&check.check))
+    trial.judgement.verdict == Verdict::Invalid
 }
 
 /// `p99`, `unstable`, `p99 +1`.
@@ -333,22 +324,22 @@ fn short_why(trial: &TrialRecord) -> String {
     if is_explained_below(trial) {
         return "below".to_owned();
     }
-    let mut names = failed(trial).map(|check| match check.check.split_once('<') {
-        Some((metric, _)) => clean(metric),
-        // The name of the wish would read as praise.
-        None if check.check == "stable" => "unstable".to_owned(),
-        None => clean(&check.check),
+    why(trial)
+}
+
+/// The failed check that decided, and how many more: `held`, `p99 +1`.
+pub(super) fn why(trial: &TrialRecord) -> String {
+    let mut names = trial.judgement.deciding().map(|check| match &check.id {
+        CheckId::Goal(goal) => goal.metric(),
+        // The name of what was wanted would read as praise.
+        CheckId::Stable => "unstable".to_owned(),
+        other => clean(&other.name()),
     });
     let first = names.next().unwrap_or_default();
     match names.count() {
         0 => first,
         more => format!("{first} +{more}"),
     }
-}
-
-/// `generator-cpu busiest thread 97 % (limit: at most 90 %)`.
-fn with_limit(check: &Check) -> String {
-    format!("{} {} (limit: {})", clean(&check.check), clean(&check.value), clean(&check.limit))
 }
 
 fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
@@ -358,7 +349,7 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     }
     page.blank()?;
     for trial in &explained {
-        explanation(page, trial, failed(trial))?;
+        explanation(page, trial)?;
     }
     if explained.iter().any(|trial| trial.judgement.verdict == Verdict::Invalid) {
         page.quiet(
@@ -370,16 +361,12 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     Ok(())
 }
 
-/// `  6 BAD     answered 731 of 1,000 (limit: at least 999)`.
-pub(super) fn explanation<'a>(
-    page: &mut Page<'_>,
-    trial: &TrialRecord,
-    failed: impl Iterator<Item = &'a Check>,
-) -> io::Result<()> {
-    let why: Vec<_> = failed.map(with_limit).collect();
+/// `  6 BAD     answered: 731 (limit: at least 999)`.
+pub(super) fn explanation(page: &mut Page<'_>, trial: &TrialRecord) -> io::Result<()> {
+    let why: Vec<_> = trial.judgement.deciding().map(findings::line).collect();
     let verdict = trial.judgement.verdict;
     let lead = format!("{:>3} {:7}", trial.measurement.request.number, verdict_word(verdict));
-    page.hanging(verdict.into(), &lead, &why.join(", "))
+    page.hanging(verdict.into(), &lead, &why.join("; "))
 }
 
 /// What was measured in the trial that the answer rests on.
@@ -497,19 +484,19 @@ pub fn render_trial_line(trial: &TrialRecord) -> String {
         m.window.to_string(),
         verdict_word(verdict),
     );
-    let why = failed(trial).next();
+    let why = trial.judgement.deciding().next();
     if verdict == Verdict::Invalid {
         // Its latency says nothing about the server.
         line.push_str(&why.map_or_else(
             || "the generator was the limit".to_owned(),
-            |check| format!("{} {}", clean(&check.check), clean(&check.value)),
+            |check| format!("{}: {}", clean(&check.id.name()), findings::seen(check)),
         ));
     } else {
         let p99 = m.tally.spans.corrected.quantile(0.99).map(|span| span.as_millis_f64());
         let bad = ratio_percent(trial.judgement.loss_ratio);
         line.push_str(&format!("p99 {:>7} ms, {bad} % bad", ms(p99)));
         if let Some(check) = why.filter(|_| verdict == Verdict::Bad) {
-            line.push_str(&format!(" ({})", clean(&check.check)));
+            line.push_str(&format!(" ({})", clean(&check.id.name())));
         }
     }
     if m.aborted {

@@ -4,12 +4,12 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Check, Level, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Tone, clean, ms_text, per_s, percent, span, whole};
-use super::{Style, hints, sections, timers};
-use crate::settings;
+use super::{Style, sections, timers};
+use crate::{findings, settings};
 
 /// Writes the report of `load`.
 pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -32,7 +32,11 @@ pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::
 }
 
 fn has_goals(summary: &Summary) -> bool {
-    summary.reasons.iter().any(|check| hints::is_goal(&check.check))
+    summary.reasons.iter().any(is_goal)
+}
+
+fn is_goal(check: &Check) -> bool {
+    check.id.family() == Family::Goal
 }
 
 fn head_word(summary: &Summary) -> (&'static str, Tone) {
@@ -128,16 +132,11 @@ fn answers(summary: &Summary) -> String {
 }
 
 fn judgement(summary: &Summary) -> String {
-    if summary.reasons.iter().any(|check| check.check == hints::RUN_COMPLETE) {
+    if summary.reasons.iter().any(|check| check.id == CheckId::RunComplete) {
         return " The run was killed, so nothing was judged.".to_owned();
     }
     if summary.verdict == Verdict::Invalid {
-        let failed: Vec<_> = summary
-            .reasons
-            .iter()
-            .filter(|check| check.level == Level::Fail && hints::is_generator(&check.check))
-            .map(seen)
-            .collect();
+        let failed: Vec<_> = deciding(summary.verdict, &summary.reasons).map(seen).collect();
         let why =
             if failed.is_empty() { String::new() } else { format!(": {}", failed.join(", ")) };
         return format!(
@@ -151,21 +150,18 @@ fn judgement(summary: &Summary) -> String {
     if !has_goals(summary) {
         return " No SLO was set (--slo), so nothing was judged.".to_owned();
     }
-    let goals = || summary.reasons.iter().filter(|check| hints::is_goal(&check.check));
-    let missed: Vec<_> = summary
-        .reasons
-        .iter()
-        .filter(|check| check.level == Level::Fail && !hints::is_generator(&check.check))
-        .filter(|check| check.check != hints::ANSWERS)
+    let goals = || summary.reasons.iter().filter(|check| is_goal(check));
+    let missed: Vec<_> = deciding(summary.verdict, &summary.reasons)
+        .filter(|check| check.id != CheckId::Answers)
         .map(seen)
         .collect();
     let met: Vec<_> =
-        goals().filter(|goal| goal.level != Level::Fail).map(|goal| clean(&goal.check)).collect();
+        goals().filter(|goal| goal.level != Level::Fail).map(|goal| goal.id.name()).collect();
     let so_far = if summary.partial { " until then" } else { "" };
     let mut text = String::new();
-    for (verb, goals) in [("Missed", missed), ("Met", met)] {
+    for (verb, goals) in [("Missed", missed.join(", ")), ("Met", met.join(", "))] {
         if !goals.is_empty() {
-            text.push_str(&format!(" {verb}{so_far}: {}.", goals.join(", ")));
+            text.push_str(&format!(" {verb}{so_far}: {goals}."));
         }
     }
     text
@@ -173,5 +169,5 @@ fn judgement(summary: &Summary) -> String {
 
 /// A check with what it saw: `errors<0.1% (2.58 % failed)`.
 fn seen(check: &Check) -> String {
-    format!("{} ({})", clean(&check.check), clean(&check.value))
+    format!("{} ({})", clean(&check.id.name()), findings::seen(check))
 }

@@ -23,7 +23,6 @@ mod timers;
 pub use compare::{render_compare, render_measured_line, render_round_line};
 pub(crate) use connections::level_line;
 pub use find::{render_find, render_trial_line, trial_at_lower_bound};
-pub use hints::RUN_COMPLETE;
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
 pub use load::render_load;

@@ -8,11 +8,12 @@ use plimsoll_model::rfc9411::{
     Ending, Isolation, Iteration, Kind, Kpis, MinAvgMax, ObjectResult, Reference, Rfc9411Summary,
 };
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::{Check, Level, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Tone, clean, cpu_percent, ms, span, whole};
-use super::{Style, hints, sections};
+use super::{Style, sections};
+use crate::findings;
 
 /// Writes the report of `--mode rfc9411`.
 pub fn render_rfc9411(
@@ -47,7 +48,7 @@ pub fn render_rfc9411(
     sections::settings(&mut page, summary)?;
     sections::errors(&mut page, summary)?;
     let generator: Vec<Check> =
-        summary.reasons.iter().filter(|check| !hints::is_goal(&check.check)).cloned().collect();
+        summary.reasons.iter().filter(|check| check.id.family() != Family::Goal).cloned().collect();
     sections::checks(&mut page, &generator)?;
     sections::archive(&mut page, summary)
 }
@@ -258,13 +259,7 @@ fn criterion(page: &mut Page<'_>, check: &Check) -> io::Result<()> {
         Level::Warn => "  WARN",
         Level::Fail => "  FAIL",
     };
-    let text = format!(
-        "{}: {} (limit: {})",
-        clean(&check.check),
-        clean(&check.value),
-        clean(&check.limit)
-    );
-    page.hanging(Tone::from(check.level), word, &text)
+    page.hanging(Tone::from(check.level), word, &findings::line(check))
 }
 
 fn isolation_line(page: &mut Page<'_>, isolation: &Isolation) -> io::Result<()> {
@@ -308,7 +303,7 @@ fn iterations(page: &mut Page<'_>, iterations: &[Iteration]) -> io::Result<()> {
             Verdict::Invalid => "INVALID",
         };
         let painted = page.paint(iteration.verdict.into(), &format!("{verdict:7}"));
-        let why = iteration.why.as_deref().map(short_why).unwrap_or_default();
+        let why = short_why(iteration);
         page.line(&format!(
             "    {:>3} {:9} {:>12} {:>6.1} {:>6.1} {:>7} {painted} {}",
             iteration.number,
@@ -325,14 +320,18 @@ fn iterations(page: &mut Page<'_>, iterations: &[Iteration]) -> io::Result<()> {
     Ok(())
 }
 
-/// The first letters of the checks that failed: `F, N10`.
-fn short_why(why: &str) -> String {
-    let names: Vec<_> = why
-        .split("; ")
-        .filter_map(|check| check.split([' ', ':']).next())
-        .filter(|name| !name.is_empty())
-        .collect();
-    names.join(", ")
+/// The checks that failed, criteria by their letters: `F, N10`.
+fn short_why(iteration: &Iteration) -> String {
+    let names = iteration.failed.iter().map(|id| match id {
+        CheckId::Criterion(criterion) => criterion.code().into(),
+        other => other.name(),
+    });
+    let names: Vec<_> = names.collect();
+    match &iteration.why {
+        // An archive of the first versions has them in words alone.
+        Some(why) if names.is_empty() => why.clone(),
+        _ => names.join(", "),
+    }
 }
 
 #[cfg(test)]

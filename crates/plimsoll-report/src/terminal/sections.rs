@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use plimsoll_model::summary::{FullQuantiles, ShortQuantiles, Summary};
-use plimsoll_model::trial::{Check, Level, TrialRecord};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
 use super::hints;
-use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent, whole};
-use crate::settings as keys;
+use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
+use crate::{findings, settings as keys};
 
 /// Whether the server set the pace.
 pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
@@ -261,7 +261,7 @@ pub(crate) fn settings(page: &mut Page<'_>, summary: &Summary) -> io::Result<()>
 /// The checks that did not pass, each with what it saw.
 pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
     // What our timers ended stands among the errors already, with what to do.
-    let told = |check: &Check| check.level == Level::Warn && check.check == "own-timers";
+    let told = |check: &Check| check.level == Level::Warn && check.id == CheckId::OwnTimers;
     let notable: Vec<_> =
         reasons.iter().filter(|check| check.level != Level::Pass && !told(check)).collect();
     if notable.is_empty() {
@@ -275,92 +275,89 @@ pub(crate) fn checks(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
             Level::Warn => "WARN",
             Level::Fail => "FAIL",
         };
-        let text = format!(
-            "{}: {} (limit: {})",
-            clean(&check.check),
-            clean(&check.value),
-            clean(&check.limit)
-        );
-        page.hanging(Tone::from(check.level), &format!("  {word}"), &text)?;
-        if let Some(hint) = hints::for_check(&check.check, check.level) {
+        page.hanging(Tone::from(check.level), &format!("  {word}"), &findings::line(check))?;
+        if let Some(hint) = check.id.hint() {
             page.quiet(8, hint)?;
         }
     }
-    let failed = |c: &&Check| c.level == Level::Fail && hints::needs_more_generator(&c.check);
+    let failed = |c: &&Check| c.level == Level::Fail && hints::needs_more_generator(&c.id);
     if notable.into_iter().any(|check| failed(&check)) {
         page.quiet(2, hints::MORE_GENERATOR)?;
     }
     Ok(())
 }
 
+/// The validity checks of loads, in the order of their table.
+fn validity() -> impl Iterator<Item = &'static CheckId> {
+    CheckId::NAMED.iter().filter(|id| id.family() == Family::Validity)
+}
+
 /// The validity checks that passed, each with what it saw, and those that could not be made.
 pub(crate) fn passed(page: &mut Page<'_>, reasons: &[Check]) -> io::Result<()> {
-    let rows = hints::VALIDITY.iter().filter_map(|(number, name)| {
-        let check = reasons.iter().find(|check| check.check == *name)?;
-        let text = format!("{} (limit: {})", clean(&check.value), clean(&check.limit));
-        (check.level == Level::Pass).then_some((*number, *name, text))
+    let made = |id: &CheckId| reasons.iter().find(|check| check.id == *id);
+    let passed = |check: &&Check| check.level == Level::Pass;
+    let rows = validity().filter_map(|id| {
+        let check = made(id).filter(passed)?;
+        Some((id, findings::seen_and_limit(check)))
     });
     passed_rows(page, "Checks that passed", rows.collect())?;
-    not_made(page, |name| reasons.iter().any(|check| check.check == name))
+    not_made(page, |id| made(id).is_some())
 }
 
 /// The validity checks of a search's trials: how often each passed, and where it was closest to not
 /// passing.
 pub(crate) fn passed_by_trials(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
-    let checks = |name: &'static str| {
+    let checks = |id: &'static CheckId| {
         trials.iter().filter_map(move |trial| {
-            let check = trial.judgement.reasons.iter().find(|check| check.check == name)?;
+            let check = trial.judgement.reasons.iter().find(|check| check.id == *id)?;
             Some((trial.measurement.request.number, check))
         })
     };
-    let rows = hints::VALIDITY.iter().filter_map(|(number, name)| {
-        let made = checks(name).count();
-        let count = |level| checks(name).filter(|(_, check)| check.level == level).count();
+    let rows = validity().filter_map(|id| {
+        let levels = [(Level::Pass, "passed"), (Level::Warn, "warned"), (Level::Fail, "failed")];
+        let counts = levels.map(|(level, word)| {
+            (checks(id).filter(|(_, check)| check.level == level).count(), word)
+        });
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts.map(|(count, word)| format!("{count} {word}")).collect();
         // Of equals the last: the search ends where it matters.
-        let (trial, worst) = checks(name).max_by_key(|(_, check)| check.level)?;
-        let mut text = format!("{} of {made} trials", count(Level::Pass));
-        for (level, word) in [(Level::Warn, "WARN"), (Level::Fail, "FAIL")] {
-            if count(level) > 0 {
-                text.push_str(&format!(", {} {word}", count(level)));
-            }
-        }
-        let (value, limit) = (clean(&worst.value), clean(&worst.limit));
-        text.push_str(&format!("; trial {trial}: {value} (limit: {limit})"));
-        Some((*number, *name, text))
+        let (trial, worst) = checks(id).max_by_key(|(_, check)| check.level)?;
+        let text = format!("{}; trial {trial}: ", counts.join(", "));
+        Some((id, text + &findings::seen_and_limit(worst)))
     });
-    passed_rows(page, "Checks of all trials, passed by", rows.collect())?;
-    not_made(page, |name| checks(name).next().is_some())
+    let is_clean = |trial: &&TrialRecord| {
+        let validity = |check: &&Check| check.id.family() == Family::Validity;
+        let mut reasons = trial.judgement.reasons.iter().filter(validity);
+        reasons.all(|check| check.level == Level::Pass)
+    };
+    let clean = trials.iter().filter(is_clean).count();
+    let title = format!("Validity checks (passed in {clean} of {} trials)", trials.len());
+    passed_rows(page, &title, rows.collect())?;
+    not_made(page, |id| checks(id).next().is_some())
 }
 
-fn passed_rows(
-    page: &mut Page<'_>,
-    title: &str,
-    rows: Vec<(&str, &str, String)>,
-) -> io::Result<()> {
+fn passed_rows(page: &mut Page<'_>, title: &str, rows: Vec<(&CheckId, String)>) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     page.blank()?;
     page.heading(title)?;
-    for (number, name, text) in rows {
-        page.hanging(Tone::Quiet, &format!("  {number:>3} {name:17}"), &text)?;
+    for (id, text) in rows {
+        page.hanging(Tone::Quiet, &format!("  {:18}", format!("{}:", id.name())), &text)?;
     }
     Ok(())
 }
 
 /// Names the validity checks for which nothing was seen.
-fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static str) -> bool) -> io::Result<()> {
+fn not_made(page: &mut Page<'_>, is_made: impl Fn(&'static CheckId) -> bool) -> io::Result<()> {
     // These are only made when there is something to say.
-    const AS_NEEDED: [&str; 2] = ["own-timers", "pool"];
-    let missing: Vec<String> = hints::VALIDITY
-        .iter()
-        .filter(|(_, name)| !is_made(name) && !AS_NEEDED.contains(name))
-        .map(|(number, name)| whole(&format!("{number} {name}")))
-        .collect();
-    if missing.is_empty() || missing.len() + AS_NEEDED.len() == hints::VALIDITY.len() {
+    let always = |id: &&CheckId| !matches!(id, CheckId::OwnTimers | CheckId::Pool);
+    let missing: Vec<_> = validity().filter(always).filter(|id| !is_made(id)).collect();
+    if missing.is_empty() || missing.len() == validity().filter(always).count() {
         return Ok(());
     }
-    page.quiet(2, &format!("Not checked, because nothing was seen of it: {}", missing.join(", ")))
+    let names: Vec<_> = missing.into_iter().map(|id| id.name()).collect();
+    page.quiet(2, &format!("Not checked, for lack of observations: {}", names.join(", ")))
 }
 
 /// Where the run is kept.

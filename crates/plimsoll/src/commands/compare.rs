@@ -14,7 +14,7 @@ use plimsoll_model::compare::{
 };
 use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, Level, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
 use plimsoll_report::terminal::{render_measured_line, render_round_line};
 use plimsoll_sys::signal::Interrupts;
 
@@ -206,12 +206,14 @@ fn summarise(job: &CompareJob, seen: &Seen, run: &ComparisonRun, partial: bool) 
         partial,
         settings: job.settings(),
         verdict: if enough { Verdict::Good } else { Verdict::Invalid },
-        reasons: vec![Check {
-            check: "rounds".to_owned(),
-            value: format!("{} of {} usable", compare.rounds_used, compare.rounds.len()),
-            limit: format!("at least {ROUNDS_MIN}"),
-            level: if enough { Level::Pass } else { Level::Fail },
-        }],
+        reasons: vec![Check::new(
+            CheckId::Rounds,
+            Level::of(!enough, false),
+            [
+                Measure::count("usable", compare.rounds_used.into()).at_least(ROUNDS_MIN as f64),
+                Measure::count("of", compare.rounds.len() as u64),
+            ],
+        )],
         find: None,
         hold: None,
         archive: run.archive_dir(),

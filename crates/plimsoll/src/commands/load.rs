@@ -7,9 +7,8 @@ use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::summary::{Summary, SummaryHead};
-use plimsoll_model::trial::{Check, Judgement, Level, Verdict};
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
 use plimsoll_model::witness::Witnesses;
-use plimsoll_report::RUN_COMPLETE;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::commands::observer::{Observer, Scene};
@@ -104,20 +103,15 @@ fn judge(job: &LoadJob, outcome: &LoadOutcome, witnesses: &Witnesses, agents: us
     let open = matches!(job.plan.pacing, Pacing::Open { .. });
     let mut judgement =
         judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open, witnesses);
-    let fail = |check: &str, value: String, limit: &str| Check {
-        check: check.to_owned(),
-        value,
-        limit: limit.to_owned(),
-        level: Level::Fail,
-    };
     if outcome.interrupted && outcome.tally.scheduled == 0 {
         judgement.verdict = Verdict::Invalid;
-        let value = "no, interrupted before the first operation".to_owned();
-        judgement.reasons = vec![fail(RUN_COMPLETE, value, "yes")];
+        let why = "no, interrupted before the first operation";
+        judgement.reasons = vec![Check::failed(CheckId::RunComplete, why)];
     } else if outcome.lost_agents > 0 {
         judgement.verdict = Verdict::Invalid;
-        let value = format!("{} of {agents} lost", outcome.lost_agents);
-        judgement.reasons.insert(0, fail("agents", value, "none is lost"));
+        let lost = Measure::count("lost", outcome.lost_agents.into()).at_most(0.0);
+        let all = Measure::count("of", agents as u64);
+        judgement.reasons.insert(0, Check::new(CheckId::Agents, Level::Fail, [lost, all]));
     }
     judgement
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use plimsoll_model::compare::Metric;
 use plimsoll_model::summary::{FindSummary, Summary};
-use plimsoll_model::trial::{Level, Outcome, Verdict};
-use plimsoll_report::Archive;
+use plimsoll_model::trial::{Outcome, Verdict, deciding};
+use plimsoll_report::{Archive, findings};
 use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::signal::Interrupts;
@@ -173,15 +173,9 @@ fn why_invalid(summary: &Summary) -> String {
     {
         return why.clone();
     }
-    // Goals have a `<`; of an INVALID run they say nothing.
-    let failed = summary
-        .reasons
-        .iter()
-        .find(|check| check.level == Level::Fail && !check.check.contains('<'));
-    failed.map_or_else(
-        || "the generator was the limit".to_owned(),
-        |check| format!("{}: {} (limit: {})", check.check, check.value, check.limit),
-    )
+    deciding(summary.verdict, &summary.reasons)
+        .next()
+        .map_or_else(|| "the generator was the limit".to_owned(), findings::line)
 }
 
 #[cfg(test)]
@@ -189,7 +183,7 @@ mod tests {
     use plimsoll_model::Nanos;
     use plimsoll_model::summary::SummaryHead;
     use plimsoll_model::tally::Tally;
-    use plimsoll_model::trial::{Check, Confirmations};
+    use plimsoll_model::trial::{Check, Confirmations, Level, Measure};
 
     use super::*;
 
@@ -202,11 +196,9 @@ mod tests {
         tally.spans.corrected.record(Nanos::from_millis(5));
         tally.generator.cpu_user = Nanos::from_millis(6);
         tally.generator.cpu_system = Nanos::from_millis(4);
-        let goal = |check: &str| Check {
-            check: check.to_owned(),
-            value: "97 %".to_owned(),
-            limit: "90 %".to_owned(),
-            level: Level::Fail,
+        let failed = |name: &str| {
+            let seen = Measure::ratio("", 0.97).at_most(0.9);
+            Check::new(name.to_owned().into(), Level::Fail, [seen])
         };
         let head = SummaryHead {
             command: "load".to_owned(),
@@ -216,7 +208,7 @@ mod tests {
             partial: false,
             settings: std::collections::BTreeMap::new(),
             verdict,
-            reasons: vec![goal("p99<5ms"), goal("generator-cpu")],
+            reasons: vec![failed("p99<5ms"), failed("generator-cpu")],
             find: None,
             hold: None,
             archive: None,
@@ -258,7 +250,7 @@ mod tests {
         assert!(read(&arm(), Metric::P99, &summary(Verdict::Bad)).unwrap().value.is_some());
         let invalid = read(&arm(), Metric::P99, &summary(Verdict::Invalid)).unwrap();
         assert_eq!(invalid.value, None);
-        assert_eq!(invalid.invalid.unwrap(), "generator-cpu: 97 % (limit: 90 %)");
+        assert_eq!(invalid.invalid.unwrap(), "generator-cpu: 97 % (limit: at most 90 %)");
         let silent = Summary { ok: 0, ..summary(Verdict::Bad) };
         assert_eq!(read(&arm(), Metric::Throughput, &silent).unwrap_err().code(), 1);
     }

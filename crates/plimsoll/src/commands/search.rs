@@ -12,7 +12,7 @@ use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Check, Level, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+    Check, CheckId, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
     Verdict,
 };
 use plimsoll_model::witness::{PeerCounts, Witnesses};
@@ -388,12 +388,7 @@ pub(super) fn verdict_on(
 /// The check that what keeps the SUT running still runs.
 pub(super) fn laboratory(end: &ServerEnd) -> Option<Check> {
     let ServerEnd::Laboratory(how) = end else { return None };
-    Some(Check {
-        check: "laboratory".to_owned(),
-        value: how.clone(),
-        limit: "nothing of it ends early".to_owned(),
-        level: Level::Fail,
-    })
+    Some(Check::failed(CheckId::Laboratory, how))
 }
 
 /// What the trial that decided was judged by.

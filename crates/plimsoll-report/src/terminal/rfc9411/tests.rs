@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::rfc9411::{Case, Sample, Step};
+use plimsoll_model::rfc9411::{Case, Criterion, Sample, Step};
+use plimsoll_model::trial::Measure;
 
 use super::*;
 use crate::fixtures;
@@ -22,15 +23,17 @@ fn kpis() -> Kpis {
     }
 }
 
-fn check(name: &str, value: &str, limit: &str, level: Level) -> Check {
-    Check { check: name.to_owned(), value: value.to_owned(), limit: limit.to_owned(), level }
+fn criterion(criterion: Criterion, measures: Vec<Measure>) -> Check {
+    Check::new(CheckId::Criterion(criterion), Level::Pass, measures)
 }
 
 fn iteration(number: u32, step: Step, load: f64, verdict: Verdict) -> Iteration {
-    let why = match verdict {
-        Verdict::Good => None,
-        Verdict::Bad => Some("F failed transactions <0.001 %: 3 of 9 (33 %); N10 x: y".to_owned()),
-        Verdict::Invalid => Some("send-lag: p99 40 ms".to_owned()),
+    let failed = match verdict {
+        Verdict::Good => Vec::new(),
+        Verdict::Bad => {
+            [Criterion::Failed, Criterion::Concurrency].map(CheckId::Criterion).to_vec()
+        }
+        Verdict::Invalid => vec![CheckId::SendLag],
     };
     let sut_busiest_thread = (number > 1).then_some(0.97);
     Iteration {
@@ -41,7 +44,8 @@ fn iteration(number: u32, step: Step, load: f64, verdict: Verdict) -> Iteration 
         sustain_s: 10.0,
         sut_busiest_thread,
         verdict,
-        why,
+        why: None,
+        failed,
     }
 }
 
@@ -61,15 +65,18 @@ fn maximum() -> ObjectResult {
         verdict: Verdict::Good,
         kpis: Some(kpis()),
         criteria: vec![
-            check(
-                "F failed transactions <0.001 %",
-                "0 of 45,200 (95 % upper bound 0.0066 %)",
-                "below 0.001 %; to show that with 95 % confidence takes 300,000 transactions",
-                Level::Pass,
+            criterion(
+                Criterion::Failed,
+                vec![
+                    Measure::ratio("", 0.0).at_most(0.000_01),
+                    Measure::count("seen", 0),
+                    Measure::count("of", 45_200),
+                    Measure::ratio("95 % upper bound", 0.000_066),
+                ],
             ),
-            check("C5 deviation of the forwarding rate <5 %", "1.2 %", "below 5 %", Level::Pass),
+            criterion(Criterion::Forwarding, vec![Measure::ratio("", 0.012).at_most(0.05)]),
         ],
-        checks: vec![check("send-lag", "p99 0.1 ms", "p99 at most 10 ms", Level::Pass)],
+        checks: vec![fixtures::send_lag(100, Level::Pass)],
         isolation: Some(Isolation {
             kpi: "Inspected Throughput".to_owned(),
             seen: 52_310_400.0,

@@ -9,7 +9,7 @@ use plimsoll_model::rfc9411::{
     Ending, Isolation, Iteration, Kind, Object, ObjectResult, Reference, Step,
 };
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Level, Phase, TrialMeasurement, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{Nanos, Rate};
@@ -461,8 +461,7 @@ impl Scene<'_> {
 impl Trail {
     fn add(&mut self, planned: &Planned, iterated: &Iterated, judged: Judged) {
         let verdict = judged.judgement.verdict;
-        let failed = judged.judgement.reasons.iter().filter(|check| check.level == Level::Fail);
-        let why: Vec<_> = failed.map(|check| format!("{}: {}", check.check, check.value)).collect();
+        let failed: Vec<_> = judged.judgement.deciding().map(|check| check.id.clone()).collect();
         self.iterations.push(Iteration {
             number: planned.number,
             step: planned.step,
@@ -471,7 +470,8 @@ impl Trail {
             sustain_s: f64::from(iterated.sustain_seconds),
             sut_busiest_thread: iterated.sut_busiest_thread,
             verdict,
-            why: (verdict != Verdict::Good && !why.is_empty()).then(|| why.join("; ")),
+            why: (!failed.is_empty()).then(|| judged.judgement.why()),
+            failed,
         });
         let is_best = self.good.as_ref().is_none_or(|(load, _)| planned.load >= *load);
         if verdict == Verdict::Good && (is_best || planned.step == Step::Final) {

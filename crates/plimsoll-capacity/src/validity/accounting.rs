@@ -1,12 +1,11 @@
 //! Do the figures agree with each other, and with what the other side counted?
 
-use plimsoll_model::trial::{Check, TrialMeasurement};
+use plimsoll_model::tally::ErrorCounts;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialMeasurement, Unit};
 use plimsoll_model::witness::HalfWindow;
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::verdict::{level, percent};
-
-use super::{Subject, check};
+use super::Subject;
 
 /// Gauge and histograms differ by more than this: one of them is wrong.
 const LITTLE_FAIL: f64 = 0.25;
@@ -30,28 +29,24 @@ const HALVES_P50_MIN: Nanos = Nanos::from_millis(1);
 /// RFC 9411 asks for a sampling interval below 2 s.
 const MONITOR_GAP_MAX: Nanos = Nanos::from_secs(2);
 
-/// V4: every scheduled operation ended in exactly one class, and every ok one was timed.
+/// Every scheduled operation ended in exactly one class, and every ok one was timed.
 pub(super) fn accounting(subject: &Subject<'_>) -> Check {
     let tally = subject.tally;
     let ended = tally.ok + tally.errors_total() + tally.unsent;
     let timed = tally.spans.corrected.count();
     // What an aborted trial leaves outstanding has no class, and is counted as bad.
     let whole = ended == tally.scheduled || (subject.aborted && ended < tally.scheduled);
-    check(
-        "accounting",
-        format!(
-            "{} scheduled, {} ok ({timed} timed), {} errors, {} unsent",
-            tally.scheduled,
-            tally.ok,
-            tally.errors_total(),
-            tally.unsent
-        ),
-        "scheduled = ok + errors + unsent".to_owned(),
-        level(!whole || timed != tally.ok, false),
-    )
+    let missing = if whole { 0 } else { ended.abs_diff(tally.scheduled) };
+    let measures = [
+        Measure::count("not in exactly one class", missing).at_most(0.0),
+        Measure::count("ok without a latency", timed.abs_diff(tally.ok)).at_most(0.0),
+        Measure::count("of", tally.scheduled),
+    ];
+    let level = Level::of(!whole || timed != tally.ok, false);
+    Check::new(CheckId::Accounting, level, measures)
 }
 
-/// V5: operations in flight are the rate times the mean latency. The gauge and the histogram are
+/// Operations in flight are the rate times the mean latency. The gauge and the histogram are
 /// filled independently of each other.
 ///
 /// Only a trial that was steady, and met its goals, has to obey it; a load with stages is not.
@@ -72,46 +67,49 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
     let expected = (tally.ok as f64 * latency_s + lost) / subject.window.as_secs_f64();
     let larger = seen.max(expected);
     let off = ((seen - expected).abs() - chance).max(0.0) / larger.max(1.0);
-    let told = larger >= LITTLE_OPS_MIN;
-    Some(check(
-        "littles-law",
-        format!("{seen:.1} operations in flight, {expected:.1} by rate and latency"),
-        format!("at most {} apart, chance aside", percent(LITTLE_FAIL)),
-        level(told && off > LITTLE_FAIL, told && off > LITTLE_WARN),
-    ))
+    let is_enough = larger >= LITTLE_OPS_MIN;
+    let level = Level::of(is_enough && off > LITTLE_FAIL, is_enough && off > LITTLE_WARN);
+    let measures = [
+        Measure::ratio("difference beyond chance", off).at_most(LITTLE_FAIL),
+        Measure::new("operations in flight", seen, Unit::Count),
+        Measure::new("by rate and latency", expected, Unit::Count),
+    ];
+    Some(Check::new(CheckId::LittlesLaw, level, measures))
 }
 
-/// V6: the SUT counted what we counted: all that it answered, and no more than was sent.
+/// The SUT counted what we counted: all that it answered, and no more than was sent.
 pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     let peer = subject.witnesses.peer?;
     let expected = peer.received.clamp(peer.answered.min(peer.sent), peer.sent);
     let off = expected.abs_diff(peer.received) as f64 / peer.sent.max(1) as f64;
-    Some(check(
-        "peer-counters",
-        format!(
-            "{} sent and {} answered, {} received by the server's count",
-            peer.sent, peer.answered, peer.received
-        ),
-        format!("between answered and sent, give or take {}", percent(PEER_FAIL)),
-        level(off > PEER_FAIL, off > PEER_WARN),
-    ))
+    let measures = [
+        Measure::ratio("outside of answered to sent", off).at_most(PEER_FAIL),
+        Measure::count("answered", peer.answered),
+        Measure::count("sent", peer.sent),
+        Measure::count("received as the server counted", peer.received),
+    ];
+    Some(Check::new(CheckId::PeerCounters, Level::of(off > PEER_FAIL, off > PEER_WARN), measures))
 }
 
-/// V9: nothing failed because of this machine.
+/// Nothing failed because of this machine.
 pub(super) fn local_errors(subject: &Subject<'_>) -> Check {
-    let tally = subject.tally;
-    let named: Vec<String> = tally
-        .errors
-        .iter()
-        .chain(tally.connection_errors.iter())
-        .filter(|(class, _)| class.fault() == Fault::Local)
-        .map(|(class, count)| format!("{count} {}", class.name()))
-        .collect();
-    let value = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-    check("local-errors", value, "none".to_owned(), level(!named.is_empty(), false))
+    local([&subject.tally.errors, &subject.tally.connection_errors])
 }
 
-/// V10: who gave up waiting.
+/// The check that none of these errors are this machine's, each class with its count.
+pub(crate) fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Check {
+    let all = counts.into_iter().flat_map(ErrorCounts::iter);
+    let local = all.filter(|(class, _)| class.fault() == Fault::Local);
+    let mut measures: Vec<_> =
+        local.map(|(class, count)| Measure::count(class.name(), count).at_most(0.0)).collect();
+    let level = Level::of(!measures.is_empty(), false);
+    if measures.is_empty() {
+        measures.push(Measure::count("", 0).at_most(0.0));
+    }
+    Check::new(CheckId::LocalErrors, level, measures)
+}
+
+/// Who gave up waiting.
 ///
 /// An answer that has not come after deadline and linger is the SUT's failure, and stays BAD; the
 /// reader is told that the span ended by our clock. Only an interrupt decides nothing.
@@ -129,12 +127,12 @@ pub(super) fn own_timers(subject: &Subject<'_>) -> Option<Check> {
     }
     let interrupted = tally.errors.get(ErrorClass::Interrupted);
     let decides = !subject.aborted && subject.missed && !missed_but_for(subject, interrupted);
-    Some(check(
-        "own-timers",
-        format!("{ours} of {errors} errors ended by plimsoll's own timers or an interrupt"),
-        "the verdict does not rest on an interrupt".to_owned(),
-        level(decides, true),
-    ))
+    let measures = [
+        Measure::count("interrupted", interrupted),
+        Measure::count("ended by plimsoll's timers", ours - interrupted),
+        Measure::count("of errors", errors),
+    ];
+    Some(Check::new(CheckId::OwnTimers, Level::of(decides, true), measures))
 }
 
 /// Whether a goal would be missed without `ops` of the failed operations.
@@ -148,18 +146,20 @@ fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
             .any(|goal| subject.losses.bad_share(goal) - share > goal.bad_ratio_max())
 }
 
-/// V14: the second half was like the first. Says nothing about whose doing it is.
+/// The second half was like the first. Says nothing about whose doing it is.
 pub(super) fn stationarity(subject: &Subject<'_>) -> Option<Check> {
     let [first, second] = subject.witnesses.halves?;
-    Some(check(
-        "stationarity",
-        format!(
-            "p50 {} then {}, {} then {} answers",
-            first.p50, second.p50, first.completed, second.completed
-        ),
-        format!("halves within a factor of {HALVES_WARN}"),
-        level(false, drift([first, second], subject.window) > HALVES_WARN),
-    ))
+    let drift = drift([first, second], subject.window);
+    let answers = |name, half: HalfWindow| Measure::new(name, half.completed.get(), Unit::PerS);
+    let measures = [
+        Measure::new("one half over the other beyond chance", drift, Unit::Factor)
+            .at_most(HALVES_WARN),
+        Measure::span("p50 first", first.p50),
+        Measure::span("second", second.p50),
+        answers("answers first", first),
+        answers("second", second),
+    ];
+    Some(Check::new(CheckId::Stationarity, Level::of(false, drift > HALVES_WARN), measures))
 }
 
 /// How many times as large as in one half of `window` the p50 or the answers were in the other, as
@@ -185,13 +185,9 @@ pub(crate) fn is_drifting(measurement: &TrialMeasurement) -> bool {
     halves.is_some_and(|halves| drift(halves, measurement.window) > HALVES_EXTEND)
 }
 
-/// V15: the SUT was looked at often enough to say what limits it.
+/// The SUT was looked at often enough to say what limits it.
 pub(super) fn monitor(subject: &Subject<'_>) -> Option<Check> {
     let gap = subject.witnesses.monitor_gap?;
-    Some(check(
-        "monitor",
-        format!("up to {gap} without a look at the server"),
-        format!("at most {MONITOR_GAP_MAX}"),
-        level(false, gap > MONITOR_GAP_MAX),
-    ))
+    let longest = Measure::span("longest gap", gap).at_most(MONITOR_GAP_MAX.as_millis_f64());
+    Some(Check::new(CheckId::Monitor, Level::of(false, gap > MONITOR_GAP_MAX), [longest]))
 }

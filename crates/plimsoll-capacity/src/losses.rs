@@ -1,0 +1,106 @@
+//! Bad operations by cause, and what earlier trials taught about the server's own time: what the
+//! goals and the checks of the generator both look at.
+
+use plimsoll_model::slo::Goal;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure};
+use plimsoll_model::{ErrorClass, Fault, Nanos};
+
+/// What earlier trials taught, as far as it helps to judge the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Context {
+    /// How long the server takes at the lowest load, if that is known.
+    pub unloaded: Option<Unloaded>,
+}
+
+/// The server's own time without queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unloaded {
+    /// Mean, see [`server_time`].
+    pub mean: Nanos,
+    /// 99th percentile of the time from the actual send.
+    pub p99: Nanos,
+}
+
+impl Unloaded {
+    /// Reads it off a trial at a load that the server does not feel.
+    pub fn of(tally: &Tally) -> Option<Self> {
+        Some(Self { mean: server_time(tally)?, p99: tally.spans.uncorrected.quantile(0.99)? })
+    }
+}
+
+/// The server's mean share in an operation: from the actual send, which without keep-alive is
+/// the SYN, to the end of the answer.
+pub(crate) fn server_time(tally: &Tally) -> Option<Nanos> {
+    tally.spans.uncorrected.mean()
+}
+
+/// Bad operations by cause; the numerators of every goal.
+pub(crate) struct Losses<'a> {
+    tally: &'a Tally,
+    /// Failed by the peer or by a timer of ours; this machine's faults are no loss of the SUT.
+    failed: u64,
+    /// Of those, ended by an interrupt.
+    interrupted: u64,
+    /// Due and without an end when the trial was aborted.
+    outstanding: u64,
+}
+
+impl<'a> Losses<'a> {
+    pub(crate) fn of(tally: &'a Tally, aborted: bool) -> Self {
+        let failed = tally
+            .errors
+            .iter()
+            .filter(|(class, _)| class.fault() != Fault::Local)
+            .map(|(_, ops)| ops)
+            .sum();
+        let ended = tally.ok + tally.errors_total() + tally.unsent;
+        Self {
+            tally,
+            failed,
+            interrupted: if aborted { tally.errors.get(ErrorClass::Interrupted) } else { 0 },
+            outstanding: if aborted { tally.scheduled.saturating_sub(ended) } else { 0 },
+        }
+    }
+
+    /// Late at `limit`, failed, unsent or left over.
+    pub(crate) fn late_or_lost(&self, limit: Nanos) -> u64 {
+        self.tally.spans.corrected.count_above(limit)
+            + self.failed
+            + self.tally.unsent
+            + self.outstanding
+    }
+
+    /// Failed on their own account: not because the trial was cut short.
+    fn errors(&self) -> u64 {
+        self.failed - self.interrupted
+    }
+
+    pub(crate) fn share(&self, ops: u64) -> f64 {
+        if self.tally.scheduled == 0 { 0.0 } else { ops as f64 / self.tally.scheduled as f64 }
+    }
+
+    /// Share of operations that miss `goal`.
+    pub(crate) fn bad_share(&self, goal: &Goal) -> f64 {
+        self.share(match *goal {
+            Goal::Latency { limit, .. } => self.late_or_lost(limit),
+            Goal::Errors { .. } => self.errors(),
+        })
+    }
+
+    pub(crate) fn check(&self, goal: &Goal) -> Check {
+        let (share, limit) = (self.bad_share(goal), goal.bad_ratio_max());
+        let what = match goal {
+            Goal::Latency { .. } => "late, failed or unsent",
+            Goal::Errors { .. } => "failed",
+        };
+        // 1 - 0.99 is not 0.01: a share that is equal to the limit must pass.
+        let level = Level::of(share > limit + 1e-12, false);
+        Check::new(CheckId::Goal(*goal), level, [Measure::ratio(what, share).at_most(limit)])
+    }
+
+    pub(crate) fn ratio(&self, deadline: Option<Nanos>) -> f64 {
+        // No histogram value lies above the largest span.
+        self.share(self.late_or_lost(deadline.unwrap_or(Nanos::MAX)))
+    }
+}

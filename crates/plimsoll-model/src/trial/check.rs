@@ -1,0 +1,363 @@
+//! What was checked of a run, with the figures that were seen. The words for it are made in the
+//! report; an archive keeps them beside the figures.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rfc9411::Criterion;
+use crate::slo::Goal;
+use crate::{Fault, Nanos};
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Within limits.
+    Pass,
+    /// Printed, changes nothing.
+    Warn,
+    /// Makes the trial INVALID or BAD, by whose fault it is.
+    Fail,
+}
+
+impl Level {
+    /// The worse of the two that hold.
+    pub const fn of(fail: bool, warn: bool) -> Self {
+        match (fail, warn) {
+            (true, _) => Self::Fail,
+            (false, true) => Self::Warn,
+            (false, false) => Self::Pass,
+        }
+    }
+}
+
+/// What a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// A goal of the SLO, or a criterion of RFC 9411.
+    Goal,
+    /// Whether the generator offered the load that was asked for, and measured it rightly.
+    Validity,
+    /// What the server did, beside the goals.
+    Server,
+    /// Whether the run went as planned.
+    Run,
+}
+
+macro_rules! checks {
+    ($($family:ident, $fault:ident { $($variant:ident = $name:literal: $hint:literal;)* })*) => {
+        /// Which check it is; its name is what JSON and reports show.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(from = "String", into = "String")]
+        pub enum CheckId {
+            /// A goal of the SLO: `p99<50ms`.
+            Goal(Goal),
+            /// A criterion of RFC 9411.
+            Criterion(Criterion),
+            $($(#[doc = $hint] $variant,)*)*
+            /// A name that this version does not know, from an archive of another one.
+            Other(String),
+        }
+
+        impl CheckId {
+            /// The checks that have a fixed name.
+            pub const NAMED: &'static [Self] = &[$($(Self::$variant,)*)*];
+
+            /// The stable name.
+            pub fn name(&self) -> Cow<'static, str> {
+                match self {
+                    Self::Goal(goal) => goal.to_string().into(),
+                    Self::Criterion(criterion) => criterion.name().into(),
+                    $($(Self::$variant => $name.into(),)*)*
+                    Self::Other(name) => name.clone().into(),
+                }
+            }
+
+            /// What the check is about.
+            pub const fn family(&self) -> Family {
+                match self {
+                    Self::Goal(_) | Self::Criterion(_) => Family::Goal,
+                    $($(Self::$variant)|* => Family::$family,)*
+                    Self::Other(_) => Family::Run,
+                }
+            }
+
+            /// Whose fault it is when the check fails.
+            pub const fn fault(&self) -> Fault {
+                match self {
+                    Self::Goal(_) | Self::Criterion(_) => Fault::Peer,
+                    $($(Self::$variant)|* => Fault::$fault,)*
+                    Self::Other(_) => Fault::OwnTimer,
+                }
+            }
+
+            /// What it means that the check did not pass, and what to do. Goals need no words.
+            pub const fn hint(&self) -> Option<&'static str> {
+                match self {
+                    $($(Self::$variant => Some($hint),)*)*
+                    Self::Goal(_) | Self::Criterion(_) | Self::Other(_) => None,
+                }
+            }
+        }
+    };
+}
+
+checks! {
+    Validity, Local {
+        RateFidelity = "rate-fidelity": "plimsoll started fewer operations than planned";
+        SendLag = "send-lag":
+            "operations were sent later than possible: plimsoll or this host was busy";
+        Arrivals = "arrivals": "operations did not start in the pattern that was asked for";
+        Accounting = "accounting":
+            "the counts do not add up: this is a defect of plimsoll, please report it";
+        LittlesLaw = "littles-law":
+            "operations in flight do not match rate times latency: one of them was measured wrongly";
+        PeerCounters = "peer-counters":
+            "the server counted other requests than plimsoll: does another client use it, or does \
+             something between them retry or answer by itself?";
+        GeneratorCpu = "generator-cpu": "a plimsoll thread was busy most of the time";
+        HostCpu = "host-cpu": "this host had no idle CPU: stop other work, or use another host";
+        Scheduling = "scheduling":
+            "runnable plimsoll threads did not get a CPU: stop other work, pin threads, or use \
+             another host";
+        LocalErrors = "local-errors": "this host ran out of a resource: see the errors above";
+        OwnTimers = "own-timers": "plimsoll stopped waiting: raise --linger to see how long answers take";
+        GeneratorNetwork = "generator-network": "packets were lost on this side, or its link was full";
+        Reference = "reference": "the load is close to the most that this generator can make";
+        GeneratorMemory = "generator-memory": "this host was short of memory: use fewer --connections";
+        Stationarity = "stationarity":
+            "the second half differed from the first: a longer trial shows more";
+        Monitor = "monitor": "the server was sampled too rarely to say what limits it";
+        CoLocation = "co-location": "generator and server share CPUs and slow each other down";
+        Pool = "pool":
+            "operations waited for a free connection: raise --connections, unless the server was slow";
+    }
+    Server, Peer {
+        Answers = "answers": "there is nothing to measure: see the errors above";
+        Stable = "stable": "operations arrived faster than they were completed: the backlog kept growing";
+        Held = "held":
+            "fewer connections than asked for were open at the end: see the error classes above";
+        Lost = "lost":
+            "the server or the network closed held connections: look there for a limit, a timer or \
+             a restart; see the error classes above";
+        Answered = "answered": "connections that looked open did not answer a request";
+        Opened = "opened": "connections could not be opened: see the error classes above";
+        Status = "status": "the server answered with an error: check the path and the server's log";
+        Late = "late": "answers took longer than --deadline, or than a whole heartbeat period";
+    }
+    Run, Local {
+        Agents = "agents":
+            "a plimsoll process died or hung, and its share of the load is missing: was it killed \
+             for lack of memory? see `dmesg`";
+        Machine = "machine":
+            "this host cannot hold more connections: use --up-to to hold what fits";
+        Laboratory = "laboratory":
+            "the process that supervises the server died, and the server with it: was it killed for \
+             lack of memory? see `dmesg`";
+        Rounds = "rounds": "too few rounds gave a figure on both sides";
+        Samples = "samples": "seconds of the sustain phase were not sampled";
+    }
+    Run, OwnTimer {
+        RunComplete = "run-complete": "the run ended before it could be judged";
+        Aborted = "aborted": "ended early, because the verdict could not change any more";
+    }
+}
+
+impl From<CheckId> for String {
+    fn from(id: CheckId) -> Self {
+        id.name().into_owned()
+    }
+}
+
+impl From<String> for CheckId {
+    fn from(name: String) -> Self {
+        let mut named = Self::NAMED.iter().chain(Criterion::CHECKS);
+        if let Some(id) = named.find(|id| id.name() == name) {
+            return id.clone();
+        }
+        name.parse().map_or(Self::Other(name), Self::Goal)
+    }
+}
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Things.
+    #[default]
+    Count,
+    /// A part of a whole, 0 to 1.
+    Ratio,
+    /// One figure over another one of its kind.
+    Factor,
+    /// Milliseconds.
+    Ms,
+    /// Things per second.
+    PerS,
+    /// Bytes.
+    Bytes,
+}
+
+/// One figure of a check, and its limit if it has one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// What was measured; empty where the check's name says it.
+    pub name: Cow<'static, str>,
+    /// The figure.
+    pub value: f64,
+    /// Of the figure and its limits.
+    pub unit: Unit,
+    /// The largest figure that passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// The smallest figure that passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+}
+
+impl Measure {
+    /// A figure without limits. JSON has no infinity: the largest number stands for it.
+    pub fn new(name: impl Into<Cow<'static, str>>, value: f64, unit: Unit) -> Self {
+        let value = if value.is_nan() { 0.0 } else { value.clamp(f64::MIN, f64::MAX) };
+        Self { name: name.into(), value, unit, at_most: None, at_least: None }
+    }
+
+    /// A number of things.
+    pub fn count(name: impl Into<Cow<'static, str>>, count: u64) -> Self {
+        Self::new(name, count as f64, Unit::Count)
+    }
+
+    /// A part of a whole.
+    pub fn ratio(name: impl Into<Cow<'static, str>>, ratio: f64) -> Self {
+        Self::new(name, ratio, Unit::Ratio)
+    }
+
+    /// A span of time.
+    pub fn span(name: impl Into<Cow<'static, str>>, span: Nanos) -> Self {
+        Self::new(name, span.as_millis_f64(), Unit::Ms)
+    }
+
+    /// The same with an upper limit, in the figure's unit.
+    #[must_use]
+    pub fn at_most(self, limit: impl Into<Option<f64>>) -> Self {
+        Self { at_most: limit.into(), ..self }
+    }
+
+    /// The same with a lower limit, in the figure's unit.
+    #[must_use]
+    pub fn at_least(self, limit: impl Into<Option<f64>>) -> Self {
+        Self { at_least: limit.into(), ..self }
+    }
+}
+
+/// One check with what it saw: an entry of `reasons`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub struct Check {
+    /// Which one.
+    pub id: CheckId,
+    /// How it ended.
+    pub level: Level,
+    /// What was measured; the figure that decides comes first.
+    pub measures: Vec<Measure>,
+    /// What somebody else said, such as how a process ended.
+    pub detail: Option<String>,
+    /// The words of the report that showed it first; older archives have nothing else.
+    pub text: Option<CheckText>,
+}
+
+/// A check in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckText {
+    /// What was seen, with units.
+    pub value: String,
+    /// What is allowed, with units.
+    pub limit: String,
+}
+
+impl Check {
+    /// A check of figures.
+    pub fn new(id: CheckId, level: Level, measures: impl Into<Vec<Measure>>) -> Self {
+        Self { id, level, measures: measures.into(), detail: None, text: None }
+    }
+
+    /// A check that failed, with the words of somebody else instead of figures.
+    pub fn failed(id: CheckId, detail: impl Into<String>) -> Self {
+        let detail = Some(detail.into());
+        Self { id, level: Level::Fail, measures: Vec::new(), detail, text: None }
+    }
+
+    /// The figure that decides, where there is one.
+    pub fn deciding(&self) -> Option<&Measure> {
+        let limited = |measure: &&Measure| measure.at_most.or(measure.at_least).is_some();
+        self.measures.iter().find(limited).or_else(|| self.measures.first())
+    }
+}
+
+/// How a check is stored: `value` and `limit` are words, as they always were.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    check: CheckId,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    limit: String,
+    level: Level,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    measures: Vec<Measure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl From<Check> for Stored {
+    fn from(Check { id, level, measures, detail, text }: Check) -> Self {
+        let (value, limit) = text.map(|text| (text.value, text.limit)).unwrap_or_default();
+        Self { check: id, value, limit, level, measures, detail }
+    }
+}
+
+impl From<Stored> for Check {
+    fn from(Stored { check, value, limit, level, measures, detail }: Stored) -> Self {
+        let has_words = !(value.is_empty() && limit.is_empty());
+        let text = has_words.then_some(CheckText { value, limit });
+        Self { id: check, level, measures, detail, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_leads_back_to_its_check() {
+        let goals = ["p99<50ms", "p99.9<0.25ms", "errors<0.1%"];
+        let goals = goals.map(|goal| CheckId::Goal(goal.parse().expect("a goal")));
+        let all = CheckId::NAMED.iter().chain(Criterion::CHECKS).chain(&goals);
+        for id in all {
+            assert_eq!(CheckId::from(id.name().into_owned()).name(), id.name());
+            assert_ne!(CheckId::from(id.name().into_owned()), CheckId::Other(id.name().into()));
+        }
+        assert_eq!(CheckId::from("later".to_owned()), CheckId::Other("later".to_owned()));
+    }
+
+    #[test]
+    fn checks_of_words_alone_can_be_read() {
+        let text =
+            r#"{"check":"p99<50ms","value":"2 % late","limit":"at most 1 %","level":"fail"}"#;
+        let check: Check = serde_json::from_str(text).expect("a check");
+        assert_eq!((check.id.family(), check.level), (Family::Goal, Level::Fail));
+        assert_eq!(check.text.as_ref().map(|text| &*text.value), Some("2 % late"));
+        assert_eq!(serde_json::to_string(&check).expect("serialises"), text);
+    }
+
+    #[test]
+    fn figures_survive_storing() {
+        let lag = Measure::span("p99", Nanos::from_millis(8)).at_most(5.0);
+        let check = Check::new(CheckId::SendLag, Level::Fail, [lag.clone()]);
+        let text = serde_json::to_string(&check).expect("serialises");
+        assert_eq!(serde_json::from_str::<Check>(&text).expect("a check"), check);
+        assert_eq!(check.deciding(), Some(&lag));
+        assert_eq!(Measure::ratio("", f64::INFINITY).value, f64::MAX);
+    }
+}
