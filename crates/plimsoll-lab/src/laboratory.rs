@@ -7,6 +7,7 @@ use plimsoll_model::plan::{Identity, LoadPlan};
 use plimsoll_probe::allowed::Allowance;
 use plimsoll_probe::counted::Counted;
 
+use crate::address::SutAddress;
 use crate::error::LabError;
 use crate::plan::LabPlan;
 use crate::sut::{RunningSut, Sut};
@@ -24,16 +25,15 @@ pub struct Laboratory {
     /// None behind our own server, which answers itself.
     backends: Option<ServerGroup>,
     backend_timers: Vec<KnownTimer>,
-    identity: Identity,
+    at: SutAddress,
     url: String,
     notes: Vec<String>,
 }
 
 impl Laboratory {
-    /// Starts everything that `plan` names, and waits until the SUT accepts connections.
-    pub fn start(plan: &LabPlan) -> Result<Self, LabError> {
-        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-        let identity = plimsoll_tls::self_signed(&names, plan.key)?;
+    /// Starts everything that `plan` names, the SUT at its address, and waits until it accepts
+    /// connections.
+    pub fn start(plan: &LabPlan, at: SutAddress) -> Result<Self, LabError> {
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, which must know their addresses.
         if !plan.sut.is_embedded() {
@@ -49,12 +49,11 @@ impl Laboratory {
             count => format!("{count} backends"),
         };
         let sut = match &plan.sut {
-            Sut::Embedded => RunningSut::start_embedded(plan, &identity)?,
-            Sut::Haproxy(path) => RunningSut::start_haproxy(path, plan, &identity, addresses)?,
-            Sut::Nginx(path) => RunningSut::start_nginx(path, plan, &identity, addresses)?,
+            Sut::Embedded => RunningSut::start_embedded(plan, &at)?,
+            Sut::Haproxy(path) => RunningSut::start_haproxy(path, plan, &at, addresses)?,
+            Sut::Nginx(path) => RunningSut::start_nginx(path, plan, &at, addresses)?,
         };
-        let scheme = if plan.tls { "https" } else { "http" };
-        let url = format!("{scheme}://{}/", sut.address);
+        let url = at.url(plan.tls);
         let mut notes = vec![format!("SUT {} at {url}", sut.name)];
         match &plan.placement {
             Some(placement) => notes.push(placement.note(&behind)),
@@ -65,12 +64,7 @@ impl Laboratory {
             notes.push(NO_HAPROXY.to_owned());
         }
         notes.extend(sut.notes.iter().cloned());
-        Ok(Self { sut, backends, backend_timers, identity, url, notes })
-    }
-
-    /// Where clients send their requests.
-    pub fn url(&self) -> &str {
-        &self.url
+        Ok(Self { sut, backends, backend_timers, at, url, notes })
     }
 
     /// What reports call the target.
@@ -85,7 +79,7 @@ impl Laboratory {
 
     /// The certificate that the SUT shows, which is its own root, and its key.
     pub const fn identity(&self) -> &Identity {
-        &self.identity
+        self.at.identity()
     }
 
     /// Whose timer a slow answer of `plimsoll serve` is.

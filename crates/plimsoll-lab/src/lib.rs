@@ -1,7 +1,7 @@
 //! The laboratory: a server under test (SUT) on this machine, its backends, the CPUs of each, and
 //! how a SUT is watched, whether it was started here or named by the user.
 //!
-//! [`Laboratory::start`] starts everything that a [`LabPlan`] names; dropping the laboratory ends it,
+//! [`Laboratory::start`] starts everything that a [`LabPlan`] names at a [`SutAddress`]; dropping the laboratory ends it,
 //! the SUT before its backends. [`WatchedServer`] is what an experiment knows of a server besides
 //! its answers.
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ macro_rules! line {
     }};
 }
 
+mod address;
 mod error;
 mod haproxy;
 mod laboratory;
@@ -26,6 +27,7 @@ mod proxy_plan;
 mod sut;
 mod watched;
 
+pub use address::SutAddress;
 pub use error::LabError;
 pub use laboratory::Laboratory;
 pub use own_servers::OwnServers;

@@ -39,10 +39,18 @@ impl OwnServers {
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
         let listener = |tls: &bool| Listener { address: ([127, 0, 0, 1], 0).into(), tls: *tls };
+        self.start_at(with_tls.iter().map(listener).collect(), identity)
+    }
+
+    pub(crate) fn start_at(
+        &self,
+        listeners: Vec<Listener>,
+        identity: Option<Identity>,
+    ) -> Result<ServerGroup, LabError> {
         // A session is resumed by whichever process its next connection comes to.
         let shares_tickets = identity.is_some() && self.processes > 1;
         let plan = ServePlan {
-            listeners: with_tls.iter().map(listener).collect(),
+            listeners,
             identity,
             ticket_key: shares_tickets.then(plimsoll_tls::new_ticket_key).transpose()?,
             threads: self.cpus.len().max(1) as u32,

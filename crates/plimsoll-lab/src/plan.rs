@@ -2,7 +2,6 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::TlsState;
-use plimsoll_tls::KeyKind;
 
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
@@ -43,8 +42,6 @@ pub struct LabPlan {
     pub tls: bool,
     /// Whether a proxy remembers TLS sessions and gives tickets, as it does by default.
     pub resumes: bool,
-    /// The key of the SUT's certificate.
-    pub key: KeyKind,
 }
 
 impl LabPlan {
@@ -61,7 +58,6 @@ impl LabPlan {
             tls_state: TlsState::Compact,
             tls: true,
             resumes: true,
-            key: KeyKind::EcdsaP256,
         }
     }
 

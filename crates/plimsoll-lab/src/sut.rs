@@ -9,14 +9,14 @@ use plimsoll_fleet::message::GuardPlan;
 use plimsoll_fleet::{AgentCommand, ServerGroup, Warden};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, Owner};
-use plimsoll_model::plan::Identity;
+use plimsoll_model::plan::{Identity, Listener};
 use plimsoll_probe::allowed::Allowance;
 use plimsoll_probe::counted::Counted;
-use plimsoll_sys::socket::ReservedPort;
 use plimsoll_sys::{limits, process};
 use plimsoll_tls::KeyKind;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
+use crate::address::SutAddress;
 use crate::error::LabError;
 use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
@@ -84,8 +84,6 @@ pub(crate) fn several(processes: u32, name: &str) -> String {
 /// A running SUT. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RunningSut {
-    /// Where clients connect.
-    pub(crate) address: SocketAddr,
     /// Program and version.
     pub(crate) name: String,
     /// Lines for the reader.
@@ -99,26 +97,21 @@ pub(crate) struct RunningSut {
 #[derive(Debug)]
 enum SutProcesses {
     Own(ServerGroup),
-    Guarded {
-        warden: Warden,
-        /// On which its programs listen.
-        _port: ReservedPort,
-        statistics: Option<Statistics>,
-    },
+    Guarded { warden: Warden, statistics: Option<Statistics> },
 }
 
 impl RunningSut {
     /// Starts our own server.
-    pub(crate) fn start_embedded(plan: &LabPlan, identity: &Identity) -> Result<Self, LabError> {
+    pub(crate) fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self, LabError> {
         let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
         let own = OwnServers {
             processes: plan.processes(fit),
             tls_state: plan.tls_state,
             ..plan.own_servers(plan.sut_cpus())
         };
-        let (address, servers) = own.start_one(plan.tls, identity.clone())?;
+        let listener = Listener { address: at.listen, tls: plan.tls };
+        let servers = own.start_at(vec![listener], Some(at.identity().clone()))?;
         Ok(Self {
-            address,
             name: several(own.processes, "plimsoll serve (embedded)"),
             notes: Vec::new(),
             timers: own.timers(Owner::Sut, "plimsoll serve"),
@@ -130,25 +123,25 @@ impl RunningSut {
     pub(crate) fn start_haproxy(
         path: &Path,
         plan: &LabPlan,
-        identity: &Identity,
+        at: &SutAddress,
         backends: Vec<SocketAddr>,
     ) -> Result<Self, LabError> {
-        Self::start_proxy(plan, identity, backends, |of| proxy::prepare_haproxy(path, plan, of))
+        Self::start_proxy(plan, at, backends, |of| proxy::prepare_haproxy(path, plan, of))
     }
 
     /// Starts nginx, at `path`, in front of `backends`.
     pub(crate) fn start_nginx(
         path: &Path,
         plan: &LabPlan,
-        identity: &Identity,
+        at: &SutAddress,
         backends: Vec<SocketAddr>,
     ) -> Result<Self, LabError> {
-        Self::start_proxy(plan, identity, backends, |of| proxy::prepare_nginx(path, plan, of))
+        Self::start_proxy(plan, at, backends, |of| proxy::prepare_nginx(path, plan, of))
     }
 
     fn start_proxy(
         plan: &LabPlan,
-        identity: &Identity,
+        at: &SutAddress,
         backends: Vec<SocketAddr>,
         prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError>,
     ) -> Result<Self, LabError> {
@@ -156,10 +149,9 @@ impl RunningSut {
         let keep = plan.keep_config;
         let guard = GuardPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };
         let mut warden = Warden::start(&AgentCommand::this_program(), guard)?;
-        let (port, listen) = reserve_port()?;
         let cpus = plan.sut_cpus().to_vec();
         let proxy_plan = ProxyPlan {
-            listen,
+            listen: at.listen,
             backends,
             certificate_pem_path: scratch.join("certificate.pem"),
             connections_max: plan.connections + CONNECTIONS_SPARE,
@@ -173,7 +165,8 @@ impl RunningSut {
             stub_status: false,
             scratch: scratch.clone(),
         };
-        let pem = format!("{}{}", identity.chain_pem, identity.key_pem);
+        let Identity { chain_pem, key_pem } = at.identity();
+        let pem = format!("{chain_pem}{key_pem}");
         write(&proxy_plan.certificate_pem_path, &pem)?;
         let Prepared { name, children, mut notes, timers, statistics } = prepare(&proxy_plan)?;
         for batch in children.chunks(STARTS_AT_ONCE) {
@@ -183,8 +176,8 @@ impl RunningSut {
             notes.push(format!("the generated configuration stays in {}", scratch.display()));
         }
         let statistics = statistics.map(Statistics::new);
-        let processes = SutProcesses::Guarded { warden, _port: port, statistics };
-        Ok(Self { address: listen, name, notes, timers, processes })
+        let processes = SutProcesses::Guarded { warden, statistics };
+        Ok(Self { name, notes, timers, processes })
     }
 
     pub(crate) fn pids(&self) -> Vec<u32> {
@@ -230,13 +223,4 @@ impl RunningSut {
             SutProcesses::Guarded { .. } | SutProcesses::Own(_) => Vec::new(),
         }
     }
-}
-
-/// A port of loopback and its address. HAProxy and nginx cannot be asked which port they got, so
-/// it is chosen here and kept; both share their ports.
-fn reserve_port() -> Result<(ReservedPort, SocketAddr), LabError> {
-    let reserved = ReservedPort::bind(([127, 0, 0, 1], 0).into());
-    reserved
-        .and_then(|port| port.local_address().map(|address| (port, address)))
-        .map_err(|error| LabError::NoPort(error.into()))
 }

@@ -38,11 +38,11 @@ fn main() -> ExitCode {
 
 fn dispatch() -> Result<(), Stop> {
     match flags::parse()? {
-        Command::Lab(flags) => commands::lab::run(&flags),
-        Command::Find(flags) => commands::find::run(&flags),
+        Command::Lab(experiment) => commands::lab::run(&experiment),
+        Command::Find(experiment) => commands::find::run(&experiment),
         Command::Compare(flags) => commands::compare::run(&flags),
         Command::Load(flags) => commands::load::run(&flags),
-        Command::Hold(flags) => commands::hold::run(&flags),
+        Command::Hold(command) => commands::hold::run(&command),
         Command::Serve(flags) => commands::serve::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Agent => commands::agent::run(),

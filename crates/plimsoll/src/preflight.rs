@@ -12,7 +12,6 @@ use plimsoll_tune::doctor::{Hop, Need, Needs, Part, Processes, Shape, Verdict};
 
 use crate::exit::Stop;
 use crate::flags::values;
-use crate::plan::hold::HoldJob;
 use crate::plan::load::LoadJob;
 
 /// Memory of our client for one held TLS connection, bytes.
@@ -81,11 +80,11 @@ pub(crate) fn ports_per_source(limits: &HostLimits) -> u64 {
     limits.ports_per_source.unwrap_or(PORTS_DEFAULT)
 }
 
-/// What runs on this host for `job`.
-pub(crate) fn shape(job: &HoldJob, server: Server) -> Shape {
-    let plan = &job.load.plan;
+/// What runs on this host for `job`, of whose connections `opening_max` are opened at once.
+pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: Server) -> Shape {
+    let plan = &job.plan;
     let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
-    let processes = match job.load.processes {
+    let processes = match job.processes {
         values::Processes::Auto => Processes::AtLeast(1),
         values::Processes::Exactly(count) => Processes::Exactly(u64::from(count)),
     };
@@ -100,7 +99,7 @@ pub(crate) fn shape(job: &HoldJob, server: Server) -> Shape {
         connections: plan.connections,
         parts: [Some(clients), server.part()].into_iter().flatten().collect(),
         hops: vec![hop],
-        opening_max: u64::from(job.hold.opening_max),
+        opening_max: u64::from(opening_max),
         // A hold ends that way.
         closes_by_reset: true,
         memory_is_watched: server.is_laboratory(),
@@ -193,7 +192,8 @@ mod tests {
     }
 
     fn shape_of(flags: &[&str], server: Server) -> Shape {
-        shape(&hold_job(&[&[HERE], flags].concat()), server)
+        let job = hold_job(&[&[HERE], flags].concat());
+        shape(&job.load, job.hold.opening_max, server)
     }
 
     fn million(server: Server) -> Shape {

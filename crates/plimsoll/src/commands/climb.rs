@@ -1,4 +1,4 @@
-//! `plimsoll find connections` and `plimsoll lab --find connections`: how many connections a server
+//! `plimsoll find connections` and `plimsoll lab connections`: how many connections a server
 //! holds. The search decides, a hold's pilot carries it out, in one hold from the first level to
 //! the last.
 
@@ -8,10 +8,9 @@ use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
-use plimsoll_lab::{LabPlan, Laboratory, NamedServer, ServerEnd, Sut, WatchedServer};
+use plimsoll_lab::{LabPlan, Laboratory, NamedServer, ServerEnd, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
-use plimsoll_model::plan::Trust;
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, TippingPoint, TrialRecord, Verdict};
@@ -22,15 +21,14 @@ use plimsoll_tune::doctor::Shape;
 
 use crate::commands::hold::pilot::{Speed, StairPilot, Surroundings};
 use crate::commands::hold::witness::{Bounds, Depth, Witness, server_gauges};
+use crate::commands::lab::Site;
 use crate::commands::timers::TimerWatch;
 use crate::commands::{hold, search};
 use crate::exit::Stop;
 use crate::hosts::{fleet_stop, start_load_agents};
-use crate::plan::climb::Climb;
-use crate::plan::find::FindJob;
-use crate::plan::hold::HoldJob;
-use crate::plan::lab::LabJob;
-use crate::plan::{Inputs, climb};
+use crate::plan::connections;
+use crate::plan::connections::ConnectionsJob;
+use crate::plan::watch::Watched;
 use crate::preflight::Server;
 use crate::run::{Run, RunHead};
 use crate::{preflight, run};
@@ -40,10 +38,9 @@ use crate::{preflight, run};
 const LAB_ROOM_PERCENT: u64 = 130;
 
 /// What is searched, and what is said first.
-struct Experiment<'a> {
+struct Experiment {
     command: &'static str,
     is_lab: bool,
-    climb: &'a Climb,
     shape: Shape,
     limits: HostLimits,
     /// Why this machine can make no higher level.
@@ -61,86 +58,64 @@ struct Found {
     sut_end: Option<ServerEnd>,
 }
 
-/// `plimsoll find connections`; the job has a climb.
-pub(super) fn run(job: &mut FindJob) -> Result<(), Stop> {
+/// `plimsoll find connections`.
+pub(super) fn run(mut job: ConnectionsJob, watched: Watched) -> Result<(), Stop> {
     let limits = preflight::host_limits();
-    let Some(mut climb) = job.climb.take() else { return Ok(()) };
     let server = Server::of(&job.load);
-    let (shape, our_limit) = fit(job, &mut climb, server, &limits)?;
+    let (shape, our_limit) = fit(&mut job, server, &limits)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut watched = NamedServer::new(job.watch_pids.clone(), job.watch_counts.clone())?;
     let mut notes = Vec::new();
-    if job.load.both_ends_here && job.watch_pids.is_empty() {
+    if job.load.both_ends_here && watched.pids.is_empty() {
         notes.push(
             "the server is on this host: --watch pid:N has its files and its memory projected, too"
                 .to_owned(),
         );
     }
-    let experiment = Experiment {
-        command: "find",
-        is_lab: false,
-        climb: &climb,
-        shape,
-        limits,
-        our_limit,
-        notes,
-    };
-    search_connections(&experiment, job, &mut watched, &interrupts)
+    let mut server = NamedServer::new(watched.pids, watched.counts)?;
+    let experiment = Experiment { command: "find", is_lab: false, shape, limits, our_limit, notes };
+    search_connections(&experiment, &mut job, &mut server, &interrupts)
 }
 
-/// `plimsoll lab --find connections`.
-pub(super) fn run_lab(job: &LabJob, sut: &Sut, inputs: &mut Inputs<'_>) -> Result<(), Stop> {
+/// `plimsoll lab connections`.
+pub(super) fn run_lab(site: Site, mut job: ConnectionsJob) -> Result<(), Stop> {
     let limits = preflight::host_limits();
-    let server = hold::server_of(sut);
-    let mut stand_in = job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
-    let Some(mut climb) = stand_in.climb.take() else { return Ok(()) };
-    let (shape, our_limit) = fit(&mut stand_in, &mut climb, server, &limits)?;
+    let server = hold::server_of(&site.sut);
+    let (shape, our_limit) = fit(&mut job, server, &limits)?;
     let interrupts = run::install_interrupts()?;
-    let mut lab = Laboratory::start(&LabPlan {
-        connections: climb.highest * LAB_ROOM_PERCENT / 100,
+    let lab_plan = LabPlan {
+        connections: job.highest * LAB_ROOM_PERCENT / 100,
         longest_wait: hold::LAB_WAIT,
-        tls_state: job.tls_state(),
-        ..job.hosts.lab_plan(sut)
-    })?;
-    let trust = job.hosts.trust(&lab.identity().chain_pem);
-    let mut find = job.find(lab.url(), trust, inputs)?;
-    find.load.target_name = lab.name();
+        tls_state: job.load.plan.tls.state,
+        ..site.plan
+    };
+    let mut lab = Laboratory::start(&lab_plan, site.at)?;
+    job.load.target_name = lab.name();
     let notes = lab.notes().to_vec();
-    find.load.plan.connections = climb.highest;
-    hold::spread_sources(&mut find.load.plan, &limits);
-    let experiment =
-        Experiment { command: "lab", is_lab: true, climb: &climb, shape, limits, our_limit, notes };
-    search_connections(&experiment, &mut find, &mut lab, &interrupts)
+    let experiment = Experiment { command: "lab", is_lab: true, shape, limits, our_limit, notes };
+    search_connections(&experiment, &mut job, &mut lab, &interrupts)
 }
 
 /// Lowers the highest level to what this machine can make; says what runs here, and the limit.
 fn fit(
-    job: &mut FindJob,
-    climb: &mut Climb,
+    job: &mut ConnectionsJob,
     server: Server,
     limits: &HostLimits,
 ) -> Result<(Shape, Option<String>), Stop> {
     hold::spread_sources(&mut job.load.plan, limits);
-    let hold = HoldJob {
-        load: job.load.clone(),
-        hold: climb.hold,
-        span: climb.soak,
-        up_to: true,
-        levels: Vec::new(),
-    };
     // Memory is: it ends the search before it ends.
-    let shape = Shape { memory_is_watched: true, ..preflight::shape(&hold, server) };
-    let (highest, our_limit) = preflight::highest(&shape, limits, climb.lowest)?;
-    climb.highest = highest;
+    let shape = preflight::shape(&job.load, job.hold.opening_max, server);
+    let shape = Shape { memory_is_watched: true, ..shape };
+    let (highest, our_limit) = preflight::highest(&shape, limits, job.lowest)?;
+    job.highest = highest;
     job.load.plan.connections = highest;
     Ok((Shape { connections: highest, ..shape }, our_limit))
 }
 
 /// Searches, reports, and says how the command ends.
 fn search_connections(
-    experiment: &Experiment<'_>,
-    job: &mut FindJob,
+    experiment: &Experiment,
+    job: &mut ConnectionsJob,
     server: &mut dyn WatchedServer,
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
@@ -148,15 +123,15 @@ fn search_connections(
     let head = RunHead {
         command: experiment.command,
         job: &job.load,
-        search: Some(search::search_head(job)),
+        search: Some(search::search_head(&job.search)),
         always_archive: true,
     };
     let mut run = Run::begin(head)?;
     for note in experiment.notes.iter().chain(&job.search.notes) {
         run.handle_event(&Event::Note(note.clone()));
     }
-    run.handle_event(&Event::Note(search::objective(job)));
-    let mut timers = TimerWatch::start(job, server, &mut run);
+    run.handle_event(&Event::Note(search::objective(&job.search)));
+    let mut timers = TimerWatch::start(&job.load.plan, job.search.probe, server, &mut run);
     // Before the first level: what is overloaded closes connections, and would look like a timer.
     timers.wait(&mut run, interrupts);
     let run = RefCell::new(run);
@@ -173,7 +148,7 @@ fn search_connections(
         None => {}
     }
     run.handle_event(&Event::SearchEnded(Box::new(found.tipping.clone())));
-    let verdict = verdict(experiment, &found);
+    let verdict = verdict(job, &found);
     let summary = summarise(experiment, job, &found, verdict, &run);
     let summary = timers.add_to(summary, &job.load.plan, &found.trials);
     run.finish(&summary, &found.trials)?;
@@ -181,24 +156,23 @@ fn search_connections(
 }
 
 /// A server that gave way is what `--push` asks for, and otherwise a fault.
-fn verdict(experiment: &Experiment<'_>, found: &Found) -> Verdict {
+fn verdict(job: &ConnectionsJob, found: &Found) -> Verdict {
     if found.load.lost_agents > 0 {
         return Verdict::Invalid;
     }
     let gave_way = found.search.found().gave_way.is_some() || found.sut_end.is_some();
-    let is_server_to_blame = gave_way && !experiment.climb.push;
+    let is_server_to_blame = gave_way && !job.push;
     search::verdict_on(&found.tipping, is_server_to_blame, found.sut_end.as_ref())
 }
 
 fn drive(
-    experiment: &Experiment<'_>,
-    job: &FindJob,
+    experiment: &Experiment,
+    job: &ConnectionsJob,
     agents: &mut LocalAgents,
     server: &mut dyn WatchedServer,
     run: &RefCell<Run>,
     interrupts: &Interrupts,
 ) -> Result<Found, Stop> {
-    let climb = experiment.climb;
     let search = ConnectionSearch::new(settings(experiment, job));
     let watched: &dyn WatchedServer = server;
     let witness = Witness { clients: agents.pids(), sut: watched };
@@ -215,7 +189,7 @@ fn drive(
         run.borrow_mut().handle_event(&event);
     };
     let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
-    let rate = climb.hold.connections_per_s;
+    let rate = job.hold.connections_per_s;
     // Whoever takes so many new connections takes as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
     // What is not ours is felt by the limit, which is what is left of the host.
@@ -237,29 +211,28 @@ fn drive(
     Ok(Found { load, held, search, tipping, trials, sut_end })
 }
 
-fn settings(experiment: &Experiment<'_>, job: &FindJob) -> ConnectionSettings {
-    let climb = experiment.climb;
-    let limits = ConnectionLimits { soak: climb.soak, ..climb::limits(job.search.mode) };
-    let highest = grouped(climb.highest);
-    let asked = if climb.highest_given { "--max" } else { "the default of this mode; see --max" };
+fn settings(experiment: &Experiment, job: &ConnectionsJob) -> ConnectionSettings {
+    let limits = ConnectionLimits { soak: job.soak, ..connections::limits(job.search.mode) };
+    let highest = grouped(job.highest);
+    let asked = if job.highest_given { "--max" } else { "the default of this mode; see --max" };
     let cap_reason = match &experiment.our_limit {
         Some(limit) => limit.clone(),
         None => format!("{highest} connections, {asked}"),
     };
     ConnectionSettings {
         slo: job.search.slo.clone(),
-        lowest: climb.lowest,
-        cap: climb.highest,
+        lowest: job.lowest,
+        cap: job.highest,
         cap_reason,
         cap_is_ours: experiment.our_limit.is_some(),
         limits,
-        push: climb.push,
+        push: job.push,
     }
 }
 
 fn summarise(
-    experiment: &Experiment<'_>,
-    job: &FindJob,
+    experiment: &Experiment,
+    job: &ConnectionsJob,
     found: &Found,
     verdict: Verdict,
     run: &Run,
@@ -278,7 +251,7 @@ fn summarise(
             Outcome::Unfinished { .. } => HoldEnd::Unfinished,
             _ => HoldEnd::Complete,
         },
-        hold: experiment.climb.soak,
+        hold: job.soak,
         heartbeat: None,
         baseline: *search.baseline(),
         plateaus: search.levels().to_vec(),

@@ -10,15 +10,16 @@ use plimsoll_lab::{LabPlan, Laboratory, NamedServer, ServerEnd, Sut, WatchedServ
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
-use plimsoll_model::plan::{LoadPlan, Trust};
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::trial::Verdict;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::signal::Interrupts;
 
+use crate::commands::lab::Site;
 use crate::commands::search;
 use crate::exit::Stop;
-use crate::flags::{HoldFlags, LabHoldFlags};
+use crate::flags::HoldCommand;
 use crate::hosts::{fleet_stop, start_load_agents};
 use crate::plan::Inputs;
 use crate::plan::hold::HoldJob;
@@ -52,54 +53,49 @@ const ONE_SOURCE_FILL: f64 = 0.5;
 pub(super) const LAB_WAIT: Nanos = Nanos::from_secs(24 * 3600);
 
 /// `plimsoll hold`.
-pub(crate) fn run(flags: &HoldFlags) -> Result<(), Stop> {
+pub(crate) fn run(command: &HoldCommand) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
-    let mut job = plan::hold::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    run_job(plan::hold::build(command, &mut Inputs::of_host(&mut stdin))?)
+}
+
+/// Holds connections to a server that somebody else runs.
+pub(super) fn run_job(mut job: HoldJob) -> Result<(), Stop> {
     let limits = preflight::host_limits();
-    spread_sources(&mut job.load.plan, &limits);
     let server = Server::of(&job.load);
-    let fit = preflight::check(&preflight::shape(&job, server), &limits, job.up_to)?;
-    job.lower_to(fit.connections);
+    let notes = fit(&mut job, server, &limits)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    hold(
-        Experiment { command: "hold", is_lab: false, server, limits, notes: fit.notes },
-        &mut job,
-        &mut NamedServer::default(),
-        &interrupts,
-    )
+    let experiment = Experiment { command: "hold", is_lab: false, server, limits, notes };
+    hold(experiment, &mut job, &mut NamedServer::default(), &interrupts)
 }
 
 /// `plimsoll lab hold`.
-pub(crate) fn run_lab(flags: &LabHoldFlags) -> Result<(), Stop> {
-    let mut stdin = std::io::stdin();
-    let mut inputs = Inputs::of_host(&mut stdin);
-    let lab_job = plan::hold::build_lab(flags, &mut inputs)?;
-    let sut = lab_job.hosts.sut()?;
-    let server = server_of(&sut);
+pub(super) fn run_lab(site: Site, mut job: HoldJob) -> Result<(), Stop> {
     let limits = preflight::host_limits();
-    let fit = {
-        let mut stand_in = lab_job.hold("https://127.0.0.1:443/", Trust::Insecure, &mut inputs)?;
-        spread_sources(&mut stand_in.load.plan, &limits);
-        preflight::check(&preflight::shape(&stand_in, server), &limits, lab_job.up_to())?
-    };
+    let server = server_of(&site.sut);
+    let fits = fit(&mut job, server, &limits)?;
     let interrupts = run::install_interrupts()?;
     // Nothing is pinned: while connections are opened, every part wants every CPU.
-    let mut lab = Laboratory::start(&LabPlan {
-        connections: fit.connections,
+    let lab_plan = LabPlan {
+        connections: job.load.plan.connections,
         longest_wait: LAB_WAIT,
-        tls_state: lab_job.tls_state(),
-        ..lab_job.hosts.lab_plan(&sut)
-    })?;
-    let trust = lab_job.hosts.trust(&lab.identity().chain_pem);
-    let mut job = lab_job.hold(lab.url(), trust, &mut inputs)?;
+        tls_state: job.load.plan.tls.state,
+        ..site.plan
+    };
+    let mut lab = Laboratory::start(&lab_plan, site.at)?;
     job.load.target_name = lab.name();
-    let mut notes = lab.notes().to_vec();
-    job.lower_to(fit.connections);
-    notes.extend(fit.notes);
-    spread_sources(&mut job.load.plan, &limits);
+    let notes = [lab.notes(), &fits].concat();
     let experiment = Experiment { command: "lab hold", is_lab: true, server, limits, notes };
     hold(experiment, &mut job, &mut lab, &interrupts)
+}
+
+/// Lowers a hold to what this machine takes, if that is accepted; what the reader should know.
+fn fit(job: &mut HoldJob, server: Server, limits: &HostLimits) -> Result<Vec<String>, Stop> {
+    spread_sources(&mut job.load.plan, limits);
+    let shape = preflight::shape(&job.load, job.hold.opening_max, server);
+    let fit = preflight::check(&shape, limits, job.up_to)?;
+    job.lower_to(fit.connections);
+    Ok(fit.notes)
 }
 
 pub(super) const fn server_of(sut: &Sut) -> Server {
@@ -162,7 +158,7 @@ fn hold(
     for note in &experiment.notes {
         run.borrow_mut().handle_event(&Event::Note(note.clone()));
     }
-    let shape = preflight::shape(job, experiment.server);
+    let shape = preflight::shape(&job.load, job.hold.opening_max, experiment.server);
     // A server that somebody else started here takes memory that nobody attributes.
     let is_all_ours = experiment.is_lab || !job.load.both_ends_here;
     let bounds = Bounds::of(&shape, &experiment.limits, &agents, is_all_ours);

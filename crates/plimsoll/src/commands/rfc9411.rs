@@ -1,4 +1,4 @@
-//! `--mode rfc9411`, of `find` and `lab`: one case of RFC 9411, object by object.
+//! `find rfc9411` and `lab rfc9411`: one case of RFC 9411, object by object.
 //!
 //! ```text
 //! for each object: reference -> what the SUT can do at all -> steps 1 to 3 -> isolation
@@ -26,15 +26,15 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
+use crate::commands::lab::Site;
 use crate::commands::{hold, search};
 use crate::exit::Stop;
-use crate::flags::{FindFlags, LabFlags};
 use crate::hosts::{archived_host, start_load_agents};
-use crate::plan::Inputs;
 use crate::plan::rfc9411::Rfc9411Job;
+use crate::plan::watch::Watched;
 use crate::preflight::Server;
 use crate::run::{Run, RunHead};
-use crate::{plan, preflight, run};
+use crate::{preflight, run};
 
 mod iteration;
 mod object;
@@ -47,48 +47,40 @@ const THROUGHPUT_LAYER: &str = "layer 4: TCP payload in both directions, TLS rec
 /// No think time is longer, where connections are held.
 const HELD_WAIT: Nanos = Nanos::from_secs(24 * 3600);
 
-/// `plimsoll find --mode rfc9411`.
-pub(crate) fn run_find(flags: &FindFlags) -> Result<(), Stop> {
-    let mut stdin = std::io::stdin();
-    let mut job = plan::rfc9411::build(flags, &mut Inputs::of_host(&mut stdin))?;
+/// `plimsoll find rfc9411`.
+pub(super) fn run_find(mut job: Rfc9411Job, watched: Watched) -> Result<(), Stop> {
     let server = Server::of(&job.load);
     let notes = preflight(&mut job, server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut server = NamedServer::new(job.watch_pids.clone(), None)?;
+    let mut server = NamedServer::new(watched.pids, None)?;
     let set_up = SetUp { command: "find", placement: Placement::default(), notes };
     run(&set_up, &mut job, &mut server, &interrupts)
 }
 
-/// `plimsoll lab --mode rfc9411`.
-pub(crate) fn run_lab(flags: &LabFlags) -> Result<(), Stop> {
-    let mut stdin = std::io::stdin();
-    let mut inputs = Inputs::of_host(&mut stdin);
-    let lab_job = plan::rfc9411::build_lab(flags, &mut inputs)?;
-    let sut = lab_job.hosts.sut()?;
+/// `plimsoll lab rfc9411`.
+pub(super) fn run_lab(site: Site, mut job: Rfc9411Job) -> Result<(), Stop> {
+    let fits = preflight(&mut job, hold::server_of(&site.sut))?;
     let interrupts = run::install_interrupts()?;
     let placement = Placement::of_host();
-    let mut lab = Laboratory::start(&LabPlan {
-        connections: lab_job.connections,
-        longest_wait: match lab_job.case.kind() {
+    let plan = &mut job.load.plan;
+    let lab_plan = LabPlan {
+        connections: plan.connections,
+        longest_wait: match job.case.kind() {
             Kind::Concurrency => HELD_WAIT,
-            _ => lab_job.linger(),
+            _ => plan.linger,
         },
         placement: Some(placement.clone()),
-        tls: lab_job.is_tls(),
         resumes: false,
-        key: sut.key_kind(),
-        ..lab_job.hosts.lab_plan(&sut)
-    })?;
-    let trust = lab_job.hosts.trust(&lab.identity().chain_pem);
-    let mut job = lab_job.resolve(lab.url(), trust, &mut inputs)?;
+        ..site.plan
+    };
+    let mut lab = Laboratory::start(&lab_plan, site.at)?;
     job.load.target_name = lab.name();
     if !placement.clients.is_empty() {
-        job.load.plan.cpus = placement.clients.clone();
-        job.load.plan.threads = placement.clients.len() as u32;
+        plan.cpus = placement.clients.clone();
+        plan.threads = placement.clients.len() as u32;
     }
-    let mut notes = lab.notes().to_vec();
-    notes.extend(preflight(&mut job, hold::server_of(&sut))?);
+    let notes = [lab.notes(), &fits].concat();
     let set_up = SetUp { command: "lab", placement, notes };
     run(&set_up, &mut job, &mut lab, &interrupts)
 }
@@ -100,7 +92,8 @@ fn preflight(job: &mut Rfc9411Job, server: Server) -> Result<Vec<String>, Stop> 
     }
     let limits = preflight::host_limits();
     hold::spread_sources(&mut job.load.plan, &limits);
-    let fit = preflight::check(&preflight::shape(&job.as_hold(), server), &limits, false)?;
+    let shape = preflight::shape(&job.load, iteration::OPENING_MAX, server);
+    let fit = preflight::check(&shape, &limits, false)?;
     Ok(fit.notes)
 }
 

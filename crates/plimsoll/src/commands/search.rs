@@ -29,7 +29,7 @@ use crate::commands::reference::Reference;
 use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
 use crate::hosts::{fleet_stop, start_load_agents};
-use crate::plan::find::{Axis, FindJob, Mode};
+use crate::plan::search::{Axis, Mode, RateJob, SearchJob};
 use crate::run;
 use crate::run::{Run, RunHead};
 
@@ -55,27 +55,27 @@ struct Found {
 /// Searches, reports, and says how the command ends. `notes` are told first.
 pub(crate) fn run(
     command: &'static str,
-    job: &mut FindJob,
+    job: &mut RateJob,
     server: &mut dyn WatchedServer,
     reference: Reference,
     notes: &[String],
     interrupts: &Interrupts,
 ) -> Result<(), Stop> {
     let mut agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
-    let axis = Some(search_head(job));
+    let axis = Some(search_head(&job.search));
     let head = RunHead { command, job: &job.load, search: axis, always_archive: true };
     let mut run = Run::begin(head)?;
     for note in notes.iter().chain(&job.search.notes) {
         run.handle_event(&Event::Note(note.clone()));
     }
-    run.handle_event(&Event::Note(objective(job)));
+    run.handle_event(&Event::Note(objective(&job.search)));
     // Before the probe: a machine that is busy with this would disturb it.
     let is_slow = job.search.max.is_some_and(|max| max.get() <= REFERENCE_FROM_PER_S);
     let alone = match is_slow {
         true => None,
         false => reference.run(&job.load.plan, &mut agents, &mut run, interrupts),
     };
-    let mut timers = TimerWatch::start(job, server, &mut run);
+    let mut timers = TimerWatch::start(&job.load.plan, job.search.probe, server, &mut run);
     let found = search(job, alone, &mut agents, server, &mut timers, &mut run, interrupts)?;
     drop(agents);
     timers.finish(&mut run);
@@ -87,22 +87,22 @@ pub(crate) fn run(
 }
 
 /// `SLO p99<50ms,errors<0.1%`, and whether it was asked for.
-pub(super) fn objective(job: &FindJob) -> String {
-    let default = if job.search.slo_given { "" } else { " (the default; change it with --slo)" };
-    format!("SLO {}{default}", job.search.slo)
+pub(super) fn objective(search: &SearchJob) -> String {
+    let default = if search.slo_given { "" } else { " (the default; change it with --slo)" };
+    format!("SLO {}{default}", search.slo)
 }
 
 /// What an archive says of the search.
-pub(super) fn search_head(job: &FindJob) -> SearchHead {
+pub(super) fn search_head(search: &SearchJob) -> SearchHead {
     SearchHead {
-        axis: job.search.axis.name().to_owned(),
-        slo: job.search.slo.to_string(),
-        mode: job.search.mode.name().to_owned(),
+        axis: search.axis.name().to_owned(),
+        slo: search.slo.to_string(),
+        mode: search.mode.name().to_owned(),
     }
 }
 
 fn search(
-    job: &FindJob,
+    job: &RateJob,
     alone: Option<Rate>,
     agents: &mut LocalAgents,
     server: &mut dyn WatchedServer,
@@ -188,7 +188,7 @@ fn search(
     Ok(Found { tipping, trials, search: searching, confirm: confirming, sut_end })
 }
 
-fn settings(job: &FindJob) -> SearchSettings {
+fn settings(job: &RateJob) -> SearchSettings {
     let mode = match job.search.mode {
         Mode::Quick => SearchMode::Quick,
         Mode::Standard => SearchMode::Standard,
@@ -214,7 +214,7 @@ pub(super) fn rest(span: Nanos, run: &mut Run, interrupts: &Interrupts) {
 
 /// What a trial is made with.
 struct Trial<'a> {
-    job: &'a FindJob,
+    job: &'a RateJob,
     offered: TrialRequest,
     abort: u64,
     /// What the SUT counts meanwhile is the trial's alone.
@@ -303,7 +303,7 @@ fn times(rate: Rate, split: u32) -> Option<Rate> {
     Rate::per_second(rate.get() * f64::from(split))
 }
 
-fn summarise(command: &str, job: &FindJob, found: &Found, run: &Run, interrupted: bool) -> Summary {
+fn summarise(command: &str, job: &RateJob, found: &Found, run: &Run, interrupted: bool) -> Summary {
     let tipping = &found.tipping;
     let at_lower = tipping.lower.and_then(|lower| trial_at_lower_bound(&found.trials, lower));
     let (tally, window) = match at_lower {

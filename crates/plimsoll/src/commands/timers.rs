@@ -13,7 +13,6 @@ use plimsoll_model::trial::TrialRecord;
 use plimsoll_sys::signal::Interrupts;
 
 use crate::commands::search;
-use crate::plan::find::FindJob;
 use crate::run::Run;
 
 /// How often it is looked whether the probe is over.
@@ -31,14 +30,17 @@ pub(super) struct TimerWatch {
 
 impl TimerWatch {
     /// Starts the probe, if there is to be one.
-    pub(super) fn start(job: &FindJob, server: &dyn WatchedServer, run: &mut Run) -> Self {
-        let plan = &job.load.plan;
+    pub(super) fn start(
+        plan: &LoadPlan,
+        wait: Option<Nanos>,
+        server: &dyn WatchedServer,
+        run: &mut Run,
+    ) -> Self {
         let mut known = cliffs::own_timers(plan);
         known.extend(server.timers(plan));
-        let wait = job.search.probe.unwrap_or_default();
         let first = plan.targets.first().zip(plan.target_destination.first());
         let destination = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
-        let probe = match (job.search.probe, first, destination) {
+        let probe = match (wait, first, destination) {
             (Some(wait), Some((target, _)), Some(destination)) => Probe::start(ProbePlan {
                 destination: destination.clone(),
                 target: target.clone(),
@@ -50,6 +52,7 @@ impl TimerWatch {
             .ok(),
             _ => None,
         };
+        let wait = wait.unwrap_or_default();
         if probe.is_some() {
             let note = format!(
                 "timeout probe: connections wait up to {wait} for the server's timers \

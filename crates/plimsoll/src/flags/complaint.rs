@@ -32,36 +32,169 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--http2", "--h2c", "--http3"], "this version speaks HTTP/1.1 only"),
 ];
 
-/// Flags of other commands that people write for `hold`.
-const FOREIGN_TO_HOLD: &[(&[&str], &str)] = &[
-    (&["--duration", "-d", "--hold", "--hold-for"], "write --for"),
-    (&["--ramp", "--ramp-rate", "--cps"], "write --rate, in new connections per second"),
-    (&["--ping", "--interval"], "write --heartbeat"),
-    (&["--arrivals", "--stages"], "connections are opened evenly at --rate"),
-    (&["--requests", "-n"], "each connection gets one request per --heartbeat"),
-    (&["--slo"], "the goal is that every connection is held and answers; see --deadline"),
+/// What a search decides by itself.
+const SET_BY_SEARCH: &str = "a search sets the rate and length of every trial itself; use --min, \
+                             --max and --mode, or plimsoll load";
+/// Why a hold has no pool.
+const NO_POOL: &str = "held connections stay open; drop it, or use plimsoll load";
+const CRITERIA: &str = "the RFC's own criteria apply";
+const RAISED: &str = "the search raises the number of connections itself; limit it with --max";
+const SUSTAIN: &str = "write --sustain";
+const FROM_TARGET: &str = "the load follows from --target";
+const BY_CASE: &str = "the case says how many transactions a connection has";
+
+/// Flags of other commands that people write for an experiment, and what does their job there.
+const FOREIGN_TO: &[(&[&str], &[&str], &str)] = &[
+    (&["hold"], &["--duration", "-d", "--hold", "--hold-for"], "write --for"),
+    (&["hold"], &["--ramp", "--ramp-rate", "--cps"], "write --rate, in new connections per second"),
+    (&["hold"], &["--ping", "--interval"], "write --heartbeat"),
+    (&["hold"], &["--arrivals", "--stages"], "connections are opened evenly at --rate"),
+    (&["hold"], &["--requests", "-n"], "each connection sends one request per --heartbeat"),
+    (
+        &["hold"],
+        &["--slo"],
+        "the goal is that every connection is held and answers; see --deadline",
+    ),
+    (
+        &["hold", "connections"],
+        &["--no-keepalive", "--requests-per-connection", "--handshake-only"],
+        NO_POOL,
+    ),
+    (&["rate", "handshakes"], &["--rate", "-r"], SET_BY_SEARCH),
+    (
+        &["rate", "handshakes", "connections"],
+        &["--stages", "--duration", "-d", "--requests", "-n"],
+        SET_BY_SEARCH,
+    ),
+    (&["rate"], &["--handshake-only"], "use the experiment handshakes"),
+    (&["connections"], &["--connections", "-c"], RAISED),
+    (&["connections"], &["--arrivals"], "connections are opened evenly at --rate"),
+    (&["rfc9411"], &["--slo", "--deadline"], CRITERIA),
+    (&["rfc9411"], &["--mode"], "the RFC's own procedure applies"),
+    (&["rfc9411"], &["--min"], "step 1 begins at a tenth of --target"),
+    (&["rfc9411"], &["--max", "--push"], "step 3 ends at --target"),
+    (&["rfc9411"], &["--rate", "-r", "--stages"], FROM_TARGET),
+    (&["rfc9411"], &["--for", "--duration", "-d", "--requests", "-n"], SUSTAIN),
+    (&["rfc9411"], &["--no-keepalive", "--handshake-only"], BY_CASE),
+    (&["rfc9411"], &["--resume"], "every handshake must be a full one"),
 ];
 
-/// The line for `error`; `command` is the first argument as typed.
-pub(super) fn one_line(error: &clap::Error, command: Option<&OsString>) -> String {
-    let command = command.and_then(|text| text.to_str()).filter(|text| !text.starts_with('-'));
+/// The command that was typed: `find` and, where it has experiments, one of them.
+struct Typed<'a> {
+    command: Option<&'a clap::Command>,
+    experiment: Option<&'a clap::Command>,
+    args: &'a [OsString],
+}
+
+impl<'a> Typed<'a> {
+    fn new(args: &'a [OsString], parser: &'a clap::Command) -> Self {
+        let at = |index: usize| args.get(index).and_then(|word| word.to_str());
+        let command = at(1).and_then(|name| parser.find_subcommand(name));
+        let experiment = command.and_then(|command| command.find_subcommand(at(2)?));
+        Self { command, experiment, args }
+    }
+
+    fn name(&self) -> Option<&'a str> {
+        self.command.map(clap::Command::get_name)
+    }
+
+    /// The last word of it: what its flags depend on.
+    fn last(&self) -> Option<&'a str> {
+        self.experiment.or(self.command).map(clap::Command::get_name)
+    }
+
+    fn words(&self) -> String {
+        let both = [self.command, self.experiment];
+        both.into_iter().flatten().map(clap::Command::get_name).collect::<Vec<_>>().join(" ")
+    }
+
+    fn see_help(&self) -> String {
+        match self.command {
+            Some(_) => format!("see plimsoll {} --help", self.words()),
+            None => "see plimsoll --help".to_owned(),
+        }
+    }
+
+    /// `rate, handshakes or connections`.
+    fn experiments(&self) -> String {
+        let names = self.command.into_iter().flat_map(clap::Command::get_subcommands);
+        listed(names.map(|one| one.get_name().to_owned()).collect())
+    }
+
+    fn has_experiments(&self) -> bool {
+        self.command.is_some_and(clap::Command::has_subcommands)
+    }
+
+    fn url(&self) -> Option<&'a str> {
+        self.args.iter().filter_map(|word| word.to_str()).find(|word| word.contains("://"))
+    }
+
+    /// The other experiments that have `flag`.
+    fn siblings_with(&self, flag: &str) -> Option<String> {
+        let command = self.command?;
+        let is_flag = |arg: &clap::Arg| {
+            arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
+                || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
+        };
+        let having = command.get_subcommands().filter(|one| one.get_arguments().any(is_flag));
+        let names: Vec<_> =
+            having.map(|one| format!("{} {}", command.get_name(), one.get_name())).collect();
+        let verb = if names.len() == 1 { "has" } else { "have" };
+        (!names.is_empty()).then(|| format!("{} {verb} it", listed(names).replace(" or ", " and ")))
+    }
+}
+
+/// `a, b or c`.
+fn listed(mut names: Vec<String>) -> String {
+    let last = names.pop().unwrap_or_default();
+    if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
+}
+
+/// The line for `error`, which `parser` gave on `args`.
+pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Command) -> String {
+    let typed = Typed::new(args, parser);
+    if typed.has_experiments() && typed.experiment.is_none() {
+        return no_experiment(error, &typed);
+    }
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "no command given; try plimsoll lab, or plimsoll --help".to_owned()
         }
         ErrorKind::InvalidSubcommand => unknown_command(error),
-        ErrorKind::UnknownArgument => unknown_argument(error, command),
+        ErrorKind::UnknownArgument => unknown_argument(error, &typed),
         ErrorKind::InvalidValue => bad_value(error),
         ErrorKind::ValueValidation => refused_value(error),
         ErrorKind::ArgumentConflict => conflict(error),
-        ErrorKind::MissingRequiredArgument => match command {
+        ErrorKind::MissingRequiredArgument => match typed.last() {
             Some("report") => "report needs the directory of a run; for example: \
                                plimsoll report my-run"
                 .to_owned(),
-            _ => format!("{} is missing; {}", argument(error), see_help(command)),
+            Some("rfc9411") => {
+                "rfc9411 runs one test case; name it with --case 7.1 to --case 7.9".to_owned()
+            }
+            _ => format!("{} is missing; {}", argument(error), typed.see_help()),
         },
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8; write it in UTF-8".to_owned(),
-        _ => format!("{}; {}", first_line(error), see_help(command)),
+        _ => format!("{}; {}", first_line(error), typed.see_help()),
+    }
+}
+
+/// `find` or `lab` without an experiment that there is.
+fn no_experiment(error: &clap::Error, typed: &Typed<'_>) -> String {
+    const EXAMPLE: &str = "for example: plimsoll find rate http://127.0.0.1:8080/";
+    let unknown = text(error, ContextKind::InvalidSubcommand);
+    match (typed.name(), typed.url(), unknown) {
+        (Some("lab"), Some(url), _) => format!(
+            "unexpected argument {url:?}; the laboratory starts its own server; to test another, \
+             use plimsoll find rate {url}"
+        ),
+        (_, _, Some(name)) if !name.contains("://") => {
+            format!("unknown experiment {name:?}; use {}", typed.experiments())
+        }
+        (_, Some(url), _) => {
+            format!("the experiment is missing before the URL; write plimsoll find rate {url}")
+        }
+        _ => format!("no experiment and no URL given; {EXAMPLE}"),
     }
 }
 
@@ -83,13 +216,6 @@ fn flag_only(shown: &str) -> String {
     shown.split([' ', '=']).next().unwrap_or_default().to_owned()
 }
 
-fn see_help(command: Option<&str>) -> String {
-    match command {
-        Some(command) => format!("see plimsoll {command} --help"),
-        None => "see plimsoll --help".to_owned(),
-    }
-}
-
 fn unknown_command(error: &clap::Error) -> String {
     let typed = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     if LATER.contains(&typed.as_str()) {
@@ -102,27 +228,39 @@ fn unknown_command(error: &clap::Error) -> String {
         return format!("{typed:?} is not a command; write plimsoll load {typed}");
     }
     let fix = text(error, ContextKind::SuggestedSubcommand)
-        .map_or_else(|| see_help(None), |near| format!("did you mean {near}?"));
+        .map_or_else(|| "see plimsoll --help".to_owned(), |near| format!("did you mean {near}?"));
     format!("unknown command {typed:?}; {fix}")
 }
 
-fn unknown_argument(error: &clap::Error, command: Option<&str>) -> String {
-    let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
-    if !typed.starts_with('-') {
-        return format!("unexpected argument {typed:?}; {}", see_help(command));
+fn unknown_argument(error: &clap::Error, typed: &Typed<'_>) -> String {
+    let flag = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    if !flag.starts_with('-') {
+        let fix = match typed.command.and_then(|command| command.find_subcommand(&flag)) {
+            Some(_) => format!("write plimsoll {} {flag} first", typed.name().unwrap_or_default()),
+            None if typed.name() == Some("lab") && flag.contains("://") => format!(
+                "the laboratory starts its own server; to test another, use plimsoll find {} {flag}",
+                typed.last().unwrap_or_default()
+            ),
+            None => typed.see_help(),
+        };
+        return format!("unexpected argument {flag:?}; {fix}");
     }
-    let foreign = FOREIGN.iter().find(|(flags, _)| flags.contains(&typed.as_str()));
-    if let (Some((_, fix)), Some("load" | "find" | "lab" | "hold" | "compare")) = (foreign, command)
-    {
-        return format!("unknown flag {typed}; {fix}");
+    let is_client = matches!(typed.name(), Some("load" | "find" | "lab" | "hold" | "compare"));
+    let foreign = FOREIGN.iter().filter(|_| is_client);
+    let mut foreign = foreign.filter(|(flags, _)| flags.contains(&flag.as_str()));
+    let here = |(last, flags, _): &&(&[&str], &[&str], &str)| {
+        typed.last().is_some_and(|name| last.contains(&name)) && flags.contains(&flag.as_str())
+    };
+    let known = foreign.next().map(|(_, fix)| *fix);
+    if let Some(fix) = known.or_else(|| FOREIGN_TO.iter().find(here).map(|(.., fix)| *fix)) {
+        return format!("unknown flag {flag}; {fix}");
     }
-    let of_hold = FOREIGN_TO_HOLD.iter().find(|(flags, _)| flags.contains(&typed.as_str()));
-    if let (Some((_, fix)), Some("hold" | "lab")) = (of_hold, command) {
-        return format!("unknown flag {typed}; {fix}");
+    if let Some(having) = typed.siblings_with(&flag) {
+        return format!("unknown flag {flag} of {}; {having}", typed.words());
     }
     let fix = text(error, ContextKind::SuggestedArg)
-        .map_or_else(|| see_help(command), |near| format!("did you mean {}?", flag_only(&near)));
-    format!("unknown flag {typed}; {fix}")
+        .map_or_else(|| typed.see_help(), |near| format!("did you mean {}?", flag_only(&near)));
+    format!("unknown flag {flag}; {fix}")
 }
 
 /// A value outside a fixed set, or none at all.

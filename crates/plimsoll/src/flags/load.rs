@@ -5,7 +5,9 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::units::{parse_duration, parse_rate};
 use plimsoll_model::{Nanos, Rate};
 
-use super::shared::ClientFlags;
+use super::shared::{
+    ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags,
+};
 use super::values::{ArrivalsFlag, RampTo, positive_count, positive_duration, seed, stage};
 
 const EXAMPLES: &str = "\
@@ -18,30 +20,49 @@ Examples:
   plimsoll load http://127.0.0.1:8080 --rate 0 --connections 64 --requests 100k
   echo 'GET http://127.0.0.1:8080/' | plimsoll load --targets - --json -
 
-Exit codes: 0 done and SLO met, 1 could not run, 2 bad usage, 98 invalid (the generator was the
+Exit codes: 0 done and SLO met, 1 could not run, 2 bad usage, 98 invalid (the load generator was the
 limit), 99 SLO missed, 130 interrupted";
 
 /// `plimsoll load`.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct LoadFlags {
-    /// What to request, such as https://127.0.0.1:8443/path; or use --targets
-    #[arg(value_name = "URL")]
-    pub(crate) url: Option<String>,
-
     #[command(flatten)]
     pub(crate) pace: PaceFlags,
 
     #[command(flatten)]
+    pub(crate) request: RequestFlags,
+
+    #[command(flatten)]
+    pub(crate) pool: PoolFlags,
+
+    /// Connect, complete the TLS handshake and close; no request is sent, each handshake is one
+    /// operation
+    #[arg(long, help_heading = "Connections")]
+    pub(crate) handshake_only: bool,
+
+    #[command(flatten)]
     pub(crate) client: ClientFlags,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+
+    #[command(flatten)]
+    pub(crate) handshake: HandshakeFlags,
+
+    #[command(flatten)]
+    pub(crate) resume: ResumeFlags,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
 }
 
 /// How much is sent, when, and what is demanded.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct PaceFlags {
-    /// Requests started per second, whatever the earlier ones did [default: 50]; 0 is a closed
-    /// loop: each connection sends its next request when the last one is answered
+    /// Requests started per second, whether or not earlier ones were answered [default: 50]; 0 is
+    /// a closed loop: each connection sends its next request when the last one was answered
     #[arg(short = 'r', long, value_name = "RATE", value_parser = parse_rate)]
     pub(crate) rate: Option<Rate>,
 
@@ -49,32 +70,32 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "DURATION:RATE,...", value_delimiter = ',', value_parser = stage)]
     pub(crate) stages: Vec<RampTo>,
 
-    /// Spread of the starts: poisson (independent users) or uniform (equal gaps)
+    /// Distribution of start times: poisson (independent users) or uniform (equal gaps)
     /// [default: poisson]
-    #[arg(long, value_name = "SPREAD", hide_possible_values = true)]
+    #[arg(long, value_name = "PROCESS", hide_possible_values = true)]
     pub(crate) arrivals: Option<ArrivalsFlag>,
 
     /// How long to start requests [default: 10s]
     #[arg(short = 'd', long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) duration: Option<Nanos>,
 
-    /// How many requests to start; with --duration, whichever comes first
+    /// How many requests to start; with --duration, whichever ends first
     #[arg(short = 'n', long, value_name = "N", value_parser = positive_count)]
     pub(crate) requests: Option<u64>,
 
-    /// An answer after this is late, and still waited for [default: --slo's strictest latency]
+    /// Responses after this are late, but still waited for [default: the strictest latency in --slo]
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// How long to wait past the deadline before giving up
+    /// How long after the deadline to wait for a response before giving up
     #[arg(long, value_name = "DURATION", default_value = "150s", value_parser = parse_duration)]
     pub(crate) linger: Nanos,
 
-    /// Goals that must all be met, such as 'p99<50ms,errors<0.1%'; a miss exits with 99
+    /// Goals that must all be met, such as 'p99<50ms,errors<0.1%'; exit code 99 if one is missed
     #[arg(long, value_name = "GOALS")]
     pub(crate) slo: Option<Slo>,
 
-    /// Seed of all that is random: the same seed gives the same starts
+    /// Random seed: the same seed gives the same start times
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     pub(crate) seed: u64,
 }

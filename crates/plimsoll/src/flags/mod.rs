@@ -8,9 +8,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use compare::CompareFlags;
-pub(crate) use hold::{HoldFlags, LabHoldFlags};
+pub(crate) use experiments::{FindExperiment, LabExperiment};
+pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags};
-pub(crate) use search::{FindFlags, LabExperiment, LabFlags};
 pub(crate) use serve::{ReportFlags, ServeFlags};
 
 use crate::exit::Stop;
@@ -18,12 +18,14 @@ use crate::screen::Stream;
 
 mod compare;
 mod complaint;
+pub(crate) mod experiments;
 pub(crate) mod hold;
 mod load;
 pub(crate) mod rfc9411;
 pub(crate) mod search;
 mod serve;
 pub(crate) mod shared;
+mod spelling;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
@@ -34,8 +36,8 @@ const HELP_COLUMNS_MAX: usize = 100;
 const EXAMPLES: &str = "\
 Start with `plimsoll lab`, which needs nothing else. `plimsoll COMMAND --help` shows examples.";
 
-/// Finds the load line of a server: how much it takes before latency bends, and what gives way
-/// first.
+/// Finds the load line of a server: how much load it can carry before latency rises, and which
+/// resource runs out first.
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = EXAMPLES)]
 #[command(max_term_width = HELP_COLUMNS_MAX)]
@@ -47,52 +49,57 @@ struct Cli {
 /// A command with its flags.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum Command {
-    /// Find the tipping point of a proxy or server on this machine: backends, SUT and clients
-    Lab(Box<LabFlags>),
-    /// Find the tipping point of any server you name
-    Find(Box<FindFlags>),
-    /// Make one load, open loop or closed loop, and measure it
+    /// Measure a proxy or server in a laboratory on this host: backends, server and clients
+    #[command(
+        subcommand,
+        after_help = experiments::LAB_EXAMPLES,
+        override_usage = "plimsoll lab [EXPERIMENT] [OPTIONS]",
+        disable_help_subcommand = true,
+        subcommand_value_name = "EXPERIMENT",
+        subcommand_help_heading = "Experiments"
+    )]
+    Lab(Box<LabExperiment>),
+    /// Find the tipping point of any server
+    #[command(
+        subcommand,
+        after_help = experiments::FIND_EXAMPLES,
+        override_usage = "plimsoll find <EXPERIMENT> [OPTIONS] [URL]",
+        disable_help_subcommand = true,
+        subcommand_value_name = "EXPERIMENT",
+        subcommand_help_heading = "Experiments"
+    )]
+    Find(Box<FindExperiment>),
+    /// Generate one load, open loop or closed loop, and measure it
     Load(Box<LoadFlags>),
     /// Open many connections and hold them, with heartbeats
-    Hold(Box<HoldFlags>),
-    /// Measure two configurations in turn, and say by how much they differ
+    Hold(Box<HoldCommand>),
+    /// Measure two configurations in alternation and report their difference
     Compare(CompareFlags),
-    /// Serve as a backend that sleeps, streams and counts as the request says
+    /// Run an HTTP backend that delays and sizes its responses as each request asks
     Serve(ServeFlags),
-    /// Show the report of archived runs
+    /// Show the report of an archived run
     Report(ReportFlags),
     /// Work for a coordinator over stdin and stdout; not for people
     #[command(hide = true)]
     Agent,
 }
 
-/// The parser, with shared flags fitted to each command.
-fn parser() -> clap::Command {
-    Cli::command()
-        .mut_subcommand("hold", |hold| hold::adapt(hold, "Connections to hold"))
-        .mut_subcommand("lab", |lab| {
-            lab.mut_subcommand("hold", |hold| {
-                hold::adapt(hold, "Connections to hold at the top [default: 10k]")
-            })
-        })
-}
-
 /// Reads this process's arguments.
 pub(crate) fn parse() -> Result<Command, Stop> {
-    parse_from(std::env::args_os(), parser(), Stream::Out.colours())
+    parse_from(std::env::args_os(), Cli::command(), Stream::Out.colours())
 }
 
 /// Reads a command line that stands inside an argument of another.
 pub(crate) fn parse_line(words: &[String]) -> Result<Command, Stop> {
     let args = std::iter::once("plimsoll").chain(words.iter().map(String::as_str));
-    parse_from(args.map(OsString::from), parser(), false)
+    parse_from(args.map(OsString::from), Cli::command(), false)
 }
 
 /// Reads the words after the program's name, as a test types them.
 #[cfg(test)]
 pub(crate) fn parse_words(words: &[&str]) -> Result<Command, Stop> {
     let args = std::iter::once("plimsoll").chain(words.iter().copied()).map(OsString::from);
-    parse_from(args, parser().term_width(HELP_COLUMNS_MAX), false)
+    parse_from(args, Cli::command().term_width(HELP_COLUMNS_MAX), false)
 }
 
 fn parse_from(
@@ -100,8 +107,9 @@ fn parse_from(
     parser: clap::Command,
     colours: bool,
 ) -> Result<Command, Stop> {
-    let args: Vec<_> = args.into_iter().collect();
+    let args = spelling::current(args.into_iter().collect());
     parser
+        .clone()
         .try_get_matches_from(&args)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
         .map(|cli| cli.command)
@@ -111,6 +119,6 @@ fn parse_from(
                 let text = if colours { text.ansi().to_string() } else { text.to_string() };
                 Stop::Asked(text)
             }
-            _ => Stop::Usage(complaint::one_line(&error, args.get(1))),
+            _ => Stop::Usage(complaint::one_line(&error, &args, &parser)),
         })
 }

@@ -1,11 +1,13 @@
-//! Flags of `--mode rfc9411`, for `find` and `lab`. What was typed, not what it means.
+//! `find rfc9411` and `lab rfc9411`: one test case of the RFC. What was typed, not what it means.
 
 use clap::Args;
 use plimsoll_model::rfc9411::{Case, Object};
 use plimsoll_model::units::{ParseError, parse_duration, parse_rate, parse_size};
 use plimsoll_model::{Nanos, Rate};
 
-use super::values::positive_rate;
+use super::search::{ArrivalsFlags, TrialFlags};
+use super::shared::{ClientFlags, HandshakeFlags};
+use super::values::{connections, positive_count, positive_rate};
 
 /// The target of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,51 +18,67 @@ pub(crate) enum TargetLoad {
     BitsPerSecond(f64),
 }
 
-/// What a case of RFC 9411 needs to know.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
-#[command(next_help_heading = "RFC 9411 (with --mode rfc9411)")]
+/// What a case of RFC 9411 needs to know, wherever the server is.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(next_help_heading = "RFC 9411")]
 pub(crate) struct Rfc9411Flags {
-    /// Case of its section 7: 7.1 to 7.9
-    #[arg(long, value_name = "CASE")]
-    pub(crate) case: Option<Case>,
+    /// Test case, by its section in the RFC: 7.1 to 7.9
+    #[arg(long, value_name = "CASE", required = true)]
+    pub(crate) case: Case,
 
     /// Target of the case: connections/s (7.2, 7.6), transactions/s or a throughput such as
     /// 10Gbit/s (7.1, 7.3, 7.7), connections (7.5, 7.9) [default: what a closed loop reaches]
     #[arg(long, value_name = "LOAD", value_parser = target_load)]
     pub(crate) target: Option<TargetLoad>,
 
-    /// Length of the sustain phase [default: 300s, the least that the RFC recommends]
-    #[arg(long, value_name = "DURATION", value_parser = sustain)]
-    pub(crate) sustain: Option<Nanos>,
+    /// Duration of the sustain phase; the RFC recommends at least 300s
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = sustain)]
+    pub(crate) sustain: Nanos,
 
-    /// Only these of the case's objects, such as 1KB,64KB or mixed
+    /// Test only these object sizes of the case, such as 1KB,64KB or mixed
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = object)]
     pub(crate) object_size: Vec<Object>,
 
-    /// Connections/s that the SUT reached in 7.2 (7.6), one for each object: 7.4, 7.5, 7.8 and 7.9
-    /// then do not measure them first
+    /// Connections/s that the server reached in 7.2 (7.6), one per object size; without this, 7.4,
+    /// 7.5, 7.8 and 7.9 measure them first
     #[arg(long, value_name = "RATE,...", value_delimiter = ',', value_parser = positive_rate)]
     pub(crate) measured_cps: Vec<Rate>,
 
-    /// Transactions/s that the SUT reached in 7.3 (7.7), one for each object, likewise for 7.4
-    /// and 7.8
+    /// Transactions/s that the server reached in 7.3 (7.7), one per object size; without this, 7.4
+    /// and 7.8 measure them first
     #[arg(long, value_name = "RATE,...", value_delimiter = ',', value_parser = positive_rate)]
     pub(crate) measured_tps: Vec<Rate>,
-}
 
-impl Rfc9411Flags {
-    /// The first of them that was typed.
-    pub(crate) fn first_typed(&self) -> Option<&'static str> {
-        let typed = [
-            ("--case", self.case.is_some()),
-            ("--target", self.target.is_some()),
-            ("--sustain", self.sustain.is_some()),
-            ("--object-size", !self.object_size.is_empty()),
-            ("--measured-cps", !self.measured_cps.is_empty()),
-            ("--measured-tps", !self.measured_tps.is_empty()),
-        ];
-        typed.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
-    }
+    #[command(flatten)]
+    pub(crate) arrivals: ArrivalsFlags,
+
+    #[command(flatten)]
+    pub(crate) trial: TrialFlags,
+
+    /// Sessions at once, at most [default: 1000]
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "N",
+        value_parser = connections,
+        help_heading = "Connections"
+    )]
+    pub(crate) connections: Option<u64>,
+
+    /// Transactions on each connection (7.1 only) [default: 10]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = positive_count,
+        help_heading = "Connections"
+    )]
+    pub(crate) requests_per_connection: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+
+    #[command(flatten)]
+    pub(crate) handshake: HandshakeFlags,
 }
 
 /// `5k`, `5000/s`, `10Gbit/s`.

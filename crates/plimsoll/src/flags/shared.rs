@@ -11,58 +11,58 @@ use super::values::{
     input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
 };
 
-/// What every client of a server that somebody else runs is told.
-#[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct ClientFlags {
-    #[command(flatten)]
-    pub(crate) request: RequestFlags,
+/// A server that somebody else runs, and how it is trusted.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub(crate) struct ServerFlags {
+    /// URL to request, such as https://127.0.0.1:8443/path; or use --targets
+    #[arg(value_name = "URL", help_heading = None::<&str>)]
+    pub(crate) url: Option<String>,
 
-    #[command(flatten)]
-    pub(crate) connection: ConnectionFlags,
+    /// Requests in vegeta's http or json format, sent in turn; - reads standard input
+    #[arg(long, value_name = "FILE|-", value_parser = input_file, help_heading = "Request")]
+    pub(crate) targets: Option<InputFile>,
+
+    /// Format of --targets: http or json [default: detected from the first line]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Request")]
+    pub(crate) format: Option<TargetFormat>,
 
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) output: OutputFlags,
 }
 
 /// What is sent.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct RequestFlags {
-    /// Requests in vegeta's http or json format, taken in turn; - reads standard input
-    #[arg(long, value_name = "FILE|-", value_parser = input_file)]
-    pub(crate) targets: Option<InputFile>,
-
-    /// Format of --targets: http or json [default: what its first line looks like]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    pub(crate) format: Option<TargetFormat>,
-
     /// HTTP method [default: GET, or POST when there is a body]
     #[arg(short = 'X', long, value_name = "METHOD")]
     pub(crate) method: Option<String>,
 
-    /// Header of each request, such as 'sleep: 20'; repeatable
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
-    pub(crate) headers: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) header: HeaderFlags,
 
-    /// Body of each request, from a file; - reads standard input
+    /// Request body, read from a file; - reads standard input
     #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "data")]
     pub(crate) body: Option<InputFile>,
 
-    /// Body of each request, as typed
+    /// Request body, given on the command line
     #[arg(long, value_name = "TEXT")]
     pub(crate) data: Option<String>,
 }
 
-/// Which connections carry it.
-#[derive(Args, Clone, Debug, PartialEq)]
+/// Headers of the requests.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Request")]
+pub(crate) struct HeaderFlags {
+    /// Request header, such as 'sleep: 20'; repeatable
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// How a pool uses its connections.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connections")]
-pub(crate) struct ConnectionFlags {
+pub(crate) struct PoolFlags {
     /// Connections in the pool [default: 100]
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
     pub(crate) connections: Option<u64>,
@@ -71,27 +71,28 @@ pub(crate) struct ConnectionFlags {
     #[arg(long)]
     pub(crate) no_keepalive: bool,
 
-    /// Close a connection after N requests
+    /// Close each connection after N requests
     #[arg(long, value_name = "N", value_parser = positive_count)]
     pub(crate) requests_per_connection: Option<u64>,
+}
 
-    /// Connect, make the TLS handshake and close: nothing is sent, a handshake is an operation
-    #[arg(long)]
-    pub(crate) handshake_only: bool,
-
-    /// Longest wait for TCP connect and TLS handshake
+/// Where connections come from, and who opens them.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct ClientFlags {
+    /// Timeout for TCP connect and TLS handshake together
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = positive_duration)]
     pub(crate) connect_timeout: Nanos,
 
-    /// Addresses to send from, taken in turn: 10.0.0.5 or 127.0.0.0/8; at most 65,536 are used
+    /// Source addresses, used in turn: 10.0.0.5 or 127.0.0.0/8; at most 65,536 are used
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = cidr)]
     pub(crate) source: Vec<Cidr>,
 
-    /// Worker threads in each process [default: one per usable CPU, at most 16]
+    /// Worker threads per process [default: one per usable CPU, at most 16]
     #[arg(short = 't', long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<u32>,
 
-    /// Processes that share the load; auto takes as many as descriptor limits require
+    /// Client processes; auto starts as many as the open file limit requires
     #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = processes)]
     pub(crate) processes: Processes,
 }
@@ -100,15 +101,15 @@ pub(crate) struct ConnectionFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TrustFlags {
-    /// Accept any certificate
+    /// Do not verify the server's certificate
     #[arg(short = 'k', long, conflicts_with = "cacert")]
     pub(crate) insecure: bool,
 
-    /// Trust only the certificates in this PEM file [default: the host's store]
+    /// Trust only the CA certificates in this PEM file [default: the system's trust store]
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
 
-    /// Client certificate chain, PEM; needs --key
+    /// Client certificate chain, PEM; requires --key
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
 
@@ -116,7 +117,7 @@ pub(crate) struct TrustFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Name to send and to check the certificate against [default: the URL's host]
+    /// Server name to send and to verify [default: the URL's host]
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
 }
@@ -125,42 +126,47 @@ pub(crate) struct TrustFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct HandshakeFlags {
-    /// Only this version: 1.2 or 1.3 [default: 1.3, else 1.2]
+    /// Allow only this TLS version: 1.2 or 1.3 [default: 1.3, else 1.2]
     #[arg(long, value_name = "VERSION")]
     pub(crate) tls: Option<TlsVersion>,
 
-    /// Key exchanges by preference: x25519, secp256r1, secp384r1, x25519mlkem768
+    /// Key exchange groups in order of preference: x25519, secp256r1, secp384r1, x25519mlkem768
     /// [default: the first three]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) groups: Vec<Group>,
 
-    /// Share of new connections that try to resume a session, 0 to 1
-    #[arg(long, value_name = "RATIO", default_value = "0", value_parser = ratio)]
-    pub(crate) resume: f64,
-
-    /// Make one key share per thread and use it for all handshakes: cheaper, and no longer what
-    /// real clients do
+    /// Generate one key share per thread and use it for every handshake: cheaper, but unlike real
+    /// clients
     #[arg(long)]
     pub(crate) reuse_key_share: bool,
 
-    /// What is kept of a connection after its handshake: compact (secrets only) or rustls
+    /// State kept per TLS connection after its handshake: compact (traffic secrets only) or rustls
     #[arg(long, value_name = "STATE", default_value = "compact", hide_possible_values = true)]
     pub(crate) tls_state: TlsStateFlag,
+}
+
+/// How often a session is resumed.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct ResumeFlags {
+    /// Fraction of connections that attempt session resumption, 0 to 1
+    #[arg(long, value_name = "RATIO", default_value = "0", value_parser = ratio)]
+    pub(crate) resume: f64,
 }
 
 /// Where the result goes.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputFlags {
-    /// Directory for this run's archive, which `plimsoll report` reads
+    /// Directory for the archive of this run, which `plimsoll report` reads
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write one JSON object (plimsoll.summary/1); - writes it to standard output
+    /// Write the result as one JSON object (plimsoll.summary/1); - writes to standard output
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
-    /// No progress display
+    /// Do not show progress
     #[arg(long)]
     pub(crate) no_ui: bool,
 }

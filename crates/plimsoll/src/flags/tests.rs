@@ -25,6 +25,9 @@ fn help_of_load() {
 #[test]
 fn help_of_find() {
     golden("help_find", &["find", "--help"]);
+    for experiment in ["rate", "handshakes", "connections", "rfc9411"] {
+        golden(&format!("help_find_{experiment}"), &["find", experiment, "--help"]);
+    }
 }
 
 #[test]
@@ -35,6 +38,7 @@ fn help_of_compare() {
 #[test]
 fn help_of_lab() {
     golden("help_lab", &["lab", "--help"]);
+    golden("help_lab_rate", &["lab", "rate", "--help"]);
 }
 
 #[test]
@@ -59,7 +63,21 @@ fn help_of_report() {
 
 #[test]
 fn short_and_long_help_are_the_same_and_fit() {
-    for command in ["lab", "lab hold", "find", "load", "hold", "compare", "serve", "report"] {
+    for command in [
+        "lab",
+        "lab rate",
+        "lab handshakes",
+        "lab connections",
+        "lab hold",
+        "lab rfc9411",
+        "find",
+        "find rate",
+        "load",
+        "hold",
+        "compare",
+        "serve",
+        "report",
+    ] {
         let words: Vec<_> = command.split(' ').collect();
         let asked = |flag: &'static str| parse_words(&[&words[..], &[flag]].concat());
         let long = asked("--help").unwrap_err();
@@ -74,7 +92,7 @@ fn short_and_long_help_are_the_same_and_fit() {
 
 #[test]
 fn the_parser_is_consistent() {
-    parser().debug_assert();
+    Cli::command().debug_assert();
 }
 
 #[test]
@@ -181,6 +199,86 @@ fn complaints_are_one_line_with_a_fix() {
             vec!["serve", "--http", "::1:80"],
             "--http \"::1:80\" is not accepted; write an address such as 127.0.0.1:8080, \
              [::1]:8080, 0.0.0.0:8000-8009 or a bare port such as 8080 (on 127.0.0.1)",
+        ),
+        (
+            vec!["find"],
+            "no experiment and no URL given; for example: plimsoll find rate \
+             http://127.0.0.1:8080/",
+        ),
+        (
+            vec!["find", URL],
+            "the experiment is missing before the URL; write plimsoll find rate http://127.0.0.1",
+        ),
+        (
+            vec!["find", "-k", URL],
+            "the experiment is missing before the URL; write plimsoll find rate http://127.0.0.1",
+        ),
+        (
+            vec!["find", "speed", URL],
+            "unknown experiment \"speed\"; use rate, handshakes, connections or rfc9411",
+        ),
+        (
+            vec!["lab", "now"],
+            "unknown experiment \"now\"; use rate, handshakes, connections, hold or rfc9411",
+        ),
+        (
+            vec!["lab", URL],
+            "unexpected argument \"http://127.0.0.1\"; the laboratory starts its own server; to \
+             test another, use plimsoll find rate http://127.0.0.1",
+        ),
+        (
+            vec!["lab", "-k", "connections"],
+            "unexpected argument \"connections\"; write plimsoll lab connections first",
+        ),
+        (
+            vec!["lab", "--find", "speed"],
+            "unknown experiment \"speed\"; use rate, handshakes, connections, hold or rfc9411",
+        ),
+        // A flag of another experiment, and one that this experiment sets by itself.
+        (
+            vec!["find", "rate", URL, "--push"],
+            "unknown flag --push of find rate; find connections has it",
+        ),
+        (
+            vec!["find", "handshakes", URL, "--data", "x"],
+            "unknown flag --data of find handshakes; find rate, find connections and find rfc9411 \
+             have it",
+        ),
+        (
+            vec!["find", "rate", URL, "--case", "7.2"],
+            "unknown flag --case of find rate; find rfc9411 has it",
+        ),
+        (
+            vec!["find", "rate", URL, "--rate", "5"],
+            "unknown flag --rate; a search sets the rate and length of every trial itself; use \
+             --min, --max and --mode, or plimsoll load",
+        ),
+        (
+            vec!["lab", "connections", "-c", "5k"],
+            "unknown flag -c; the search raises the number of connections itself; limit it with \
+             --max",
+        ),
+        (
+            vec!["find", "connections", URL, "--no-keepalive"],
+            "unknown flag --no-keepalive; held connections stay open; drop it, or use plimsoll load",
+        ),
+        (
+            vec!["hold", URL, "--requests-per-connection", "5"],
+            "unknown flag --requests-per-connection; held connections stay open; drop it, or use \
+             plimsoll load",
+        ),
+        (
+            vec!["find", "connections", URL, "--max", "0.5"],
+            "--max \"0.5\" is not accepted; write a number of connections from 1 to 10M, such as \
+             100 or 20k",
+        ),
+        (
+            vec!["find", "rfc9411", URL, "--slo", "p99<5ms"],
+            "unknown flag --slo; the RFC's own criteria apply",
+        ),
+        (
+            vec!["find", "rate", URL, "--mode", "rfc9411"],
+            "rfc9411 runs one test case; name it with --case 7.1 to --case 7.9",
         ),
         (vec!["hold", URL, "--duration", "5s"], "unknown flag --duration; write --for"),
         (vec!["lab", "hold", "-d", "5s"], "unknown flag -d; write --for"),

@@ -109,8 +109,6 @@ pub(crate) enum ModeFlag {
     Standard,
     /// Within 1 %.
     Strict,
-    /// RFC 9411's cases.
-    Rfc9411,
 }
 
 /// `--sut` of the laboratory.

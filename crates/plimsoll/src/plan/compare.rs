@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Metric;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{Pacing, Trust};
 use plimsoll_report::command_line_redacted;
 
-use super::find::Axis;
-use super::{Inputs, find, lab, load, outputs, words};
+use super::search::Axis;
+use super::{Destination, Inputs, Job, load, outputs, words};
 use crate::exit::Stop;
 use crate::flags;
 use crate::flags::shared::OutputFlags;
@@ -191,21 +191,20 @@ fn is_load(metric: Option<Metric>, args: &[String]) -> bool {
 fn examine(arm: &Arm, inputs: &mut Inputs<'_>) -> Result<Measures, Stop> {
     let name = arm.name;
     let measures = flags::parse_line(&arm.args).and_then(|command| match command {
-        Command::Lab(flags) => {
-            refuse_outputs(&flags.output)?;
-            if flags.experiment.is_some() {
-                return Err(not_measured("lab hold"));
-            }
-            let job = lab::build(&flags, inputs)?;
-            Ok(Measures::Search("lab", job.search.axis))
+        Command::Lab(experiment) => {
+            refuse_outputs(experiment.output())?;
+            // Each round has a server of its own, wherever that will be.
+            let url =
+                if experiment.is_tls() { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" };
+            let to = Destination::laboratory(url.to_owned(), Trust::Insecure);
+            searched("lab", &super::lab(&experiment, &to, inputs)?)
         }
-        Command::Find(flags) => {
-            refuse_outputs(&flags.client.output)?;
-            let job = find::build(&flags, inputs)?;
-            Ok(Measures::Search("find", job.search.axis))
+        Command::Find(experiment) => {
+            refuse_outputs(experiment.output())?;
+            searched("find", &super::find(&experiment, inputs)?)
         }
         Command::Load(flags) => {
-            refuse_outputs(&flags.client.output)?;
+            refuse_outputs(&flags.output)?;
             if flags.pace.rate.is_none() && flags.pace.stages.is_empty() {
                 return Err(Stop::usage(
                     "a load is compared at a load that is named",
@@ -232,9 +231,19 @@ fn examine(arm: &Arm, inputs: &mut Inputs<'_>) -> Result<Measures, Stop> {
     }
 }
 
+/// What a search gives; other experiments have no one figure.
+fn searched(command: &'static str, job: &Job) -> Result<Measures, Stop> {
+    match job {
+        Job::Rate(job) => Ok(Measures::Search(command, job.search.axis)),
+        Job::Connections(job) => Ok(Measures::Search(command, job.search.axis)),
+        Job::Hold(_) => Err(not_measured(&format!("{command} hold"))),
+        Job::Rfc9411(_) => Err(not_measured(&format!("{command} rfc9411"))),
+    }
+}
+
 fn not_measured(what: &str) -> Stop {
     Stop::usage(
-        format_args!("{what} is nothing that gives a figure to compare"),
+        format_args!("{what} does not give one figure to compare"),
         "use a URL, lab, find or load",
     )
 }

@@ -10,10 +10,9 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 
 use super::Inputs;
-use super::find::SearchJob;
 use super::load::LoadJob;
+use super::search::SearchJob;
 use crate::exit::Stop;
-use crate::flags::shared::{ConnectionFlags, RequestFlags};
 
 /// How long a port rests after a close that was ours: TIME_WAIT on Linux.
 const TIME_WAIT_S: f64 = 60.0;
@@ -32,43 +31,21 @@ const LOOPBACK_MAX: u64 = 4096;
 pub(super) fn apply(
     load: &mut LoadJob,
     search: &mut SearchJob,
-    request: &RequestFlags,
-    connection: &ConnectionFlags,
     inputs: &Inputs<'_>,
 ) -> Result<(), Stop> {
-    refuse_requests(request, connection)?;
     if let Some(plain) = load.plan.destinations.iter().find(|server| server.tls.is_none()) {
         return Err(Stop::usage(
-            format_args!("the axis handshakes needs https, and {} is http", plain.name),
+            format_args!("find handshakes needs https, and {} is http", plain.name),
             "write https://, or use find rate with --no-keepalive",
         ));
     }
     load.plan.handshake_only = true;
     load.plan.keepalive = false;
     load.plan.prewarm = false;
-    load.plan.requests_per_connection = None;
     if load.plan.sources.is_empty() && is_loopback_v4(&load.plan) {
         load.plan.sources = loopback_sources(search.max, inputs);
     }
     bound_by_ports(load, search, inputs)
-}
-
-/// Nothing is sent, so what says how would be ignored.
-fn refuse_requests(request: &RequestFlags, connection: &ConnectionFlags) -> Result<(), Stop> {
-    let typed = [
-        ("--method", request.method.is_some()),
-        ("--header", !request.headers.is_empty()),
-        ("--body", request.body.is_some()),
-        ("--data", request.data.is_some()),
-        ("--requests-per-connection", connection.requests_per_connection.is_some()),
-    ];
-    match typed.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Stop::usage(
-            format_args!("the axis handshakes sends no request, so {flag} has no effect"),
-            "drop it, or use the axis rate with --no-keepalive",
-        )),
-        None => Ok(()),
-    }
 }
 
 pub(super) fn is_loopback_v4(plan: &LoadPlan) -> bool {

@@ -1,19 +1,21 @@
 //! `plimsoll hold` and `plimsoll lab hold` into jobs: a load whose connections are held.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{HoldPlan, Pacing, Trust};
+use plimsoll_model::plan::{HoldPlan, Pacing};
 use plimsoll_model::units::grouped;
 
-use super::Inputs;
-use super::lab::{Hosts, hosts};
 use super::load::{LoadJob, Parts, assemble};
+use super::{Destination, Inputs};
 use crate::exit::Stop;
-use crate::flags::hold::HoldPaceFlags;
-use crate::flags::shared::{ConnectionFlags, RequestFlags, TrustFlags};
-use crate::flags::{HoldFlags, LabHoldFlags};
+use crate::flags::HoldCommand;
+use crate::flags::hold::HoldFlags;
+use crate::flags::shared::{OutputFlags, PoolFlags};
 
 /// `lab hold` without --connections: done in half a minute.
 const LAB_CONNECTIONS_DEFAULT: u64 = 10_000;
+/// How long the top is held, here and there.
+const SPAN_DEFAULT: Nanos = Nanos::from_secs(60);
+const LAB_SPAN_DEFAULT: Nanos = Nanos::from_secs(5);
 /// The levels on the way up of a laboratory, in percent of what is asked for.
 const LAB_LEVELS_PERCENT: [u64; 5] = [10, 25, 50, 75, 100];
 
@@ -42,145 +44,61 @@ impl HoldJob {
 }
 
 /// Checks and resolves the flags of `hold`.
-pub(crate) fn build(flags: &HoldFlags, inputs: &mut Inputs<'_>) -> Result<HoldJob, Stop> {
-    let connections = flags.client.connection.connections.ok_or_else(|| {
-        Stop::usage(
+pub(crate) fn build(command: &HoldCommand, inputs: &mut Inputs<'_>) -> Result<HoldJob, Stop> {
+    if command.flags.connections.is_none() {
+        return Err(Stop::usage(
             "hold needs to know how many connections",
             "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k",
-        )
-    })?;
-    check_pool_flags(&flags.client.connection)?;
-    let parts = Parts {
-        usage: "plimsoll hold",
-        url: flags.url.as_deref(),
-        request: &flags.client.request,
-        connection: &flags.client.connection,
-        trust: &flags.client.trust,
-        handshake: &flags.client.handshake,
-        output: &flags.client.output,
-        pacing: pacing(&flags.pace),
-        ops_total: None,
-        deadline: Some(flags.pace.deadline),
-        slo: None,
-        linger: flags.pace.linger,
-        seed: flags.pace.seed,
-    };
-    let job = job(parts, &flags.pace, flags.span, vec![connections], inputs)?;
+        ));
+    }
+    let to = Destination::named("plimsoll hold", &command.server, &command.request);
+    let job = plan(&command.flags, &to, &command.output, inputs)?;
     check_targets(&job)?;
     Ok(job)
 }
 
-/// One laboratory for holding, checked; the SUT is not yet known by address.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LabHoldJob {
-    /// What it is made of.
-    pub(crate) hosts: Hosts,
-    flags: LabHoldFlags,
-}
-
-/// Checks the flags of `lab hold`; a hold against a stand-in address is built as well, so that
-/// whatever is wrong with it is said before anything is started.
-pub(crate) fn build_lab(flags: &LabHoldFlags, inputs: &mut Inputs<'_>) -> Result<LabHoldJob, Stop> {
-    check_pool_flags(&flags.connection)?;
-    let job = LabHoldJob { hosts: hosts(&flags.hosts)?, flags: flags.clone() };
-    job.hold("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
-    Ok(job)
-}
-
-impl LabHoldJob {
-    /// Connections at the top.
-    pub(crate) fn connections(&self) -> u64 {
-        self.flags.connection.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT)
-    }
-
-    /// Whether less is good enough.
-    pub(crate) fn up_to(&self) -> bool {
-        self.flags.pace.up_to
-    }
-
-    /// What is kept of a TLS connection, at our server as at our client.
-    pub(crate) fn tls_state(&self) -> plimsoll_model::plan::TlsState {
-        self.flags.handshake.tls_state.into()
-    }
-
-    /// The hold, once the SUT answers at `url` with a certificate that `trust` accepts.
-    pub(crate) fn hold(
-        &self,
-        url: &str,
-        trust: Trust,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<HoldJob, Stop> {
-        let flags = &self.flags;
-        let request = RequestFlags { headers: flags.headers.clone(), ..RequestFlags::default() };
-        let connections = self.connections();
-        let connection =
-            ConnectionFlags { connections: Some(connections), ..flags.connection.clone() };
-        let parts = Parts {
-            usage: "plimsoll lab hold",
-            url: Some(url),
-            request: &request,
-            connection: &connection,
-            trust: &TrustFlags::default(),
-            handshake: &flags.handshake,
-            output: &flags.output,
-            pacing: pacing(&flags.pace),
-            ops_total: None,
-            deadline: Some(flags.pace.deadline),
-            slo: None,
-            linger: flags.pace.linger,
-            seed: flags.pace.seed,
-        };
+/// Plans a hold; in a laboratory, with levels on the way up.
+pub(super) fn plan(
+    flags: &HoldFlags,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<HoldJob, Stop> {
+    let connections = flags.connections.unwrap_or(LAB_CONNECTIONS_DEFAULT);
+    let (levels, span) = if to.is_laboratory() {
         let mut levels = LAB_LEVELS_PERCENT.map(|percent| connections * percent / 100).to_vec();
         levels.retain(|level| *level > 0);
         levels.dedup();
-        let mut job = job(parts, &flags.pace, flags.span, levels, inputs)?;
-        job.load.plan.tls.trust = trust;
-        Ok(job)
-    }
-}
-
-fn plan(flags: &HoldPaceFlags) -> HoldPlan {
-    HoldPlan {
+        (levels, LAB_SPAN_DEFAULT)
+    } else {
+        (vec![connections], SPAN_DEFAULT)
+    };
+    let hold = HoldPlan {
         connections_per_s: flags.rate.get(),
         opening_max: flags.opening,
         heartbeat: (flags.heartbeat > Nanos::ZERO).then_some(flags.heartbeat),
         replace: flags.replace,
-    }
-}
-
-fn pacing(flags: &HoldPaceFlags) -> Pacing {
-    Pacing::Hold(plan(flags))
-}
-
-fn job(
-    parts: Parts<'_>,
-    pace: &HoldPaceFlags,
-    span: Nanos,
-    levels: Vec<u64>,
-    inputs: &mut Inputs<'_>,
-) -> Result<HoldJob, Stop> {
+    };
+    let pool = PoolFlags { connections: Some(connections), ..PoolFlags::default() };
+    let parts = Parts {
+        to,
+        pool: &pool,
+        client: &flags.client,
+        handshake: &flags.handshake,
+        resume: flags.resume,
+        output,
+        pacing: Pacing::Hold(hold),
+        ops_total: None,
+        deadline: Some(flags.deadline),
+        slo: None,
+        linger: flags.linger,
+        seed: flags.seed,
+    };
     let mut load = assemble(parts, inputs)?;
     // The ramp opens the connections, at its own pace.
     load.plan.prewarm = false;
-    let rate = format!("{} new connections", pace.rate);
-    load.settings.insert("rate".to_owned(), rate);
-    Ok(HoldJob { load, hold: plan(pace), span, up_to: pace.up_to, levels })
-}
-
-/// What only a pool that comes and goes can do.
-fn check_pool_flags(flags: &ConnectionFlags) -> Result<(), Stop> {
-    let typed = [
-        ("--no-keepalive", flags.no_keepalive),
-        ("--requests-per-connection", flags.requests_per_connection.is_some()),
-        ("--handshake-only", flags.handshake_only),
-    ];
-    match typed.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(Stop::usage(
-            format_args!("{flag} closes the connections that hold is to keep"),
-            format_args!("drop {flag}, or use plimsoll load"),
-        )),
-    }
+    load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
+    Ok(HoldJob { load, hold, span: flags.span.unwrap_or(span), up_to: flags.up_to, levels })
 }
 
 /// More targets than connections: some would never be tried.

@@ -1,19 +1,12 @@
-//! `plimsoll lab` into a job: what to start, and the search to run once it is up.
+//! What the laboratory is made of, out of the flags of `plimsoll lab`.
 
 use std::path::PathBuf;
 
 use plimsoll_lab::{LabError, LabPlan, Sut};
-use plimsoll_model::Nanos;
 use plimsoll_model::plan::Trust;
 
-use super::climb::Typed;
-use super::find::{Axis, FindJob, SearchJob, known_axis, placeholder, search};
-use super::load::{CONNECTIONS_DEFAULT, Parts, assemble};
-use super::{Inputs, climb, handshakes, rfc9411};
 use crate::exit::Stop;
-use crate::flags::LabFlags;
-use crate::flags::search::HostFlags;
-use crate::flags::shared::{RequestFlags, TrustFlags};
+use crate::flags::experiments::HostFlags;
 use crate::flags::values::{IsolateFlag, SutFlag};
 
 /// What a laboratory is made of, checked.
@@ -60,97 +53,8 @@ impl Hosts {
     }
 }
 
-/// One laboratory, checked; what it starts is not yet known by address.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LabJob {
-    /// What it is made of.
-    pub(crate) hosts: Hosts,
-    /// How to search.
-    pub(crate) search: SearchJob,
-    flags: LabFlags,
-}
-
-/// Checks the flags of `lab`. A trial search against a stand-in address is built as well, so that
-/// whatever is wrong with the load is said before anything is started.
-pub(crate) fn build(flags: &LabFlags, inputs: &mut Inputs<'_>) -> Result<LabJob, Stop> {
-    if let Some(other) = &flags.unexpected {
-        let fix = match other.as_str() {
-            "help" => "see plimsoll lab --help",
-            _ => "the laboratory makes its own server; to test another, use plimsoll find rate URL",
-        };
-        return Err(Stop::usage(format_args!("unexpected argument {other:?}"), fix));
-    }
-    let axis = known_axis(&flags.find)?;
-    climb::refuse_elsewhere(axis, &flags.climb, "lab")?;
-    let job = LabJob {
-        hosts: hosts(&flags.hosts)?,
-        search: search(axis, &flags.search, flags.mode, &flags.foreign, "lab")?,
-        flags: flags.clone(),
-    };
-    rfc9411::refuse_stray(&flags.rfc9411)?;
-    job.find("https://127.0.0.1:443/", Trust::Insecure, inputs)?;
-    Ok(job)
-}
-
-impl LabJob {
-    /// Connections that the clients hold at most.
-    pub(crate) fn connections(&self) -> u64 {
-        self.flags.connection.connections.unwrap_or(CONNECTIONS_DEFAULT)
-    }
-
-    /// What is kept of a TLS connection, at our server as at our client.
-    pub(crate) fn tls_state(&self) -> plimsoll_model::plan::TlsState {
-        self.flags.handshake.tls_state.into()
-    }
-
-    /// How long a client waits past the deadline.
-    pub(crate) fn linger(&self) -> Nanos {
-        self.flags.search.linger
-    }
-
-    /// The search, once the SUT answers at `url` with a certificate that `trust` accepts.
-    pub(crate) fn find(
-        &self,
-        url: &str,
-        trust: Trust,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<FindJob, Stop> {
-        let flags = &self.flags;
-        let request = RequestFlags { headers: flags.headers.clone(), ..RequestFlags::default() };
-        let parts = Parts {
-            usage: "plimsoll lab",
-            url: Some(url),
-            request: &request,
-            connection: &flags.connection,
-            trust: &TrustFlags::default(),
-            handshake: &flags.handshake,
-            output: &flags.output,
-            pacing: placeholder(&self.search)?,
-            ops_total: None,
-            deadline: self.search.slo.deadline(),
-            slo: Some(self.search.slo.clone()),
-            linger: flags.search.linger,
-            seed: flags.search.seed,
-        };
-        let mut load = assemble(parts, inputs)?;
-        load.plan.tls.trust = trust;
-        let mut search = self.search.clone();
-        if search.axis == Axis::Handshakes {
-            handshakes::apply(&mut load, &mut search, &request, &flags.connection, inputs)?;
-        }
-        let climb = match search.axis {
-            Axis::Connections => {
-                let typed = Typed { climb: &flags.climb, search: &flags.search };
-                Some(climb::apply(&mut load, &mut search, &typed, &flags.connection)?)
-            }
-            Axis::Rate | Axis::Handshakes => None,
-        };
-        Ok(FindJob { load, search, watch_pids: Vec::new(), watch_counts: None, climb })
-    }
-}
-
 /// Checks what the laboratory is to be made of.
-pub(super) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
+pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
     if flags.isolate == IsolateFlag::Netns {
         return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
     }

@@ -9,12 +9,10 @@ use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::slo::Slo;
 
 use super::pacing::pacing;
-use super::{Inputs, outputs, sources, targets, tls};
+use super::{Destination, Inputs, outputs, sources, targets, tls};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
-use crate::flags::shared::{
-    ConnectionFlags, HandshakeFlags, OutputFlags, RequestFlags, TrustFlags,
-};
+use crate::flags::shared::{ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ResumeFlags};
 use crate::flags::values::{OutputFile, Processes};
 
 /// `--connections` when none are asked for.
@@ -43,15 +41,13 @@ pub(crate) struct LoadJob {
     pub(crate) both_ends_here: bool,
 }
 
-/// What `load`, `find` and `lab` have in common.
+/// What every load has, whatever experiment it is part of.
 pub(super) struct Parts<'a> {
-    /// How the command is called, for hints: `plimsoll load`.
-    pub(super) usage: &'a str,
-    pub(super) url: Option<&'a str>,
-    pub(super) request: &'a RequestFlags,
-    pub(super) connection: &'a ConnectionFlags,
-    pub(super) trust: &'a TrustFlags,
+    pub(super) to: &'a Destination,
+    pub(super) pool: &'a PoolFlags,
+    pub(super) client: &'a ClientFlags,
     pub(super) handshake: &'a HandshakeFlags,
+    pub(super) resume: ResumeFlags,
     pub(super) output: &'a OutputFlags,
     pub(super) pacing: Pacing,
     /// Operations after which the load ends, where that is known: bounds the default pool.
@@ -71,14 +67,14 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         Pacing::Hold(_) => None,
     };
     let slo = flags.pace.slo.clone();
+    check_handshake_only(flags)?;
     let parts = Parts {
-        usage: "plimsoll load",
-        url: flags.url.as_deref(),
-        request: &flags.client.request,
-        connection: &flags.client.connection,
-        trust: &flags.client.trust,
-        handshake: &flags.client.handshake,
-        output: &flags.client.output,
+        to: &Destination::named("plimsoll load", &flags.server, &flags.request),
+        pool: &flags.pool,
+        client: &flags.client,
+        handshake: &flags.handshake,
+        resume: flags.resume,
+        output: &flags.output,
         pacing,
         ops_total,
         deadline: flags.pace.deadline.or_else(|| slo.as_ref().and_then(Slo::deadline)),
@@ -87,22 +83,26 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         seed: flags.pace.seed,
     };
     let mut job = assemble(parts, inputs)?;
+    if flags.handshake_only {
+        job.plan.handshake_only = true;
+        job.plan.keepalive = false;
+        job.plan.prewarm = false;
+    }
     job.settings.insert("rate".to_owned(), rate);
     Ok(job)
 }
 
 /// Puts a job together. Cheap checks come first, then files, then names.
 pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<LoadJob, Stop> {
-    let Parts { request, connection, trust, handshake, output, .. } = parts;
+    let Parts { to, pool, client, output, .. } = parts;
     check_waits(parts.deadline, parts.linger)?;
-    check_request_source(&parts)?;
-    check_handshake_only(connection, request)?;
-    let pool = Pool::new(connection, parts.ops_total, inputs)?;
+    check_request_source(to)?;
+    let workers = Workers::new(pool, client, parts.ops_total, inputs)?;
     outputs::check(output)?;
-    let tls = tls::options(trust, handshake)?;
-    let targets = targets::targets(parts.url, request, parts.usage, inputs)?;
-    let mut servers = targets::servers(&targets, trust.sni.as_deref(), inputs)?;
-    let sources = sources::addresses(&connection.source);
+    let tls = tls::options(to, parts.handshake, parts.resume)?;
+    let targets = targets::targets(to, inputs)?;
+    let mut servers = targets::servers(&targets, to.server.trust.sni.as_deref(), inputs)?;
+    let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;
     let mut addresses = servers.destinations.iter().flat_map(|server| &server.addresses);
@@ -110,63 +110,61 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     Ok(LoadJob {
         target_name: targets::name(&targets),
         both_ends_here,
-        settings: source_settings(connection, sources.len()),
+        settings: source_settings(client, sources.len()),
         plan: LoadPlan {
             targets,
             target_destination: servers.target_destination,
             destinations: servers.destinations,
             pacing: parts.pacing,
-            connections: pool.connections,
-            keepalive: pool.keepalive,
-            handshake_only: connection.handshake_only,
-            requests_per_connection: connection.requests_per_connection,
+            connections: workers.connections,
+            keepalive: !pool.no_keepalive,
+            handshake_only: false,
+            requests_per_connection: pool.requests_per_connection,
             staggered: false,
             session: None,
             // A pool that is opened during the run would show up as latency of its first second.
-            prewarm: pool.keepalive,
+            prewarm: !pool.no_keepalive,
             deadline: parts.deadline,
             linger: parts.linger,
-            connect_timeout: connection.connect_timeout,
+            connect_timeout: client.connect_timeout,
             tls,
             sources,
-            threads: pool.threads,
+            threads: workers.threads,
             cpus: Vec::new(),
             seed: parts.seed,
             shard: Shard::WHOLE,
             abort_bad_ops: None,
         },
         slo: parts.slo,
-        processes: pool.processes,
+        processes: workers.processes,
         out: output.out.clone(),
         json: output.json.clone(),
         ui: !output.no_ui,
     })
 }
 
-/// The connection pool and who works on it.
-struct Pool {
+/// The size of the connection pool, and who works on it.
+struct Workers {
     connections: u64,
-    keepalive: bool,
     processes: Processes,
     threads: u32,
 }
 
-impl Pool {
+impl Workers {
     fn new(
-        flags: &ConnectionFlags,
+        pool: &PoolFlags,
+        client: &ClientFlags,
         ops_total: Option<u64>,
         inputs: &Inputs<'_>,
     ) -> Result<Self, Stop> {
-        let keepalive = !flags.no_keepalive && !flags.handshake_only;
-        if flags.no_keepalive && flags.requests_per_connection.is_some_and(|requests| requests > 1)
-        {
+        if pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1) {
             return Err(Stop::usage(
                 "--no-keepalive closes after one request, --requests-per-connection later",
                 "drop one of them",
             ));
         }
         // What was asked for is opened; the default is not worth opening for fewer requests.
-        let connections = flags
+        let connections = pool
             .connections
             .unwrap_or_else(|| CONNECTIONS_DEFAULT.min(ops_total.unwrap_or(u64::MAX)).max(1));
         let needs_more = |flag: &str, workers: u32| {
@@ -175,14 +173,14 @@ impl Pool {
                 format_args!("give --connections {workers} or more, or a smaller {flag}"),
             ))
         };
-        let shared_by = match flags.processes {
+        let shared_by = match client.processes {
             Processes::Exactly(count) if u64::from(count) > connections => {
                 return needs_more("--processes", count);
             }
             Processes::Exactly(count) => count,
             Processes::Auto => 1,
         };
-        let threads = match flags.threads {
+        let threads = match client.threads {
             Some(count) if u64::from(count) > connections => {
                 return needs_more("--threads", count);
             }
@@ -192,7 +190,7 @@ impl Pool {
                 inputs.threads_default(shared_by).min(share.max(1))
             }
         };
-        Ok(Self { connections, keepalive, processes: flags.processes, threads })
+        Ok(Self { connections, processes: client.processes, threads })
     }
 }
 
@@ -207,8 +205,8 @@ fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<(), Stop> {
 }
 
 /// `--method` and `--targets` contradict each other before any file is read.
-fn check_request_source(parts: &Parts<'_>) -> Result<(), Stop> {
-    if parts.request.targets.is_some() && parts.request.method.is_some() {
+fn check_request_source(to: &Destination) -> Result<(), Stop> {
+    if to.server.targets.is_some() && to.request.method.is_some() {
         return Err(Stop::usage(
             "--targets names the method of each request, and --method another",
             "drop --method",
@@ -218,11 +216,12 @@ fn check_request_source(parts: &Parts<'_>) -> Result<(), Stop> {
 }
 
 /// Whatever describes a request contradicts that none is sent.
-fn check_handshake_only(flags: &ConnectionFlags, request: &RequestFlags) -> Result<(), Stop> {
+fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
+    let request = &flags.request;
     let described = [
-        ("--requests-per-connection", flags.requests_per_connection.is_some()),
+        ("--requests-per-connection", flags.pool.requests_per_connection.is_some()),
         ("--method", request.method.is_some()),
-        ("--header", !request.headers.is_empty()),
+        ("--header", !request.header.headers.is_empty()),
         ("--body", request.body.is_some()),
         ("--data", request.data.is_some()),
     ];
@@ -235,7 +234,7 @@ fn check_handshake_only(flags: &ConnectionFlags, request: &RequestFlags) -> Resu
     }
 }
 
-fn source_settings(flags: &ConnectionFlags, count: usize) -> BTreeMap<String, String> {
+fn source_settings(flags: &ClientFlags, count: usize) -> BTreeMap<String, String> {
     if flags.source.is_empty() {
         return BTreeMap::new();
     }

@@ -3,9 +3,14 @@
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
-pub(crate) mod climb;
+use plimsoll_model::plan::Trust;
+
+use crate::exit::Stop;
+use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
+use crate::flags::{FindExperiment, LabExperiment};
+
 pub(crate) mod compare;
-pub(crate) mod find;
+pub(crate) mod connections;
 mod handshakes;
 pub(crate) mod hold;
 pub(crate) mod inputs;
@@ -14,12 +19,115 @@ pub(crate) mod load;
 mod outputs;
 mod pacing;
 pub(crate) mod rfc9411;
+pub(crate) mod search;
 pub(crate) mod serve;
 mod sources;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
+pub(crate) mod watch;
 mod words;
 
 pub(crate) use inputs::Inputs;
+
+use connections::ConnectionsJob;
+use hold::HoldJob;
+use rfc9411::Rfc9411Job;
+use search::RateJob;
+
+/// One experiment, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Job {
+    /// A search over loads, for a rate of requests or of handshakes.
+    Rate(RateJob),
+    /// A search over levels of held connections.
+    Connections(ConnectionsJob),
+    /// A number of connections, held.
+    Hold(HoldJob),
+    /// One test case of RFC 9411.
+    Rfc9411(Rfc9411Job),
+}
+
+/// The server that a load goes to, and what is requested there.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    /// How the command is called, for hints: `plimsoll load`.
+    usage: &'static str,
+    server: ServerFlags,
+    request: RequestFlags,
+    /// What the clients accept as the server's certificate, where the flags do not say it.
+    trust: Option<Trust>,
+}
+
+impl Destination {
+    /// One that somebody else runs.
+    fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
+        Self { usage, server: server.clone(), request: request.clone(), trust: None }
+    }
+
+    /// The server of a laboratory: it answers at `url`, with a certificate that `trust` accepts.
+    pub(crate) fn laboratory(url: String, trust: Trust) -> Self {
+        let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
+        let request = RequestFlags::default();
+        Self { usage: "plimsoll lab", server, request, trust: Some(trust) }
+    }
+
+    /// Whether the server is a laboratory's.
+    fn is_laboratory(&self) -> bool {
+        self.trust.is_some()
+    }
+
+    fn with(&self, header: &HeaderFlags) -> Self {
+        let request = RequestFlags { header: header.clone(), ..RequestFlags::default() };
+        Self { request, ..self.clone() }
+    }
+}
+
+/// Checks and resolves the flags of `find`.
+pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job, Stop> {
+    match flags {
+        FindExperiment::Rate { flags, server, request, output, .. } => {
+            let to = Destination::named("plimsoll find rate", server, request);
+            search::rate(flags, &to, output, inputs).map(Job::Rate)
+        }
+        FindExperiment::Handshakes { flags, server, output, .. } => {
+            let nothing = RequestFlags::default();
+            let to = Destination::named("plimsoll find handshakes", server, &nothing);
+            search::handshakes(flags, &to, output, inputs).map(Job::Rate)
+        }
+        FindExperiment::Connections { flags, server, request, output, .. } => {
+            let to = Destination::named("plimsoll find connections", server, request);
+            connections::plan(flags, &to, output, inputs).map(Job::Connections)
+        }
+        FindExperiment::Rfc9411 { flags, server, request, output, .. } => {
+            let to = Destination::named("plimsoll find rfc9411", server, request);
+            rfc9411::plan(flags, &to, output, inputs).map(Job::Rfc9411)
+        }
+    }
+}
+
+/// Checks and resolves the flags of `lab` for the server that it will start at `to`.
+pub(crate) fn lab(
+    flags: &LabExperiment,
+    to: &Destination,
+    inputs: &mut Inputs<'_>,
+) -> Result<Job, Stop> {
+    match flags {
+        LabExperiment::Rate { flags, header, output, .. } => {
+            search::rate(flags, &to.with(header), output, inputs).map(Job::Rate)
+        }
+        LabExperiment::Handshakes { flags, output, .. } => {
+            search::handshakes(flags, to, output, inputs).map(Job::Rate)
+        }
+        LabExperiment::Connections { flags, header, output, .. } => {
+            connections::plan(flags, &to.with(header), output, inputs).map(Job::Connections)
+        }
+        LabExperiment::Hold { flags, header, output, .. } => {
+            hold::plan(flags, &to.with(header), output, inputs).map(Job::Hold)
+        }
+        LabExperiment::Rfc9411 { flags, header, output, .. } => {
+            rfc9411::plan_lab(flags, &to.with(header), output, inputs).map(Job::Rfc9411)
+        }
+    }
+}

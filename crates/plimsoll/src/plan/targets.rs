@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use plimsoll_model::plan::{Destination, ServerName};
+use plimsoll_model::plan::{Destination as Server, ServerName};
 use plimsoll_model::target::{Target, TargetUrl, UrlError, is_method, vegeta};
 
-use super::Inputs;
 use super::inputs::{both_stdin, read_bounded};
+use super::{Destination, Inputs};
 use crate::exit::Stop;
-use crate::flags::shared::RequestFlags;
+use crate::flags::shared::{RequestFlags, ServerFlags};
 use crate::flags::values::{InputFile, TargetFormat};
 
 /// Sent unless the user sets one, so that a server's log shows where the load came from.
@@ -18,22 +18,18 @@ const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 /// The servers of all targets, without repetition.
 pub(super) struct Servers {
     /// One per scheme, host and port.
-    pub(super) destinations: Vec<Destination>,
+    pub(super) destinations: Vec<Server>,
     /// For each target its server, as an index into `destinations`.
     pub(super) target_destination: Vec<u32>,
 }
 
-/// Every request of the load, in turn. `usage` is how the command is called, for the hint.
-pub(super) fn targets(
-    url: Option<&str>,
-    flags: &RequestFlags,
-    usage: &str,
-    inputs: &mut Inputs<'_>,
-) -> Result<Vec<Target>, Stop> {
-    if flags.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
+/// Every request of the load, in turn.
+pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<Target>, Stop> {
+    let Destination { usage, server, request: flags, .. } = to;
+    if server.targets == Some(InputFile::Stdin) && flags.body == Some(InputFile::Stdin) {
         return Err(both_stdin("--targets", "--body"));
     }
-    let mut targets = match (url, &flags.targets) {
+    let mut targets = match (&server.url, &server.targets) {
         (Some(_), Some(_)) => {
             return Err(Stop::usage("a URL and --targets exclude each other", "drop one of them"));
         }
@@ -43,12 +39,20 @@ pub(super) fn targets(
                 format_args!("for example: {usage} http://127.0.0.1:8080/"),
             ));
         }
-        (Some(text), None) => vec![single(text, flags, inputs)?],
-        (None, Some(from)) => listed(from, flags, inputs)?,
+        (Some(text), None) => {
+            if server.format.is_some() {
+                return Err(Stop::usage(
+                    "--format says how --targets is written, and there is no --targets",
+                    "drop it",
+                ));
+            }
+            vec![single(text, flags, inputs)?]
+        }
+        (None, Some(from)) => listed(from, server.format, flags, inputs)?,
     };
     for (index, target) in targets.iter_mut().enumerate() {
-        add_headers(target, &flags.headers);
-        check_framing(target).map_err(|why| match targets_name(flags) {
+        add_headers(target, &flags.header.headers);
+        check_framing(target).map_err(|why| match targets_name(server) {
             None => Stop::usage(why, "drop the header"),
             Some(name) => {
                 Stop::usage(format_args!("{name}, target {}: {why}", index + 1), "drop the header")
@@ -58,20 +62,18 @@ pub(super) fn targets(
     Ok(targets)
 }
 
-fn targets_name(flags: &RequestFlags) -> Option<String> {
-    flags.targets.as_ref().map(|from| match from {
+fn targets_name(flags: &ServerFlags) -> Option<String> {
+    flags.targets.as_ref().map(name_of)
+}
+
+fn name_of(from: &InputFile) -> String {
+    match from {
         InputFile::Stdin => "standard input".to_owned(),
         InputFile::File(path) => path.display().to_string(),
-    })
+    }
 }
 
 fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Target, Stop> {
-    if flags.format.is_some() {
-        return Err(Stop::usage(
-            "--format says how --targets is written, and there is no --targets",
-            "drop it",
-        ));
-    }
     let url = url(text)?;
     let body = body(flags, inputs)?;
     let method = match &flags.method {
@@ -117,16 +119,17 @@ fn body(flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<Option<Vec<u8>>
 /// The targets of a file or of standard input; flags give a body to those that have none.
 fn listed(
     from: &InputFile,
+    format: Option<TargetFormat>,
     flags: &RequestFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<Vec<Target>, Stop> {
     let text = inputs.read("--targets", from)?;
-    let format = match flags.format {
+    let format = match format {
         None => vegeta::detect(&text),
         Some(TargetFormat::Http) => vegeta::Format::Http,
         Some(TargetFormat::Json) => vegeta::Format::Json,
     };
-    let name = targets_name(flags).unwrap_or_default();
+    let name = name_of(from);
     let mut targets =
         vegeta::parse(format, &name, &text, &[], &mut |path| read_bounded(path.as_ref()))
             .map_err(|error| Stop::Usage(error.to_string()))?;
@@ -193,15 +196,11 @@ pub(super) fn servers(
     Ok(Servers { destinations, target_destination })
 }
 
-fn destination(
-    url: &TargetUrl,
-    sni: Option<&str>,
-    inputs: &Inputs<'_>,
-) -> Result<Destination, Stop> {
+fn destination(url: &TargetUrl, sni: Option<&str>, inputs: &Inputs<'_>) -> Result<Server, Stop> {
     let TargetUrl { host, port, .. } = url;
     let name =
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    Ok(Destination {
+    Ok(Server {
         name,
         addresses: inputs.addresses(host, *port)?,
         tls: url.tls.then(|| ServerName(sni.unwrap_or(host).to_owned())),

@@ -15,15 +15,15 @@ use plimsoll_model::{Nanos, Rate};
 
 use super::Inputs;
 use super::compare::CompareJob;
-use super::find::{FindJob, Mode};
-use super::hold::{HoldJob, LabHoldJob};
-use super::lab::LabJob;
+use super::connections::ConnectionsJob;
+use super::hold::HoldJob;
 use super::load::LoadJob;
+use super::search::{Mode, RateJob};
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
 use crate::flags::values::{OutputFile, Processes, SutFlag};
-use crate::flags::{Command, LabExperiment, parse_words};
+use crate::flags::{Command, parse_words};
 
 const URL: &str = "http://127.0.0.1:9/";
 
@@ -47,33 +47,38 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
     });
 }
 
-/// Any job, so that one table can hold them all.
+/// Where the SUT of a laboratory is.
+const SUT: &str = "127.0.0.1:4433";
+
+/// Whatever a command line asks for, so that one table can hold them all.
 #[derive(Debug)]
-enum Job {
+enum Asked {
     Load(LoadJob),
-    Find(FindJob),
-    Hold(HoldJob),
-    Lab(LabJob),
-    LabHold(LabHoldJob),
+    Experiment(Job),
     Compare(CompareJob),
     Serve(ServeJob),
 }
 
-fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Job, Stop> {
+fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
     let mut built = None;
     inputs(&mut stdin, |inputs| {
         built = Some(parse_words(words).and_then(|command| match command {
-            Command::Load(flags) => load::build(&flags, inputs).map(Job::Load),
-            Command::Find(flags) => find::build(&flags, inputs).map(Job::Find),
-            Command::Hold(flags) => hold::build(&flags, inputs).map(Job::Hold),
-            Command::Lab(flags) => match &flags.experiment {
-                None => lab::build(&flags, inputs).map(Job::Lab),
-                Some(LabExperiment::Hold(flags)) => {
-                    hold::build_lab(flags, inputs).map(Job::LabHold)
-                }
-            },
-            Command::Compare(flags) => compare::build(&flags, inputs).map(Job::Compare),
-            Command::Serve(flags) => serve::build(&flags, inputs).map(Job::Serve),
+            Command::Load(flags) => load::build(&flags, inputs).map(Asked::Load),
+            Command::Find(experiment) => {
+                watch::watched(&experiment, inputs)?;
+                find(&experiment, inputs).map(Asked::Experiment)
+            }
+            Command::Hold(command) => {
+                hold::build(&command, inputs).map(Job::Hold).map(Asked::Experiment)
+            }
+            Command::Lab(experiment) => {
+                let hosts = lab::hosts(experiment.hosts())?;
+                let url = format!("https://{SUT}/");
+                let to = Destination::laboratory(url, hosts.trust("ca"));
+                lab(&experiment, &to, inputs).map(Asked::Experiment)
+            }
+            Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),
+            Command::Serve(flags) => serve::build(&flags, inputs).map(Asked::Serve),
             other => panic!("{other:?} has no plan"),
         }));
     });
@@ -82,16 +87,35 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Job, Stop> {
 
 fn load_job(flags: &[&str]) -> LoadJob {
     match build(&[&["load"], flags].concat(), b"") {
-        Ok(Job::Load(job)) => job,
+        Ok(Asked::Load(job)) => job,
         other => panic!("{flags:?}: {other:?}"),
     }
 }
 
 /// The hold that `flags` ask for.
 pub(crate) fn hold_job(flags: &[&str]) -> HoldJob {
-    match build(&[&["hold"], flags].concat(), b"") {
-        Ok(Job::Hold(job)) => job,
-        other => panic!("{flags:?}: {other:?}"),
+    held(&[&["hold"], flags].concat())
+}
+
+fn held(words: &[&str]) -> HoldJob {
+    match build(words, b"") {
+        Ok(Asked::Experiment(Job::Hold(job))) => job,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+fn searched(words: &[&str]) -> RateJob {
+    match build(words, b"") {
+        Ok(Asked::Experiment(Job::Rate(job))) => job,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+/// What the laboratory is made of.
+fn hosts(words: &[&str]) -> lab::Hosts {
+    match parse_words(words) {
+        Ok(Command::Lab(experiment)) => lab::hosts(experiment.hosts()).unwrap(),
+        other => panic!("{words:?}: {other:?}"),
     }
 }
 
@@ -216,7 +240,7 @@ fn bodies_and_headers() {
     let target = &posted.plan.targets[0];
     assert_eq!((target.method.as_str(), &target.body[..]), ("POST", &b"a=1"[..]));
     assert_eq!(target.headers, [("user-agent".to_owned(), "me".to_owned())]);
-    let Ok(Job::Load(piped)) = build(&["load", URL, "-X", "PUT", "--body", "-"], b"x") else {
+    let Ok(Asked::Load(piped)) = build(&["load", URL, "-X", "PUT", "--body", "-"], b"x") else {
         panic!("a body from standard input is refused")
     };
     assert_eq!(piped.plan.targets[0].method, "PUT");
@@ -228,7 +252,7 @@ fn targets_from_a_file_or_standard_input() {
     let list = b"GET http://127.0.0.1:9/a\nAccept: x\n\nPUT https://127.0.0.1:9/b\n\n\
                  GET http://127.0.0.1:9/c\n";
     let flags = ["load", "--targets", "-", "-H", "accept: y", "--data", "d"];
-    let Ok(Job::Load(job)) = build(&flags, list) else { panic!("targets are refused") };
+    let Ok(Asked::Load(job)) = build(&flags, list) else { panic!("targets are refused") };
     let paths: Vec<_> = job.plan.targets.iter().map(|target| &target.url.path[..]).collect();
     assert_eq!(paths, ["/a", "/b", "/c"]);
     // One server speaks plain HTTP and another, at the same address, TLS.
@@ -297,10 +321,7 @@ fn tls_from_files() {
 
 #[test]
 fn searches() {
-    let find = |flags: &[&str]| match build(&[&["find", "rate", URL], flags].concat(), b"") {
-        Ok(Job::Find(job)) => job,
-        other => panic!("{flags:?}: {other:?}"),
-    };
+    let find = |flags: &[&str]| searched(&[&["find", "rate", URL], flags].concat());
     let job = find(&[]);
     assert_eq!((job.search.mode, job.search.mode.name()), (Mode::Standard, "standard"));
     assert_eq!((&job.search.slo, job.search.slo_given), (&Slo::default(), false));
@@ -308,10 +329,9 @@ fn searches() {
     assert_eq!(job.load.plan.deadline, Some(Nanos::from_millis(50)));
     assert_eq!(job.load.plan.linger, Nanos::from_secs(5));
     assert_eq!(job.load.plan.connections, 100);
-    let job = find(&["--deadline", "20ms", "--min", "10", "--max", "2k", "--watch", "pid:7"]);
+    let job = find(&["--deadline", "20ms", "--min", "10", "--max", "2k"]);
     assert_eq!(job.search.slo.to_string(), "p99<20ms,errors<0.1%");
     assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
-    assert_eq!((job.watch_pids, job.watch_counts), (vec![7], None));
     assert!(job.search.slo_given);
     // A quick search does not wait for timers unless it is told to.
     for (flags, seconds) in [
@@ -328,13 +348,8 @@ fn searches() {
 
 #[test]
 fn searches_of_handshakes() {
-    let find = |url: &str, flags: &[&str]| match build(
-        &[&["find", "handshakes", url], flags].concat(),
-        b"",
-    ) {
-        Ok(Job::Find(job)) => job,
-        other => panic!("{flags:?}: {other:?}"),
-    };
+    let find =
+        |url: &str, flags: &[&str]| searched(&[&["find", "handshakes", url], flags].concat());
     // On loopback there are addresses enough, and the search is bounded by what they allow.
     let job = find("https://127.0.0.1:9/", &["--resume", "0.3"]);
     let plan = &job.load.plan;
@@ -356,40 +371,32 @@ fn searches_of_handshakes() {
     assert!(job.search.notes[0].ends_with("allow 329 handshakes/s from 1 address"));
     let job = find("https://10.0.0.1/", &["--source", "10.0.1.0/28", "--max", "2k"]);
     assert_eq!((job.load.plan.sources.len(), job.search.max), (14, Some(rate(2e3))));
-    let Ok(Job::Lab(job)) = build(&["lab", "--find", "handshakes"], b"") else { panic!("no lab") };
-    inputs(&mut &b""[..], |inputs| {
-        let found = job.find("https://127.0.0.1:4433/", Trust::Insecure, inputs).unwrap();
-        assert!(found.load.plan.handshake_only && found.load.plan.sources.len() == 256);
-    });
+    let found = searched(&["lab", "handshakes"]);
+    assert!(found.load.plan.handshake_only && found.load.plan.sources.len() == 256);
+    assert_eq!(found, searched(&["lab", "--find", "handshakes"]));
 }
 
 #[test]
 fn laboratories() {
-    let lab = |flags: &[&str]| match build(&[&["lab"], flags].concat(), b"") {
-        Ok(Job::Lab(job)) => job,
-        other => panic!("{flags:?}: {other:?}"),
-    };
-    let job = lab(&[]);
-    assert_eq!((job.hosts.sut, job.hosts.backends, job.hosts.keep), (None, 4, false));
+    let made = hosts(&["lab"]);
+    assert_eq!((made.sut, made.backends, made.keep), (None, 4, false));
+    let job = searched(&["lab"]);
     assert_eq!(job.search.mode, Mode::Quick);
-    let job = lab(&["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"]);
-    assert_eq!(job.hosts.sut, Some(SutFlag::Embedded));
-    let trust = Trust::Roots("ca".into());
-    inputs(&mut &b""[..], |inputs| {
-        let found = job.find("https://127.0.0.1:4433/", trust.clone(), inputs).unwrap();
-        let plan = &found.load.plan;
-        assert_eq!((plan.connections, &plan.tls.trust), (7, &trust));
-        assert_eq!(plan.deadline, Some(Nanos::from_millis(9)));
-        assert_eq!(plan.targets[0].headers[0], ("sleep".to_owned(), "20".to_owned()));
-        assert_eq!(plan.destinations[0].name, "127.0.0.1:4433");
-    });
+    assert_eq!(job, searched(&["lab", "rate"]));
+    let flags = ["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"];
+    let words = [&["lab"], &flags[..]].concat();
+    assert_eq!(hosts(&words).sut, Some(SutFlag::Embedded));
+    let plan = searched(&words).load.plan;
     // The lab knows its own certificate; whoever wants cheaper handshakes says so.
-    assert_eq!(job.hosts.trust("ca"), trust);
-    assert_eq!(lab(&["-k"]).hosts.trust("ca"), Trust::Insecure);
+    assert_eq!((plan.connections, plan.tls.trust), (7, Trust::Roots("ca".into())));
+    assert_eq!(plan.deadline, Some(Nanos::from_millis(9)));
+    assert_eq!(plan.targets[0].headers[0], ("sleep".to_owned(), "20".to_owned()));
+    assert_eq!(plan.destinations[0].name, SUT);
+    assert_eq!(searched(&["lab", "-k"]).load.plan.tls.trust, Trust::Insecure);
     // A program that is named is what is tested; it must not contradict --sut.
     let folder = tempfile::tempdir().unwrap();
     let program = file(folder.path(), "nginx", "PROGRAM");
-    assert_eq!(lab(&["--nginx", &program]).hosts.sut, Some(SutFlag::Nginx));
+    assert_eq!(hosts(&["lab", "--nginx", &program]).sut, Some(SutFlag::Nginx));
     let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
     assert_eq!(code, 2, "{said}");
 }
@@ -405,7 +412,7 @@ fn handshakes_alone() {
 #[test]
 fn servers_to_run() {
     let serve = |flags: &[&str]| match build(&[&["serve"], flags].concat(), b"") {
-        Ok(Job::Serve(job)) => job,
+        Ok(Asked::Serve(job)) => job,
         other => panic!("{flags:?}: {other:?}"),
     };
     let listeners = |flags: &[&str]| -> Vec<(String, bool)> {
@@ -450,20 +457,16 @@ fn outputs() {
 
 #[test]
 fn a_search_for_connections_is_a_hold_with_bounds() {
-    let climb = |flags: &[&str]| match build(
-        &[&["find", "connections", "https://127.0.0.1:9/", "-k"], flags].concat(),
-        b"",
-    ) {
-        Ok(Job::Find(job)) => job,
-        other => panic!("{flags:?}: {other:?}"),
+    let find = |flags: &[&str]| -> ConnectionsJob {
+        let words = [&["find", "connections", "https://127.0.0.1:9/", "-k"], flags].concat();
+        match build(&words, b"") {
+            Ok(Asked::Experiment(Job::Connections(job))) => job,
+            other => panic!("{words:?}: {other:?}"),
+        }
     };
-    let job = climb(&["--mode", "quick"]);
-    let found = job.climb.expect("the axis has one");
-    assert_eq!((found.lowest, found.highest, found.highest_given), (100, 10_000, false));
-    assert_eq!(
-        (found.soak, found.push, job.load.both_ends_here),
-        (Nanos::from_secs(10), false, true)
-    );
+    let job = find(&["--mode", "quick"]);
+    assert_eq!((job.lowest, job.highest, job.highest_given), (100, 10_000, false));
+    assert_eq!((job.soak, job.push, job.load.both_ends_here), (Nanos::from_secs(10), false, true));
     let hold =
         HoldPlan { connections_per_s: 2_000.0, opening_max: 512, heartbeat: None, replace: false };
     assert_eq!(job.load.plan.pacing, Pacing::Hold(hold));
@@ -471,8 +474,8 @@ fn a_search_for_connections_is_a_hold_with_bounds() {
     // As long as an answer is waited for: 50 ms and the linger of a search.
     assert_eq!(job.load.plan.connect_timeout, Nanos::from_millis(5_050));
     let flags = ["--max", "60", "--rate", "500", "--for", "3s", "--push"];
-    let found = climb(&flags).climb.expect("as above");
+    let found = find(&flags);
     assert_eq!((found.lowest, found.highest, found.highest_given), (60, 60, true));
     assert_eq!((found.hold.connections_per_s, found.soak), (500.0, Nanos::from_secs(3)));
-    assert!(found.push && climb(&[]).climb.is_some_and(|found| found.highest == 200_000));
+    assert!(found.push && find(&[]).highest == 200_000);
 }

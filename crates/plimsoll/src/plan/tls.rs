@@ -4,15 +4,21 @@ use std::path::PathBuf;
 
 use plimsoll_model::plan::{Group, Identity, TlsOptions, TlsVersion, Trust};
 
+use super::Destination;
 use super::inputs::read_pem;
 use crate::exit::Stop;
-use crate::flags::shared::{HandshakeFlags, TrustFlags};
+use crate::flags::shared::{HandshakeFlags, ResumeFlags};
 
 /// Longest host name there is.
 const NAME_LEN_MAX: usize = 253;
 
-/// Options for a client.
-pub(super) fn options(trust: &TrustFlags, shake: &HandshakeFlags) -> Result<TlsOptions, Stop> {
+/// Options for a client of `to`.
+pub(super) fn options(
+    to: &Destination,
+    shake: &HandshakeFlags,
+    resume: ResumeFlags,
+) -> Result<TlsOptions, Stop> {
+    let trust = &to.server.trust;
     let only_hybrid =
         !shake.groups.is_empty() && shake.groups.iter().all(|g| *g == Group::X25519Mlkem768);
     if only_hybrid && shake.tls == Some(TlsVersion::V1_2) {
@@ -30,14 +36,15 @@ pub(super) fn options(trust: &TrustFlags, shake: &HandshakeFlags) -> Result<TlsO
     }
     Ok(TlsOptions {
         identity: identity(trust.cert.as_ref(), trust.key.as_ref())?,
-        trust: match (&trust.cacert, trust.insecure) {
-            (_, true) => Trust::Insecure,
-            (Some(path), false) => Trust::Roots(read_pem("--cacert", path, "BEGIN CERTIFICATE")?),
-            (None, false) => Trust::System,
+        trust: match (&to.trust, &trust.cacert) {
+            (Some(known), _) => known.clone(),
+            _ if trust.insecure => Trust::Insecure,
+            (None, Some(path)) => Trust::Roots(read_pem("--cacert", path, "BEGIN CERTIFICATE")?),
+            (None, None) => Trust::System,
         },
         version: shake.tls,
         groups,
-        resume_ratio: shake.resume,
+        resume_ratio: resume.resume,
         reuse_key_share: shake.reuse_key_share,
         state: shake.tls_state.into(),
     })

@@ -41,7 +41,7 @@ const CLOSED_MAX: Nanos = Nanos::from_secs(3);
 const ABORT_SHARE: f64 = 2e-5;
 const ABORT_MIN: f64 = 20.0;
 /// Connections that a hold opens at once.
-const OPENING_MAX: u32 = 512;
+pub(super) const OPENING_MAX: u32 = 512;
 /// A ramp of connections may take so much longer than planned.
 const RAMP_SLACK: f64 = 1.1;
 /// How long seconds that an agent does not deliver are waited for.

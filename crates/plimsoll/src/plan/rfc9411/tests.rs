@@ -1,9 +1,12 @@
 //! Command lines of cases: what is refused, with its line, and what is understood.
 
-use plimsoll_model::plan::ServerName;
+use plimsoll_model::plan::{ServerName, Trust};
+use plimsoll_model::rfc9411::SUSTAIN_RECOMMENDED;
 
 use super::*;
 use crate::flags::{Command, parse_words};
+use crate::plan;
+use crate::plan::Job;
 
 const URL: &str = "http://127.0.0.1:9/{size}";
 const TLS: &str = "https://127.0.0.1:9/{size}";
@@ -23,17 +26,27 @@ fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
 }
 
 fn find(words: &[&str]) -> Result<Rfc9411Job, Stop> {
-    let words = [&["find"], words, &["--mode", "rfc9411"]].concat();
-    match parse_words(&words)? {
-        Command::Find(flags) => inputs(|inputs| build(&flags, inputs)),
+    match parse_words(&[&["find", "rfc9411"], words].concat())? {
+        Command::Find(experiment) => inputs(|inputs| case_of(plan::find(&experiment, inputs))),
         other => panic!("{other:?}"),
     }
 }
 
-fn lab(words: &[&str]) -> Result<LabRfc9411Job, Stop> {
-    let words = [&["lab", "--sut", "embedded"], words, &["--mode", "rfc9411"]].concat();
-    match parse_words(&words)? {
-        Command::Lab(flags) => inputs(|inputs| build_lab(&flags, inputs)),
+fn lab(words: &[&str]) -> Result<Rfc9411Job, Stop> {
+    match parse_words(&[&["lab", "rfc9411", "--sut", "embedded"], words].concat())? {
+        Command::Lab(experiment) => inputs(|inputs| {
+            let scheme = if experiment.is_tls() { "https" } else { "http" };
+            let url = format!("{scheme}://127.0.0.1:80/");
+            let to = Destination::laboratory(url, Trust::Insecure);
+            case_of(plan::lab(&experiment, &to, inputs))
+        }),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn case_of(job: Result<Job, Stop>) -> Result<Rfc9411Job, Stop> {
+    match job? {
+        Job::Rfc9411(job) => Ok(job),
         other => panic!("{other:?}"),
     }
 }
@@ -42,47 +55,33 @@ fn lab(words: &[&str]) -> Result<LabRfc9411Job, Stop> {
 fn what_contradicts_a_case_is_refused_in_one_line() {
     let held = [URL, "--case", "7.5", "--target", "100"];
     for (words, line) in [
+        (vec![URL], "rfc9411 runs one test case; name it with --case 7.1 to --case 7.9"),
         (
-            vec!["rate", URL],
-            "--mode rfc9411 measures one case; say which: --case 7.1 to --case 7.9",
-        ),
-        (
-            vec!["rate", URL, "--case", "7.5", "--target", "100"],
-            "--case 7.5 counts held connections, and the axis is \"rate\"; write connections \
-             there, or drop it",
-        ),
-        (
-            vec!["handshakes", URL, "--case", "7.2"],
-            "--case 7.2 counts connections per second, and the axis is \"handshakes\"; write \
-             rate there, or drop it",
-        ),
-        (
-            vec!["rate", URL, "--case", "7.6"],
+            vec![URL, "--case", "7.6"],
             "--case 7.6 is about HTTPS, and http://127.0.0.1:9/1000 is http; write https://, or \
              use --case 7.2",
         ),
         (
-            vec!["rate", "http://127.0.0.1:9/", "--case", "7.2"],
+            vec!["http://127.0.0.1:9/", "--case", "7.2"],
             "--case 7.2 asks for objects of several sizes, and the URL is the same for all; \
              write {size} where the bytes go, as in http://host/{size} or -H 'size: {size}', \
              or choose one with --object-size",
         ),
         (
-            vec!["rate", URL, "--case", "7.2", "--slo", "p99<5ms"],
-            "--slo has no place in --mode rfc9411: the RFC's criteria judge; drop --slo",
+            vec![URL, "--case", "7.2", "--slo", "p99<5ms"],
+            "unknown flag --slo; the RFC's own criteria apply",
         ),
         (
-            vec!["rate", TLS, "--case", "7.6", "--resume", "1"],
-            "--resume has no place in --mode rfc9411: every handshake must be a full one; drop \
-             --resume",
+            vec![TLS, "--case", "7.6", "--resume", "1"],
+            "unknown flag --resume; every handshake must be a full one",
         ),
         (
-            vec!["rate", URL, "--case", "7.3", "-X", "POST"],
+            vec![URL, "--case", "7.3", "-X", "POST"],
             "--case 7.3 requests objects with GET, so --method has no place there; drop \
              --method, or use --case 7.1",
         ),
         (
-            vec!["rate", URL, "--case", "7.4", "--target", "5"],
+            vec![URL, "--case", "7.4", "--target", "5"],
             "--case 7.4 runs at half of what other cases reached, not at a target; drop \
              --target; see --measured-cps and --measured-tps",
         ),
@@ -91,26 +90,26 @@ fn what_contradicts_a_case_is_refused_in_one_line() {
             "--case 7.5 needs to know how many connections; give --target, such as --target 10k",
         ),
         (
-            vec!["rate", URL, "--case", "7.2", "--target", "1Gbit/s"],
+            vec![URL, "--case", "7.2", "--target", "1Gbit/s"],
             "--case 7.2 counts connections/s, not bits; write --target 10k",
         ),
         (
-            vec!["rate", URL, "--case", "7.2", "--object-size", "mixed"],
+            vec![URL, "--case", "7.2", "--object-size", "mixed"],
             "--case 7.2 has no mixed objects; use --object-size mixed with --case 7.3 or 7.7",
         ),
         (
-            vec!["rate", URL, "--case", "7.4", "--measured-cps", "5,6"],
+            vec![URL, "--case", "7.4", "--measured-cps", "5,6"],
             "--measured-cps has 2 figures for 3 object sizes; give one for each, or choose with \
              --object-size",
         ),
         (
-            vec!["rate", "http://10.0.0.1/{size}", "--case", "7.2", "--target", "500"],
+            vec!["http://10.0.0.1/{size}", "--case", "7.2", "--target", "500"],
             "--target needs 500 connections/s, more than the 329 that the ports of 1 address \
              allow: each rests 60 s; give 2 addresses with --source, or lower --target",
         ),
         (
-            vec!["rate", "--case", "7.1"],
-            "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
+            vec!["--case", "7.1"],
+            "no URL given; for example: plimsoll find rfc9411 http://127.0.0.1:8080/",
         ),
     ] {
         let stop = find(&words).expect_err("refused");
@@ -118,16 +117,15 @@ fn what_contradicts_a_case_is_refused_in_one_line() {
         assert_eq!((said, stop.code()), (format!("plimsoll: {line}"), 2), "{words:?}");
     }
     for (value, flag) in [("7.0", "--case"), ("0", "--target"), ("90s30ms", "--sustain")] {
-        let stop = find(&["rate", URL, flag, value]).expect_err("refused");
+        let stop = find(&[URL, flag, value]).expect_err("refused");
         assert!(stop.complaint().is_some_and(|line| line.contains("is not accepted")), "{flag}");
     }
     assert!(lab(&["--case", "7.1"]).is_err());
-    assert!(lab(&["--case", "7.5", "--target", "100", "--find", "handshakes"]).is_err());
 }
 
 #[test]
 fn cases_are_sessions_of_their_objects() {
-    let job = find(&["rate", URL, "--case", "7.2"]).expect("accepted");
+    let job = find(&[URL, "--case", "7.2"]).expect("accepted");
     let paths: Vec<_> = job.objects.iter().map(|one| one.targets[0].url.path.clone()).collect();
     assert_eq!(paths, ["/1000", "/2000", "/4000", "/16000", "/64000"]);
     assert_eq!(job.sustain, SUSTAIN_RECOMMENDED);
@@ -138,25 +136,20 @@ fn cases_are_sessions_of_their_objects() {
     assert_eq!(plan.sources.len(), 256);
     assert!(job.ports_allow > 80_000.0);
     assert_eq!(job.largest.map(|one| one.targets[0].url.path.clone()), Some("/256000".into()));
-    let mixed = find(&["rate", TLS, "--case", "7.7", "--object-size", "mixed"]).expect("accepted");
+    let mixed = find(&[TLS, "--case", "7.7", "--object-size", "mixed"]).expect("accepted");
     assert_eq!((mixed.objects[0].targets.len(), mixed.transactions), (10, 10));
-    // The word before the URL says nothing that the case does not.
-    assert_eq!(
-        find(&[URL, "--case", "7.2"]).expect("accepted"),
-        find(&["rate", URL, "--case", "7.2"]).expect("accepted")
-    );
-    assert!(find(&["handshakes", TLS, "--case", "7.6"]).is_ok());
-    let held = find(&["connections", URL, "--case", "7.5", "--target", "250"]).expect("accepted");
+    assert!(find(&[TLS, "--case", "7.6"]).is_ok());
+    let held = find(&[URL, "--case", "7.5", "--target", "250"]).expect("accepted");
     assert!(held.load.plan.keepalive);
     assert_eq!((held.load.plan.connections, held.objects.len()), (250, 1));
     // One size needs no place for it.
-    let one = ["rate", "http://127.0.0.1:9/a", "--case", "7.3", "--object-size", "16KB"];
+    let one = ["http://127.0.0.1:9/a", "--case", "7.3", "--object-size", "16KB"];
     assert_eq!(find(&one).expect("accepted").objects[0].targets[0].url.path, "/a");
 }
 
 #[test]
 fn a_mix_goes_to_the_servers_of_its_targets() {
-    let job = find(&["rate", "--targets", "-", "--case", "7.1"]).expect("accepted");
+    let job = find(&["--targets", "-", "--case", "7.1"]).expect("accepted");
     assert_eq!(job.objects[0].targets.len(), 2);
     let plan = &job.load.plan;
     assert_eq!(plan.target_destination, [0, 1]);
@@ -168,9 +161,6 @@ fn a_mix_goes_to_the_servers_of_its_targets() {
 #[test]
 fn a_laboratory_asks_its_own_backends() {
     let job = lab(&["--case", "7.2", "--sustain", "2s"]).expect("accepted");
-    assert!(!job.is_tls());
-    let url = "http://127.0.0.1:80/";
-    let job = inputs(|inputs| job.resolve(url, Trust::Insecure, inputs)).expect("accepted");
     let sizes: Vec<_> = job
         .objects
         .iter()
@@ -181,6 +171,6 @@ fn a_laboratory_asks_its_own_backends() {
     assert_eq!(sizes, ["1000", "2000", "4000", "16000", "64000"]);
     assert_eq!(job.sustain, Nanos::from_secs(2));
     let tls = lab(&["--case", "7.9", "--target", "2k"]).expect("accepted");
-    assert!(tls.is_tls());
-    assert_eq!(tls.connections, 2_000);
+    assert!(tls.load.plan.targets[0].url.tls);
+    assert_eq!(tls.load.plan.connections, 2_000);
 }

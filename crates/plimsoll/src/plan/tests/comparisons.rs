@@ -2,7 +2,7 @@
 
 use plimsoll_model::compare::Metric;
 
-use super::{Job, build, refused};
+use super::{Asked, build, refused};
 
 #[test]
 fn bad_comparisons() {
@@ -18,12 +18,15 @@ fn bad_comparisons() {
         (vec!["lab --sutt x", "lab"], "A: unknown flag --sutt; did you mean --sut?"),
         (
             vec!["lab", "lab --mode rfc9411"],
-            "B: --mode rfc9411 has several figures, and none to compare; use quick, standard or \
-             strict",
+            "B: rfc9411 runs one test case; name it with --case 7.1 to --case 7.9",
+        ),
+        (
+            vec!["lab", "lab rfc9411 --case 7.2"],
+            "B: lab rfc9411 does not give one figure to compare; use a URL, lab, find or load",
         ),
         (
             vec!["serve", "serve"],
-            "A: serve is nothing that gives a figure to compare; use a URL, lab, find or load",
+            "A: serve does not give one figure to compare; use a URL, lab, find or load",
         ),
         (
             vec!["lab", a],
@@ -77,7 +80,7 @@ fn bad_comparisons() {
 #[test]
 fn comparisons() {
     let compare = |words: &[&str]| match build(&[&["compare"], words].concat(), b"") {
-        Ok(Job::Compare(job)) => job,
+        Ok(Asked::Compare(job)) => job,
         other => panic!("{words:?}: {other:?}"),
     };
     let [a, b] = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];

@@ -1,9 +1,9 @@
 //! Command lines of `hold` and `lab hold`.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{HoldPlan, Pacing, TlsState, Trust};
+use plimsoll_model::plan::{HoldPlan, Pacing, TlsState};
 
-use super::{Job, LabHoldJob, build, hold_job, inputs};
+use super::{held, hold_job};
 
 #[test]
 fn holds() {
@@ -35,21 +35,10 @@ fn holds() {
 
 #[test]
 fn laboratories_for_holding() {
-    let lab = |flags: &[&str]| match build(&[&["lab", "hold"], flags].concat(), b"") {
-        Ok(Job::LabHold(job)) => job,
-        other => panic!("{flags:?}: {other:?}"),
-    };
-    let hold = |job: &LabHoldJob| {
-        let mut held = None;
-        inputs(&mut &b""[..], |inputs| {
-            held = Some(job.hold("https://127.0.0.1:4433/", Trust::Insecure, inputs).unwrap());
-        });
-        held.unwrap()
-    };
-    let job = hold(&lab(&[]));
+    let job = held(&["lab", "hold"]);
     assert_eq!(job.levels, [1_000, 2_500, 5_000, 7_500, 10_000]);
     assert_eq!((job.load.plan.connections, job.span), (10_000, Nanos::from_secs(5)));
-    let mut job = hold(&lab(&["-c", "3", "--sut", "embedded", "--for", "1s"]));
+    let mut job = held(&["lab", "hold", "-c", "3", "--sut", "embedded", "--for", "1s"]);
     assert_eq!(job.levels, [1, 2, 3]);
     job.lower_to(2);
     assert_eq!((job.levels, job.load.plan.connections), (vec![1, 2], 2));

@@ -145,26 +145,13 @@ fn what_this_host_lacks_is_the_worlds_fault_too() {
 fn bad_searches_laboratories_and_servers() {
     for (words, line) in [
         (
-            vec!["find"],
-            "no axis and no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
-        ),
-        (
-            vec!["find", URL],
-            "the axis is missing before the URL; write plimsoll find rate http://127.0.0.1:9/",
-        ),
-        (
             vec!["find", "rate"],
             "no URL given; for example: plimsoll find rate http://127.0.0.1:8080/",
         ),
         (
             vec!["find", "handshakes", URL],
-            "the axis handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find \
+            "find handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find \
              rate with --no-keepalive",
-        ),
-        (
-            vec!["find", "handshakes", "https://127.0.0.1:9/", "--data", "x"],
-            "the axis handshakes sends no request, so --data has no effect; drop it, or use the \
-             axis rate with --no-keepalive",
         ),
         (
             vec!["find", "handshakes", "https://10.0.0.1/", "--max", "2k"],
@@ -177,43 +164,13 @@ fn bad_searches_laboratories_and_servers() {
              allow: each rests 60 s; give 2 addresses with --source, or lower --min",
         ),
         (
-            vec!["find", "rate", URL, "--push"],
-            "--push is about held connections; use the axis connections, or drop it",
-        ),
-        (
-            vec!["find", "connections", URL, "--no-keepalive"],
-            "--no-keepalive closes the connections that are to be held; drop it",
-        ),
-        (
-            vec!["find", "connections", URL, "--rate", "fast"],
-            "--rate \"fast\" is no rate; give connections per second, such as 500 or 2k",
-        ),
-        (
-            vec!["find", "connections", URL, "--max", "0.5"],
-            "--max 0.5 is no number of connections; give a whole number, such as 100 or 20k",
-        ),
-        (
             vec!["find", "connections", URL, "--min", "300k"],
             "the lowest level, 300,000 connections, is above the highest, 200,000; raise --max, or \
              lower --min",
         ),
         (
-            vec!["find", "connections", URL, "--arrivals", "poisson"],
-            "the axis connections has no arrivals, so --arrivals has no effect; drop it",
-        ),
-        (vec!["find", "speed", URL], "unknown axis \"speed\"; use rate, handshakes or connections"),
-        (
-            vec!["find", "rate", URL, "--case", "7.2"],
-            "--case is for the cases of RFC 9411; add --mode rfc9411, or drop it",
-        ),
-        (
             vec!["find", "rate", URL, "--min", "20", "--max", "10"],
             "--min 20 is not below --max 10; widen the range",
-        ),
-        (
-            vec!["find", "rate", URL, "--rate", "5"],
-            "find sets rate and length of every trial itself, not --rate; use --min, --max and \
-             --mode, or plimsoll load",
         ),
         (
             vec!["find", "rate", URL, "--watch", "host:a"],
@@ -236,21 +193,6 @@ fn bad_searches_laboratories_and_servers() {
         (
             vec!["hold", "--connections", "9"],
             "no URL given; for example: plimsoll hold http://127.0.0.1:8080/",
-        ),
-        (
-            vec!["hold", URL, "-c", "9", "--no-keepalive"],
-            "--no-keepalive closes the connections that hold is to keep; drop --no-keepalive, or \
-             use plimsoll load",
-        ),
-        (
-            vec!["hold", URL, "-c", "9", "--requests-per-connection", "5"],
-            "--requests-per-connection closes the connections that hold is to keep; drop \
-             --requests-per-connection, or use plimsoll load",
-        ),
-        (
-            vec!["lab", "hold", "--handshake-only"],
-            "--handshake-only closes the connections that hold is to keep; drop --handshake-only, \
-             or use plimsoll load",
         ),
         (
             vec!["hold", URL, "-c", "2", "--processes", "3"],
@@ -278,16 +220,6 @@ fn bad_searches_laboratories_and_servers() {
             vec!["serve", "--connections", "100k", "--processes", "2"],
             "--connections sizes --processes auto, and --processes says how many there are; drop \
              one of them",
-        ),
-        (
-            vec!["lab", URL],
-            "unexpected argument \"http://127.0.0.1:9/\"; the laboratory makes its own server; to \
-             test another, use plimsoll find rate URL",
-        ),
-        (
-            vec!["lab", "--find", "connections", "-c", "5k"],
-            "the axis connections raises the connections itself, so --connections has no effect; \
-             name the highest level with --max",
         ),
         (
             vec!["lab", "--isolate", "netns"],

@@ -1,0 +1,42 @@
+//! Where a SUT will be found, and the certificate that it will show: both known before it is
+//! started, so that loads against it can be planned first.
+
+use std::net::SocketAddr;
+
+use plimsoll_model::plan::Identity;
+use plimsoll_sys::socket::ReservedPort;
+use plimsoll_tls::KeyKind;
+
+use crate::error::LabError;
+
+/// A port of loopback, kept for a SUT, and the certificate made for it.
+#[derive(Debug)]
+pub struct SutAddress {
+    pub(crate) listen: SocketAddr,
+    identity: Identity,
+    /// Shared by every process of the SUT.
+    _port: ReservedPort,
+}
+
+impl SutAddress {
+    /// Takes any free port; the certificate has a key of this kind.
+    pub fn reserve(key: KeyKind) -> Result<Self, LabError> {
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let identity = plimsoll_tls::self_signed(&names, key)?;
+        let reserved = ReservedPort::bind(([127, 0, 0, 1], 0).into());
+        let (port, listen) = reserved
+            .and_then(|port| port.local_address().map(|address| (port, address)))
+            .map_err(|error| LabError::NoPort(error.into()))?;
+        Ok(Self { listen, identity, _port: port })
+    }
+
+    /// Where clients will send their requests.
+    pub fn url(&self, tls: bool) -> String {
+        format!("{}://{}/", if tls { "https" } else { "http" }, self.listen)
+    }
+
+    /// The certificate that the SUT will show, which is its own root, and its key.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}

@@ -1,0 +1,264 @@
+//! `plimsoll find` and `plimsoll lab`: the experiments of each, with the flags of each. What was
+//! typed, not what it means.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::hold::HoldFlags;
+use super::rfc9411::Rfc9411Flags;
+use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
+use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
+use super::values::{IsolateFlag, SutFlag, Watch, backends, watch};
+
+/// Examples below the help of `find`.
+pub(super) const FIND_EXAMPLES: &str = "\
+Examples:
+  plimsoll find rate http://127.0.0.1:8080
+  plimsoll find rate https://localhost:8443/ -k --mode quick --slo 'p99<20ms,errors<0.1%'
+  plimsoll find rate https://proxy.example/ --connections 500 --min 1k --max 50k --json find.json
+  plimsoll find handshakes https://localhost:8443/ -k --mode quick
+  plimsoll find connections https://localhost:8443/ -k --mode quick --watch pid:4711
+  plimsoll find rfc9411 'http://10.0.0.1/{size}' --case 7.2 --target 20k
+
+`plimsoll find EXPERIMENT --help` shows the flags of an experiment.
+
+Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the load generator was the limit), 99
+the SLO is missed even at the lowest load, 130 interrupted";
+
+/// Examples below the help of `lab`.
+pub(super) const LAB_EXAMPLES: &str = "\
+Examples:
+  plimsoll lab
+  plimsoll lab --sut haproxy --haproxy /usr/sbin/haproxy --mode standard
+  plimsoll lab rate --sut embedded --slo 'p99<20ms,errors<0.1%' -H 'sleep: 20' --json lab.json
+  plimsoll lab connections --sut haproxy
+  plimsoll lab hold --connections 10k
+  plimsoll lab rfc9411 --case 7.6 --sustain 30s
+
+`plimsoll lab EXPERIMENT --help` shows the flags of an experiment; without one, rate is run.
+
+Exit codes: 0 done, 1 could not run, 2 bad usage, 98 invalid (the load generator was the limit), 99
+the SLO is missed even at the lowest load, 130 interrupted";
+
+/// `plimsoll find`.
+#[derive(Clone, Debug, PartialEq, Subcommand)]
+pub(crate) enum FindExperiment {
+    /// Find the highest rate of requests that meets the SLO
+    #[command(allow_negative_numbers = true)]
+    Rate {
+        #[command(flatten)]
+        flags: RateFlags,
+        #[command(flatten)]
+        watch: WatchFlags,
+        #[command(flatten)]
+        server: ServerFlags,
+        #[command(flatten)]
+        request: RequestFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Find the highest rate of new TLS connections that meets the SLO
+    #[command(allow_negative_numbers = true)]
+    Handshakes {
+        #[command(flatten)]
+        flags: HandshakesFlags,
+        #[command(flatten)]
+        watch: WatchFlags,
+        #[command(flatten)]
+        server: ServerFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Find how many connections the server can hold at once
+    #[command(allow_negative_numbers = true)]
+    Connections {
+        #[command(flatten)]
+        flags: ConnectionsFlags,
+        #[command(flatten)]
+        watch: WatchFlags,
+        #[command(flatten)]
+        server: ServerFlags,
+        #[command(flatten)]
+        request: RequestFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Run one test case of RFC 9411 (benchmarking of network security devices)
+    #[command(allow_negative_numbers = true)]
+    Rfc9411 {
+        #[command(flatten)]
+        flags: Rfc9411Flags,
+        #[command(flatten)]
+        watch: WatchFlags,
+        #[command(flatten)]
+        server: ServerFlags,
+        #[command(flatten)]
+        request: RequestFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+}
+
+impl FindExperiment {
+    /// What is to be observed beside the load.
+    pub(crate) fn watch(&self) -> &[Watch] {
+        match self {
+            Self::Rate { watch, .. }
+            | Self::Handshakes { watch, .. }
+            | Self::Connections { watch, .. }
+            | Self::Rfc9411 { watch, .. } => &watch.watch,
+        }
+    }
+
+    /// Where the result goes.
+    pub(crate) fn output(&self) -> &OutputFlags {
+        match self {
+            Self::Rate { output, .. }
+            | Self::Handshakes { output, .. }
+            | Self::Connections { output, .. }
+            | Self::Rfc9411 { output, .. } => output,
+        }
+    }
+}
+
+/// `plimsoll lab`.
+#[derive(Clone, Debug, PartialEq, Subcommand)]
+pub(crate) enum LabExperiment {
+    /// Find the highest rate of requests that meets the SLO (the default)
+    #[command(allow_negative_numbers = true)]
+    Rate {
+        #[command(flatten)]
+        hosts: HostFlags,
+        #[command(flatten)]
+        flags: RateFlags,
+        #[command(flatten)]
+        header: HeaderFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Find the highest rate of new TLS connections that meets the SLO
+    #[command(allow_negative_numbers = true)]
+    Handshakes {
+        #[command(flatten)]
+        hosts: HostFlags,
+        #[command(flatten)]
+        flags: HandshakesFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Find how many connections the server can hold at once
+    #[command(allow_negative_numbers = true)]
+    Connections {
+        #[command(flatten)]
+        hosts: HostFlags,
+        #[command(flatten)]
+        flags: ConnectionsFlags,
+        #[command(flatten)]
+        header: HeaderFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Hold a given number of connections, and measure what each one costs
+    #[command(allow_negative_numbers = true, after_help = super::hold::LAB_EXAMPLES)]
+    Hold {
+        #[command(flatten)]
+        hosts: HostFlags,
+        #[command(flatten)]
+        flags: HoldFlags,
+        #[command(flatten)]
+        header: HeaderFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Run one test case of RFC 9411 (benchmarking of network security devices)
+    #[command(allow_negative_numbers = true)]
+    Rfc9411 {
+        #[command(flatten)]
+        hosts: HostFlags,
+        #[command(flatten)]
+        flags: Rfc9411Flags,
+        #[command(flatten)]
+        header: HeaderFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+}
+
+impl LabExperiment {
+    /// What the laboratory is made of.
+    pub(crate) fn hosts(&self) -> &HostFlags {
+        match self {
+            Self::Rate { hosts, .. }
+            | Self::Handshakes { hosts, .. }
+            | Self::Connections { hosts, .. }
+            | Self::Hold { hosts, .. }
+            | Self::Rfc9411 { hosts, .. } => hosts,
+        }
+    }
+
+    /// Whether clients speak TLS: they do unless a test case is about plain HTTP.
+    pub(crate) fn is_tls(&self) -> bool {
+        match self {
+            Self::Rfc9411 { flags, .. } => flags.case.tls() == Some(true),
+            _ => true,
+        }
+    }
+
+    /// Where the result goes.
+    pub(crate) fn output(&self) -> &OutputFlags {
+        match self {
+            Self::Rate { output, .. }
+            | Self::Handshakes { output, .. }
+            | Self::Connections { output, .. }
+            | Self::Hold { output, .. }
+            | Self::Rfc9411 { output, .. } => output,
+        }
+    }
+}
+
+/// What is observed beside the load.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Search")]
+pub(crate) struct WatchFlags {
+    /// Observe the server: pid:N (a process on this host), haproxy:SOCKET or nginx:URL (its own
+    /// request counters and connection limits, from the statistics socket or stub_status);
+    /// repeatable
+    #[arg(long, value_name = "WHAT", value_parser = watch)]
+    pub(crate) watch: Vec<Watch>,
+}
+
+/// What the laboratory is made of.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(next_help_heading = "Laboratory")]
+pub(crate) struct HostFlags {
+    /// Server to test: embedded, haproxy or nginx [default: haproxy if it is installed, else
+    /// embedded]
+    #[arg(long, value_name = "SUT", hide_possible_values = true)]
+    pub(crate) sut: Option<SutFlag>,
+
+    /// HAProxy binary [default: the one on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) haproxy: Option<PathBuf>,
+
+    /// nginx binary [default: the one on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) nginx: Option<PathBuf>,
+
+    /// Backends behind the server
+    #[arg(long, value_name = "N", default_value = "4", value_parser = backends)]
+    pub(crate) backends: u32,
+
+    /// Isolation of the hosts: none (all on loopback) or auto (none, for now)
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    pub(crate) isolate: IsolateFlag,
+
+    /// Keep the generated configuration
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Let the clients verify neither the server's certificate nor its signature; this saves them a
+    /// quarter of the CPU per handshake
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+}

@@ -1,0 +1,119 @@
+//! `find connections` and `lab connections` into jobs: a load whose connections are held, and the
+//! range of levels that is searched.
+
+use plimsoll_capacity::Mode as SearchMode;
+use plimsoll_capacity::connections::ConnectionLimits;
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::{HoldPlan, Pacing};
+use plimsoll_model::units::grouped;
+
+use super::load::{LoadJob, Parts, assemble};
+use super::search::{Axis, Mode, SearchJob};
+use super::{Destination, Inputs, search};
+use crate::exit::Stop;
+use crate::flags::search::{ArrivalsFlags, ConnectionsFlags};
+use crate::flags::shared::{OutputFlags, PoolFlags};
+use crate::flags::values::ArrivalsFlag;
+
+/// The first level.
+const LOWEST: u64 = 100;
+/// Connections that are being opened at once.
+const OPENING_MAX: u32 = 512;
+
+/// A search for the most connections that can be held, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ConnectionsJob {
+    /// What is sent and where to; its pacing is a hold.
+    pub(crate) load: LoadJob,
+    /// How to search.
+    pub(crate) search: SearchJob,
+    /// How they are opened; there are no heartbeats, sweeps ask instead.
+    pub(crate) hold: HoldPlan,
+    /// The first level, and the highest; lowest <= highest.
+    pub(crate) lowest: u64,
+    /// The highest level; the load's plan has it, too.
+    pub(crate) highest: u64,
+    /// The user named the highest level.
+    pub(crate) highest_given: bool,
+    /// How long the last good level is held.
+    pub(crate) soak: Nanos,
+    /// Go on until the server gives way.
+    pub(crate) push: bool,
+}
+
+/// The figures of a search's mode.
+pub(crate) fn limits(mode: Mode) -> ConnectionLimits {
+    *ConnectionLimits::of(match mode {
+        Mode::Quick => SearchMode::Quick,
+        Mode::Standard => SearchMode::Standard,
+        Mode::Strict => SearchMode::Strict,
+    })
+}
+
+/// Plans the search for the most connections that can be held.
+pub(super) fn plan(
+    flags: &ConnectionsFlags,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<ConnectionsJob, Stop> {
+    let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
+    let search = search::search(Axis::Connections, &flags.search, uniform, to)?;
+    let limits = limits(search.mode);
+    let highest = flags.max.unwrap_or(limits.cap);
+    let lowest = flags.min.unwrap_or_else(|| LOWEST.min(highest));
+    if lowest > highest {
+        return Err(Stop::usage(
+            format_args!(
+                "the lowest level, {} connections, is above the highest, {}",
+                grouped(lowest),
+                grouped(highest)
+            ),
+            "raise --max, or lower --min",
+        ));
+    }
+    let hold = HoldPlan {
+        connections_per_s: flags.rate.get(),
+        opening_max: OPENING_MAX,
+        heartbeat: None,
+        replace: false,
+    };
+    let pool = PoolFlags { connections: Some(highest), ..PoolFlags::default() };
+    let parts = Parts {
+        to,
+        pool: &pool,
+        client: &flags.client,
+        handshake: &flags.handshake,
+        resume: flags.resume,
+        output,
+        pacing: Pacing::Hold(hold),
+        ops_total: None,
+        deadline: search.slo.deadline(),
+        slo: Some(search.slo.clone()),
+        linger: flags.trial.linger,
+        seed: flags.trial.seed,
+    };
+    let mut load = assemble(parts, inputs)?;
+    let targets = load.plan.targets.len() as u64;
+    if targets > lowest {
+        return Err(Stop::usage(
+            format_args!("{targets} targets share the {lowest} connections of the lowest level"),
+            format_args!("give --min {targets} or more, or fewer targets"),
+        ));
+    }
+    load.plan.prewarm = false;
+    // A connection that takes longer than an answer may is as lost as one that does not answer.
+    let patience = load.plan.deadline.unwrap_or_default() + load.plan.linger;
+    load.plan.connect_timeout = load.plan.connect_timeout.min(patience);
+    load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));
+    Ok(ConnectionsJob {
+        load,
+        search,
+        hold,
+        lowest,
+        highest,
+        highest_given: flags.max.is_some(),
+        soak: flags.soak.unwrap_or(limits.soak),
+        push: flags.push,
+    })
+}

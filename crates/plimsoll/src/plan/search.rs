@@ -1,0 +1,247 @@
+//! Searches for a rate into jobs: a load whose rate each trial replaces, and how to search.
+
+use plimsoll_capacity::search::LOWEST_PER_S;
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::{Nanos, Rate};
+
+use super::load::{LoadJob, Parts, assemble};
+use super::{Destination, Inputs, pacing};
+use crate::exit::Stop;
+use crate::flags::search::{ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags};
+use crate::flags::shared::{OutputFlags, PoolFlags};
+use crate::flags::values::ModeFlag;
+
+/// The timeout probe's wait where none is asked for: above 120 s, the longest setting that is common.
+const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);
+/// And at most.
+const PROBE_MAX: Nanos = Nanos::from_secs(3_600);
+
+/// How exact a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// An interval within 5 %.
+    Quick,
+    /// Within 2 %.
+    Standard,
+    /// Within 1 %.
+    Strict,
+}
+
+impl Mode {
+    /// The name in flags and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// What a search raises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// Requests per second.
+    Rate,
+    /// New TLS connections per second.
+    Handshakes,
+    /// Connections held at once.
+    Connections,
+}
+
+impl Axis {
+    /// The name in flags and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Handshakes => "handshakes",
+            Self::Connections => "connections",
+        }
+    }
+}
+
+/// What a search demands and where it looks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SearchJob {
+    /// What is raised.
+    pub(crate) axis: Axis,
+    /// What a GOOD trial meets.
+    pub(crate) slo: Slo,
+    /// Whether the user named it; otherwise it is printed.
+    pub(crate) slo_given: bool,
+    /// How exact.
+    pub(crate) mode: Mode,
+    /// Lowest rate to try.
+    pub(crate) min: Option<Rate>,
+    /// Highest rate to try; above `min`.
+    pub(crate) max: Option<Rate>,
+    /// What set `max`, when it was not the user.
+    pub(crate) cap_reason: Option<String>,
+    /// How starts are spread in each trial.
+    pub(crate) arrivals: Arrivals,
+    /// How long the timeout probe waits, if there is one; at most an hour.
+    pub(crate) probe: Option<Nanos>,
+    /// What the reader is told before the first trial.
+    pub(crate) notes: Vec<String>,
+}
+
+impl SearchJob {
+    /// The first load.
+    pub(crate) fn lowest(&self) -> Rate {
+        self.min.or_else(|| Rate::per_second(LOWEST_PER_S)).unwrap_or_default()
+    }
+}
+
+/// A search for a rate, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RateJob {
+    /// The load of a trial; each trial replaces `plan.pacing`, which holds one second at 1/s.
+    pub(crate) load: LoadJob,
+    /// How to search.
+    pub(crate) search: SearchJob,
+}
+
+/// Plans the search for the highest rate of requests.
+pub(super) fn rate(
+    flags: &RateFlags,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<RateJob, Stop> {
+    let RangeFlags { min, max, arrivals } = flags.range;
+    let search = SearchJob { min, max, ..search(Axis::Rate, &flags.search, arrivals, to)? };
+    check_range(min, max)?;
+    let parts = Parts {
+        to,
+        pool: &flags.pool,
+        client: &flags.client,
+        handshake: &flags.handshake,
+        resume: flags.resume,
+        output,
+        pacing: placeholder(&search)?,
+        ops_total: None,
+        deadline: search.slo.deadline(),
+        slo: Some(search.slo.clone()),
+        linger: flags.trial.linger,
+        seed: flags.trial.seed,
+    };
+    Ok(RateJob { load: assemble(parts, inputs)?, search })
+}
+
+/// Plans the search for the highest rate of new TLS connections.
+pub(super) fn handshakes(
+    flags: &HandshakesFlags,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<RateJob, Stop> {
+    let RangeFlags { min, max, arrivals } = flags.range;
+    let search = search(Axis::Handshakes, &flags.search, arrivals, to)?;
+    let mut search = SearchJob { min, max, ..search };
+    check_range(min, max)?;
+    let pool = PoolFlags { connections: flags.connections, ..PoolFlags::default() };
+    let parts = Parts {
+        to,
+        pool: &pool,
+        client: &flags.client,
+        handshake: &flags.handshake,
+        resume: flags.resume,
+        output,
+        pacing: placeholder(&search)?,
+        ops_total: None,
+        deadline: search.slo.deadline(),
+        slo: Some(search.slo.clone()),
+        linger: flags.trial.linger,
+        seed: flags.trial.seed,
+    };
+    let mut load = assemble(parts, inputs)?;
+    super::handshakes::apply(&mut load, &mut search, inputs)?;
+    Ok(RateJob { load, search })
+}
+
+/// The pacing that stands in a job until a trial sets its own.
+pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing, Stop> {
+    let rate = Rate::per_second(1.0)
+        .ok_or_else(|| Stop::CannotRun("no rate to start from; report this as a bug".to_owned()))?;
+    let profile = Profile::constant(rate, Nanos::from_secs(1));
+    Ok(Pacing::Open { profile, arrivals: search.arrivals })
+}
+
+/// What is demanded of a search, whatever it raises; without its range.
+pub(super) fn search(
+    axis: Axis,
+    flags: &SearchFlags,
+    arrivals: ArrivalsFlags,
+    to: &Destination,
+) -> Result<SearchJob, Stop> {
+    let default = if to.is_laboratory() { Mode::Quick } else { Mode::Standard };
+    let mode = flags.mode.map_or(default, mode);
+    Ok(SearchJob {
+        axis,
+        slo: objective(flags)?,
+        slo_given: flags.slo.is_some() || flags.deadline.is_some(),
+        mode,
+        min: None,
+        max: None,
+        cap_reason: None,
+        arrivals: pacing::arrivals(arrivals.arrivals),
+        probe: probe(flags.probe_timeouts, mode)?,
+        notes: Vec::new(),
+    })
+}
+
+fn check_range(min: Option<Rate>, max: Option<Rate>) -> Result<(), Stop> {
+    match (min, max) {
+        (Some(min), Some(max)) if min >= max => Err(Stop::usage(
+            format_args!("--min {} is not below --max {}", min.get(), max.get()),
+            "widen the range",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// How long the timeout probe waits: by the mode where the flags do not say.
+fn probe(wait: Option<Nanos>, mode: Mode) -> Result<Option<Nanos>, Stop> {
+    match wait {
+        Some(Nanos::ZERO) => Ok(None),
+        Some(wait) if wait > PROBE_MAX => Err(Stop::usage(
+            format_args!(
+                "--probe-timeouts {wait} would hold the search up for longer than an hour"
+            ),
+            "give at most 1h",
+        )),
+        Some(wait) => Ok(Some(wait)),
+        None => Ok((mode != Mode::Quick).then_some(PROBE_DEFAULT)),
+    }
+}
+
+fn mode(flag: ModeFlag) -> Mode {
+    match flag {
+        ModeFlag::Quick => Mode::Quick,
+        ModeFlag::Standard => Mode::Standard,
+        ModeFlag::Strict => Mode::Strict,
+    }
+}
+
+/// The objective. In a search, late is what the SLO says is late: a second limit would make trials
+/// BAD that meet every goal, so `--deadline` is only another way to write the goal.
+fn objective(flags: &SearchFlags) -> Result<Slo, Stop> {
+    match (&flags.slo, flags.deadline) {
+        (Some(slo), None) => Ok(slo.clone()),
+        (None, None) => Ok(Slo::default()),
+        (Some(slo), Some(deadline)) if slo.deadline() == Some(deadline) => Ok(slo.clone()),
+        (Some(slo), Some(deadline)) => Err(Stop::usage(
+            format_args!("--deadline {deadline} and --slo {slo} disagree on what is late"),
+            "give only --slo",
+        )),
+        (None, Some(deadline)) => {
+            let with_limit = |goal| match goal {
+                Goal::Latency { quantile, .. } => Goal::Latency { quantile, limit: deadline },
+                errors @ Goal::Errors { .. } => errors,
+            };
+            Ok(Slo { goals: Slo::default().goals.into_iter().map(with_limit).collect() })
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `--watch`: what is observed of a server that somebody else runs.
+
+use plimsoll_probe::counted::CountSource;
+
+use super::Inputs;
+use crate::exit::Stop;
+use crate::flags::FindExperiment;
+use crate::flags::values::Watch;
+
+/// What is known of the server beside its answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Watched {
+    /// Its processes on this host.
+    pub(crate) pids: Vec<u32>,
+    /// Where it says what it has served.
+    pub(crate) counts: Option<CountSource>,
+}
+
+/// Checks what is to be observed.
+pub(crate) fn watched(flags: &FindExperiment, inputs: &Inputs<'_>) -> Result<Watched, Stop> {
+    let Watched { mut pids, mut counts } = Watched::default();
+    for what in flags.watch() {
+        match what {
+            Watch::Pid(pid) if (inputs.is_alive)(*pid) => pids.push(*pid),
+            Watch::Pid(pid) => {
+                return Err(Stop::CannotRun(format!(
+                    "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
+                     --watch"
+                )));
+            }
+            Watch::Counts(_) if matches!(flags, FindExperiment::Rfc9411 { .. }) => {
+                return Err(Stop::usage(
+                    "rfc9411 does its own counting and reads no server statistics",
+                    "use --watch pid:N, or drop it",
+                ));
+            }
+            Watch::Counts(source) if counts.is_none() => counts = Some(source.clone()),
+            Watch::Counts(_) => {
+                return Err(Stop::usage(
+                    "--watch names two servers that count the same requests",
+                    "give only the one that the clients connect to",
+                ));
+            }
+            Watch::Later(typed) => {
+                return Err(Stop::usage(
+                    format_args!("--watch {typed} is not available yet"),
+                    "use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+                ));
+            }
+        }
+    }
+    Ok(Watched { pids, counts })
+}
