@@ -14,15 +14,15 @@ use e2e::summary::Summary;
 /// The search's own budget is longer, but each of its iterations takes seconds here.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(280);
 
-const SHORT: [&str; 6] = ["--mode", "rfc9411", "--sustain", "1s", "--out", "run"];
+const SHORT: [&str; 4] = ["--sustain", "1s", "--out", "run"];
 
 fn lab(case: &str, flags: &[&str]) -> Finished {
-    let always = ["lab", "--json", "-", "--case", case];
+    let always = ["lab", "rfc9411", "--json", "-", "--case", case];
     undisturbed(|| Plimsoll::new([&always[..], &SHORT, flags].concat()).run())
 }
 
 fn find(flags: &[&str]) -> Plimsoll {
-    Plimsoll::new([&["find"], flags, &SHORT, &["--json", "-"]].concat())
+    Plimsoll::new([&["find", "rfc9411"], flags, &SHORT, &["--json", "-"]].concat())
 }
 
 /// The results of a run, each of which must have met its target; checks what holds in all of them,
@@ -154,7 +154,7 @@ fn a_traffic_mix_over_two_servers() {
         "GET {}\nsize: 1000\n\nGET {}\nsize: 6000\n\nGET {}\nsize: 2000\n",
         serve.urls[0], serve.urls[1], serve.urls[0]
     );
-    let flags = ["rate", "--targets", "mix", "-k", "--case", "7.1", "--target", "120"];
+    let flags = ["--targets", "mix", "-k", "--case", "7.1", "--target", "120"];
     let finished = undisturbed(|| find(&flags).with_file("mix", &mix).run());
     let (summary, results) = met(&finished);
     assert_eq!(results[0]["object"], "as listed");
@@ -170,7 +170,7 @@ fn a_maximum_is_found_below_a_target_that_is_not_met() {
                  http-request return status 200 content-type text/plain string pong";
     let haproxy = Haproxy::start("", rules, "");
     let url = haproxy.url("http");
-    let flags = ["rate", &url, "--case", "7.2", "--target", "150", "--object-size", "4"];
+    let flags = [&url, "--case", "7.2", "--target", "150", "--object-size", "4"];
     let finished = undisturbed(|| {
         // Waiting for an answer is given up soon, or each failing iteration would wait for it.
         let running = find(&[&flags[..], &["--linger", "500ms"]].concat()).start();
@@ -197,8 +197,7 @@ fn a_maximum_is_found_below_a_target_that_is_not_met() {
 fn a_server_that_fails_ends_the_case_at_step_1() {
     let nginx = Nginx::start(false, "location = /1000 { return 503; }");
     let url = format!("{}{{size}}", nginx.url("http"));
-    let finished =
-        find(&["rate", &url, "--case", "7.2", "--target", "100", "--object-size", "1KB"]).run();
+    let finished = find(&[&url, "--case", "7.2", "--target", "100", "--object-size", "1KB"]).run();
     let summary = finished.summary(99);
     let result = &summary.at("rfc9411.results").as_array().expect("a list")[0];
     let why = result["ending"]["unqualified"]["why"].as_str().expect("a reason");
@@ -212,7 +211,7 @@ fn a_server_that_fails_ends_the_case_at_step_1() {
 fn a_server_that_is_not_there_is_told() {
     let closed = e2e::port::free();
     let url = format!("http://{closed}/{{size}}");
-    let finished = find(&["rate", &url, "--case", "7.2", "--object-size", "1KB"]).run();
+    let finished = find(&[&url, "--case", "7.2", "--object-size", "1KB"]).run();
     let summary = finished.summary(99);
     let result = &summary.at("rfc9411.results").as_array().expect("a list")[0];
     let why = result["ending"]["unqualified"]["why"].as_str().expect("a reason");
@@ -223,8 +222,7 @@ fn a_server_that_is_not_there_is_told() {
 fn answers_of_another_size_are_another_test() {
     let nginx = Nginx::start(false, "");
     let url = nginx.url("http");
-    let finished =
-        find(&["rate", &url, "--case", "7.2", "--target", "100", "--object-size", "64KB"]).run();
+    let finished = find(&[&url, "--case", "7.2", "--target", "100", "--object-size", "64KB"]).run();
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);
     let line = finished.stderr.lines().last().unwrap_or_default();
     assert!(line.contains("asks for objects of 64 KB and the answers have"), "{line}");
