@@ -1,4 +1,5 @@
-//! The agent's side: commands come in on one thread, an executor acts, events go out on another.
+//! The agent's side: one thread reads commands, an executor carries them out, another thread writes
+//! events.
 //!
 //! An agent never outlives its coordinator: when its input ends, it stops at once.
 
@@ -17,12 +18,14 @@ use crate::guard::Guard;
 use crate::message::{AgentFault, FromAgent, GuardPlan, ToAgent, VERSION};
 use crate::{frame, guard};
 
-/// What is left of the second in which an agent must end, after the events were flushed.
+/// How much of the second in which an agent must end is left for this, after the events were
+/// flushed.
 const STOP_WAIT: Duration = Duration::from_millis(600);
-/// Longest wait for a coordinator to take the last events.
+/// The longest wait for a coordinator to read the last events.
 const FLUSH_WAIT: Duration = Duration::from_millis(300);
 
-/// Does what a coordinator says: the plug between the fleet and whoever makes load or serves.
+/// Carries out a coordinator's commands: the interface between the fleet and what makes load or
+/// serves.
 ///
 /// # Contract
 ///
@@ -41,7 +44,7 @@ pub trait Executor: Send + 'static {
     /// report through clones of `events`.
     fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>);
 
-    /// Stops everything; nobody listens any more. Returns within half a second.
+    /// Stops everything; no more events are read. Returns within half a second.
     fn stop_now(&mut self);
 }
 
@@ -77,7 +80,7 @@ pub fn run(
     let writer_closing = closing.clone();
     start("agent-out", move || {
         if write_events(&outbox, stdout).is_err() {
-            // Nobody reads us any more, so nobody is left to work for.
+            // The coordinator does not read any more: there is nothing left to do.
             let _ = writer_inputs.send(Input::Closed(None));
             let _ = writer_closing.send(());
         }
@@ -97,12 +100,12 @@ pub fn run(
         let _ = closing.send(());
     })?;
 
-    // Comes when the input ends, when the output breaks, or when the worker is done.
+    // Received when the input ends, when the output fails, or when the worker is done.
     let _ = closed.recv();
-    let patience =
+    let stop_wait =
         if guards.load(Ordering::Acquire) { guard::STOP_WAIT + STOP_WAIT } else { STOP_WAIT };
-    let result = ended.recv_timeout(patience).unwrap_or_else(|_| {
-        Err(FleetError::Slow { agent: "this agent".to_owned(), what: "stop", waited: patience })
+    let result = ended.recv_timeout(stop_wait).unwrap_or_else(|_| {
+        Err(FleetError::Slow { agent: "this agent".to_owned(), what: "stop", waited: stop_wait })
     });
     let _ = flushed.recv_timeout(FLUSH_WAIT);
     result
@@ -138,7 +141,7 @@ struct Worker<E> {
     executor: E,
     events: Sender<FromAgent>,
     guard: Option<Guard>,
-    /// Tells the main thread that stopping may take longer.
+    /// Lets the main thread wait longer for the stop.
     is_guarding: Arc<AtomicBool>,
 }
 
@@ -189,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each command with a note of it, and says when it was stopped.
+    /// Reports each command, and when it was stopped.
     struct Echo {
         stopped: Sender<()>,
         hangs: bool,

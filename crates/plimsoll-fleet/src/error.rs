@@ -1,4 +1,4 @@
-//! What can keep a coordinator or an agent from its work.
+//! Failures of a coordinator or an agent.
 
 use std::io;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use thiserror::Error;
 use crate::frame::FrameError;
 use crate::message::{AgentFault, ExitReason};
 
-/// Why a fleet could not do what it was told. A SUT that misbehaves is never one of these: that is
-/// a result.
+/// Why a command could not be carried out. A SUT that misbehaves is never one of these: that is a
+/// result.
 #[derive(Debug, Error)]
 pub enum FleetError {
     /// A process could not be started.
@@ -22,8 +22,8 @@ pub enum FleetError {
     },
     /// One process may not open enough files for even one connection.
     #[error(
-        "a process may have {have} files open here, and plimsoll itself needs {reserve}; raise \
-         the limit, for example: ulimit -n 20000"
+        "a process may open {have} files here, and plimsoll itself needs {reserve}; raise the \
+         limit, for example: ulimit -n 20000"
     )]
     DescriptorLimit {
         /// Descriptors per process.
@@ -39,12 +39,12 @@ pub enum FleetError {
     Version {
         /// Its name.
         agent: String,
-        /// What it said.
+        /// Its version.
         theirs: String,
         /// This program's version.
         ours: String,
     },
-    /// An agent could not do what it was told, and said why.
+    /// An agent could not carry out a command, and reported why.
     #[error("{agent}: {message}")]
     Failed {
         /// Its name.
@@ -54,12 +54,12 @@ pub enum FleetError {
         /// What is wrong and what to do.
         message: String,
     },
-    /// An agent's process ended unasked.
+    /// An agent's process ended unexpectedly.
     #[error("{agent} {how}")]
     Lost {
         /// Its name.
         agent: String,
-        /// How it ended, and its last words.
+        /// How it ended, and its last output.
         how: String,
     },
     /// An agent did not answer.
@@ -72,7 +72,7 @@ pub enum FleetError {
         /// How long it was given.
         waited: Duration,
     },
-    /// An agent sent something that has no place here.
+    /// An agent sent a message that is not expected at this point.
     #[error("{agent} sent an unexpected message ({message}); this is a bug in plimsoll")]
     Unexpected {
         /// Its name.
@@ -90,7 +90,7 @@ pub enum FleetError {
         /// The end of what it wrote.
         output: String,
     },
-    /// The other end's frames cannot be read, or ours not written.
+    /// A frame could not be read or written.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }

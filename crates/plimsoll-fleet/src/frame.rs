@@ -1,6 +1,6 @@
 //! Messages on a byte stream: a length of four bytes, little-endian, then JSON.
 //!
-//! What the messages say is in [`crate::message`].
+//! The messages are in [`crate::message`].
 
 use std::io;
 use std::io::{Read, Write};
@@ -27,20 +27,20 @@ pub enum FrameError {
         /// Size of the payload.
         bytes: usize,
     },
-    /// The announced length cannot be: the other end does not speak frames.
+    /// The length is impossible: what the other end sends is no frame.
     #[error(
-        "the other end does not speak plimsoll's frames (it announced {bytes} bytes); is it the \
-         same version of plimsoll?"
+        "not a frame of plimsoll's (it would have {bytes} bytes); is it the same version of \
+         plimsoll?"
     )]
     NotFrames {
-        /// What the first four bytes came to.
+        /// The length in the first four bytes.
         bytes: u64,
     },
     /// The stream ended inside a frame.
-    #[error("the stream ended inside a frame: the other end died while it wrote")]
+    #[error("the stream ended inside a frame: the other end ended while it wrote")]
     Truncated,
     /// The payload is not the message that belongs here.
-    #[error("a frame holds no message of this version of plimsoll: {0}")]
+    #[error("not a message of this version of plimsoll: {0}")]
     Malformed(serde_json::Error),
     /// The stream failed.
     #[error("the pipe to the other end failed: {0}")]

@@ -1,9 +1,9 @@
 //! The warden's side inside its agent: starts foreign programs, and ends them and all that they
-//! started, however they try to get away.
+//! started, even where they detach themselves.
 //!
-//! Three ties hold each program: it is a child that the kernel kills with this process; whatever
-//! loses its parent becomes this process's child; and before this process ends it goes through the
-//! process table until nothing below it is left.
+//! Three mechanisms ensure that: each program is a child that the kernel kills with this process;
+//! orphaned descendants become this process's children; and before this process ends it searches the
+//! process table until it has no descendants left.
 
 use std::fs::DirBuilder;
 use std::net::TcpStream;
@@ -21,17 +21,17 @@ use plimsoll_sys::process::{Group, Signal, Ties};
 use crate::message::{AgentFault, ExitReason, FromAgent, GuardPlan, GuardedChild, Readiness};
 use crate::tail::Tail;
 
-/// How long programs may take to follow SIGTERM.
+/// How long programs may take to end after SIGTERM.
 const TERM_WAIT: Duration = Duration::from_secs(1);
-/// How long the kernel may take to follow SIGKILL, for example while it frees much memory.
+/// How long the kernel may take to end them after SIGKILL, for example while it frees much memory.
 const KILL_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that [`Guard::stop`] takes.
 pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
-/// Pause between two looks at what is ready, or not yet gone.
+/// How often programs are polled, whether they are ready or have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Longest wait for one connection to a program that is asked whether it is ready.
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
-/// Longest wait for the last words of a program that ended while its children live on.
+/// The longest wait for the last output of a program that ended while its children live on.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
 /// The handle to the guarding thread.
@@ -49,7 +49,7 @@ enum Input {
 }
 
 impl Guard {
-    /// Makes this process the heir of all that is started below it.
+    /// Makes this process the parent of all its orphaned descendants.
     pub(crate) fn start(events: Sender<FromAgent>) -> io::Result<Self> {
         process::become_subreaper()?;
         let (inputs, inbox) = mpsc::channel();
@@ -140,7 +140,7 @@ impl Ward {
 
     fn handle_plan(&mut self, plan: GuardPlan) {
         if let Err(message) = self.start_all(plan) {
-            // What was started runs on; the coordinator decides what becomes of it.
+            // What was started keeps running; the coordinator decides whether it ends.
             self.unready.clear();
             self.report(FromAgent::Failed { fault: AgentFault::Host, message });
         } else if self.unready.is_empty() {
@@ -150,7 +150,7 @@ impl Ward {
 
     fn start_all(&mut self, plan: GuardPlan) -> Result<(), String> {
         if let Some(path) = plan.scratch_dir {
-            // Created here and nowhere else, so that removing it can never hit a stranger's files.
+            // It must not exist yet: what is removed later was created here.
             DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
                 format!("cannot create the scratch directory {}: {error}", path.display())
             })?;
@@ -228,22 +228,22 @@ impl Ward {
             let _ = process::kill_group(child.pid, Signal::TERM);
         }
         if !none_left_within(TERM_WAIT, |_| {}) {
-            // Whoever is killed may just have had a child: look until there is none.
+            // A process may fork just before it is killed: repeat until there is none.
             none_left_within(KILL_WAIT, |pid| {
                 let _ = process::kill(pid, Signal::KILL);
             });
         }
         if let Some(path) = self.scratch.filter(|_| !self.keep) {
-            // What cannot be removed is found in the temporary directory; nobody is left to tell.
+            // It stays in the temporary directory: there is no reader left for an error.
             let _ = fs::remove_dir_all(path);
         }
     }
 }
 
 /// Calls `each` with every descendant again and again until none is left; `false` when some are
-/// left after `patience`.
-fn none_left_within(patience: Duration, each: impl Fn(u32)) -> bool {
-    let deadline = Instant::now() + patience;
+/// left after `wait`.
+fn none_left_within(wait: Duration, each: impl Fn(u32)) -> bool {
+    let deadline = Instant::now() + wait;
     loop {
         process::reap_all();
         match process::descendants() {

@@ -1,14 +1,14 @@
 //! Coordinator and agents: one load, or one server, spread over several processes.
 //!
-//! A coordinator starts agents, tells them in frames over stdin and stdout what to do, and adds up
-//! exactly what they report. What an agent *does* comes from outside, as an [`Executor`]; this
-//! crate never touches measured traffic. Whatever is started here ends: when it is told to, when
-//! its coordinator is done, and when its coordinator is killed.
+//! A coordinator starts agents, sends them commands in frames over stdin and stdout, and adds up
+//! exactly what they report. What an agent does is an [`Executor`], which the caller supplies; this
+//! crate never touches measured traffic. Everything that is started here ends: on command, when its
+//! coordinator is done, and when its coordinator is killed.
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod agent_set;
 pub mod coordinator;
-mod crew;
 pub mod error;
 pub mod frame;
 mod guard;
@@ -18,8 +18,8 @@ mod tail;
 pub mod warden;
 
 pub use agent::Executor;
+pub use agent_set::{AgentCommand, AgentSpec};
 pub use coordinator::{LocalAgents, ServerGroup};
-pub use crew::{AgentCommand, AgentSpec};
 pub use error::FleetError;
 pub use message::{FromAgent, ToAgent};
 pub use warden::Warden;

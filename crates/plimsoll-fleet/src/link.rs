@@ -21,12 +21,12 @@ use crate::frame::FrameError;
 use crate::message::{ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
 
-/// Pause between two looks at whether a process has ended.
+/// How often a process is polled, whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Longest wait for a process to end by itself after it closed its output.
 const END_WAIT: Duration = Duration::from_millis(500);
-/// Last words in an error message are cut to this many characters.
-const LAST_WORDS_MAX: usize = 400;
+/// An agent's last output in an error message is cut to this many characters.
+const OUTPUT_CHARS_MAX: usize = 400;
 
 /// The command that starts an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct AgentCommand {
 }
 
 impl AgentCommand {
-    /// `agent` of this very program.
+    /// The subcommand `agent` of this program.
     pub fn this_program() -> Self {
         Self { program: process::own_executable(), arguments: vec!["agent".into()] }
     }
@@ -47,8 +47,8 @@ impl AgentCommand {
 /// What comes out of the thread that reads an agent's output.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A frame as it came: a second's histograms are some kilobytes here and a megabyte decoded,
-    /// and a hundred agents deliver theirs at the same instant.
+    /// An encoded frame: the histograms of a second take some kilobytes, and a megabyte decoded;
+    /// a hundred agents send theirs at the same instant.
     Payload(Vec<u8>),
     /// See [`LinkEvent::Closed`].
     Closed(Option<FrameError>),
@@ -66,33 +66,33 @@ impl From<Received> for LinkEvent {
     }
 }
 
-/// What an agent's output brings.
+/// An event on an agent's output.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
     Frame(Box<FromAgent>),
-    /// The output ended, or can't be understood any more. Nothing follows.
+    /// The output ended or could not be decoded. It is the last event.
     Closed(Option<FrameError>),
 }
 
 /// One agent. Dropping it kills the process; ask it to exit first.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Tells this agent's events from those of one that had its place before.
+    /// Distinguishes this agent's events from those of an agent that it replaced.
     pub(crate) id: u64,
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) name: String,
     child: Child,
     is_session_leader: bool,
-    /// `None` once nothing more will be said.
+    /// `None` once nothing more will be sent.
     frames: Option<Sender<Vec<u8>>>,
     stderr: Tail,
-    /// When its last frame came, in nanoseconds of CLOCK_MONOTONIC.
+    /// When its last frame was received, in nanoseconds of CLOCK_MONOTONIC.
     heard_ns: Arc<AtomicU64>,
     ended: Option<ExitReason>,
 }
 
 impl Link {
-    /// Starts an agent; its events come to `events` with `id`.
+    /// Starts an agent; its events are sent to `events` with `id`.
     pub(crate) fn start(
         id: u64,
         name: String,
@@ -135,12 +135,12 @@ impl Link {
         self.child.id()
     }
 
-    /// When its last frame came, handled or not.
+    /// When its last frame was received, handled or not.
     pub(crate) fn heard(&self) -> Nanos {
         Nanos(self.heard_ns.load(Ordering::Relaxed))
     }
 
-    /// Says `command` to the agent; never waits for it. An agent that is gone shows itself as
+    /// Sends `command` to the agent; never waits for it. The end of an agent is reported as
     /// [`LinkEvent::Closed`], not here.
     pub(crate) fn send(&self, command: &ToAgent) -> Result<(), FleetError> {
         let frame = frame::encode(command)?;
@@ -152,7 +152,7 @@ impl Link {
 
     /// Asks the agent to end, without waiting.
     pub(crate) fn ask_to_exit(&mut self) {
-        // Exit is far below the bound of a frame; the end of the input says the same.
+        // Exit is far below the bound of a frame; the end of the input has the same effect.
         let _ = self.send(&ToAgent::Exit);
         self.frames = None;
     }
@@ -188,15 +188,15 @@ impl Link {
     }
 
     /// How an agent ended that closed its output: completes *agent 2 …*.
-    pub(crate) fn epitaph(&mut self, error: Option<FrameError>) -> String {
+    pub(crate) fn how_it_ended(&mut self, error: Option<FrameError>) -> String {
         let reason = self.end_by(Instant::now() + END_WAIT);
         let mut text = match error {
-            Some(error) => format!("cannot be understood: {error}"),
-            None => format!("ended unasked: {reason}"),
+            Some(error) => format!("sent data that cannot be decoded: {error}"),
+            None => format!("ended unexpectedly: {reason}"),
         };
         let words = self.stderr.text(END_WAIT);
         if !words.is_empty() {
-            text += "; it said: ";
+            text += "; its last output: ";
             text += &last_words(&words);
         }
         text
@@ -212,7 +212,7 @@ impl Drop for Link {
 fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
     for frame in outbox {
         if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
-            // The agent is gone; its output says so too.
+            // The agent has ended; the end of its output reports that.
             return;
         }
     }
@@ -238,9 +238,9 @@ fn read_frames(
     }
 }
 
-/// One line of at most [`LAST_WORDS_MAX`] characters, the last ones.
+/// One line of at most [`OUTPUT_CHARS_MAX`] characters, the last ones.
 fn last_words(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let surplus = line.chars().count().saturating_sub(LAST_WORDS_MAX);
+    let surplus = line.chars().count().saturating_sub(OUTPUT_CHARS_MAX);
     line.chars().skip(surplus).collect()
 }

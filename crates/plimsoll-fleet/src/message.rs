@@ -1,13 +1,13 @@
-//! What a coordinator and its agents say to each other.
+//! The messages between a coordinator and its agents.
 //!
 //! ```text
-//! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     as often as wanted
-//! hold    as load, and between Start and LoadEnded: Steer -> Steered            as often as wanted
-//! serve   Serve -> Listening, then ServeCounters now and then, and after each Count
+//! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     any number of times
+//! hold    as load, and between Start and LoadEnded: Steer -> Steered            any number of times
+//! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
 //! guard   Guard -> Guarded, then ChildExited when one ends; Guard again adds more
 //! ```
 //!
-//! An agent says [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it.
+//! An agent sends [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -38,21 +38,21 @@ pub enum ToAgent {
     },
     /// Change what a hold does.
     Steer {
-        /// Names this one in the answer; ascending.
+        /// Repeated in the answer; ascending.
         id: u32,
         /// What to do.
         steer: Steer,
     },
     /// Start no more operations; what is in flight may finish.
     Stop {
-        /// For so long; then what is left is counted as interrupted.
+        /// For this long; what is left then is counted as interrupted.
         grace: Nanos,
     },
-    /// Serve until told to exit.
+    /// Serve until [`ToAgent::Exit`].
     Serve(Box<ServePlan>),
-    /// Say at once what the servers did so far: [`FromAgent::ServeCounters`].
+    /// Report the servers' counters at once: [`FromAgent::ServeCounters`].
     Count,
-    /// Start these programs and answer for their end. Handled by the fleet itself.
+    /// Start these programs and report when they end. Handled by the fleet itself.
     Guard(Box<GuardPlan>),
     /// Stop everything and end.
     Exit,
@@ -62,14 +62,14 @@ pub enum ToAgent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromAgent {
-    /// The first message. Its shape never changes, so that two versions understand that they
-    /// don't understand each other.
+    /// The first message. Its format never changes, so that two versions can detect that they
+    /// differ.
     Hello {
         /// See [`VERSION`].
         version: String,
         /// Its process.
         pid: u32,
-        /// Files that it may have open.
+        /// Its limit of open files.
         descriptors_max: u64,
     },
     /// The load is prepared.
@@ -83,14 +83,14 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
-    /// A hold has done what it was told.
+    /// A hold has carried out a [`ToAgent::Steer`].
     Steered {
-        /// By the [`ToAgent::Steer`] with this number.
+        /// The number of that one.
         id: u32,
     },
     /// The last operation was started.
     Draining {
-        /// Operations whose answers are waited for.
+        /// Operations that wait for their answers.
         in_flight: u64,
     },
     /// The load is over, and every interval of it was sent.
@@ -100,10 +100,10 @@ pub enum FromAgent {
     },
     /// The servers accept connections.
     Listening(
-        /// In the order of the plan, with the ports they really have.
+        /// In the order of the plan, with the ports that they got.
         Vec<Listener>,
     ),
-    /// What the servers did so far.
+    /// The servers' counters so far.
     ServeCounters(ServeCounters),
     /// The programs of the last plan are ready.
     Guarded {
@@ -114,7 +114,7 @@ pub enum FromAgent {
     ChildExited {
         /// Its name in the plan.
         name: String,
-        /// How.
+        /// How it ended.
         reason: ExitReason,
         /// The end of what it wrote on stdout and stderr.
         output_tail: String,
@@ -151,7 +151,7 @@ impl FromAgent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentFault {
-    /// What was asked for cannot be.
+    /// The request cannot be carried out.
     Usage,
     /// This host refused: a limit, a port in use, no memory.
     Host,
@@ -161,7 +161,7 @@ pub enum AgentFault {
     Bug,
 }
 
-/// What servers did since they started.
+/// Counters of servers since they started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeCounters {
     /// Connections open now.
@@ -210,7 +210,7 @@ pub struct GuardPlan {
 /// A program that a warden starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardedChild {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// Program and arguments; not empty. It must stay in the foreground.
     pub argv: Vec<String>,
@@ -236,9 +236,9 @@ pub enum Readiness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExitReason {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
 }
 

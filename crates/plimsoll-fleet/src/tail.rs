@@ -1,4 +1,4 @@
-//! The end of what a process wrote: enough for an error message, bounded however much it writes.
+//! The end of a process's output: enough for an error message, bounded however much it writes.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -28,16 +28,16 @@ impl Tail {
             while let Ok(length @ 1..) = stream.read(&mut chunk) {
                 append(&mut into.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..length]);
             }
-            // Nobody may be waiting for the end.
+            // The receiver may be gone.
             let _ = end.send(());
         })?;
         Ok(Self { bytes, ended })
     }
 
-    /// The end of the stream as text. Waits up to `patience` for the stream to be over: what a
+    /// The end of the stream as text. Waits up to `wait` for the stream to be over: what a
     /// process wrote last may still be in the pipe, and its children may hold it open.
-    pub(crate) fn text(&self, patience: Duration) -> String {
-        let _ = self.ended.recv_timeout(patience);
+    pub(crate) fn text(&self, wait: Duration) -> String {
+        let _ = self.ended.recv_timeout(wait);
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(bytes.make_contiguous()).trim().to_owned()
     }

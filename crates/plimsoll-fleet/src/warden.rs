@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_sys::process::{Group, Ties};
 
-use crate::crew::{AgentCommand, Crew};
+use crate::agent_set::{AgentCommand, AgentSet};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::{ExitReason, FromAgent, GuardPlan, GuardedChild, ToAgent};
@@ -34,7 +34,7 @@ pub struct GuardedExit {
 /// A running warden. Dropping it ends everything that it started.
 #[derive(Debug)]
 pub struct Warden {
-    crew: Crew,
+    agents: AgentSet,
     pids: Vec<u32>,
     exited: Vec<GuardedExit>,
     /// The directory that the warden created and removes.
@@ -47,9 +47,9 @@ impl Warden {
     /// without programs leaves time to write their configuration into the directory first.
     pub fn start(command: &AgentCommand, plan: GuardPlan) -> Result<Self, FleetError> {
         let ties = Ties { group: Group::Session, ignores_stop_signals: true, ..Ties::default() };
-        let crew = Crew::start("warden", command, vec![ties], EXIT_WAIT)?;
+        let agents = AgentSet::start("warden", command, vec![ties], EXIT_WAIT)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
-        let mut warden = Self { crew, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
+        let mut warden = Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
         // The directory alone first: only once the warden has made it, it is ours to remove.
         let GuardPlan { scratch_dir, keep, children } = plan;
         warden.send_plan(GuardPlan { scratch_dir, keep, children: Vec::new() })?;
@@ -70,15 +70,20 @@ impl Warden {
 
     fn send_plan(&mut self, plan: GuardPlan) -> Result<Vec<u32>, FleetError> {
         let names: Vec<_> = plan.children.iter().map(|child| child.name.clone()).collect();
-        self.crew.send(0, &ToAgent::Guard(Box::new(plan)))?;
+        self.agents.send(0, &ToAgent::Guard(Box::new(plan)))?;
         let deadline = Instant::now() + READY_WAIT;
         loop {
-            let Some((index, event)) = self.crew.poll_event(deadline) else {
-                let agent =
-                    if names.is_empty() { self.crew.name(0).to_owned() } else { names.join(", ") };
+            let Some((index, event)) = self.agents.poll_event(deadline) else {
+                let agent = if names.is_empty() {
+                    self.agents.name(0).to_owned()
+                } else {
+                    names.join(", ")
+                };
                 return Err(FleetError::Slow { agent, what: "become ready", waited: READY_WAIT });
             };
-            let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };
+            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
+                continue;
+            };
             match *frame {
                 FromAgent::Guarded { pids } => return Ok(pids),
                 FromAgent::ChildExited { name, reason, output_tail: output } => {
@@ -87,7 +92,7 @@ impl Warden {
                     }
                     self.exited.push(GuardedExit { name, reason, output });
                 }
-                other => return Err(self.crew.unexpected(index, &other)),
+                other => return Err(self.agents.unexpected(index, &other)),
             }
         }
     }
@@ -99,7 +104,7 @@ impl Warden {
 
     /// The warden's own process.
     pub fn pid(&self) -> u32 {
-        self.crew.pids().next().unwrap_or(0)
+        self.agents.pids().next().unwrap_or(0)
     }
 
     /// The scratch directory.
@@ -110,13 +115,15 @@ impl Warden {
     /// A program that ended, if one did since the last call. Never waits. The warden's own death
     /// is an error.
     pub fn poll_exited(&mut self) -> Result<Option<GuardedExit>, FleetError> {
-        while let Some((index, event)) = self.crew.poll_event(Instant::now()) {
-            let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };
+        while let Some((index, event)) = self.agents.poll_event(Instant::now()) {
+            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
+                continue;
+            };
             match *frame {
                 FromAgent::ChildExited { name, reason, output_tail: output } => {
                     self.exited.push(GuardedExit { name, reason, output });
                 }
-                other => return Err(self.crew.unexpected(index, &other)),
+                other => return Err(self.agents.unexpected(index, &other)),
             }
         }
         Ok(if self.exited.is_empty() { None } else { Some(self.exited.remove(0)) })
@@ -130,7 +137,7 @@ impl Warden {
 
 impl Drop for Warden {
     fn drop(&mut self) {
-        self.crew.dismiss();
+        self.agents.dismiss();
         // The warden has removed it, unless it was killed.
         if let Some(path) = self.scratch.take().filter(|_| !self.keep) {
             let _ = fs::remove_dir_all(path);

@@ -288,7 +288,7 @@ impl LoadRun {
 
     /// An agent said something at `at` that may still wait to be handled: a coordinator that is
     /// late must not take its agents for hung.
-    pub(super) fn handle_sign_of_life(&mut self, index: usize, at: Nanos) {
+    pub(super) fn handle_heard(&mut self, index: usize, at: Nanos) {
         let part = &mut self.parts[index];
         part.heard = part.heard.max(at);
     }

@@ -1,4 +1,4 @@
-//! Agents on this host that make load: how many, which part each gets, and the loop that hears them.
+//! Agents on this host that make load: how many, the part of each, and the loop that reads them.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_sys::{affinity, clock};
 
+use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec};
 use crate::coordinator::load_run::{Action, LoadRun, Terms};
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::coordinator::pilot::{Order, Pilot};
-use crate::crew::{AGENT_EXIT_WAIT, AgentSpec, Crew};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::ToAgent;
 
-/// How often the wish to stop is looked at.
+/// How often an interrupt is checked for.
 const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
 
 /// How many agents hold `connections` when each may open `descriptors_per_process` files, of which
@@ -36,7 +36,7 @@ pub fn agents_needed(
 /// Agents on this host that make load; reusable for many loads in a row. Dropping it ends them.
 #[derive(Debug)]
 pub struct LocalAgents {
-    crew: Crew,
+    agents: AgentSet,
     spec: AgentSpec,
 }
 
@@ -44,23 +44,23 @@ impl LocalAgents {
     /// Starts the agents. They die with this process, and ignore SIGINT and SIGTERM, which a
     /// terminal or a service manager sends to all processes at once.
     pub fn start(spec: AgentSpec) -> Result<Self, FleetError> {
-        let crew = Crew::start("agent", &spec.command, spec.ties(), AGENT_EXIT_WAIT)?;
-        Ok(Self { crew, spec })
+        let agents = AgentSet::start("agent", &spec.command, spec.ties(), AGENT_EXIT_WAIT)?;
+        Ok(Self { agents, spec })
     }
 
     /// How many there are.
     pub const fn count(&self) -> usize {
-        self.crew.len()
+        self.agents.len()
     }
 
     /// Their processes.
     pub fn pids(&self) -> Vec<u32> {
-        self.crew.pids().collect()
+        self.agents.pids().collect()
     }
 
-    /// Files that each of them may have open.
+    /// Each agent's limit of open files.
     pub fn descriptors_max(&self) -> u64 {
-        self.crew.descriptors_max()
+        self.agents.descriptors_max()
     }
 
     /// Makes one load with all agents, and hands its events to `sink` in order: the start, one
@@ -98,16 +98,16 @@ impl LocalAgents {
         mut pilot: Option<&mut dyn Pilot>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
-        self.crew.replace_lost()?;
-        let (agents, threads) = spread(self.crew.len(), plan.threads, plan.connections);
-        let names = (0..agents).map(|index| self.crew.name(index).to_owned()).collect();
+        self.agents.replace_lost()?;
+        let (agents, threads) = spread(self.agents.len(), plan.threads, plan.connections);
+        let names = (0..agents).map(|index| self.agents.name(index).to_owned()).collect();
         for index in 0..agents {
             let cpus = self.spec.cpus_of(index);
             let part = share_of_plan(plan, index, agents, threads, cpus);
-            if let Err(error) = self.crew.send(index, &ToAgent::Prepare(Box::new(part))) {
+            if let Err(error) = self.agents.send(index, &ToAgent::Prepare(Box::new(part))) {
                 // The parts differ by a few bytes, so one may just be too large: no agent may be
                 // left with a load that never starts.
-                (0..index).for_each(|prepared| self.crew.kill(prepared));
+                (0..index).for_each(|prepared| self.agents.kill(prepared));
                 return Err(error);
             }
         }
@@ -115,8 +115,8 @@ impl LocalAgents {
         loop {
             while let Some(action) = run.poll_action() {
                 match action {
-                    Action::Send(index, command) => self.crew.send(index, &command)?,
-                    Action::Kill(index) => self.crew.kill(index),
+                    Action::Send(index, command) => self.agents.send(index, &command)?,
+                    Action::Kill(index) => self.agents.kill(index),
                 }
             }
             while let Some(event) = run.poll_event() {
@@ -140,10 +140,10 @@ impl LocalAgents {
             }
             let overdue = Duration::from(run.poll_timeout().since(now()));
             let wait = overdue.min(LOOK_FOR_INTERRUPT);
-            match self.crew.poll_event(Instant::now() + wait) {
+            match self.agents.poll_event(Instant::now() + wait) {
                 Some((index, LinkEvent::Frame(frame))) => run.handle_frame(index, *frame, now()),
                 Some((index, LinkEvent::Closed(error))) => {
-                    let how = self.crew.epitaph(index, error);
+                    let how = self.agents.how_it_ended(index, error);
                     run.handle_loss(index, &how, now());
                 }
                 None => {}
@@ -151,7 +151,7 @@ impl LocalAgents {
             if (control.interrupted)() {
                 run.handle_interrupt(now());
             }
-            (0..agents).for_each(|index| run.handle_sign_of_life(index, self.crew.heard(index)));
+            (0..agents).for_each(|index| run.handle_heard(index, self.agents.heard(index)));
             run.handle_timeout(now());
         }
     }
@@ -171,7 +171,7 @@ fn spread(agents: usize, threads: u32, connections: u64) -> (usize, u32) {
     (agents as usize, threads as u32)
 }
 
-/// What agent `index` out of `of` is told. Workers are pinned to the plan's CPUs as far as the
+/// The part of agent `index` out of `of`. Workers are pinned to the plan's CPUs as far as the
 /// agent may use them, each agent going on where the one before it stopped.
 fn share_of_plan(
     plan: &LoadPlan,

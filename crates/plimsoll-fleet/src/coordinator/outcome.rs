@@ -1,4 +1,4 @@
-//! What a load is run with, and what it comes to.
+//! How a load is run, and its outcome.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::tally::Tally;
@@ -7,7 +7,7 @@ use plimsoll_model::trial::TrialRequest;
 /// What a load is run with, besides its plan.
 #[derive(Clone, Copy)]
 pub struct LoadControl<'a> {
-    /// Whether the user wants to stop; asked every 50 ms.
+    /// Whether the user interrupted; called every 50 ms.
     pub interrupted: &'a dyn Fn() -> bool,
     /// The trial that the load belongs to; `None` for a plain load.
     pub trial: Option<TrialRequest>,
@@ -18,7 +18,7 @@ pub struct LoadControl<'a> {
 }
 
 impl<'a> LoadControl<'a> {
-    /// The usual patience: 1 s of grace, 10 s of overrun.
+    /// The defaults: 1 s of grace, 10 s of overrun.
     pub fn new(interrupted: &'a dyn Fn() -> bool) -> Self {
         Self {
             interrupted,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for LoadControl<'_> {
     }
 }
 
-/// What a load came to.
+/// The outcome of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadOutcome {
     /// All agents and seconds.
@@ -44,7 +44,7 @@ pub struct LoadOutcome {
     pub window: Nanos,
     /// Ended early because more operations were bad than the plan allows.
     pub aborted: bool,
-    /// Ended early because the user wanted it.
+    /// Ended early because the user interrupted it.
     pub interrupted: bool,
     /// Agents that died or had to be killed.
     pub lost_agents: u32,

@@ -1,10 +1,10 @@
-//! Who decides what a hold does next, while it runs.
+//! What decides the next step of a hold while it runs.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Tally;
 
-/// How a hold stands. Times are on CLOCK_MONOTONIC.
+/// The state of a hold. Times are on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldView<'a> {
     /// Now.
@@ -15,30 +15,30 @@ pub struct HoldView<'a> {
     pub total: &'a Tally,
     /// `total` covers everything up to here.
     pub covered: Nanos,
-    /// Some agent has delivered everything up to here. A steer that is done was done by then: an
-    /// agent says so after it has delivered the second.
+    /// Some agent has delivered everything up to here. A steer that is done was done before: an
+    /// agent reports it after it has delivered the second.
     pub delivered: Nanos,
-    /// Connections usable now, as far as the agents have said.
+    /// Connections usable now, as far as the agents have reported.
     pub held: u64,
     /// Steers given so far; they are numbered from 1.
     pub given: u32,
     /// Every steer up to this number is done.
     pub done: u32,
-    /// Agents that are still there.
+    /// Agents that are not lost.
     pub agents: u32,
 }
 
-/// What a pilot wants.
+/// A pilot's next order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// Tell this to every agent.
+    /// Send this to every agent.
     Steer(Steer),
     /// Close everything; the hold is over.
     Finish,
 }
 
 /// Steers a hold. Asked after each message of an agent and at least every 50 ms, from the start of
-/// the hold until it was told to finish, the user stopped it, or no agent is left.
+/// the hold until [`Order::Finish`], an interrupt, or the loss of the last agent.
 pub trait Pilot {
     /// What to do next; `None` to wait.
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order>;

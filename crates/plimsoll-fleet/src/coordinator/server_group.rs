@@ -4,24 +4,24 @@ use std::time::{Duration, Instant};
 
 use plimsoll_model::plan::{Listener, ServePlan};
 
-use crate::crew::{AGENT_EXIT_WAIT, AgentSpec, Crew};
+use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::{FromAgent, ServeCounters, ToAgent};
 
 /// How long servers may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(10);
-/// And so much more for each of them, because they start together on the same CPUs.
+/// Added for each of them, because they start together on the same CPUs.
 const LISTEN_WAIT_EACH: Duration = Duration::from_millis(100);
 
-/// How long the last counters of processes that have ended may be on their way.
-const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
-/// How long servers may take to say what they have counted.
+/// How long to wait for the last counters of processes that have ended.
+const LAST_COUNTERS_WAIT: Duration = Duration::from_secs(1);
+/// How long servers may take to report their counters.
 const COUNT_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two looks at whether all of them have come.
+/// How often it is checked whether all of them have arrived.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What a group of servers did so far.
+/// The state of a group of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStatus {
     /// All processes; one that died keeps what it last reported.
@@ -33,7 +33,7 @@ pub struct ServerStatus {
 /// Running servers. Dropping it ends them.
 #[derive(Debug)]
 pub struct ServerGroup {
-    crew: Crew,
+    agents: AgentSet,
     listeners: Vec<Listener>,
     /// The latest of each process.
     counters: Vec<ServeCounters>,
@@ -44,13 +44,13 @@ impl ServerGroup {
     /// Starts the processes of `spec` and waits until each accepts connections. The first one binds
     /// the ports, which may be 0; the others share what it got.
     pub fn start(spec: &AgentSpec, plan: &ServePlan) -> Result<Self, FleetError> {
-        let crew = Crew::start("server", &spec.command, spec.ties(), AGENT_EXIT_WAIT)?;
-        let counters = vec![ServeCounters::default(); crew.len()];
-        let mut group = Self { crew, listeners: Vec::new(), counters, lost: Vec::new() };
+        let agents = AgentSet::start("server", &spec.command, spec.ties(), AGENT_EXIT_WAIT)?;
+        let counters = vec![ServeCounters::default(); agents.len()];
+        let mut group = Self { agents, listeners: Vec::new(), counters, lost: Vec::new() };
         group.serve(0, plan)?;
         group.listeners = group.await_listening(vec![0])?;
         let plan = ServePlan { listeners: group.listeners.clone(), ..plan.clone() };
-        let others: Vec<_> = (1..group.crew.len()).collect();
+        let others: Vec<_> = (1..group.agents.len()).collect();
         for index in &others {
             group.serve(*index, &plan)?;
         }
@@ -66,7 +66,7 @@ impl ServerGroup {
             let first = index * plan.threads as usize % plan.cpus.len();
             plan.cpus.rotate_left(first);
         }
-        self.crew.send(index, &ToAgent::Serve(Box::new(plan)))
+        self.agents.send(index, &ToAgent::Serve(Box::new(plan)))
     }
 
     /// Waits for each of `waiting`; returns where the last one listens.
@@ -76,49 +76,51 @@ impl ServerGroup {
         let mut listening = Vec::new();
         while let Some(first) = waiting.first().copied() {
             let slow = FleetError::Slow {
-                agent: self.crew.name(first).to_owned(),
+                agent: self.agents.name(first).to_owned(),
                 what: "listen",
                 waited,
             };
-            let (index, event) = self.crew.poll_event(deadline).ok_or(slow)?;
-            let LinkEvent::Frame(frame) = self.crew.unless_closed(index, event)? else { continue };
+            let (index, event) = self.agents.poll_event(deadline).ok_or(slow)?;
+            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
+                continue;
+            };
             match *frame {
                 FromAgent::Listening(listeners) if waiting.contains(&index) => {
                     listening = listeners;
                     waiting.retain(|waiting| *waiting != index);
                 }
                 FromAgent::ServeCounters(counters) => self.counters[index] = counters,
-                other => return Err(self.crew.unexpected(index, &other)),
+                other => return Err(self.agents.unexpected(index, &other)),
             }
         }
         Ok(listening)
     }
 
-    /// Where they listen, in the order of the plan, with the ports they really have.
+    /// Where they listen, in the order of the plan, with the ports that they got.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }
 
     /// Their processes.
     pub fn pids(&self) -> Vec<u32> {
-        self.crew.pids().collect()
+        self.agents.pids().collect()
     }
 
-    /// Listens to the processes for `wait` (zero: takes what is there) and says how things stand.
+    /// Reads the processes' reports for `wait` (zero: those that are there) and returns the state.
     pub fn poll_status(&mut self, wait: Duration) -> ServerStatus {
         let deadline = Instant::now() + wait;
-        while let Some((index, event)) = self.crew.poll_event(deadline) {
+        while let Some((index, event)) = self.agents.poll_event(deadline) {
             let problem = match event {
                 LinkEvent::Frame(frame) => match *frame {
                     FromAgent::ServeCounters(counters) => {
                         self.counters[index] = counters;
                         None
                     }
-                    other => Some(self.crew.unexpected(index, &other).to_string()),
+                    other => Some(self.agents.unexpected(index, &other).to_string()),
                 },
                 LinkEvent::Closed(error) => {
-                    let how = self.crew.epitaph(index, error);
-                    Some(format!("{} {how}", self.crew.name(index)))
+                    let how = self.agents.how_it_ended(index, error);
+                    Some(format!("{} {how}", self.agents.name(index)))
                 }
             };
             self.lost.extend(problem);
@@ -131,16 +133,16 @@ impl ServerGroup {
     /// Asks every process for its counters as they are now; `None` when one is lost or does not
     /// answer at once.
     pub fn count(&mut self) -> Option<ServeCounters> {
-        // What was on its way is of before.
+        // What is on its way is from before the question.
         let _ = self.poll_status(Duration::ZERO);
-        for index in 0..self.crew.len() {
-            self.crew.send(index, &ToAgent::Count).ok()?;
+        for index in 0..self.agents.len() {
+            self.agents.send(index, &ToAgent::Count).ok()?;
         }
         let deadline = Instant::now() + COUNT_WAIT;
-        // A periodic report that crosses the question is as good: it is of after the look above.
-        let mut has_answered = vec![false; self.crew.len()];
+        // A periodic report that crosses the question will do: it is newer than the poll above.
+        let mut has_answered = vec![false; self.agents.len()];
         while has_answered.contains(&false) {
-            let (index, event) = self.crew.poll_event(deadline)?;
+            let (index, event) = self.agents.poll_event(deadline)?;
             match event {
                 LinkEvent::Frame(frame) => match *frame {
                     FromAgent::ServeCounters(counters) => {
@@ -150,8 +152,8 @@ impl ServerGroup {
                     _ => return None,
                 },
                 LinkEvent::Closed(error) => {
-                    let how = self.crew.epitaph(index, error);
-                    self.lost.push(format!("{} {how}", self.crew.name(index)));
+                    let how = self.agents.how_it_ended(index, error);
+                    self.lost.push(format!("{} {how}", self.agents.name(index)));
                     return None;
                 }
             }
@@ -161,12 +163,12 @@ impl ServerGroup {
         Some(counters)
     }
 
-    /// Ends them, waits until they are gone, and says what all of them did to the last.
+    /// Ends them, waits until they are gone, and returns their last counters.
     pub fn stop(mut self) -> ServeCounters {
-        self.crew.dismiss();
-        // They are gone; what they said last may still be on its way through our own threads.
-        let deadline = Instant::now() + LAST_WORDS_WAIT;
-        while (0..self.crew.len()).any(|index| !self.crew.is_lost(index))
+        self.agents.dismiss();
+        // They have ended; their last reports may still be in our own threads.
+        let deadline = Instant::now() + LAST_COUNTERS_WAIT;
+        while (0..self.agents.len()).any(|index| !self.agents.is_lost(index))
             && Instant::now() < deadline
         {
             self.poll_status(LOOK_AGAIN);

@@ -80,7 +80,7 @@ pub(crate) fn a_killed_agent_costs_its_share_only() {
     assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 7);
     assert!(outcome.tally.balances() && outcome.is_partial());
     assert_eq!(outcome.lost_agents, 1);
-    assert!(outcome.notes[0].contains("agent 2 ended unasked: killed by signal 9"));
+    assert!(outcome.notes[0].contains("agent 2 ended unexpectedly: killed by signal 9"));
     // The next load has a new agent in its place.
     let outcome = agents.run_load(&plan(behaviour::GOOD), &control, &mut |_| {}).unwrap();
     assert_eq!(outcome.tally.scheduled, 3 * OPS_PER_SECOND);
@@ -183,9 +183,9 @@ pub(crate) fn what_is_no_agent_is_an_error() {
     let missing = start("/nonexistent/plimsoll", &[]).to_string();
     assert!(missing.starts_with("cannot start agent 1: No such file"), "{missing}");
     let silent = start("sh", &["-c", "echo out of luck >&2; exit 3"]).to_string();
-    assert_eq!(silent, "agent 1 ended unasked: exit code 3; it said: out of luck");
+    assert_eq!(silent, "agent 1 ended unexpectedly: exit code 3; its last output: out of luck");
     let talker = start("echo", &["Permission denied"]).to_string();
-    assert!(talker.contains("does not speak plimsoll's frames"), "{talker}");
+    assert!(talker.contains("not a frame of plimsoll's"), "{talker}");
     // A frame made by hand, as another version would send it.
     let hello = r#"{"hello":{"version":"0.0.0","pid":1,"descriptors_max":9}}"#;
     let print = format!(r"printf '\{:03o}\000\000\000%s' '{hello}'; cat", hello.len());
@@ -221,7 +221,7 @@ pub(crate) fn servers_share_one_port() {
     process::kill(pids[2], Signal::KILL).unwrap();
     until("the loss is seen", || {
         let status = group.poll_status(Duration::from_millis(5));
-        status.lost == ["server 3 ended unasked: killed by signal 9"]
+        status.lost == ["server 3 ended unexpectedly: killed by signal 9"]
     });
     // Two say at their end what came since; of the third its last report counts.
     assert_eq!(group.stop().conns_total, 2 + 2 + 1);

@@ -1,4 +1,4 @@
-//! Several agents of one kind: started together, heard on one channel, ended together.
+//! Several agents of one kind: started together, read through one channel, ended together.
 
 use std::sync::mpsc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -14,15 +14,15 @@ use crate::message::{FromAgent, ToAgent, VERSION};
 
 pub use crate::link::AgentCommand;
 
-/// How long an agent may take to say hello. Starting a process takes milliseconds; a host that is
-/// out of memory takes longer.
+/// How long an agent may take to send its first message. Starting a process takes milliseconds; on a
+/// host that is out of memory it takes longer.
 const HELLO_WAIT: Duration = Duration::from_secs(10);
-/// And so much more for each of them, because they start together on the same CPUs: ten times
-/// what a start costs.
+/// Added for each agent, because they start together on the same CPUs: ten times what a start
+/// costs.
 const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 
-/// How long an agent that makes load or serves may take to end: the second of its own, and some
-/// more on a busy host.
+/// How long an agent that makes load or serves may take to end: one second, and half as much again
+/// on a busy host.
 pub(crate) const AGENT_EXIT_WAIT: Duration = Duration::from_millis(1500);
 
 /// Which agents to start.
@@ -71,7 +71,7 @@ impl AgentSpec {
     }
 }
 
-/// One place in a crew.
+/// One agent of the set.
 #[derive(Debug)]
 struct Place {
     link: Link,
@@ -82,8 +82,8 @@ struct Place {
 
 /// The agents, by index. Dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct Crew {
-    /// What messages call its members, before the number.
+pub(crate) struct AgentSet {
+    /// The name of its members in messages, before the number.
     role: &'static str,
     command: AgentCommand,
     places: Vec<Place>,
@@ -94,8 +94,8 @@ pub(crate) struct Crew {
     exit_wait: Duration,
 }
 
-impl Crew {
-    /// Starts one agent per entry of `ties` and waits until each has said hello.
+impl AgentSet {
+    /// Starts one agent per entry of `ties` and waits for the first message of each.
     pub(crate) fn start(
         role: &'static str,
         command: &AgentCommand,
@@ -104,14 +104,14 @@ impl Crew {
     ) -> Result<Self, FleetError> {
         let (sender, events) = mpsc::channel();
         let command = command.clone();
-        let mut crew =
+        let mut set =
             Self { role, command, places: Vec::new(), next_id: 0, sender, events, exit_wait };
         for ties in ties {
-            let link = crew.start_link(crew.places.len(), &ties)?;
-            crew.places.push(Place { link, ties, descriptors_max: 0, is_lost: false });
+            let link = set.start_link(set.places.len(), &ties)?;
+            set.places.push(Place { link, ties, descriptors_max: 0, is_lost: false });
         }
-        crew.await_hellos((0..crew.places.len()).collect())?;
-        Ok(crew)
+        set.await_hellos((0..set.places.len()).collect())?;
+        Ok(set)
     }
 
     fn start_link(&mut self, index: usize, ties: &Ties) -> Result<Link, FleetError> {
@@ -121,13 +121,13 @@ impl Crew {
     }
 
     fn await_hellos(&mut self, mut waiting: Vec<usize>) -> Result<(), FleetError> {
-        let patience = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(waiting.len()).unwrap_or(0);
-        let deadline = Instant::now() + patience;
+        let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(waiting.len()).unwrap_or(0);
+        let deadline = Instant::now() + wait;
         while let Some(first) = waiting.first().copied() {
             let slow = FleetError::Slow {
                 agent: self.name(first).to_owned(),
-                what: "say hello",
-                waited: patience,
+                what: "start",
+                waited: wait,
             };
             let (index, event) = self.poll_event(deadline).ok_or(slow)?;
             let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { continue };
@@ -149,12 +149,12 @@ impl Crew {
         Ok(())
     }
 
-    /// Starts an agent anew in every place whose agent is lost. To be called between two loads,
-    /// when no agent has anything to say.
+    /// Replaces every agent that is lost. To be called between two loads, when no agent sends
+    /// anything.
     pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
         while let Some((index, event)) = self.poll_event(Instant::now()) {
             if let LinkEvent::Closed(error) = event {
-                self.epitaph(index, error);
+                self.how_it_ended(index, error);
             }
         }
         let lost: Vec<_> = (0..self.len()).filter(|index| self.is_lost(*index)).collect();
@@ -179,7 +179,7 @@ impl Crew {
         self.places.iter().map(|place| place.link.pid())
     }
 
-    /// When an agent's last frame came, also when it still waits to be handled.
+    /// When an agent's last frame was received, handled or not.
     pub(crate) fn heard(&self, index: usize) -> Nanos {
         self.places[index].link.heard()
     }
@@ -193,19 +193,19 @@ impl Crew {
         self.places.iter().map(|place| place.descriptors_max).min().unwrap_or(0)
     }
 
-    /// Says `command` to one agent; see [`Link::send`].
+    /// Sends `command` to one agent; see [`Link::send`].
     pub(crate) fn send(&self, index: usize, command: &ToAgent) -> Result<(), FleetError> {
         self.places[index].link.send(command)
     }
 
-    /// The next thing that an agent did; `None` after `deadline`.
+    /// The next event of any agent; `None` after `deadline`.
     pub(crate) fn poll_event(&mut self, deadline: Instant) -> Option<(usize, LinkEvent)> {
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(wait) {
                 Ok((id, received)) => {
                     let index = self.places.iter().position(|place| place.link.id == id);
-                    // Otherwise from an agent that was replaced, or given up.
+                    // Other events are of an agent that was replaced or killed.
                     if let Some(index) = index.filter(|index| !self.places[*index].is_lost) {
                         return Some((index, received.into()));
                     }
@@ -215,7 +215,7 @@ impl Crew {
         }
     }
 
-    /// Turns the end of an agent's output into the error that it is.
+    /// Turns the end of an agent's output into an error.
     pub(crate) fn unless_closed(
         &mut self,
         index: usize,
@@ -224,13 +224,13 @@ impl Crew {
         match event {
             LinkEvent::Closed(error) => Err(FleetError::Lost {
                 agent: self.name(index).to_owned(),
-                how: self.epitaph(index, error),
+                how: self.how_it_ended(index, error),
             }),
             event @ LinkEvent::Frame(_) => Ok(event),
         }
     }
 
-    /// The error for a message that has no place where it came.
+    /// The error for a message that is not expected at this point.
     pub(crate) fn unexpected(&self, index: usize, frame: &FromAgent) -> FleetError {
         let agent = self.name(index).to_owned();
         match frame {
@@ -242,9 +242,9 @@ impl Crew {
     }
 
     /// How an agent that closed its output ended; the agent is lost from now on.
-    pub(crate) fn epitaph(&mut self, index: usize, error: Option<FrameError>) -> String {
+    pub(crate) fn how_it_ended(&mut self, index: usize, error: Option<FrameError>) -> String {
         self.places[index].is_lost = true;
-        self.places[index].link.epitaph(error)
+        self.places[index].link.how_it_ended(error)
     }
 
     /// Kills an agent.
@@ -265,7 +265,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for AgentSet {
     fn drop(&mut self) {
         self.dismiss();
     }
