@@ -126,7 +126,7 @@ impl Statistics {
 
     pub(crate) fn read(&mut self) -> Option<Counted> {
         let counted = self.source.read().ok()?;
-        self.questions += u64::from(self.source.counts_questions());
+        self.questions += u64::from(self.source.counts_readings());
         counted.since(&Counted { requests: self.questions, connections: self.questions })
     }
 

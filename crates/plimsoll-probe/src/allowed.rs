@@ -1,20 +1,20 @@
-//! What a server says it may have at once, and how much of it it has: HAProxy's `maxconn`, of the
-//! process and of each frontend.
+//! Limits of a server's own configuration, and how much of each is in use: HAProxy's `maxconn`, of
+//! the process and of each frontend.
 
 use crate::counted::{CountSource, frontends};
 
 /// A limit of a server's own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Its name, as the server's documentation has it.
+    /// Its name in the server's documentation.
     pub name: String,
     /// In use.
     pub used: u64,
-    /// The most that may be in use.
+    /// The limit.
     pub limit: u64,
 }
 
-/// Asks a server; empty where it does not tell, as nginx does not.
+/// Reads them from a server; none of nginx, which does not report any.
 pub fn read(source: &CountSource) -> Vec<Allowance> {
     let CountSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CountSource::ask_haproxy(socket, question).unwrap_or_default();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_no_limit() {
+    fn what_is_not_reported_is_no_limit() {
         for broken in ["", "Unknown command\n", "# a,b\n1,2\n", "Maxconn: x\nCurrConns: 1\n"] {
             assert_eq!(of_process(broken), []);
             assert_eq!(of_frontends(broken), []);

@@ -1,8 +1,6 @@
-//! What a server says it has served: HAProxy by its statistics socket, nginx by its stub_status
-//! page.
+//! A server's own counters: HAProxy's from its statistics socket, nginx's from its stub_status page.
 //!
-//! Read twice, before and after a load; a server that does not answer within a second is not asked
-//! any longer.
+//! Read twice, before and after a load, each time with a timeout of a second.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,12 +11,12 @@ use std::{fmt, io};
 
 use plimsoll_model::target::TargetUrl;
 
-/// How long a server may take for each step of an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// No answer of interest is larger: HAProxy's has a line for each server behind it.
+/// The timeout of each step of an answer.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// The largest answer that is read: HAProxy's has a line for each server behind it.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Where a server tells what it has served.
+/// Where a server's counters are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CountSource {
     /// HAProxy's statistics socket.
@@ -29,7 +27,7 @@ pub enum CountSource {
     NginxSocket(PathBuf),
 }
 
-/// What a server has served since it started.
+/// Counters of a server since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Requests received.
@@ -39,7 +37,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What was served since `earlier`; `None` when it has been started anew in between.
+    /// The difference to `earlier`; `None` when the server was restarted in between.
     pub const fn since(&self, earlier: &Self) -> Option<Self> {
         match (
             self.requests.checked_sub(earlier.requests),
@@ -51,19 +49,19 @@ impl Counted {
     }
 }
 
-/// Why a server did not tell.
+/// Why a server's counters could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CountError {
-    /// It cannot be asked.
+    /// It cannot be reached.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It said something else.
+    /// It answered something else.
     #[error("the answer is not {0}")]
     Unexpected(&'static str),
 }
 
 impl CountSource {
-    /// Asks the server.
+    /// Reads the counters.
     pub fn read(&self) -> Result<Counted, CountError> {
         match self {
             Self::Haproxy(socket) => {
@@ -84,13 +82,13 @@ impl CountSource {
         ask(unix(socket)?, question)
     }
 
-    /// Whether each question is counted itself, as a request and as a connection.
-    pub const fn counts_questions(&self) -> bool {
+    /// Whether reading the counters is itself counted, as one request and one connection.
+    pub const fn counts_readings(&self) -> bool {
         matches!(self, Self::Nginx(_) | Self::NginxSocket(_))
     }
 }
 
-/// As the flag `--watch` spells it.
+/// In the format of the flag `--watch`.
 impl fmt::Display for CountSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -103,18 +101,18 @@ impl fmt::Display for CountSource {
 
 fn unix(socket: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 
 fn tcp(url: &TargetUrl) -> io::Result<TcpStream> {
     let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (url.host.as_str(), url.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
                 return Ok(stream);
             }
             Err(error) => refusal = error,
@@ -130,7 +128,7 @@ fn ask(mut stream: impl Read + Write, question: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// HTTP/1.0: the server ends its answer with the connection.
+/// HTTP/1.0: the server closes the connection after its answer.
 fn status_request(authority: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")
 }
@@ -157,12 +155,12 @@ pub(crate) fn frontends<'a, const N: usize>(
     Some(lines.filter_map(of_line).collect())
 }
 
-/// What all frontends together have served.
+/// The sum over all frontends.
 fn haproxy(answer: &str) -> Option<Counted> {
     let frontends = frontends(answer, ["req_tot", "conn_tot"])?;
     let mut sum = Counted::default();
     for [requests, connections] in &frontends {
-        // A frontend that speaks TCP only counts no requests.
+        // A frontend in TCP mode counts no requests.
         let number = |field: &str| field.parse().unwrap_or(0);
         sum.requests = sum.requests.saturating_add(number(requests));
         sum.connections = sum.connections.saturating_add(number(connections));
@@ -227,7 +225,7 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
     }
 
     #[test]
-    fn a_server_that_was_started_anew_has_no_difference() {
+    fn a_server_that_was_restarted_has_no_difference() {
         let counted = |requests| Counted { requests, connections: 5 };
         let grown = Counted { requests: 3, connections: 0 };
         assert_eq!(counted(7).since(&counted(4)), Some(grown));
@@ -235,7 +233,7 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
     }
 
     #[test]
-    fn nobody_at_a_socket_is_an_error() {
+    fn a_socket_without_a_server_is_an_error() {
         let nowhere = Path::new("/nowhere/haproxy.sock").to_owned();
         for source in [CountSource::Haproxy(nowhere.clone()), CountSource::NginxSocket(nowhere)] {
             assert!(matches!(source.read(), Err(CountError::Io(_))), "{source:?}");

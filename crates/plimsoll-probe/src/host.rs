@@ -1,5 +1,5 @@
-//! What a host does besides the load: its CPUs, what the hypervisor and control groups take, and
-//! how long everybody waited for memory. Counters since boot; two readings make a figure.
+//! CPU use of the host, time taken by the hypervisor and by control groups, and memory pressure.
+//! Counters since boot: a figure is the difference of two readings.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,11 +13,11 @@ pub use crate::limits::throttled_periods;
 /// Ticks of all CPUs together, from `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
-    /// All of them.
+    /// All ticks.
     pub total: u64,
-    /// With nothing to do, or waiting for a disk.
+    /// Idle, or waiting for a disk.
     pub idle: u64,
-    /// Taken by the hypervisor while there was something to do.
+    /// Stolen: a task was ready and the hypervisor ran something else.
     pub stolen: u64,
 }
 
@@ -32,28 +32,28 @@ impl CpuTicks {
         let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Result<Vec<u64>, _> = fields.split_ascii_whitespace().map(str::parse).collect();
         let ticks = ticks.ok()?;
-        // Time of guests is part of user and nice already.
+        // Guest time is part of user and nice already.
         let total = ticks.get(..8)?.iter().try_fold(0u64, |sum, part| sum.checked_add(*part))?;
         Some(Self { total, idle: ticks[3].checked_add(ticks[4])?, stolen: ticks[7] })
     }
 
-    /// Share of the time since `earlier` that no CPU was free in, stolen time included; `None` when
+    /// Fraction of the CPU time since `earlier` that was not idle, stolen time included; `None` when
     /// no tick has passed.
     pub fn busy_since(&self, earlier: &Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|ticks| *ticks > 0)?;
-        // The kernel corrects idle time downwards now and then.
+        // The kernel sometimes corrects idle time downwards.
         let idle = self.idle.saturating_sub(earlier.idle).min(total);
         Some((total - idle) as f64 / total as f64)
     }
 
-    /// Share of the time since `earlier` that was stolen.
+    /// Fraction of the CPU time since `earlier` that was stolen.
     pub fn stolen_since(&self, earlier: &Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|ticks| *ticks > 0)?;
         Some(self.stolen.saturating_sub(earlier.stolen).min(total) as f64 / total as f64)
     }
 }
 
-/// How long every task that could have run waited for memory, since boot: the `full` line of
+/// For how long all tasks that were not idle waited for memory, since boot: the `full` line of
 /// `pressure/memory` below `proc_root`. `None` on kernels without pressure information.
 pub fn memory_full_stall(proc_root: &Path) -> Option<Nanos> {
     let pressure = MemoryPressure::from_file(proc_root.join("pressure/memory")).ok()?;

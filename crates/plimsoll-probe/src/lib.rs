@@ -1,5 +1,5 @@
-//! Read-only witnesses: what processes and hosts are doing. Nothing here changes anything, and a
-//! value that cannot be read stays missing.
+//! Reads what processes and hosts are doing. Nothing here changes anything, and a value that cannot
+//! be read stays missing.
 #![forbid(unsafe_code)]
 
 pub mod allowed;

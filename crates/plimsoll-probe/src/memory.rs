@@ -1,4 +1,4 @@
-//! What processes and the kernel take: smaps_rollup, meminfo, sockstat and file-nr below `/proc`.
+//! Memory of processes and of the kernel: smaps_rollup, meminfo, sockstat and file-nr below `/proc`.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use std::path::Path;
 pub struct HostMemory {
     /// MemTotal.
     pub total_bytes: Option<u64>,
-    /// What programs can still get without swapping: MemAvailable, less the inodes and dentries of
-    /// open sockets. The kernel keeps those among what can be given back (SReclaimable), but they
-    /// live as long as their sockets: 1 kB each, 2 GB with a million connections, both ends. With
-    /// that counted as available, a real HAProxy was killed for want of memory.
+    /// What programs can still allocate without swapping: MemAvailable, less the inodes and dentries
+    /// of open sockets. The kernel counts those as reclaimable (SReclaimable), but they live as long
+    /// as their sockets: 1 kB each, 2 GB with a million connections, both ends. When they were
+    /// counted as available, the kernel killed a HAProxy for lack of memory.
     pub available_bytes: Option<u64>,
     /// Slab: the kernel's objects, sockets among them.
     pub slab_bytes: Option<u64>,
-    /// SUnreclaim: the part of the slab that cannot be given back.
+    /// SUnreclaim: the part of the slab that cannot be reclaimed.
     pub slab_unreclaimable_bytes: Option<u64>,
-    /// The part of the slab that looking into `/proc` leaves behind: an inode and a dentry, 0.9 kB,
-    /// for each file that somebody listed, such as every descriptor in `/proc/PID/fd`. Monitors do
-    /// that, and it is given back when memory runs short. `None` without the right to read slabinfo.
+    /// The part of the slab that lookups in `/proc` leave behind: an inode and a dentry, 0.9 kB, for
+    /// each file that was listed, such as every descriptor in `/proc/PID/fd`. Monitoring does that;
+    /// the kernel reclaims it when memory runs low. `None` without the right to read slabinfo.
     pub proc_lookups_bytes: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl HostMemory {
         let text = fs::read_to_string(proc_root.join("meminfo")).unwrap_or_default();
         let slabinfo = fs::read_to_string(proc_root.join("slabinfo")).ok();
         let slabinfo = slabinfo.as_deref();
-        // Without the right to read slabinfo, what they take on Linux 6.18.
+        // Without the right to read slabinfo: their size on Linux 6.18.
         let of_sockets = slabinfo.and_then(|text| files_bytes(text, "sock_inode_cache"));
         let of_sockets =
             of_sockets.or_else(|| sockets(proc_root)?.checked_mul(SOCKET_FILE_BYTES)).unwrap_or(0);
@@ -44,7 +44,7 @@ impl HostMemory {
         }
     }
 
-    /// The slab without what looking into `/proc` left behind.
+    /// The slab without what lookups in `/proc` left behind.
     pub fn slab_of_work_bytes(&self) -> Option<u64> {
         let lookups = self.proc_lookups_bytes.unwrap_or(0);
         self.slab_bytes.map(|slab| slab.saturating_sub(lookups))
@@ -54,7 +54,7 @@ impl HostMemory {
 /// An inode and a dentry of an open socket.
 const SOCKET_FILE_BYTES: u64 = 832 + 192;
 
-/// What the inodes in this cache take, with a dentry for each.
+/// Memory of the inodes in this cache, each with a dentry.
 fn files_bytes(slabinfo: &str, inode_cache: &str) -> Option<u64> {
     // name, active objects, objects, bytes of an object, ...
     let cache = |name: &str| {
@@ -101,7 +101,7 @@ impl TcpSockets {
     }
 }
 
-/// Open files of the host and the most there may be: `sys/fs/file-nr` below `proc_root`.
+/// Open files of the host and their limit: `sys/fs/file-nr` below `proc_root`.
 pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
     let text = fs::read_to_string(proc_root.join("sys/fs/file-nr")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
@@ -111,7 +111,7 @@ pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
 }
 
 /// Proportional set size of `pids` together, bytes: private pages, and shared ones divided among
-/// their users. A process that has ended counts nothing; `None` when not one could be read.
+/// their users. A process that has ended counts as 0; `None` when none could be read.
 ///
 /// Walks the processes' page tables: about a millisecond for each gigabyte.
 pub fn proportional_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {

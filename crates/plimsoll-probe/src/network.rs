@@ -1,5 +1,5 @@
-//! The host's side of the network: what interfaces and the kernel's queues dropped, what TCP sent
-//! again, and how full the links are. Counters since boot; two readings make a figure.
+//! The host's network: packets dropped by interfaces and by the kernel's queues, TCP retransmissions,
+//! and link utilisation. Counters since boot: a figure is the difference of two readings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use procfs_core::FromRead;
 use procfs_core::net::{DeviceStatus, InterfaceDeviceStatus};
 
-/// The interface that never leaves the host.
+/// The loopback interface.
 const LOOPBACK: &str = "lo";
 
 /// One interface.
@@ -25,33 +25,34 @@ struct Interface {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkTotals {
     interfaces: BTreeMap<String, Interface>,
-    /// Packets that found a CPU's input queue full.
+    /// Packets dropped because a CPU's input queue was full.
     softnet_dropped: u64,
     segments_out: u64,
     segments_again: u64,
 }
 
-/// What happened between two readings.
+/// The difference of two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NetworkChange {
     /// Packets dropped by interfaces, and by the queues of the CPUs.
     pub drops: u64,
-    /// Segments sent again over segments sent.
+    /// Segments retransmitted, as a fraction of segments sent.
     pub retransmits: f64,
-    /// Load of the busiest link, the fuller direction; `None` where no interface has a line rate.
+    /// Utilisation of the busiest link in its busier direction; `None` where no interface has a line
+    /// rate.
     pub link: Option<f64>,
 }
 
 impl NetworkTotals {
     /// Reads `proc/net` and `sys/class/net` below `root` (`/`). `None` where TCP's counters are
-    /// missing: then the rest says nothing.
+    /// missing: then the rest has no use.
     pub fn read(root: &Path) -> Option<Self> {
         let net = root.join("proc/net");
         let (segments_out, segments_again) = segments(&fs::read_to_string(net.join("snmp")).ok()?)?;
         let devices = InterfaceDeviceStatus::from_file(net.join("dev"));
         let interface = |device: DeviceStatus| {
             let speed = root.join("sys/class/net").join(&device.name).join("speed");
-            // Virtual interfaces say -1, or nothing.
+            // Virtual interfaces report -1, or nothing.
             let mbit = fs::read_to_string(speed).ok().and_then(|text| text.trim().parse().ok());
             let interface = Interface {
                 dropped: device.recv_drop.saturating_add(device.sent_drop),
@@ -68,7 +69,7 @@ impl NetworkTotals {
         Some(Self { interfaces, softnet_dropped, segments_out, segments_again })
     }
 
-    /// What happened since `earlier`, `wall_s` seconds ago: on the loopback interface, or on all
+    /// The difference to `earlier`, `wall_s` seconds ago: on the loopback interface, or on all
     /// others.
     pub fn since(&self, earlier: &Self, wall_s: f64, loopback: bool) -> NetworkChange {
         let mut change = NetworkChange {

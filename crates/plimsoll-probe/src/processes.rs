@@ -1,23 +1,23 @@
-//! What one process has of what it may have: files, address space, its control group's memory.
-//! Those are the limits that a server dies of, or stops accepting at.
+//! Limits of one process and how much of each is in use: files, address space, its control group's
+//! memory. At these limits a server stops accepting connections, or is killed.
 
 use std::fs;
 use std::path::Path;
 
 use crate::limits::CgroupLimits;
 
-/// Where the kernel does not count a process's descriptors (before Linux 6.2), so many are listed:
-/// each look at one leaves an inode behind.
+/// The most descriptors that are listed where the kernel does not count them (before Linux 6.2):
+/// listing one leaves an inode behind.
 const LISTED_MAX: usize = 4096;
 
-/// Limits of one process, and how much of each is used. `None`: unlimited, or not to be read.
+/// Use and limit of each resource; `None` where there is no limit, or it cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUse {
-    /// Descriptors in use, and how many it may have: RLIMIT_NOFILE, the soft limit.
+    /// Descriptors in use, and RLIMIT_NOFILE, the soft limit.
     pub files: Option<(u64, u64)>,
-    /// Virtual memory, and how much it may have: RLIMIT_AS, the soft limit; bytes.
+    /// Virtual memory, and RLIMIT_AS, the soft limit; bytes.
     pub address_space_bytes: Option<(u64, u64)>,
-    /// Memory of its control group, and how much that may have; bytes.
+    /// Memory of its control group, and the group's limit; bytes.
     pub group_bytes: Option<(u64, u64)>,
 }
 

@@ -1,7 +1,7 @@
 //! CPU time of every thread of a process, from `/proc/PID/task/*/stat`.
 //!
-//! A proxy with one thread on one core is full at 100 % of that thread, whatever the other cores
-//! do: so the busiest thread counts, not the sum.
+//! A proxy with one thread is saturated at 100 % of that thread, whatever the other cores do: the
+//! busiest thread counts, not the sum.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ pub struct ThreadTimes(BTreeMap<(u32, u32), Nanos>);
 
 impl ThreadTimes {
     /// Reads the threads of `pids` below `proc_root` (`/proc`). A process that has ended is
-    /// missing from the answer.
+    /// left out.
     pub fn read(proc_root: &Path, pids: &[u32]) -> Self {
         let mut times = BTreeMap::new();
         for pid in pids {
@@ -35,7 +35,7 @@ impl ThreadTimes {
         Self(times)
     }
 
-    /// Share of one core that the busiest thread used since `earlier`, `wall` ago; 0 to 1. `None`
+    /// Fraction of one core that the busiest thread used since `earlier`, `wall` ago; 0 to 1. `None`
     /// when no thread is in both readings.
     pub fn busiest_since(&self, earlier: &Self, wall: Nanos) -> Option<f64> {
         let spent = self

@@ -1,11 +1,11 @@
-//! What control groups leave a process, in both versions of their file system.
+//! Limits of a process's control groups, in both versions of their file system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::number::first_number;
 
-/// From here on version 1 means "no limit": it prints the largest multiple of a page.
+/// Values from here on mean "no limit" in version 1, which prints the largest multiple of a page.
 const UNLIMITED_BYTES: u64 = 1 << 62;
 
 /// The tightest limits among the groups that a process is in.
@@ -13,9 +13,9 @@ const UNLIMITED_BYTES: u64 = 1 << 62;
 pub struct CgroupLimits {
     /// Bytes that may still be allocated, kernel memory of sockets included; `None` without limit.
     pub memory_left_bytes: Option<u64>,
-    /// The limit that this follows from, bytes.
+    /// The limit that `memory_left_bytes` follows from, bytes.
     pub memory_max_bytes: Option<u64>,
-    /// Threads that may still be made; `None` without limit.
+    /// Threads that may still be created; `None` without limit.
     pub tasks_left: Option<u64>,
 }
 
@@ -23,7 +23,7 @@ pub struct CgroupLimits {
 struct Files {
     max: &'static str,
     used: &'static str,
-    /// In `memory.stat`: page cache that goes before anything fails.
+    /// In `memory.stat`: page cache that is reclaimed before an allocation fails.
     reclaimable: Option<&'static str>,
 }
 
@@ -42,7 +42,7 @@ impl CgroupLimits {
         Self::of_process(root, "self")
     }
 
-    /// Reads the groups of the process that `proc` below `root` knows by this name.
+    /// Reads the groups of `process`, an entry of `proc` below `root`.
     pub(crate) fn of_process(root: &Path, process: &str) -> Self {
         let mount = root.join("sys/fs/cgroup");
         let mut limits = Self::default();
@@ -95,7 +95,7 @@ fn memberships(root: &Path, process: &str) -> Vec<(String, String)> {
 }
 
 /// Periods in which a control group that this process is in, or one above it, had used up its CPU
-/// time, since those groups were made; below `root` (`/`). `None` where no group tells.
+/// time, since those groups were created; below `root` (`/`). `None` where no group reports it.
 pub fn throttled_periods(root: &Path) -> Option<u64> {
     let mount = root.join("sys/fs/cgroup");
     let mut periods = None;
@@ -124,7 +124,7 @@ fn groups(mount: &Path, path: &str) -> impl Iterator<Item = PathBuf> {
     path.ancestors().take_while(within).map(Path::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// What is left of a group's limit, and the limit; `None` where there is none.
+/// What a group may still use, and its limit; `None` where there is no limit.
 fn left(group: &Path, files: &Files) -> Option<(u64, u64)> {
     // `max` is no number.
     let max = first_number(&group.join(files.max)).filter(|max| *max < UNLIMITED_BYTES)?;

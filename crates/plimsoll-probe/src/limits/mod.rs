@@ -1,6 +1,6 @@
-//! What this host and this process may have, and how much of it is in use.
+//! Limits of this host and this process, and how much of each is in use.
 //!
-//! Read once, before a load, from `/proc` and the control groups. What a kernel does not tell
+//! Read once, before a load, from `/proc` and the control groups. What a kernel does not report
 //! stays `None`: nothing is guessed.
 
 use std::fs;
@@ -18,15 +18,15 @@ pub use cgroup::{CgroupLimits, throttled_periods};
 
 use number::{first_number, last_number};
 
-/// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may open files past `fs.file-max`.
+/// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may exceed `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;
-/// Length of a page that `tcp_mem` counts, on every machine that plimsoll is built for by default.
+/// The page size that `tcp_mem` counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: u64 = 4096;
 
-/// The limits of a host that holding many connections runs into.
+/// The limits of a host that bound the number of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLimits {
-    /// RLIMIT_NOFILE of this process, the hard limit: descriptors each process may have.
+    /// RLIMIT_NOFILE of this process, the hard limit: descriptors of each process.
     pub descriptors_per_process: Option<u64>,
     /// `fs.nr_open`: what RLIMIT_NOFILE can be raised to.
     pub nr_open: Option<u64>,
@@ -34,25 +34,25 @@ pub struct HostLimits {
     pub file_max: Option<u64>,
     /// Files that are open now, from `fs.file-nr`.
     pub files_in_use: Option<u64>,
-    /// This process may open files past `file_max`.
+    /// This process may exceed `file_max`.
     pub may_exceed_file_max: bool,
     /// `fs.epoll.max_user_watches`, for all processes of one user together. The kernel does not
-    /// tell how many are in use.
+    /// report how many are in use.
     pub epoll_watches_max: Option<u64>,
-    /// Ports of one address that connections may come from: the range without reserved ports and
-    /// without those of listeners.
+    /// Source ports of one address: the range without reserved ports and without those of
+    /// listeners.
     pub ports_per_source: Option<u64>,
     /// First and last port of `net.ipv4.ip_local_port_range`.
     pub port_range: Option<(u16, u16)>,
-    /// The upper bound of `net.ipv4.tcp_mem`, bytes: data queued in all sockets together.
+    /// The upper bound of `net.ipv4.tcp_mem`, bytes: data in all socket buffers together.
     pub tcp_memory_max_bytes: Option<u64>,
     /// `net.ipv4.tcp_max_orphans`.
     pub orphans_max: Option<u64>,
     /// `net.ipv4.tcp_max_tw_buckets`.
     pub time_wait_max: Option<u64>,
-    /// `net.core.somaxconn`: longest queue of connections that a server has not accepted yet.
+    /// `net.core.somaxconn`: the limit of an accept queue.
     pub accept_queue_max: Option<u64>,
-    /// Buckets of the table of connections. That of the host where a namespace shares it.
+    /// Buckets of the table of connections; of the host's table where a namespace shares it.
     pub connection_buckets: Option<u64>,
     /// `net.netfilter.nf_conntrack_max`; `None` where connections are not tracked.
     pub conntrack_max: Option<u64>,
@@ -66,7 +66,7 @@ pub struct HostLimits {
     pub tasks_max: Option<u64>,
     /// Threads that exist now.
     pub tasks_in_use: Option<u64>,
-    /// What the control groups of this process leave it.
+    /// Limits of the control groups of this process.
     pub cgroup: CgroupLimits,
 }
 
@@ -107,7 +107,7 @@ impl HostLimits {
     }
 }
 
-/// Connections that are tracked now and the most that may be, below `root` (`/`); `None` where
+/// Connections that are tracked now and their limit, below `root` (`/`); `None` where
 /// connections are not tracked.
 pub fn conntrack(root: &Path) -> Option<(u64, u64)> {
     let of = root.join("proc/sys/net/netfilter");
