@@ -171,26 +171,6 @@ impl ReservedPort {
     }
 }
 
-/// A UDP socket with one peer, for metrics: sending never waits.
-#[derive(Debug)]
-pub struct DatagramSocket(OwnedFd);
-
-impl DatagramSocket {
-    /// A socket that sends to `remote`.
-    pub fn connect(remote: SocketAddr) -> Result<Self, Errno> {
-        let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = net::socket_with(family, SocketType::DGRAM, flags, None)?;
-        net::connect(&fd, &remote)?;
-        Ok(Self(fd))
-    }
-
-    /// Sends one datagram. An error may be about an earlier one: nobody listened.
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
-        net::send(&self.0, bytes, SendFlags::NOSIGNAL).map(drop)
-    }
-}
-
 /// An address of a prefix that is routed to this host without being configured ("AnyIP": `ip -6
 /// route add local PREFIX dev lo`) is bound only when the socket says that it means it.
 pub(crate) fn bind_or_freebind(fd: &OwnedFd, from: SocketAddr) -> Result<(), Errno> {
