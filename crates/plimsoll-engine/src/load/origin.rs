@@ -132,6 +132,12 @@ impl Origins {
             ports.give_back(lease, closed, now.0);
         }
     }
+
+    /// Ports towards the first address that are in TIME_WAIT as far as is known here.
+    #[cfg(test)]
+    pub(super) fn resting(&self) -> u32 {
+        self.ports.as_ref().map_or(0, |ports| ports.counts(0).resting)
+    }
 }
 
 /// Leaves the port to the kernel.

@@ -4,10 +4,11 @@ use std::sync::atomic::AtomicBool;
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{Pacing, ServerName, Trust};
 use plimsoll_model::units::Rate;
 use plimsoll_sys::Errno;
-use plimsoll_sys::socket::ListenSocket;
+use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_tls::{KeyKind, ServerContext, Session, Workbench};
 
 use super::conn::{Op, State};
 use super::origin::tests::{CLOSED, plan};
@@ -105,4 +106,89 @@ fn threads_that_were_started_end_when_a_later_one_cannot_be() {
     });
     assert!(threads.is_err());
     assert!(ended.load(Ordering::Acquire));
+}
+
+// ---- closing over TLS
+
+/// A worker with one idle connection of `connections` over TLS, and the server's end of it.
+fn over_tls(connections: u64) -> (Worker, Socket, Session) {
+    let identity = plimsoll_tls::self_signed(&["server".into()], KeyKind::EcdsaP256).unwrap();
+    let options = TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() };
+    let client = ClientContext::new(&options).unwrap();
+    let mut client = client.session(&ServerName("server".into()), false).unwrap();
+    let server = ServerContext::new(&identity, TlsState::Compact).unwrap();
+    let mut server = server.session().unwrap();
+    let (mut bench, mut wire) = (Workbench::new(1), Vec::new());
+    while client.poll_transmit(&mut bench, &mut wire) > 0 {
+        server.handle_ciphertext(&mut bench, &wire, &mut Vec::new()).unwrap();
+        wire.clear();
+        server.poll_transmit(&mut bench, &mut wire);
+        client.handle_ciphertext(&mut bench, &wire, &mut Vec::new()).unwrap();
+        wire.clear();
+    }
+    let (mut worker, listener) = worker(CLOSED, connections);
+    worker.open(0, None, now());
+    worker.handle_connected(0, now());
+    worker.slab.tls.set(0, client);
+    (worker, accept(&listener), server)
+}
+
+fn accept(listener: &ListenSocket) -> Socket {
+    loop {
+        match listener.accept() {
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            accepted => return accepted.unwrap(),
+        }
+    }
+}
+
+/// Everything until the end of the stream.
+fn read_to_end(socket: &Socket) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), [0; 100]);
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(0) => return all,
+            Ok(count) => all.extend_from_slice(&buffer[..count]),
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            Err(errno) => panic!("{errno}"),
+        }
+    }
+}
+
+#[test]
+fn no_close_notify_follows_half_a_record() {
+    for (unsent, is_said) in [(None, true), (Some(Box::new(vec![0; 100])), false)] {
+        let (mut worker, socket, mut server) = over_tls(1);
+        worker.slab.cold[0].unsent = unsent;
+        worker.close(0, false);
+        let received = read_to_end(&socket);
+        assert_eq!(!received.is_empty(), is_said);
+        server.handle_ciphertext(&mut Workbench::new(1), &received, &mut Vec::new()).unwrap();
+        assert_eq!(server.has_peer_closed(), is_said);
+    }
+}
+
+#[test]
+fn a_close_notify_is_not_the_peers_fin() {
+    for sends_fin in [false, true] {
+        // So many that the load owns its ports.
+        let (mut worker, socket, mut server) = over_tls(20_000);
+        let mut wire = Vec::new();
+        server.queue_close_notify();
+        server.poll_transmit(&mut Workbench::new(1), &mut wire);
+        socket.send(&wire).unwrap();
+        if sends_fin {
+            socket.shutdown_write().unwrap();
+        }
+        // Our FIN is the first unless theirs is here: then the port is in TIME_WAIT.
+        loop {
+            worker.poller.wait(Some(20_000_000_000)).unwrap();
+            let ready = worker.poller.event(0).unwrap();
+            if ready.is_readable() && ready.is_closing() == sends_fin {
+                break worker.handle_ready(0, ready, now());
+            }
+        }
+        assert_eq!(worker.slab.hot[0].state, State::Free);
+        assert_eq!(worker.origins.resting(), u32::from(!sends_fin));
+    }
 }
