@@ -21,7 +21,7 @@ pub(crate) struct Link<'a> {
     pub(crate) unsent: &'a mut Unsent,
 }
 
-/// Records that the kernel would not take; boxed, because there are nearly never any.
+/// Bytes that the kernel would not take; boxed, because there are nearly never any.
 #[derive(Debug, Default)]
 #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in every connection")]
 pub(crate) struct Unsent(Option<Box<Vec<u8>>>);
@@ -29,6 +29,14 @@ pub(crate) struct Unsent(Option<Box<Vec<u8>>>);
 const _: () = assert!(size_of::<Unsent>() == 8);
 
 impl Unsent {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self((!bytes.is_empty()).then(|| Box::new(bytes.to_vec())))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -122,7 +130,7 @@ impl Pump {
     fn flush(&mut self, link: Link<'_>, refused: Option<TlsError>, is_last: bool) -> Sent {
         let mut sent = send(link.socket, &self.wire, is_last);
         if let Outcome::Blocked = sent.outcome {
-            link.unsent.0 = Some(Box::new(self.wire[sent.bytes..].to_vec()));
+            *link.unsent = Unsent::new(&self.wire[sent.bytes..]);
         }
         self.wire.clear();
         if let Some(error) = refused {

@@ -14,6 +14,7 @@ use super::conn::{Op, State};
 use super::origin::tests::{CLOSED, plan};
 use super::worker::Phase;
 use super::*;
+use crate::transport::Unsent;
 
 /// A worker, and the server that it opens connections to and that says nothing. In an open loop
 /// each operation has its own connection.
@@ -157,9 +158,9 @@ fn read_to_end(socket: &Socket) -> Vec<u8> {
 
 #[test]
 fn no_close_notify_follows_half_a_record() {
-    for (unsent, is_said) in [(None, true), (Some(Box::new(vec![0; 100])), false)] {
+    for (unsent, is_said) in [(&[][..], true), (&[0; 100], false)] {
         let (mut worker, socket, mut server) = over_tls(1);
-        worker.slab.cold[0].unsent = unsent;
+        worker.slab.cold[0].unsent = Unsent::new(unsent);
         worker.close(0, false);
         let received = read_to_end(&socket);
         assert_eq!(!received.is_empty(), is_said);

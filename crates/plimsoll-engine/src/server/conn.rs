@@ -6,6 +6,7 @@ use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
 use crate::sessions::Sessions;
+use crate::transport::Unsent;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub(super) struct Active<N> {
     /// Request bytes behind the request in hand; at most what one read brought.
     pub(super) stash: Vec<u8>,
     /// Answer bytes, as they go on the wire, that the kernel did not take.
-    pub(super) unsent: Vec<u8>,
+    pub(super) unsent: Unsent,
 }
 
 impl<N: Default> Default for Active<N> {
@@ -92,7 +93,7 @@ impl<N: Default> Default for Active<N> {
             parser: RequestParser::new(),
             notes: N::default(),
             stash: Vec::new(),
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
         }
     }
 }

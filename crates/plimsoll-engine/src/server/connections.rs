@@ -4,6 +4,7 @@ use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
 
 use super::conn::{Active, Phase, Slab};
+use crate::transport::Unsent;
 use crate::wheel::Wheel;
 
 /// Active parts kept for reuse; those beyond it are freed.
@@ -88,6 +89,20 @@ impl<N: Default> Connections<N> {
         }
     }
 
+    /// Takes what the kernel did not take earlier.
+    pub(super) fn take_unsent(&mut self, index: u32) -> Unsent {
+        let active = self.slab[index].active.as_mut();
+        active.map(|active| std::mem::take(&mut active.unsent)).unwrap_or_default()
+    }
+
+    pub(super) fn keep_unsent(&mut self, index: u32, unsent: Unsent) {
+        if !unsent.is_empty() {
+            let mut active = self.take_active(index);
+            active.unsent = unsent;
+            self.slab[index].active = Some(active);
+        }
+    }
+
     /// Gives back the buffers of a connection that holds nothing in them.
     pub(super) fn settle(&mut self, index: u32) {
         let conn = &mut self.slab[index];
@@ -105,10 +120,8 @@ impl<N: Default> Connections<N> {
         if !active.is_spare() {
             *active = Active::default();
         }
-        for buffer in [&mut active.stash, &mut active.unsent] {
-            if buffer.capacity() > SPARE_BUFFER_BYTES_MAX {
-                *buffer = Vec::new();
-            }
+        if active.stash.capacity() > SPARE_BUFFER_BYTES_MAX {
+            active.stash = Vec::new();
         }
         active.notes = N::default();
         self.spare.push(active);

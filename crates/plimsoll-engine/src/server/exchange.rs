@@ -11,7 +11,7 @@ use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
 use plimsoll_sys::poll::Ready;
 use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, clock};
-use plimsoll_tls::{HandshakeKind, Session, Workbench};
+use plimsoll_tls::{HandshakeKind, Session};
 
 use super::conn::{
     BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE, Phase, QUEUED,
@@ -20,6 +20,7 @@ use super::conn::{
 use super::connections::Connections;
 use super::counters::WorkerCounters;
 use super::service::{Answer, Service};
+use crate::transport::{Link, Outcome, Pump, Unsent, send_plain};
 
 /// One read takes at most this much.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -73,13 +74,11 @@ pub(super) struct Exchange<S: Service> {
     queue_spare: Vec<u64>,
     // ---- scratch, empty between connections
     read_buffer: Box<[u8]>,
-    plaintext: Vec<u8>,
     /// Answer bytes of the connection in hand, before encryption.
     out: Vec<u8>,
     /// How many bytes at the end of `out` are body bytes that can be made again.
     out_tail_body: usize,
-    wire: Vec<u8>,
-    bench: Workbench,
+    pump: Pump,
     /// The service's pattern, repeated over FILL_BYTES and one pattern more.
     fill: Box<[u8]>,
 }
@@ -96,12 +95,10 @@ impl<S: Service> Exchange<S> {
             queue: Vec::new(),
             queue_spare: Vec::new(),
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
-            plaintext: Vec::new(),
             out: Vec::new(),
             out_tail_body: 0,
-            wire: Vec::new(),
             // Clients may open any number of connections.
-            bench: Workbench::new(u64::MAX),
+            pump: Pump::new(u64::MAX, READ_BUFFER_BYTES),
             fill,
         }
     }
@@ -309,9 +306,7 @@ impl<S: Service> Exchange<S> {
             self.handle_input(index, bytes);
             return Step::More(bytes.len());
         };
-        let mut plaintext = std::mem::take(&mut self.plaintext);
-        plaintext.clear();
-        let outcome = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
+        let (plaintext, outcome) = self.pump.receive(session, bytes);
         let step = match outcome {
             Ok(received) => {
                 if received.handshake_finished {
@@ -338,7 +333,7 @@ impl<S: Service> Exchange<S> {
                 Step::Finish
             }
         };
-        self.plaintext = plaintext;
+        self.pump.give_back(plaintext);
         step
     }
 
@@ -610,77 +605,52 @@ impl<S: Service> Exchange<S> {
 
     // ---- output
 
-    /// Hands everything written so far to the kernel.
+    /// Hands everything written so far to the kernel. Nothing is written while something is unsent.
     fn flush(&mut self, index: u32, finish: bool) -> Flushed {
+        let mut unsent = self.conns.take_unsent(index);
         let (conn, session) = self.conns.slab.with_tls(index);
         let Some(socket) = &conn.socket else { return Flushed::Broken };
-        let mut sent = 0;
-        if let Some(active) = conn.active.as_mut().filter(|active| !active.unsent.is_empty()) {
-            debug_assert!(self.out.is_empty(), "nothing is written while something is unsent");
-            let (count, outcome) = send_all(socket, &active.unsent);
-            active.unsent.drain(..count);
-            self.counters.tx_bytes.add(count as u64);
-            match outcome {
-                Flushed::All(_) => sent = count,
-                Flushed::Blocked => {
-                    conn.flags.set(BLOCKED);
-                    if count > 0 {
-                        self.postpone_stall(index);
-                    }
-                    return Flushed::Blocked;
-                }
-                Flushed::Broken => return Flushed::Broken,
-            }
-        }
-        let mut refused = false;
-        let bytes = match session {
-            None => &mut self.out,
+        let sent = match session {
             Some(session) => {
-                let (bench, wire) = (&mut self.bench, &mut self.wire);
-                refused = session.write_plaintext(bench, &self.out, wire).is_err();
-                if finish && !session.is_handshaking() {
-                    session.queue_close_notify();
+                let is_last = finish && !session.is_handshaking();
+                let link = Link { socket, session, unsent: &mut unsent };
+                match is_last {
+                    true => self.pump.send_last(link, &self.out),
+                    false => self.pump.send(link, &self.out),
                 }
-                self.out.clear();
-                self.out_tail_body = 0;
-                session.poll_transmit(&mut self.bench, &mut self.wire);
-                &mut self.wire
+            }
+            None => {
+                let bytes = if unsent.is_empty() { &self.out } else { unsent.bytes() };
+                let sent = send_plain(socket, bytes);
+                let mut left = &bytes[sent.bytes..];
+                if conn.phase == Phase::Sending {
+                    // Body bytes are made again when there is room, instead of being kept.
+                    let again = left.len().min(self.out_tail_body);
+                    conn.piece_left += again as u32;
+                    left = &left[..left.len() - again];
+                }
+                unsent = Unsent::new(left);
+                sent
             }
         };
-        let (count, outcome) = send_all(socket, bytes);
-        self.counters.tx_bytes.add(count as u64);
-        if outcome == Flushed::Blocked {
-            conn.flags.set(BLOCKED);
-            let mut left = bytes.len() - count;
-            if conn.phase == Phase::Sending {
-                // Body bytes are made again when there is room, instead of being kept.
-                let again = left.min(self.out_tail_body);
-                conn.piece_left += again as u32;
-                left -= again;
-            }
-            let rest = bytes[count..count + left].to_vec();
-            self.abandon_output();
-            if left > 0 {
-                let mut active = self.conns.take_active(index);
-                active.unsent = rest;
-                self.conns.slab[index].active = Some(active);
-            }
-            if count > 0 {
-                self.postpone_stall(index);
-            }
-            return Flushed::Blocked;
-        }
         self.abandon_output();
-        match outcome {
-            Flushed::All(_) if refused => Flushed::Broken,
-            Flushed::All(_) => Flushed::All(sent + count),
-            other => other,
+        self.conns.keep_unsent(index, unsent);
+        self.counters.tx_bytes.add(sent.bytes as u64);
+        match sent.outcome {
+            Outcome::All => Flushed::All(sent.bytes),
+            Outcome::Blocked => {
+                self.conns.slab[index].flags.set(BLOCKED);
+                if sent.bytes > 0 {
+                    self.postpone_stall(index);
+                }
+                Flushed::Blocked
+            }
+            Outcome::Refused(_) | Outcome::Failed(_) => Flushed::Broken,
         }
     }
 
     fn abandon_output(&mut self) {
         self.out.clear();
-        self.wire.clear();
         self.out_tail_body = 0;
     }
 
@@ -690,17 +660,4 @@ impl<S: Service> Exchange<S> {
             self.conns.set_deadline(index, self.timeouts.idle);
         }
     }
-}
-
-/// Sends until everything is sent or the kernel refuses, so that its next readiness is an edge.
-fn send_all(socket: &Socket, bytes: &[u8]) -> (usize, Flushed) {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match socket.send(&bytes[sent..]) {
-            Ok(count) => sent += count,
-            Err(Errno::AGAIN) => return (sent, Flushed::Blocked),
-            Err(_) => return (sent, Flushed::Broken),
-        }
-    }
-    (sent, Flushed::All(sent))
 }
