@@ -6,6 +6,7 @@
 
 pub mod cliff;
 pub mod compare;
+pub mod criterion;
 pub mod ending;
 pub mod error_class;
 pub mod event;

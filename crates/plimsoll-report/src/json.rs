@@ -6,7 +6,7 @@ use plimsoll_model::summary::{SCHEMA, Summary};
 use serde::Serialize;
 
 use crate::error::ReportError;
-use crate::findings::{CheckLine, worded_summary};
+use crate::terminal::findings::{CheckLine, worded_summary};
 
 /// Writes one pretty-printed object and a newline.
 pub fn write_summary(summary: &Summary, out: &mut dyn Write) -> Result<(), ReportError> {

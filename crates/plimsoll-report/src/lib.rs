@@ -7,7 +7,6 @@
 
 pub mod archive;
 pub mod error;
-pub mod findings;
 pub mod json;
 pub mod progress;
 pub mod settings;
@@ -17,7 +16,7 @@ pub mod time_text;
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::{Progress, ProgressMode};
-pub use terminal::Style;
+pub use terminal::{Style, findings};
 
 #[cfg(test)]
 mod fixtures;

@@ -1,6 +1,9 @@
 //! Well-known timers: when a value is found, whose it commonly is. Values of products are their
 //! defaults and may have been changed.
 
+/// Two piles this near to each other, on different clocks of one connection, are one timer.
+pub(super) const SAME: f64 = 0.02;
+
 use plimsoll_model::Nanos;
 
 /// How near a value has to be to take the name.

@@ -15,6 +15,7 @@ mod owner;
 mod peaks;
 mod probed;
 
+use constants::SAME;
 use peaks::Timer;
 
 pub use probed::rows as probed_timers;
@@ -23,8 +24,6 @@ pub use probed::rows as probed_timers;
 const FLOOR_MIN: Nanos = Nanos::from_millis(100);
 /// A success is slow above so many medians.
 const FLOOR_MEDIANS: u64 = 3;
-/// Two piles this near to each other, on different clocks of one connection, are one timer.
-const SAME: f64 = 0.02;
 /// Histograms hold nothing longer.
 const HORIZON_MAX: Nanos = Nanos::from_secs(3_590);
 

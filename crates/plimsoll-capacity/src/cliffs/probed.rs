@@ -6,8 +6,9 @@ use plimsoll_model::cliff::{
 };
 use plimsoll_model::ending::Closer;
 
+use super::constants;
+use super::constants::SAME;
 use super::owner::{Ascription, with_known};
-use super::{SAME, constants};
 
 /// What ends sooner was refused, not waited for.
 const AT_ONCE: Nanos = Nanos::from_millis(100);

@@ -4,8 +4,9 @@
 //! of all. What counting whole things in whole seconds does to a small figure is no deviation of
 //! the SUT, so each has a floor, which is printed with the limit.
 
-use plimsoll_model::rfc9411::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
-use plimsoll_model::rfc9411::{Case, Criterion, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
+use plimsoll_model::criterion::Criterion;
+use plimsoll_model::criterion::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
+use plimsoll_model::rfc9411::{Case, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Unit};

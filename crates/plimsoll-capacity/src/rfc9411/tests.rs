@@ -1,6 +1,7 @@
 //! Criteria on hand-made seconds, and whole procedures against simulated servers.
 
-use plimsoll_model::rfc9411::{Case, Criterion, Ending, Step};
+use plimsoll_model::criterion::Criterion;
+use plimsoll_model::rfc9411::{Case, Ending, Step};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
 use plimsoll_model::{ErrorClass, Nanos};

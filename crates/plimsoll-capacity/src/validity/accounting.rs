@@ -5,7 +5,7 @@ use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialMeasurement, Un
 use plimsoll_model::witness::HalfWindow;
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use super::Subject;
+use super::subject::Subject;
 
 /// Gauge and histograms differ by more than this: one of them is wrong.
 const LITTLE_FAIL: f64 = 0.25;

@@ -4,7 +4,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::witness::Scheduling;
 
-use super::Subject;
+use super::subject::Subject;
 
 /// Of a worker thread's wall time.
 const CPU_FAIL: f64 = 0.90;

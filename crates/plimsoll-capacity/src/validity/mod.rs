@@ -29,38 +29,13 @@
 mod accounting;
 mod host;
 mod offer;
+mod subject;
 
 pub(crate) use accounting::{is_drifting, local};
 pub use offer::REFERENCE_FAIL;
+pub(crate) use subject::Subject;
 
-use plimsoll_model::slo::{Goal, Slo};
-use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Check;
-use plimsoll_model::witness::Witnesses;
-use plimsoll_model::{Nanos, Rate};
-
-use crate::losses::{Context, Losses};
-
-/// What is examined.
-pub(crate) struct Subject<'a> {
-    pub(crate) tally: &'a Tally,
-    pub(crate) witnesses: &'a Witnesses,
-    /// Wall time of sending.
-    pub(crate) window: Nanos,
-    /// The load that was asked for, where it was one rate.
-    pub(crate) rate: Option<Rate>,
-    pub(crate) losses: &'a Losses<'a>,
-    pub(crate) slo: Option<&'a Slo>,
-    pub(crate) deadline: Option<Nanos>,
-    pub(crate) aborted: bool,
-    /// Operations come on a schedule.
-    pub(crate) open: bool,
-    /// Operations that the plan puts into the window, where that is known.
-    pub(crate) planned_ops: Option<f64>,
-    /// Whether a goal was missed.
-    pub(crate) missed: bool,
-    pub(crate) context: &'a Context,
-}
 
 /// Every check that applies.
 pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
@@ -93,20 +68,6 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
 /// The checks that apply to requests on held connections, which keep no schedule of rates.
 pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
     vec![offer::send_lag(subject), accounting::accounting(subject), host::generator_cpu(subject)]
-}
-
-impl Subject<'_> {
-    /// Whether what makes latency worse can have decided: a closed loop, or a load that met its
-    /// goals, is allowed to use all it can get; and no server fails a request because of a busy
-    /// client. A load without goals has nothing but its figures, and those are spoiled.
-    fn decides(&self) -> bool {
-        let Some(slo) = self.slo else { return self.open };
-        let fails = |goal: &Goal| {
-            matches!(goal, Goal::Errors { .. })
-                && self.losses.bad_share(goal) > goal.bad_ratio_max()
-        };
-        self.open && self.missed && !slo.goals.iter().any(fails)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use crate::losses::server_time;
 
-use super::Subject;
+use super::subject::Subject;
 
 /// Below this share of what the plan asked for, the load was another one.
 const FIDELITY_FAIL: f64 = 0.99;

@@ -1,12 +1,15 @@
 //! Every check on what was seen beside the tally: just inside its limit and just beyond it, in a
 //! trial that met its goals and in one that missed one.
 
+use plimsoll_model::slo::Slo;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Level, Phase, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::witness::{
-    ArrivalSpread, HalfWindow, MemoryUse, NetworkUse, PeerCounts, Scheduling,
+    ArrivalSpread, HalfWindow, MemoryUse, NetworkUse, PeerCounts, Scheduling, Witnesses,
 };
+use plimsoll_model::{Nanos, Rate};
 
-use super::*;
+use crate::losses::Context;
 use crate::verdict::judge;
 
 const OPS: u64 = 10_000;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rfc9411::Criterion;
+use crate::criterion::Criterion;
 use crate::slo::Goal;
 use crate::{Fault, Nanos};
 
@@ -172,8 +172,8 @@ impl From<CheckId> for String {
 
 impl From<String> for CheckId {
     fn from(name: String) -> Self {
-        let mut named = Self::NAMED.iter().chain(Criterion::CHECKS);
-        if let Some(id) = named.find(|id| id.name() == name) {
+        let criteria = Criterion::ALL.map(Self::Criterion);
+        if let Some(id) = Self::NAMED.iter().chain(&criteria).find(|id| id.name() == name) {
             return id.clone();
         }
         name.parse().map_or(Self::Other(name), Self::Goal)
@@ -333,8 +333,8 @@ mod tests {
     fn every_name_leads_back_to_its_check() {
         let goals = ["p99<50ms", "p99.9<0.25ms", "errors<0.1%"];
         let goals = goals.map(|goal| CheckId::Goal(goal.parse().expect("a goal")));
-        let all = CheckId::NAMED.iter().chain(Criterion::CHECKS).chain(&goals);
-        for id in all {
+        let criteria = Criterion::ALL.map(CheckId::Criterion);
+        for id in CheckId::NAMED.iter().chain(&criteria).chain(&goals) {
             assert_eq!(CheckId::from(id.name().into_owned()).name(), id.name());
             assert_ne!(CheckId::from(id.name().into_owned()), CheckId::Other(id.name().into()));
         }

@@ -6,7 +6,16 @@ use plimsoll_model::plan::LoadPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{SCHEMA, redact};
+use super::redact;
+
+/// The value of `schema` in a manifest.
+pub const SCHEMA: &str = "plimsoll.archive/1";
+
+pub(super) const MANIFEST: &str = "manifest.json";
+pub(super) const INTERVALS: &str = "intervals.jsonl";
+pub(super) const TRIALS: &str = "trials.jsonl";
+pub(super) const EVENTS: &str = "events.jsonl";
+pub(super) const SUMMARY: &str = "summary.json";
 
 /// The host that made the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

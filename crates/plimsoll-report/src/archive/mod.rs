@@ -17,20 +17,11 @@ mod rebuild;
 mod redact;
 mod writer;
 
-pub use manifest::{ArchivedHost, ComparisonHead, Manifest, ManifestHead, SearchHead};
+pub use manifest::{ArchivedHost, ComparisonHead, Manifest, ManifestHead, SCHEMA, SearchHead};
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};
 pub use redact::{command_line_redacted, plan_redacted};
 pub use writer::ArchiveWriter;
-
-/// The value of `schema` in a manifest.
-pub const SCHEMA: &str = "plimsoll.archive/1";
-
-const MANIFEST: &str = "manifest.json";
-const INTERVALS: &str = "intervals.jsonl";
-const TRIALS: &str = "trials.jsonl";
-const EVENTS: &str = "events.jsonl";
-const SUMMARY: &str = "summary.json";
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use plimsoll_model::trial::TrialRecord;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{EVENTS, INTERVALS, MANIFEST, Manifest, SCHEMA, SUMMARY, TRIALS};
+use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, SCHEMA, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
 

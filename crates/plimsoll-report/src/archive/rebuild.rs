@@ -15,7 +15,8 @@ use plimsoll_model::trial::{
 use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use super::{Archive, SearchHead};
+use super::manifest::SearchHead;
+use super::reader::Archive;
 use crate::error::ReportError;
 use crate::terminal;
 use crate::terminal::{Style, trial_at_lower_bound};

@@ -13,6 +13,7 @@ use plimsoll_model::trial::{CheckId, TrialRecord};
 use plimsoll_model::{ErrorClass, Nanos};
 use proptest::prelude::*;
 
+use super::manifest::{INTERVALS, MANIFEST, TRIALS};
 use super::*;
 use crate::error::ReportError;
 use crate::terminal::Style;
@@ -135,7 +136,7 @@ fn an_archive_of_the_first_version_is_drawn() {
     assert!(text.starts_with("Tipping point not reached: at least 40 connections"), "{text}");
     let checks = &redrawn.summary.reasons;
     let send_lag = checks.iter().find(|check| check.id == CheckId::SendLag).expect("checked");
-    assert!(crate::findings::line(send_lag).starts_with("send-lag: p99 "), "{send_lag:?}");
+    assert!(terminal::findings::line(send_lag).starts_with("send-lag: p99 "), "{send_lag:?}");
     let unknown: Vec<_> = Archive::open(&dir)
         .unwrap()
         .trials()
@@ -158,7 +159,7 @@ fn a_search_drawn_again_is_the_same_text() {
     assert_eq!(text, drawn(&summary, &trials, Style::default()));
     assert_eq!(redrawn.disagreements, Vec::<String>::new());
     for trial in &mut trials {
-        trial.judgement = crate::findings::worded(&trial.judgement);
+        trial.judgement = terminal::findings::worded(&trial.judgement);
     }
     assert!(Archive::open(dir.path()).unwrap().trials() == trials);
 }

@@ -11,10 +11,10 @@ use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{Judgement, TrialMeasurement};
 use serde::Serialize;
 
-use super::{EVENTS, INTERVALS, MANIFEST, Manifest, SUMMARY, TRIALS};
+use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, SUMMARY, TRIALS};
 use crate::error::ReportError;
-use crate::findings::worded;
 use crate::json;
+use crate::terminal::findings::worded;
 
 /// Writes the events of one run into a directory.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use plimsoll_model::compare::{
 };
 use plimsoll_model::summary::Summary;
 
-use super::layout::{Page, Tone, clean, counted, ms, per_s, span, whole};
-use super::{Style, sections};
+use super::layout::{Page, Style, Tone, clean, counted, ms, per_s, span, whole};
+use super::sections;
 
 /// Writes the report of `compare`.
 pub fn render_compare(

@@ -8,8 +8,8 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, Tone, bytes, clean, counted, per_s, span, whole};
-use super::{Style, sections};
+use super::layout::{Page, Style, Tone, bytes, clean, counted, per_s, span, whole};
+use super::sections;
 
 /// Writes the report of `hold` and `lab hold`.
 pub fn render_hold(

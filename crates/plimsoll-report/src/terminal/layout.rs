@@ -6,14 +6,27 @@ use std::io::Write;
 use plimsoll_model::trial::{Level, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
-use super::Style;
-
 /// Width of the labels at the left edge: `Connections` and two spaces.
 const LABEL_WIDTH: usize = 13;
 /// Below this, wrapped text would be a column of single words.
 const WIDTH_MIN: usize = 60;
 /// Above this, lines are too long to read.
 const WIDTH_MAX: usize = 100;
+
+/// How a page looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to colour; the caller knows about terminals and `NO_COLOR`.
+    pub color: bool,
+    /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
+    pub width: u16,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { color: false, width: 80 }
+    }
+}
 
 /// What a colour means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict, deciding};
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, Tone, clean, ms_text, per_s, percent, span, whole};
-use super::{Style, sections, timers};
-use crate::{findings, settings};
+use super::layout::{Page, Style, Tone, clean, ms_text, per_s, percent, span, whole};
+use super::{findings, sections, timers};
+use crate::settings;
 
 /// Writes the report of `load`.
 pub fn render_load(summary: &Summary, style: Style, out: &mut dyn Write) -> io::Result<()> {

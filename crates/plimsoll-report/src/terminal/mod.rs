@@ -10,38 +10,24 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
 
 mod compare;
-mod connections;
-mod find;
+pub mod findings;
 pub(crate) mod hints;
 mod hold;
 pub(crate) mod layout;
 mod load;
 pub(crate) mod rfc9411;
+mod search;
 mod sections;
 mod timers;
 
 pub use compare::{render_compare, render_measured_line, render_round_line};
-pub(crate) use connections::level_line;
-pub use find::{render_find, render_trial_line, trial_at_lower_bound};
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
+pub use layout::Style;
 pub use load::render_load;
 pub use rfc9411::render_rfc9411;
-
-/// How a page looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// Whether to colour; the caller knows about terminals and `NO_COLOR`.
-    pub color: bool,
-    /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
-    pub width: u16,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self { color: false, width: 80 }
-    }
-}
+pub(crate) use search::level_line;
+pub use search::{render_find, render_trial_line, trial_at_lower_bound};
 
 /// The report that fits: of a comparison, a case of RFC 9411, a search or a hold when the summary has one, else of a
 /// load.

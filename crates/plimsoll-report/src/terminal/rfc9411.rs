@@ -11,9 +11,8 @@ use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::layout::{Page, Tone, clean, cpu_percent, ms, span, whole};
-use super::{Style, sections};
-use crate::findings;
+use super::layout::{Page, Style, Tone, clean, cpu_percent, ms, span, whole};
+use super::{findings, sections};
 
 /// Writes the report of `--mode rfc9411`.
 pub fn render_rfc9411(

@@ -7,9 +7,9 @@ use plimsoll_model::summary::{FullQuantiles, ShortQuantiles, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
-use super::hints;
 use super::layout::{Page, Tone, bytes, clean, counted, cpu_percent, ms, ms_text, percent};
-use crate::{findings, settings as keys};
+use super::{findings, hints};
+use crate::settings as keys;
 
 /// Whether the server set the pace.
 pub(crate) fn is_closed_loop(summary: &Summary) -> bool {

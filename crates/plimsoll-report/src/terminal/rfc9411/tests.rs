@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::rfc9411::{Case, Criterion, Sample, Step};
+use plimsoll_model::criterion::Criterion;
+use plimsoll_model::rfc9411::{Case, Sample, Step};
 use plimsoll_model::trial::Measure;
 
 use super::*;

@@ -1,31 +1,30 @@
-//! The report of a search: the tipping point in words, every trial, latency at the lower bound.
+//! The report of a search for a rate: the tipping point in words, every trial, latency at the lower
+//! bound.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
 use plimsoll_model::Rate;
-use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{CheckId, Outcome, Phase, TrialRecord, Verdict};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::layout::{
-    Page, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
+use super::page::{
+    LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view, why,
 };
-use super::{Style, connections, hints, sections, timers};
-use crate::findings;
+use crate::terminal::layout::{
+    Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
+};
+use crate::terminal::{findings, hints, sections, timers};
 
-/// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
-pub fn render_find(
+/// Writes the report; a summary without `find` gets nothing but its trials.
+pub(super) fn render(
     summary: &Summary,
     trials: &[TrialRecord],
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if let Some(find) = summary.find.as_ref().filter(|find| find.axis == connections::AXIS) {
-        return connections::render_connections(summary, find, trials, style, out);
-    }
     let mut page = Page::new(out, style);
     if let Some(find) = &summary.find {
         top(&mut page, summary, headline(summary, find, trials))?;
@@ -46,46 +45,11 @@ pub fn render_find(
     sections::archive(&mut page, summary)
 }
 
-/// The trial that shows the SUT at the lower bound: a GOOD one at that load, a confirming one
-/// before others, then the longest, then the latest.
-pub fn trial_at_lower_bound(trials: &[TrialRecord], lower: Rate) -> Option<&TrialRecord> {
-    trials
-        .iter()
-        .filter(|trial| trial.judgement.verdict == Verdict::Good)
-        .filter(|trial| same_load(trial.measurement.request.rate, lower))
-        .max_by_key(|trial| {
-            let m = &trial.measurement;
-            (m.request.phase == Phase::Confirm, m.window, m.request.number)
-        })
-}
-
 fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
     trials.iter().filter(|trial| trial.judgement.verdict == Verdict::Bad).min_by(|a, b| {
         let rate = |trial: &TrialRecord| trial.measurement.request.rate.get();
         rate(a).total_cmp(&rate(b))
     })
-}
-
-/// Equal but for what arithmetic on bounds may have rounded.
-fn same_load(a: Rate, b: Rate) -> bool {
-    (a.get() - b.get()).abs() <= 1e-6 * a.get().max(b.get())
-}
-
-/// What stands before the interval.
-pub(super) const LEAD: &str = "Tipping point:";
-
-/// Whether it was cut short, and the answer.
-pub(super) fn top(
-    page: &mut Page<'_>,
-    summary: &Summary,
-    (tone, lead, text): (Tone, &str, String),
-) -> io::Result<()> {
-    if summary.partial {
-        let text = "The search was cut short; all figures are what was seen until then.";
-        page.hanging(Tone::Warn, "PARTIAL", text)?;
-    }
-    page.hanging(tone, lead, &text)?;
-    page.blank()
 }
 
 /// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
@@ -291,26 +255,6 @@ fn trial_row(page: &Page<'_>, trial: &TrialRecord) -> String {
     )
 }
 
-pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Good => "GOOD",
-        Verdict::Bad => "BAD",
-        Verdict::Invalid => "INVALID",
-    }
-}
-
-pub(super) const fn phase_word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Qualify => "qualify",
-        Phase::Expand => "expand",
-        Phase::Narrow => "narrow",
-        Phase::Confirm => "confirm",
-        Phase::Overload => "over",
-        Phase::Recover => "recover",
-        Phase::Reramp => "reramp",
-    }
-}
-
 /// Whether a trial's reasons stand below the table: the limits of goals stand above it already.
 fn is_explained_below(trial: &TrialRecord) -> bool {
     trial.judgement.verdict == Verdict::Invalid
@@ -325,21 +269,6 @@ fn short_why(trial: &TrialRecord) -> String {
         return "below".to_owned();
     }
     why(trial)
-}
-
-/// The failed check that decided, and how many more: `held`, `p99 +1`.
-pub(super) fn why(trial: &TrialRecord) -> String {
-    let mut names = trial.judgement.deciding().map(|check| match &check.id {
-        CheckId::Goal(goal) => goal.metric(),
-        // The name of what was wanted would read as praise.
-        CheckId::Stable => "unstable".to_owned(),
-        other => clean(&other.name()),
-    });
-    let first = names.next().unwrap_or_default();
-    match names.count() {
-        0 => first,
-        more => format!("{first} +{more}"),
-    }
 }
 
 fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
@@ -359,14 +288,6 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// `  6 BAD     answered: 731 (limit: at least 999)`.
-pub(super) fn explanation(page: &mut Page<'_>, trial: &TrialRecord) -> io::Result<()> {
-    let why: Vec<_> = trial.judgement.deciding().map(findings::line).collect();
-    let verdict = trial.judgement.verdict;
-    let lead = format!("{:>3} {:7}", trial.measurement.request.number, verdict_word(verdict));
-    page.hanging(verdict.into(), &lead, &why.join("; "))
 }
 
 /// What was measured in the trial that the answer rests on.
@@ -404,44 +325,6 @@ fn evidence(
         page.entry("Server", &format!("busiest thread {} % of a CPU", cpu_percent(share)))?;
     }
     sections::settings(page, &view)
-}
-
-/// The summary that the trial alone would have had.
-pub(super) fn view(summary: &Summary, trial: &TrialRecord, tally: &Tally) -> Summary {
-    Summary::new(
-        SummaryHead {
-            command: summary.command.clone(),
-            target: summary.target.clone(),
-            started_at: summary.started_at.clone(),
-            window: trial.measurement.window,
-            partial: false,
-            settings: summary.settings.clone(),
-            verdict: trial.judgement.verdict,
-            reasons: Vec::new(),
-            find: None,
-            hold: None,
-            archive: None,
-        },
-        tally,
-    )
-}
-
-/// The search's own notes and one `more`.
-pub(super) fn notes(
-    page: &mut Page<'_>,
-    find: &FindSummary,
-    more: Option<String>,
-) -> io::Result<()> {
-    let lines: Vec<_> = find.notes.iter().map(|note| clean(note)).chain(more).collect();
-    if lines.is_empty() {
-        return Ok(());
-    }
-    page.blank()?;
-    page.heading("Notes")?;
-    for line in &lines {
-        page.hanging(Tone::Quiet, "  -", line)?;
-    }
-    Ok(())
 }
 
 /// Loads that were GOOD in one trial and BAD in another before the figures are called unsteady:

@@ -10,17 +10,17 @@ use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
-use super::find::{
-    LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view,
+use super::page::{
+    LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view, why,
 };
-use super::layout::{Page, Tone, clean, counted, ms, span, whole};
-use super::{Style, find, hold, sections, timers};
+use crate::terminal::layout::{Page, Style, Tone, clean, counted, ms, span, whole};
+use crate::terminal::{hold, sections, timers};
 
 /// The name of the axis in summaries.
 pub(super) const AXIS: &str = "connections";
 
 /// Writes the report of `find connections` and `lab --find connections`.
-pub(super) fn render_connections(
+pub(super) fn render(
     summary: &Summary,
     find: &FindSummary,
     trials: &[TrialRecord],
@@ -201,7 +201,7 @@ fn level_row(page: &Page<'_>, trial: &TrialRecord) -> String {
         ms(open),
         ms(p99(&spans.corrected)),
         page.paint(trial.judgement.verdict.into(), &verdict),
-        find::why(trial),
+        why(trial),
     )
 }
 
@@ -248,7 +248,7 @@ fn at_lower_bound(
 pub(crate) fn level_line(trial: &TrialRecord) -> String {
     let m = &trial.measurement;
     let p99 = m.tally.spans.corrected.quantile(0.99).map(|at| at.as_millis_f64());
-    let why = find::why(trial);
+    let why = why(trial);
     let why = if why.is_empty() { why } else { format!(" ({why})") };
     format!(
         "level {:>2} {:7} {:>9} asked, {} held, {} answered, p99 {} ms  {}{why}",

@@ -6,7 +6,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 use serde::Serialize;
 
-use crate::terminal::layout::clean;
+use super::layout::clean;
 
 /// An entry of `checks` in JSON: the figure that decides, and the words.
 #[derive(Debug, Serialize)]

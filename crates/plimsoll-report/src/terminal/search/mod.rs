@@ -1,0 +1,30 @@
+//! The reports of searches, one file for each kind of load.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::TrialRecord;
+
+use super::layout::Style;
+
+mod connections;
+mod page;
+mod rate;
+
+pub(crate) use connections::level_line;
+pub use page::trial_at_lower_bound;
+pub use rate::render_trial_line;
+
+/// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
+pub fn render_find(
+    summary: &Summary,
+    trials: &[TrialRecord],
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match summary.find.as_ref().filter(|find| find.axis == connections::AXIS) {
+        Some(find) => connections::render(summary, find, trials, style, out),
+        None => rate::render(summary, trials, style, out),
+    }
+}
