@@ -60,7 +60,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("a benchmark needs two CPUs: one for the client, one for the server");
     }
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_directory;
     let plimsoll = match &settings.plimsoll {
         Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
         None => build(&target)?,

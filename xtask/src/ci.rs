@@ -144,7 +144,7 @@ const E2E: &[&str] = &["--test"];
 
 /// `cargo test` of the workspace with these arguments.
 fn run_tests(arguments: &[&str]) -> Result<Output> {
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_directory;
     let mut command = cargo_command();
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]).args(arguments);
     // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
@@ -155,7 +155,7 @@ fn run_tests(arguments: &[&str]) -> Result<Output> {
 /// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
 /// what was checked of the dependencies, and need no fuzzing engine to be checked.
 fn fuzz_check() -> Result<()> {
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_folder;
+    let target = metadata::read(&crate::root(), Depth::Ours)?.target_directory;
     let environment = [
         ("CARGO_TARGET_DIR", target.as_os_str()),
         ("CUSTOM_LIBFUZZER_PATH", OsStr::new("not-linked/libfuzzer.a")),

@@ -8,126 +8,57 @@ use anyhow::Result;
 use crate::metadata;
 use crate::metadata::{Depth, Package};
 
-/// One crate, what it may import of ours, and what it promises in return.
+/// Each crate, what it may import of ours, and what it promises in return. Imports go down only: a crate
+/// may import what stands above it here.
+///
+/// sys is imported for ports (probe), listeners and pinning (backend), and child processes (fleet);
+/// lab has fleet start every process, tls make the SUT's certificate, and tune say what a process needs.
+const FLOORS: &str = "\
+plimsoll-model | | pure: no clock, no chance of the system, no I/O, no threads
+plimsoll-sys | | every system call and the only `unsafe`; mechanism, no policy
+plimsoll-proto | model | sans-IO; bounded memory; no bytes from a peer make it panic
+plimsoll-tls | model | bytes to bytes; the only direct user of rustls
+plimsoll-capacity | model | pure judgement: the same records give the same verdict
+plimsoll-engine | model sys proto tls | one thread per core; no locks, no async, no allocation in steady state
+plimsoll-report | model | sinks only: nothing flows back
+plimsoll-probe | model sys | read only; a missing value stays missing
+plimsoll-backend | model sys proto tls engine | the server half; never the only judge of our client
+plimsoll-tune | model sys probe | the only crate that will change a host: plan, journal, revert
+plimsoll-fleet | model sys | coordinator and agents; control traffic only, never measured traffic
+plimsoll-lab | model sys tls probe tune fleet | the server under test; what it starts, it stops, in every case
+plimsoll | model sys proto tls capacity engine report backend probe tune fleet lab | \
+the binary: flags, the only dispatcher of events, exit codes
+testkit | model proto tls capacity engine | a simulated world from a seed; for tests only
+xtask | | developer commands; ships nothing
+e2e | | drives the built binary from outside
+";
+
+/// One line of the table.
 struct Floor {
     name: &'static str,
-    may_import: &'static [&'static str],
+    /// Without `plimsoll-`.
+    may_import: Vec<&'static str>,
     promise: &'static str,
 }
 
-/// Imports go down only: a crate may import what stands above it in this list.
-const FLOORS: &[Floor] = &[
-    Floor {
-        name: "plimsoll-model",
-        may_import: &[],
-        promise: "pure: no clock, no chance of the system, no I/O, no threads",
-    },
-    Floor {
-        name: "plimsoll-sys",
-        may_import: &[],
-        promise: "every system call and the only `unsafe`; mechanism, no policy",
-    },
-    Floor {
-        name: "plimsoll-proto",
-        may_import: &["plimsoll-model"],
-        promise: "sans-IO; bounded memory; no bytes from a peer make it panic",
-    },
-    Floor {
-        name: "plimsoll-tls",
-        may_import: &["plimsoll-model"],
-        promise: "bytes to bytes; the only direct user of rustls",
-    },
-    Floor {
-        name: "plimsoll-capacity",
-        may_import: &["plimsoll-model"],
-        promise: "pure judgement: the same records give the same verdict",
-    },
-    Floor {
-        name: "plimsoll-engine",
-        may_import: &["plimsoll-model", "plimsoll-sys", "plimsoll-proto", "plimsoll-tls"],
-        promise: "one thread per core; no locks, no async, no allocation in steady state",
-    },
-    Floor {
-        name: "plimsoll-report",
-        may_import: &["plimsoll-model"],
-        promise: "sinks only: nothing flows back",
-    },
-    Floor {
-        name: "plimsoll-probe",
-        // sys: it reads the host's ports, and there is one reader of them.
-        may_import: &["plimsoll-model", "plimsoll-sys"],
-        promise: "read only; a missing value stays missing",
-    },
-    Floor {
-        name: "plimsoll-backend",
-        // sys: it opens its own listeners and pins its own threads.
-        may_import: &[
-            "plimsoll-model",
-            "plimsoll-sys",
-            "plimsoll-proto",
-            "plimsoll-tls",
-            "plimsoll-engine",
-        ],
-        promise: "the server half; never the only judge of our client",
-    },
-    Floor {
-        name: "plimsoll-tune",
-        // probe: what a load needs is compared with what the host has.
-        may_import: &["plimsoll-model", "plimsoll-sys", "plimsoll-probe"],
-        promise: "the only crate that will change a host: plan, journal, revert",
-    },
-    Floor {
-        name: "plimsoll-fleet",
-        // sys: agents are child processes whose death it must see and cause.
-        may_import: &["plimsoll-model", "plimsoll-sys"],
-        promise: "coordinator and agents; control traffic only, never measured traffic",
-    },
-    Floor {
-        name: "plimsoll-lab",
-        // fleet: every process is started by it; tls: it makes the SUT's certificate; tune: what a
-        // process needs besides its connections.
-        may_import: &[
-            "plimsoll-model",
-            "plimsoll-sys",
-            "plimsoll-tls",
-            "plimsoll-probe",
-            "plimsoll-tune",
-            "plimsoll-fleet",
-        ],
-        promise: "the server under test; what it starts, it stops, in every case",
-    },
-    Floor {
-        name: "plimsoll",
-        may_import: &[
-            "plimsoll-model",
-            "plimsoll-sys",
-            "plimsoll-proto",
-            "plimsoll-tls",
-            "plimsoll-capacity",
-            "plimsoll-engine",
-            "plimsoll-report",
-            "plimsoll-backend",
-            "plimsoll-probe",
-            "plimsoll-tune",
-            "plimsoll-fleet",
-            "plimsoll-lab",
-        ],
-        promise: "the binary: flags, the only dispatcher of events, exit codes",
-    },
-    Floor {
-        name: "testkit",
-        may_import: &[
-            "plimsoll-model",
-            "plimsoll-proto",
-            "plimsoll-tls",
-            "plimsoll-capacity",
-            "plimsoll-engine",
-        ],
-        promise: "a simulated world from a seed; for tests only",
-    },
-    Floor { name: "xtask", may_import: &[], promise: "developer commands; ships nothing" },
-    Floor { name: "e2e", may_import: &[], promise: "drives the built binary from outside" },
-];
+fn floors() -> Vec<Floor> {
+    let floor = |line: &'static str| {
+        let mut cells = line.split('|').map(str::trim);
+        let mut cell = || cells.next().unwrap_or_default();
+        let (name, imports) = (cell(), cell());
+        Floor {
+            name,
+            may_import: imports.split(' ').filter(|one| !one.is_empty()).collect(),
+            promise: cell(),
+        }
+    };
+    FLOORS.lines().map(floor).collect()
+}
+
+/// A crate's name as the table's second column has it.
+fn short(name: &str) -> &str {
+    name.strip_prefix("plimsoll-").unwrap_or(name)
+}
 
 /// Libraries that only the named crates may depend on directly, tests aside.
 const DIRECT_USERS: &[(&str, &[&str])] = &[
@@ -163,10 +94,9 @@ pub(crate) fn run() -> Result<()> {
 /// The table of ARCHITECTURE.md.
 pub(crate) fn table() -> String {
     let mut text = "| crate | may import | promise |\n|---|---|---|\n".to_owned();
-    for floor in FLOORS {
-        let imports: Vec<_> =
-            floor.may_import.iter().map(|name| name.trim_start_matches("plimsoll-")).collect();
-        let imports = if imports.is_empty() { "-".to_owned() } else { imports.join(", ") };
+    for floor in floors() {
+        let imports = floor.may_import.join(", ");
+        let imports = if imports.is_empty() { "-" } else { &imports };
         text.push_str(&format!("| `{}` | {imports} | {} |\n", floor.name, floor.promise));
     }
     text
@@ -174,20 +104,21 @@ pub(crate) fn table() -> String {
 
 fn check_edges(package: &Package, offences: &mut Vec<String>) {
     let name = &package.name;
-    let Some(floor) = FLOORS.iter().find(|floor| floor.name == name) else {
+    let floors = floors();
+    let Some(floor) = floors.iter().find(|floor| floor.name == name) else {
         offences.push(format!("{name} has no floor: give it a line, with its promise"));
         return;
     };
     for dependency in &package.dependencies {
         let import = dependency.name.as_str();
-        let is_ours = FLOORS.iter().any(|floor| floor.name == import);
-        let is_test_use = dependency.is_dev && import == TEST_CRATE;
-        if is_ours && !is_test_use && !floor.may_import.contains(&import) {
+        let is_ours = floors.iter().any(|floor| floor.name == import);
+        let is_test_use = dependency.is_dev() && import == TEST_CRATE;
+        if is_ours && !is_test_use && !floor.may_import.contains(&short(import)) {
             offences.push(format!("{name} imports {import}"));
         }
         let users = DIRECT_USERS.iter().find(|(library, _)| *library == import);
         if let Some((_, users)) = users
-            && !dependency.is_dev
+            && !dependency.is_dev()
             && !users.contains(&name.as_str())
         {
             let users = users.join(" and ");
@@ -204,7 +135,11 @@ fn check_unsafe(name: &str, root_text: &str, offences: &mut Vec<String>) {
 
 fn crate_roots(package: &Package) -> impl Iterator<Item = &std::path::PathBuf> {
     let is_root = |kinds: &[String]| kinds.iter().any(|kind| kind == "lib" || kind == "bin");
-    package.targets.iter().filter(move |target| is_root(&target.kinds)).map(|target| &target.root)
+    package
+        .targets
+        .iter()
+        .filter(move |target| is_root(&target.kind))
+        .map(|target| &target.src_path)
 }
 
 #[cfg(test)]
@@ -217,7 +152,10 @@ mod tests {
             name: name.to_owned(),
             dependencies: dependencies
                 .iter()
-                .map(|&(name, is_dev)| Dependency { name: name.to_owned(), is_dev })
+                .map(|&(name, is_dev)| Dependency {
+                    name: name.to_owned(),
+                    kind: is_dev.then(|| "dev".to_owned()),
+                })
                 .collect(),
             ..Package::default()
         };
@@ -247,9 +185,10 @@ mod tests {
 
     #[test]
     fn the_table_only_goes_down() {
-        for (index, floor) in FLOORS.iter().enumerate() {
-            for import in floor.may_import {
-                let at = FLOORS.iter().position(|floor| floor.name == *import);
+        let floors = floors();
+        for (index, floor) in floors.iter().enumerate() {
+            for import in &floor.may_import {
+                let at = floors.iter().position(|floor| short(floor.name) == *import);
                 assert!(at.is_some_and(|at| at < index), "{} imports {import}", floor.name);
             }
         }

@@ -4,45 +4,58 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde::Deserialize;
 
 /// What Cargo knows about the workspace.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     /// Where builds go.
-    pub(crate) target_folder: PathBuf,
+    pub(crate) target_directory: PathBuf,
     /// Our packages and, unless asked for without, all they depend on.
     pub(crate) packages: Vec<Package>,
 }
 
 /// One package.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
     /// SPDX expression, as the author wrote it.
-    pub(crate) licence: Option<String>,
-    /// A member of the workspace, not a dependency.
-    pub(crate) is_ours: bool,
+    pub(crate) license: Option<String>,
+    /// Where it was downloaded from.
+    pub(crate) source: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
 }
 
+impl Package {
+    /// A member of the workspace: path dependencies have no source, and all of ours are members.
+    pub(crate) const fn is_ours(&self) -> bool {
+        self.source.is_none()
+    }
+}
+
 /// One line of a manifest's dependency tables.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Only for tests, examples and benches.
-    pub(crate) is_dev: bool,
+    /// `dev` for tests, `build` for build scripts.
+    pub(crate) kind: Option<String>,
+}
+
+impl Dependency {
+    pub(crate) fn is_dev(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
 }
 
 /// One thing that Cargo builds from a package.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Target {
     /// `lib`, `bin`, `test`, `custom-build` and so on.
-    pub(crate) kinds: Vec<String>,
+    pub(crate) kind: Vec<String>,
     /// Its root file.
-    pub(crate) root: PathBuf,
+    pub(crate) src_path: PathBuf,
 }
 
 /// How far to look.
@@ -66,43 +79,7 @@ pub(crate) fn read(root: &Path, depth: Depth) -> Result<Metadata> {
     if !output.status.success() {
         bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    parse(&serde_json::from_slice(&output.stdout).context("cargo metadata wrote no JSON")?)
-}
-
-fn parse(json: &Value) -> Result<Metadata> {
-    let packages = json["packages"].as_array().context("cargo metadata names no packages")?;
-    Ok(Metadata {
-        target_folder: text(&json["target_directory"]).into(),
-        packages: packages.iter().map(parse_package).collect(),
-    })
-}
-
-fn parse_package(json: &Value) -> Package {
-    let dependencies = items(&json["dependencies"]).map(|dependency| Dependency {
-        name: text(&dependency["name"]),
-        is_dev: dependency["kind"] == "dev",
-    });
-    let targets = items(&json["targets"]).map(|target| Target {
-        kinds: items(&target["kind"]).map(text).collect(),
-        root: text(&target["src_path"]).into(),
-    });
-    Package {
-        name: text(&json["name"]),
-        version: text(&json["version"]),
-        licence: json["license"].as_str().map(str::to_owned),
-        // Path dependencies have no source, and all of ours are members.
-        is_ours: json["source"].is_null(),
-        dependencies: dependencies.collect(),
-        targets: targets.collect(),
-    }
-}
-
-fn items(json: &Value) -> impl Iterator<Item = &Value> {
-    json.as_array().into_iter().flatten()
-}
-
-fn text(json: &Value) -> String {
-    json.as_str().unwrap_or_default().to_owned()
+    serde_json::from_slice(&output.stdout).context("cargo metadata wrote other JSON than expected")
 }
 
 #[cfg(test)]
@@ -110,34 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_read() {
-        let json = serde_json::json!({
-            "target_directory": "/t",
-            "packages": [
-                {
-                    "name": "ours", "version": "0.1.0", "source": null, "license": "MIT",
-                    "dependencies": [
-                        {"name": "libc", "kind": null},
-                        {"name": "proptest", "kind": "dev"},
-                    ],
-                    "targets": [{"kind": ["lib"], "src_path": "/w/ours/src/lib.rs"}],
-                },
-                {"name": "libc", "version": "0.2.0", "source": "registry", "license": null},
-            ],
-        });
-        let metadata = parse(&json).unwrap();
-        assert_eq!(metadata.target_folder, Path::new("/t"));
-        let [ours, libc] = metadata.packages.as_slice() else { panic!("{metadata:?}") };
-        assert!(ours.is_ours && !libc.is_ours);
-        assert_eq!(libc.licence, None);
-        let flags: Vec<_> = ours.dependencies.iter().map(|d| (d.name.as_str(), d.is_dev)).collect();
-        assert_eq!(flags, [("libc", false), ("proptest", true)]);
-        assert_eq!(ours.targets[0].root, Path::new("/w/ours/src/lib.rs"));
-    }
-
-    #[test]
     fn this_workspace_can_be_read() {
         let metadata = read(&crate::root(), Depth::Ours).unwrap();
-        assert!(metadata.packages.iter().any(|package| package.name == "xtask"));
+        let xtask = metadata.packages.iter().find(|package| package.name == "xtask").unwrap();
+        assert!(xtask.is_ours() && xtask.license.is_some());
+        assert!(xtask.dependencies.iter().any(|one| one.name == "serde_json" && !one.is_dev()));
+        assert!(xtask.targets[0].src_path.ends_with("xtask/src/main.rs"));
     }
 }

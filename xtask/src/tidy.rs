@@ -139,7 +139,7 @@ fn check_reach(root: &Path, files: &[PathBuf], offences: &mut Vec<String>) -> Re
     let metadata = metadata::read(root, Depth::Ours)?;
     let mut reached = BTreeSet::new();
     for target in metadata.packages.iter().flat_map(|package| &package.targets) {
-        reach(&target.root, true, &mut reached);
+        reach(&target.src_path, true, &mut reached);
     }
     for file in files {
         let name = file.strip_prefix(root).unwrap_or(file);
