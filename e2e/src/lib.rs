@@ -5,12 +5,11 @@
 //! Nothing waits for a time to pass: [`wait::until`] waits for something to become true.
 #![forbid(unsafe_code)]
 
+pub mod capped;
 pub mod certificate;
 pub mod cliff;
 pub mod conversation;
-pub mod full;
 pub mod haproxy;
-pub mod mute;
 pub mod nginx;
 pub mod openssl;
 pub mod plimsoll;
@@ -20,5 +19,6 @@ pub mod program;
 pub mod recorder;
 pub mod reference;
 pub mod serve;
+pub mod silent;
 pub mod summary;
 pub mod wait;

@@ -15,15 +15,15 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{Guarded, Seen};
+use crate::process::{Guarded, Process};
 use crate::summary::Summary;
 use crate::{process, program, wait};
 
 /// The variable that marks what a run started.
 const MARK: &str = "PLIMSOLL_E2E_RUN";
-/// How often a busy machine may spoil one and the same run.
+/// How often a run is repeated that did not get its CPU.
 const ATTEMPTS: usize = 3;
-/// What a generator fails that did not get its CPU.
+/// The checks that a generator fails when it does not get its CPU.
 const CPU_CHECKS: [&str; 6] =
     ["scheduling", "send-lag", "arrivals", "rate-fidelity", "generator-cpu", "host-cpu"];
 /// No run of a test takes so long, a search apart.
@@ -138,19 +138,18 @@ impl Plimsoll {
     }
 }
 
-/// Runs until the machine let the generator have its CPU: a run that it robbed ends INVALID (98), as
-/// soon as its goals are about latency, and says nothing of the server. What is INVALID for another
-/// reason is returned.
+/// Repeats a run that proves that it did not get its CPU: it ends INVALID (98) and says nothing of the
+/// server. A run that is INVALID for another reason is returned.
 pub fn undisturbed(mut run: impl FnMut() -> Finished) -> Finished {
-    let mut spoiled = Vec::new();
+    let mut invalid = Vec::new();
     for _ in 0..ATTEMPTS {
         let finished = run();
-        if finished.code != Some(98) || !finished.was_robbed() {
+        if finished.code != Some(98) || !finished.lacked_cpu() {
             return finished;
         }
-        spoiled.push(format!("{}\n{}", finished.stderr, finished.stdout));
+        invalid.push(format!("{}\n{}", finished.stderr, finished.stdout));
     }
-    panic!("INVALID each time:\n{}", spoiled.join("\n"));
+    panic!("INVALID each time:\n{}", invalid.join("\n"));
 }
 
 /// Reads a pipe to its end in a thread of its own.
@@ -177,7 +176,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The coordinator's number.
+    /// The coordinator's process id.
     pub fn pid(&self) -> u32 {
         self.guarded.pid()
     }
@@ -187,14 +186,14 @@ impl Running {
         self.folder.path()
     }
 
-    /// All that runs below the coordinator now.
-    pub fn family(&self) -> Vec<Seen> {
+    /// All descendants of the coordinator that run now.
+    pub fn descendants(&self) -> Vec<Process> {
         process::descendants(self.pid())
     }
 
-    /// Those of the family with this name.
-    pub fn named(&self, name: &str) -> Vec<Seen> {
-        self.family().into_iter().filter(|seen| seen.name == name).collect()
+    /// Those of the descendants with this name.
+    pub fn named(&self, name: &str) -> Vec<Process> {
+        self.descendants().into_iter().filter(|seen| seen.name == name).collect()
     }
 
     /// Sends a signal, such as `INT`, to the coordinator alone.
@@ -217,7 +216,7 @@ impl Running {
         self.finish_within(RUN_PATIENCE)
     }
 
-    /// The same with more or less patience.
+    /// The same with another limit of time.
     pub fn finish_within(mut self, patience: Duration) -> Finished {
         let status = wait::within(patience, &mut || self.guarded.ended())
             .unwrap_or_else(|| panic!("plimsoll did not end in {patience:?}"));
@@ -263,7 +262,7 @@ impl Drop for Running {
     }
 }
 
-fn marked(mark: &str) -> Vec<Seen> {
+fn marked(mark: &str) -> Vec<Process> {
     process::with_environment(MARK, mark)
 }
 
@@ -321,7 +320,7 @@ impl Finished {
 
     /// Whether it says that it did not get the CPU it needed: by its JSON where there is one, else by
     /// its report.
-    fn was_robbed(&self) -> bool {
+    fn lacked_cpu(&self) -> bool {
         let written = std::fs::read_to_string(self.folder().join("out.json")).unwrap_or_default();
         let json =
             [&written, &self.stdout].into_iter().find_map(|text| serde_json::from_str(text).ok());

@@ -1,4 +1,4 @@
-//! Child processes that end with their handle, and what the process table says.
+//! Child processes that end with their handle, and the process table.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub fn send_signal(signal: &str, whom: &str) {
 
 /// A process as the process table showed it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Process {
     /// Its number.
     pub pid: u32,
     /// Its parent's number.
@@ -86,13 +86,13 @@ pub struct Seen {
     is_zombie: bool,
 }
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.pid, self.name)
     }
 }
 
-impl Seen {
+impl Process {
     /// What the table says of `pid` now.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -123,16 +123,16 @@ impl Seen {
 }
 
 /// Every process.
-fn table() -> Vec<Seen> {
+fn table() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted");
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(Seen::of).filter(|seen| !seen.is_zombie).collect()
+    pids.filter_map(Process::of).filter(|seen| !seen.is_zombie).collect()
 }
 
 /// The living processes below `pid`, at any depth.
-pub fn descendants(pid: u32) -> Vec<Seen> {
+pub fn descendants(pid: u32) -> Vec<Process> {
     let table = table();
-    let mut found: Vec<Seen> = Vec::new();
+    let mut found: Vec<Process> = Vec::new();
     let mut parents = vec![pid];
     while let Some(parent) = parents.pop() {
         for seen in table.iter().filter(|seen| seen.ppid == parent) {
@@ -145,9 +145,9 @@ pub fn descendants(pid: u32) -> Vec<Seen> {
 
 /// The living processes that inherited `NAME=value` from whoever started them, wherever they hang
 /// in the tree now.
-pub fn with_environment(name: &str, value: &str) -> Vec<Seen> {
+pub fn with_environment(name: &str, value: &str) -> Vec<Process> {
     let wanted = format!("{name}={value}");
-    let has_it = |seen: &Seen| {
+    let has_it = |seen: &Process| {
         let environment = fs::read(format!("/proc/{}/environ", seen.pid)).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
     };

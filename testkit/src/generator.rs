@@ -14,13 +14,13 @@ pub struct Generator {
     pub capacity_per_s: f64,
     /// Connections, each with one operation at a time; at least 1.
     pub connections: usize,
-    /// Share of trials in which the generator is descheduled once, 0 to 1.
+    /// Fraction of trials in which the generator is descheduled once, 0 to 1.
     pub pauses_share: f64,
     /// For how long.
     pub pause: Nanos,
     /// Operations per second that ever come due, whatever the plan says.
     pub offers_per_s_max: f64,
-    /// Share of its core that another process takes, 0 to 1.
+    /// Fraction of its core that another process takes, 0 to 1.
     pub rival: f64,
     /// Operations per second that find a source port; the others fail here.
     pub ports_per_s_max: f64,

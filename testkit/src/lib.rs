@@ -9,16 +9,16 @@
 //! by the thousand cheap. [`Holding`] is a server whose memory ends, for the connections axis.
 #![forbid(unsafe_code)]
 
+pub mod anomalies;
 pub mod fluid;
 pub mod generator;
-pub mod habits;
 pub mod holding;
 pub mod sut;
 pub mod world;
 
+pub use anomalies::{Anomalies, HiddenTimer, Jitter, Leak, Metastable};
 pub use fluid::Fluid;
 pub use generator::Generator;
-pub use habits::{Habits, HiddenTimer, Jitter, Leak, Metastable};
 pub use holding::Holding;
 pub use sut::{Overload, Service, Stalls, Sut};
 pub use world::World;

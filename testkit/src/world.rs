@@ -1,4 +1,4 @@
-//! A server, a generator and chance: runs trials and gives measurements.
+//! A server, a generator and a seed: runs trials and returns measurements.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use crate::generator::{Generator, Sending};
 use crate::sut::{Fate, Serving, Sut};
 
-/// Everything a trial meets.
+/// The conditions of a trial.
 #[derive(Clone, Debug)]
 pub struct World {
     /// The server.

@@ -6,7 +6,7 @@
 //! - `hold`: a million connections and more, both ends on this machine; only on request.
 //!
 //! Each part writes its results to `docs/benchmarks/PART.json`. `docs/benchmarks.md` is rendered from
-//! all of these files. Whether plimsoll is *right* is tested by `e2e/tests/nightly.rs`.
+//! all of these files. Whether plimsoll is *right* is tested by `e2e/tests/nightly`.
 
 mod client;
 mod comparison;

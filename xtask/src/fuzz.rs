@@ -1,5 +1,5 @@
-//! The fuzz targets, which live outside the workspace because they need a compiler of their own
-//! to run; to build, the stable one does.
+//! The fuzz targets, which live outside the workspace because only a nightly compiler runs
+//! them; the stable one checks them.
 
 use std::process::Command;
 

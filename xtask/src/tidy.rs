@@ -1,5 +1,5 @@
 //! Mechanical slips in the source text that no compiler sees and nobody wants to discuss. Anything
-//! that needs taste belongs in review; a check that cries wolf is to be removed, not tuned.
+//! that needs taste belongs in review; a check with false alarms is to be removed, not tuned.
 
 use std::collections::BTreeSet;
 use std::fs;

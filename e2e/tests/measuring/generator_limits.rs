@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Finished, Plimsoll, Running};
-use e2e::process::{Guarded, Seen};
+use e2e::process::{Guarded, Process};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::{process, program, wait};
@@ -51,7 +51,7 @@ fn pinned(arguments: &[&str]) -> Plimsoll {
     Plimsoll::after("taskset -cp 0 $$ > /dev/null", arguments)
 }
 
-fn agents(running: &Running) -> Vec<Seen> {
+fn agents(running: &Running) -> Vec<Process> {
     wait::until("the agents", || Some(running.named(AGENT)).filter(|agents| !agents.is_empty()))
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use e2e::plimsoll::{Finished, Plimsoll, Running, undisturbed};
-use e2e::process::Seen;
+use e2e::process::Process;
 use e2e::summary::Summary;
 use e2e::{process, program, wait};
 
@@ -36,7 +36,7 @@ fn wait_for_lines(running: &mut Running, name: &str, count: usize) {
 }
 
 /// The HAProxy of a lab that makes load. (Earlier ones only check the configuration.)
-fn haproxy(running: &Running) -> Seen {
+fn haproxy(running: &Running) -> Process {
     running.named("haproxy").pop().expect("the SUT runs")
 }
 
@@ -59,7 +59,7 @@ fn assert_not_reached(finished: &Finished, sut: &str) {
     for name in ["manifest.json", "intervals.jsonl", "events.jsonl", "summary.json"] {
         assert!(lines(&folder, name) > 0, "{name} is empty");
     }
-    assert_witnessed(&folder);
+    assert_all_checks_made(&folder);
     let report =
         |flags: &[&str]| Plimsoll::new([&["report", "run"], flags].concat()).within(&folder).run();
     assert_eq!(report(&[]).stdout, finished.stdout);
@@ -68,7 +68,7 @@ fn assert_not_reached(finished: &Finished, sut: &str) {
 
 /// Checks that every trial was looked at from all sides, and that the server has counted what the
 /// clients have sent.
-fn assert_witnessed(folder: &Path) {
+fn assert_all_checks_made(folder: &Path) {
     let text = fs::read_to_string(folder.join("run/trials.jsonl")).expect("archived");
     for line in text.lines() {
         let trial: Value = serde_json::from_str(line).expect("one JSON object in each line");
@@ -158,15 +158,15 @@ fn a_lab_whose_coordinator_is_killed_vanishes() {
     let mut running = lab(&["--sut", "haproxy"]).start();
     wait_for_lines(&mut running, "intervals.jsonl", 1);
     let haproxy = haproxy(&running);
-    let family = running.family();
-    let agents = family.iter().filter(|seen| seen.name == "plimsoll-agent").count();
+    let descendants = running.descendants();
+    let agents = descendants.iter().filter(|seen| seen.name == "plimsoll-agent").count();
     // At least a client, the backends and the warden.
-    assert!(agents >= 3, "{family:?}");
+    assert!(agents >= 3, "{descendants:?}");
     assert_eq!(process::entries(&running.folder().join("tmp")).len(), 1);
     running.signal("KILL");
     running.assert_nothing_left();
     running.assert_no_scratch();
-    assert!(!haproxy.is_alive() && !family.iter().any(Seen::is_alive), "{family:?}");
+    assert!(!haproxy.is_alive() && !descendants.iter().any(Process::is_alive), "{descendants:?}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_lab_whose_warden_is_killed_ends_and_leaves_nothing() {
     let mut running = lab(&["--sut", "haproxy"]).start();
     wait_for_lines(&mut running, "intervals.jsonl", 1);
     let haproxy = haproxy(&running);
-    let warden = Seen::of(haproxy.ppid).expect("HAProxy's parent");
+    let warden = Process::of(haproxy.ppid).expect("HAProxy's parent");
     assert_eq!(warden.name, "plimsoll-agent");
     warden.kill();
     let finished = running.finish();

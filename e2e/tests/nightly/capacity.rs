@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use e2e::full::Full;
+use e2e::capped::CappedServer;
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::reference::Service;
@@ -71,7 +71,7 @@ fn a_server_that_needs_a_while_to_recover() {
 #[ignore = "takes 40 s on an idle machine"]
 fn a_server_that_keeps_so_many_connections() {
     let _alone = alone();
-    let url = format!("http://{}/", Full::start(731).address);
+    let url = format!("http://{}/", CappedServer::start(731).address);
     assert_found("connections", &url, &["--max", "2k"], 731.0);
 }
 

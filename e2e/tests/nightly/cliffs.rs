@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use e2e::cliff::{assert_cliff, assert_row, cliffs, proxy};
-use e2e::mute::Mute;
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
+use e2e::silent::SilentServer;
 use e2e::summary::Summary;
 
 use crate::alone;
@@ -48,8 +48,8 @@ fn the_proxys_timer_for_its_backend(timer_s: u32) {
 }
 
 fn a_backend_that_closes(timer_s: u32) {
-    let mute = Mute::start(Duration::from_secs(timer_s.into()));
-    let haproxy = proxy(mute.address, CLIENT, SERVER);
+    let silent = SilentServer::start(Duration::from_secs(timer_s.into()));
+    let haproxy = proxy(silent.address, CLIENT, SERVER);
     assert_found(&haproxy.url("http"), &["--linger", "200s"], "status-502", timer_s, "backend");
 }
 

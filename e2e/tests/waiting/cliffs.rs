@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use e2e::cliff::{assert_cliff, assert_row, cliffs, proxy, row};
-use e2e::mute::Mute;
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
+use e2e::silent::SilentServer;
 use e2e::summary::Summary;
 
 /// A load that may fail, be late or be judged INVALID: what counts is what it saw.
@@ -41,8 +41,8 @@ fn the_clients_own_timer_is_called_its_own() {
 #[test]
 fn a_connection_that_does_not_come_is_given_up_by_the_clients_own_timer() {
     // It accepts, and never answers the ClientHello.
-    let mute = Mute::start(Duration::from_secs(60));
-    let url = format!("https://{}/", mute.address);
+    let silent = SilentServer::start(Duration::from_secs(60));
+    let url = format!("https://{}/", silent.address);
     let flags = ["-k", "--no-keepalive", "-r", "40", "-d", "1s", "--connect-timeout", "2s"];
     let summary = load(&url, &flags);
     let cliff = assert_cliff(&summary, "own-timer", 2.0, "client");
@@ -71,8 +71,8 @@ fn the_proxys_timer_for_idle_connections_is_the_suts() {
 
 #[test]
 fn a_backend_that_closes_after_a_while_is_told_from_its_proxy() {
-    let mute = Mute::start(Duration::from_secs(2));
-    let haproxy = proxy(mute.address, "", "");
+    let silent = SilentServer::start(Duration::from_secs(2));
+    let haproxy = proxy(silent.address, "", "");
     let summary = load(&haproxy.url("http"), &["-r", "40", "-d", "1s"]);
     assert_cliff(&summary, "status-502", 2.0, "backend");
 }

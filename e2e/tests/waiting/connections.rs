@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use e2e::capped::CappedServer;
 use e2e::certificate::Certificate;
-use e2e::full::Full;
 use e2e::haproxy::Haproxy;
-use e2e::mute::Mute;
 use e2e::plimsoll::{Finished, Plimsoll, Running, undisturbed};
 use e2e::serve::Serve;
+use e2e::silent::SilentServer;
 use e2e::summary::Summary;
 use e2e::{port, wait};
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn summary_of(finished: &Finished, code: i32) -> Summary {
 }
 
 /// The archive tells the same again, and does not contradict itself.
-fn assert_told_again(finished: &Finished, folder: &Path) {
+fn assert_report_repeats(finished: &Finished, folder: &Path) {
     let again = Plimsoll::new(["report", "run"]).within(folder).run();
     assert_eq!(again.stdout, finished.stdout);
 }
@@ -59,14 +59,14 @@ fn assert_interval_holds_the_truth(summary: &Summary) {
 
 #[test]
 fn a_server_that_closes_what_it_has_no_room_for_is_found() {
-    let server = Full::start(TRUTH as usize);
+    let server = CappedServer::start(TRUTH as usize);
     let url = format!("http://{}/", server.address);
     let finished = undisturbed(|| find(&url, &[]).run());
     let summary = summary_of(&finished, 0);
     assert_interval_holds_the_truth(&summary);
     assert_eq!(summary.number("find.lower"), TRUTH);
     assert!(finished.stdout.starts_with("Tipping point: between 731 and "), "{}", finished.stdout);
-    assert_told_again(&finished, &finished.folder());
+    assert_report_repeats(&finished, &finished.folder());
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn a_haproxy_that_lets_more_wait_in_the_kernels_queue_is_found() {
     let haproxy = Haproxy::start("", &format!("    maxconn 731\n{PONG}"), "");
     let finished = undisturbed(|| find(&haproxy.url("http"), &["--max", "2k"]).run());
     assert_interval_holds_the_truth(&summary_of(&finished, 0));
-    assert_told_again(&finished, &finished.folder());
+    assert_report_repeats(&finished, &finished.folder());
 }
 
 #[test]
-fn a_haproxy_that_is_asked_has_its_maxconn_foretold() {
+fn a_haproxy_that_is_asked_has_its_maxconn_predicted() {
     let haproxy = Haproxy::start("", &format!("    maxconn 731\n{PONG}"), "");
     let watch = format!("haproxy:{}", haproxy.stats_socket().display());
     let flags = ["--max", "2k", "--watch", &watch];
@@ -88,7 +88,7 @@ fn a_haproxy_that_is_asked_has_its_maxconn_foretold() {
     assert!(cap.starts_with("maxconn of frontend sut would end at about 731 "), "{cap}");
     assert_eq!(summary.text("find.connections.first_limit_of"), "server");
     assert_eq!(summary.count("hold.lost"), 0);
-    assert_told_again(&finished, &finished.folder());
+    assert_report_repeats(&finished, &finished.folder());
 
     let watched = ["--max", "2k", "--watch", "haproxy:nowhere.sock"];
     let finished = find(&haproxy.url("http"), &watched).run();
@@ -104,7 +104,7 @@ fn capped_haproxy(certificate: &Certificate) -> Haproxy {
 }
 
 #[test]
-fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_it_was_foretold() {
+fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
     let certificate = Certificate::new();
     let mut haproxy = capped_haproxy(&certificate);
     let pid = format!("pid:{}", haproxy.pid());
@@ -118,7 +118,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_it_was_foretol
     assert_eq!(summary.text("find.connections.first_limit_of"), "server");
     assert_eq!(summary.count("hold.lost"), 0);
     assert!(haproxy.is_alive());
-    assert_told_again(&finished, &finished.folder());
+    assert_report_repeats(&finished, &finished.folder());
     drop(haproxy);
 
     let haproxy = capped_haproxy(&certificate);
@@ -133,8 +133,8 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_it_was_foretol
 
 #[test]
 fn a_server_that_answers_nothing_or_fails_half_has_no_tipping_point() {
-    let mute = Mute::start(Duration::from_secs(60));
-    let finished = find(&format!("http://{}/", mute.address), &[]).run();
+    let silent = SilentServer::start(Duration::from_secs(60));
+    let finished = find(&format!("http://{}/", silent.address), &[]).run();
     let summary = summary_of(&finished, 99);
     assert_eq!(summary.text("find.outcome"), "fails-at-minimum");
     assert_eq!(summary.counts("error_classes").remove("timeout"), Some(100));
@@ -173,7 +173,7 @@ fn a_server_that_vanishes_keeps_its_levels_and_is_to_blame() {
     assert!(summary.count("find.trials") >= 3, "{summary:?}");
     assert!(summary.number("find.lower") >= 200.0, "{summary:?}");
     assert!(finished.stdout.contains("gave way"), "{}", finished.stdout);
-    assert_told_again(&finished, &finished.folder());
+    assert_report_repeats(&finished, &finished.folder());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Plimsoll, Running};
-use e2e::process::Seen;
+use e2e::process::Process;
 use e2e::recorder::Recorder;
 use e2e::serve::Serve;
 use e2e::wait;
@@ -15,7 +15,7 @@ use e2e::wait;
 const AGENT: &str = "plimsoll-agent";
 
 /// What a running load starts: its agents, once there are `count` of them.
-fn agents(running: &Running, count: usize) -> Vec<Seen> {
+fn agents(running: &Running, count: usize) -> Vec<Process> {
     wait::until("the agents", || Some(running.named(AGENT)).filter(|agents| agents.len() == count))
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
-use e2e::mute::Mute;
 use e2e::plimsoll::{Finished, Plimsoll, undisturbed};
 use e2e::serve::Serve;
+use e2e::silent::SilentServer;
 use e2e::summary::Summary;
 use e2e::{port, process, wait};
 
@@ -77,8 +77,9 @@ fn a_goal_that_no_load_meets() {
 
 #[test]
 fn a_server_that_accepts_and_says_nothing() {
-    let mute = Mute::start(NEVER);
-    let (http, https) = (format!("http://{}/", mute.address), format!("https://{}/", mute.address));
+    let silent = SilentServer::start(NEVER);
+    let (http, https) =
+        (format!("http://{}/", silent.address), format!("https://{}/", silent.address));
     let words = ["not one operation was answered"];
     for (axis, url) in [("rate", &http), ("rate", &https), ("handshakes", &https)] {
         let quick = ["--slo", "p99<300ms,errors<1%", "-c", "80", "-t", "1"];

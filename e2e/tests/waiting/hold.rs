@@ -6,7 +6,7 @@ use std::fs;
 use e2e::certificate::Certificate;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Plimsoll, Running};
-use e2e::process::Seen;
+use e2e::process::Process;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::{port, wait};
@@ -105,7 +105,7 @@ fn a_laboratory_whose_warden_is_killed_says_nothing_of_its_server() {
         Plimsoll::new([&flags[..], &["--json", "out.json", "--out", "run"]].concat()).start();
     wait_for_step(&mut running, "hold");
     let haproxy = running.named("haproxy").pop().expect("the SUT runs");
-    Seen::of(haproxy.ppid).expect("HAProxy's parent").kill();
+    Process::of(haproxy.ppid).expect("HAProxy's parent").kill();
     // With its server gone nothing is held, so that nobody waits for ten minutes.
     let finished = running.finish();
     let summary = finished.written(98);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use e2e::certificate::{Certificate, NAME};
 use e2e::plimsoll::Plimsoll;
-use e2e::process::Seen;
+use e2e::process::Process;
 use e2e::serve::Serve;
 use e2e::{process, program, wait};
 
@@ -260,7 +260,7 @@ fn many_ports_are_served_by_several_processes() {
     let all: Vec<&str> = serve.urls.iter().map(String::as_str).collect();
     assert_eq!(curl(&all), "pong".repeat(ports));
     assert_eq!(serve.stop(), (ports as u64, ports as u64));
-    wait::until("the agents to end", || (!agents.iter().any(Seen::is_alive)).then_some(()));
+    wait::until("the agents to end", || (!agents.iter().any(Process::is_alive)).then_some(()));
 }
 
 #[test]

@@ -96,19 +96,19 @@ fn our_server_survives_openssls_key_updates() {
     let mut command = openssl("s_client");
     command.args(["-tls1_3", "-connect", &serve.address().to_string()]);
     let mut client = Conversation::start(&mut command);
-    client.hear("New Session Ticket arrived", 2);
+    client.wait_for("New Session Ticket arrived", 2);
     let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut answers = 0;
     // k renews one direction; K asks for the other one to be renewed, too.
     for (round, update) in ["k\n", "K\n", "K\n", "k\n"].into_iter().enumerate() {
-        client.say(request);
+        client.write(request);
         answers += 1;
-        client.hear("pong", answers);
-        client.say(update);
-        client.hear("KEYUPDATE", round + 1);
+        client.wait_for("pong", answers);
+        client.write(update);
+        client.wait_for("KEYUPDATE", round + 1);
     }
-    client.say(request);
-    client.hear("pong", answers + 1);
+    client.write(request);
+    client.wait_for("pong", answers + 1);
     assert!(!client.text().contains("alert"), "{}", client.text());
 }
 
@@ -120,19 +120,19 @@ fn our_client_survives_openssls_key_updates() {
     command.args(["-accept", &address.to_string(), "-cert"]);
     command.arg(certificate.chain()).arg("-key").arg(certificate.key());
     let mut server = Conversation::start(&mut command);
-    server.hear("ACCEPT", 1);
+    server.wait_for("ACCEPT", 1);
     let (url, chain) = (format!("https://{address}/"), certificate.chain_argument());
     let flags = ["-c", "1", "--rate", "0", "-n", "9", "--cacert", &chain, "--tls", "1.3"];
     let load = Plimsoll::load(&url, &flags).start();
     for round in 1..=9 {
-        server.hear("GET / HTTP/1.1", round);
+        server.wait_for("GET / HTTP/1.1", round);
         // A letter that is read by itself is a command.
         for update in ["k\n", "K\n", "K\n"].iter().take(round % 4) {
             let updates = server.text().matches("SSL_do_handshake").count();
-            server.say(update);
-            server.hear("SSL_do_handshake", updates + 1);
+            server.write(update);
+            server.wait_for("SSL_do_handshake", updates + 1);
         }
-        server.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        server.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     }
     load.finish().summary(0).assert_all_ok(9);
 }
@@ -172,7 +172,7 @@ fn go_agrees_with_our_client_and_our_server() {
 
         let mut command = Command::new(&peer);
         let server = Conversation::start(command.args(["server", &chain, &key, version]));
-        server.hear("\n", 1);
+        server.wait_for("\n", 1);
         let url = format!("https://{}/", server.text().trim());
         let flags = ["-c", "4", "--rate", "500", "-n", "200", "--cacert", &chain];
         for more in [&[][..], &["--resume", "1", "--no-keepalive"]] {

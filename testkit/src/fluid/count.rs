@@ -5,7 +5,7 @@ use fastrand::Rng;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{ErrorClass, Histogram, Nanos};
 
-use crate::habits::HiddenTimer;
+use crate::anomalies::HiddenTimer;
 
 use super::Trial;
 use super::flow::{Cursor, Flow, seconds};

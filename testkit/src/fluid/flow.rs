@@ -11,7 +11,7 @@
 
 use plimsoll_model::Nanos;
 
-use crate::habits::Metastable;
+use crate::anomalies::Metastable;
 
 /// Operations below this are none: rounding.
 const NONE: f64 = 1e-9;

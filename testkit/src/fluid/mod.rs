@@ -19,20 +19,20 @@ use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
 use plimsoll_model::witness::{Scheduling, Witnesses};
 
+use crate::anomalies::Anomalies;
 use crate::generator::Generator;
-use crate::habits::Habits;
 use crate::sut::{Overload, Sut, factor, normal};
 
 use count::Counting;
 use flow::{Cursor, Flow, Rates, seconds};
 
-/// A server, a generator and chance, with a past: trials and rests follow each other.
+/// A server, a generator and a seed. State carries over from trial to trial, and through idle time.
 #[derive(Clone, Debug)]
 pub struct Fluid {
     /// The server. Its service times are fixed, whatever it says.
     pub sut: Sut,
-    /// What else it does.
-    pub habits: Habits,
+    /// Its anomalies.
+    pub anomalies: Anomalies,
     /// What makes the load.
     pub generator: Generator,
     /// An answer after this is late.
@@ -52,7 +52,7 @@ pub struct Fluid {
     spare: Option<Tally>,
 }
 
-/// What chance decided for one trial, and what follows from the past.
+/// What was drawn for one trial, and the state it starts from.
 struct Trial {
     rates: Rates,
     duration: Nanos,
@@ -65,7 +65,7 @@ impl Fluid {
     pub fn new(sut: Sut, seed: u64) -> Self {
         Self {
             sut,
-            habits: Habits::default(),
+            anomalies: Anomalies::default(),
             generator: Generator::default(),
             deadline: Nanos::from_millis(50),
             linger: Nanos::from_secs(2),
@@ -81,16 +81,16 @@ impl Fluid {
 
     /// The server's capacity at this age, requests per second, without noise and in good health.
     pub fn capacity_now(&self) -> f64 {
-        let leak = self.habits.leak.unwrap_or_default();
+        let leak = self.anomalies.leak.unwrap_or_default();
         let lost = leak.per_minute * self.age_s / 60.0 + leak.per_million * self.served / 1e6;
         self.sut.capacity_per_s * (1.0 - lost).max(0.01)
     }
 
     /// Time without load.
-    pub fn rest(&mut self, span: Nanos) {
+    pub fn idle(&mut self, span: Nanos) {
         self.age_s += seconds(span);
         self.calm_s += seconds(span);
-        let heals = self.habits.metastable.is_some_and(|m| self.calm_s >= seconds(m.calm_for));
+        let heals = self.anomalies.metastable.is_some_and(|m| self.calm_s >= seconds(m.calm_for));
         self.collapsed &= !heals;
     }
 
@@ -113,7 +113,7 @@ impl Fluid {
             pool: self.generator.connections as f64,
             drops: matches!(self.sut.overload, Overload::Drop(_)),
             local_share: self.local_share(trial.rates.offered),
-            timer: self.habits.timer,
+            timer: self.anomalies.timer,
         };
         let cut = abort_bad_ops.and_then(|most| counting.cut(most as f64));
         let window = cut.map_or(request.duration, Nanos::from_secs_f64);
@@ -153,7 +153,7 @@ impl Fluid {
             .filter(|stalls| self.rng.f64() < stalls.trials_share)
             .map(|stalls| span(self.rng.f64(), stalls.length));
         let capacity = self.capacity_now() * factor(sut.noise, &mut self.rng);
-        let (slices, slice_s) = match self.habits.jitter {
+        let (slices, slice_s) = match self.anomalies.jitter {
             Some(jitter) => {
                 let slice_s = seconds(jitter.slice);
                 let count = ((window_s / slice_s).ceil() as usize).max(1);
@@ -164,13 +164,13 @@ impl Fluid {
             None => (Vec::new(), f64::MAX),
         };
         let base_s = seconds(sut.base) + 1.0 / self.sut.capacity_per_s;
-        let healed_s = match self.habits.metastable {
+        let healed_s = match self.anomalies.metastable {
             Some(m) if self.collapsed && offered < m.calm * self.capacity_now() => {
                 (seconds(m.calm_for) - self.calm_s).max(0.0)
             }
             _ => f64::INFINITY,
         };
-        let hanging = self.habits.timer.map_or(0.0, |timer| timer.share);
+        let hanging = self.anomalies.timer.map_or(0.0, |timer| timer.share);
         let patience_s = seconds(self.deadline) + seconds(self.linger);
         let rates = Rates {
             offered,
@@ -188,7 +188,7 @@ impl Fluid {
                 Overload::Queue => None,
                 Overload::Reject(ops) | Overload::Drop(ops) => Some(ops as f64),
             },
-            metastable: self.habits.metastable,
+            metastable: self.anomalies.metastable,
             collapsed: self.collapsed,
             healed_s,
         };
@@ -255,12 +255,12 @@ impl Fluid {
         }
     }
 
-    /// The trial becomes the past.
+    /// Takes the trial's end over as the state of the next one.
     fn pass(&mut self, trial: &Trial, flow: &Flow, window: Nanos) {
         let window_s = seconds(window);
         self.age_s += window_s;
         self.served += Cursor::new(flow).at(window_s).answered;
-        let Some(metastable) = self.habits.metastable else { return };
+        let Some(metastable) = self.anomalies.metastable else { return };
         let low = trial.rates.offered < metastable.calm * self.capacity_now();
         self.calm_s = if low { self.calm_s + window_s } else { 0.0 };
         self.collapsed &= trial.rates.healed_s > window_s;

@@ -1,10 +1,10 @@
-//! The curves against the world that follows every operation, and each habit by itself.
+//! The curves against the world that follows every operation, and each anomaly by itself.
 
 use plimsoll_model::trial::Phase;
 use plimsoll_model::{ErrorClass, Rate};
 
 use super::*;
-use crate::habits::{HiddenTimer, Jitter, Leak, Metastable};
+use crate::anomalies::{HiddenTimer, Jitter, Leak, Metastable};
 use crate::sut::Stalls;
 use crate::world::World;
 
@@ -112,7 +112,7 @@ fn a_stall_delays_what_comes_during_it() {
 #[test]
 fn jitter_needs_a_queue_to_be_felt() {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
-    world.habits.jitter = Some(Jitter { sd: 0.05, slice: Nanos::from_millis(100) });
+    world.anomalies.jitter = Some(Jitter { sd: 0.05, slice: Nanos::from_millis(100) });
     assert_eq!(run(&mut world, 700.0).late, 0);
     let busy = run(&mut world, 980.0).spans.corrected;
     assert!(busy.quantile(0.99) > Some(Nanos::from_millis(3)), "{busy:?}");
@@ -121,9 +121,9 @@ fn jitter_needs_a_queue_to_be_felt() {
 #[test]
 fn a_leak_takes_capacity_with_time_and_with_requests() {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
-    world.habits.leak = Some(Leak { per_minute: 0.01, per_million: 1.0 });
+    world.anomalies.leak = Some(Leak { per_minute: 0.01, per_million: 1.0 });
     run(&mut world, 500.0);
-    world.rest(Nanos::from_secs(50));
+    world.idle(Nanos::from_secs(50));
     // One minute and 5,000 requests.
     assert_near("capacity", world.capacity_now(), 1_000.0 * (1.0 - 0.01 - 0.005), 1e-3, 0.0);
 }
@@ -131,7 +131,7 @@ fn a_leak_takes_capacity_with_time_and_with_requests() {
 #[test]
 fn a_metastable_server_stays_slow_until_it_was_left_alone() {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
-    world.habits.metastable = Some(Metastable {
+    world.anomalies.metastable = Some(Metastable {
         queue: Nanos::from_millis(100),
         slow: 0.5,
         calm: 0.3,
@@ -139,22 +139,22 @@ fn a_metastable_server_stays_slow_until_it_was_left_alone() {
     });
     assert_eq!(run(&mut world, 900.0).late, 0);
     assert!(run(&mut world, 1_100.0).bad() > 5_000);
-    world.rest(Nanos::from_secs(1));
+    world.idle(Nanos::from_secs(1));
     assert!(run(&mut world, 900.0).bad() > 5_000, "still slow");
     // Four seconds of little load heal it in the middle of a trial.
     assert_eq!(run(&mut world, 200.0).bad(), 0);
     assert_eq!(run(&mut world, 900.0).bad(), 0);
     run(&mut world, 1_100.0);
-    world.rest(Nanos::from_secs(5));
+    world.idle(Nanos::from_secs(5));
     assert_eq!(run(&mut world, 900.0).bad(), 0, "healed by rest");
 }
 
 #[test]
 fn hidden_timers_end_what_hangs_or_our_patience_does() {
     let mut world = Fluid::new(Sut::with_capacity(1_000.0), 3);
-    world.habits.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(1) });
+    world.anomalies.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(1) });
     assert_eq!(run(&mut world, 500.0).errors.get(ErrorClass::Status5xx), 50);
-    world.habits.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(30) });
+    world.anomalies.timer = Some(HiddenTimer { share: 0.01, after: Nanos::from_secs(30) });
     assert_eq!(run(&mut world, 500.0).errors.get(ErrorClass::Timeout), 50);
 }
 

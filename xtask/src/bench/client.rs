@@ -16,14 +16,14 @@ use crate::bench::{CLIENT_CPU, footprint};
 use crate::packages;
 use words::SUMMARY;
 
-/// How much is asked of every client.
+/// The size of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     pub(crate) connections: u32,
     pub(crate) seconds: u32,
 }
 
-/// What becomes of the connections.
+/// How connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connection {
     /// Each serves one request after the other.
@@ -36,7 +36,7 @@ pub(crate) enum Connection {
     HandshakeOnly,
 }
 
-/// What is asked of a client.
+/// The kind of load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) is_tls: bool,

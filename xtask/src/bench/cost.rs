@@ -24,7 +24,7 @@ const OFF_PERCENT_MAX: f64 = 0.5;
 const LAG_MS_MAX: f64 = 1.0;
 /// Where the cost of a TLS request is compared with itself.
 const SIZES: [u32; 3] = [100, 1_000, 10_000];
-/// The dearest of them over the cheapest.
+/// The most expensive of them over the cheapest.
 const SIZES_RATIO_MAX: f64 = 1.2;
 
 /// The same load by every tool that can make it, against the same server.

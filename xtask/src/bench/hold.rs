@@ -1,4 +1,4 @@
-//! The big runs: so many TLS connections with both ends on this machine, held and asked. Only on
+//! The large runs: so many TLS connections with both ends on this machine, held and polled. Only on
 //! request, because they take all of its memory.
 
 use std::process::{Command, Stdio};

@@ -6,7 +6,7 @@ use plimsoll_model::{Nanos, Rate};
 use plimsoll_capacity::{Context, judge};
 use plimsoll_model::slo::Slo;
 use testkit::{
-    Fluid, Generator, Habits, HiddenTimer, Jitter, Leak, Metastable, Overload, Stalls, Sut,
+    Anomalies, Fluid, Generator, HiddenTimer, Jitter, Leak, Metastable, Overload, Stalls, Sut,
 };
 
 /// Capacity of every simulated server when it is new and undisturbed, requests per second.
@@ -17,7 +17,7 @@ pub(crate) const CAPACITY_PER_S: f64 = 5_000.0;
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) sut: Sut,
-    pub(crate) habits: Habits,
+    pub(crate) anomalies: Anomalies,
     pub(crate) truth: Truth,
 }
 
@@ -38,13 +38,13 @@ fn plain() -> Sut {
 }
 
 fn kind(name: &'static str, sut: Sut) -> Kind {
-    Kind { name, sut, habits: Habits::default(), truth: Truth::Capacity }
+    Kind { name, sut, anomalies: Anomalies::default(), truth: Truth::Capacity }
 }
 
 fn jitter(name: &'static str, sd: f64) -> Kind {
     let jitter = Some(Jitter { sd, slice: Nanos::from_millis(100) });
-    let habits = Habits { jitter, ..Habits::default() };
-    Kind { habits, truth: Truth::LongTrial, ..kind(name, plain()) }
+    let anomalies = Anomalies { jitter, ..Anomalies::default() };
+    Kind { anomalies, truth: Truth::LongTrial, ..kind(name, plain()) }
 }
 
 /// Every kind of server.
@@ -71,21 +71,21 @@ pub(crate) fn servers() -> Vec<Kind> {
         jitter("noise 10 % within", 0.10),
         kind("stall in 1 of 10 trials", Sut { stalls: Some(stalls), ..plain() }),
         Kind {
-            habits: Habits { leak: Some(leak), ..Habits::default() },
+            anomalies: Anomalies { leak: Some(leak), ..Anomalies::default() },
             truth: Truth::CapacityAtEnd,
             ..kind("leak by time", plain())
         },
         Kind {
-            habits: Habits { leak: Some(worn), ..Habits::default() },
+            anomalies: Anomalies { leak: Some(worn), ..Anomalies::default() },
             truth: Truth::CapacityAtEnd,
             ..kind("leak by requests", plain())
         },
         Kind {
-            habits: Habits { metastable: Some(metastable), ..Habits::default() },
+            anomalies: Anomalies { metastable: Some(metastable), ..Anomalies::default() },
             ..kind("metastable", plain())
         },
         Kind {
-            habits: Habits { timer: Some(timer), ..Habits::default() },
+            anomalies: Anomalies { timer: Some(timer), ..Anomalies::default() },
             ..kind("hidden timer 30 s", plain())
         },
     ]
@@ -151,7 +151,7 @@ impl Kind {
     /// A new server of this kind.
     pub(crate) fn world(&self, seed: u64) -> Fluid {
         let mut world = Fluid::new(self.sut, seed);
-        world.habits = self.habits;
+        world.anomalies = self.anomalies;
         world
     }
 

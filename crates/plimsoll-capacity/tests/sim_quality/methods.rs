@@ -81,7 +81,7 @@ pub(crate) fn plimsoll(
     loop {
         match search.next_step() {
             Step::Trial(request) => {
-                world.rest(search.rest());
+                world.idle(search.rest());
                 let measurement = world.run(request, Some(search.abort_bad_ops(&request)));
                 trials += 1;
                 spent = spent + search.rest() + measurement.window;
@@ -118,7 +118,7 @@ fn by_hand(world: &mut Fluid, mode: Mode, seed: u64, staircase: Option<u32>) -> 
         let measurement = world.run(request, None);
         trials += 1;
         spent = spent + limits.rest + measurement.window;
-        world.rest(limits.rest);
+        world.idle(limits.rest);
         let judgement = judge(&measurement, &slo, &Context::default());
         world.recycle(measurement.tally);
         let is_goal = |id: &CheckId| matches!(id, CheckId::Goal(_));

@@ -1,5 +1,5 @@
-//! What nginx and HAProxy are told: one process and one thread, an answer from memory, and
-//! connections that may be idle as long as a measurement takes.
+//! The configurations of nginx and HAProxy: one process and one thread, an answer from memory, and idle
+//! timeouts longer than any measurement.
 
 use std::fs;
 use std::path::Path;

@@ -13,12 +13,12 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// The running server. It listens until the test program ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Full {
+pub struct CappedServer {
     /// Where it listens.
     pub address: SocketAddr,
 }
 
-impl Full {
+impl CappedServer {
     /// Listens on 127.0.0.1 and holds at most `connections`.
     pub fn start(connections: usize) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

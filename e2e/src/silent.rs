@@ -9,12 +9,12 @@ use std::time::Duration;
 
 /// The running server. It listens until the test program ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Mute {
+pub struct SilentServer {
     /// Where it listens.
     pub address: SocketAddr,
 }
 
-impl Mute {
+impl SilentServer {
     /// Listens on 127.0.0.1 and closes `patience` after the first bytes of a request.
     pub fn start(patience: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

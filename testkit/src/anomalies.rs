@@ -1,13 +1,13 @@
-//! What a server does besides queueing: jitter, leaks, collapses that last, timers.
+//! What a server does besides queueing: varying capacity, leaks, metastable failure, timers.
 
 use plimsoll_model::Nanos;
 
-/// Habits of a server; by default it has none.
+/// Anomalies of a server; by default there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Habits {
+pub struct Anomalies {
     /// Its capacity wanders within a trial.
     pub jitter: Option<Jitter>,
-    /// It gets slower for good.
+    /// It loses capacity for good.
     pub leak: Option<Leak>,
     /// It stays slow once it was overloaded.
     pub metastable: Option<Metastable>,
@@ -27,7 +27,7 @@ pub struct Jitter {
 /// Capacity that is lost and never comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Leak {
-    /// Share of the capacity that is lost in each minute of the server's life, rests included.
+    /// Share of the capacity that is lost in each minute of the server's life, idle time included.
     pub per_minute: f64,
     /// Share lost with each million requests served.
     pub per_million: f64,
@@ -42,7 +42,7 @@ pub struct Metastable {
     pub slow: f64,
     /// The collapse ends once the offered load was below this share of the healthy capacity...
     pub calm: f64,
-    /// ...for so long. A rest without load counts.
+    /// ...for so long. Time without load counts.
     pub calm_for: Nanos,
 }
 
