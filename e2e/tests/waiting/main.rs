@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod cliffs;
+mod compare;
 mod connections;
 mod faults;
 mod faulty_suts;
@@ -10,6 +11,7 @@ mod foreign_servers;
 mod handshakes;
 mod hold;
 mod load;
+mod pool;
 mod rfc9411;
 mod serve;
 mod tls_interop;
