@@ -15,14 +15,14 @@ pub enum Service {
     Fixed(Duration),
     /// Any time from none to this one, each as likely.
     Uniform(Duration),
-    /// A token for each request; so many come per second, and up to [`BUCKET`] of them are kept.
-    /// Requests wait for theirs.
+    /// A token bucket: so many tokens come per second, it holds those of 10 ms, and a request takes one
+    /// or waits for it.
     Bucket {
         /// Tokens per second.
         per_s: u32,
     },
-    /// The same until a request must wait for [`PATIENCE`]; from then on a tenth of the pace, until
-    /// nothing has come for [`CALM`]: a server that an overload puts into a state of its own.
+    /// A token bucket that drops to a tenth of its rate once a request had to wait for 80 ms, until no
+    /// request has come for 4 s.
     Metastable {
         /// Tokens per second.
         per_s: u32,
