@@ -4,3 +4,4 @@
 mod find;
 mod generator_limits;
 mod lab;
+mod rfc9411;

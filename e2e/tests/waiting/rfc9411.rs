@@ -130,13 +130,6 @@ fn latency_runs_at_half_of_what_was_measured() {
 }
 
 #[test]
-fn what_latency_builds_on_is_measured_first() {
-    let (_, results) = met(&lab("7.4", &["--sut", "embedded", "--object-size", "1KB"]));
-    let sources: Vec<_> = results.iter().map(|one| one["target_source"].to_string()).collect();
-    assert!(sources.iter().all(|source| source.contains("a closed loop")), "{sources:?}");
-}
-
-#[test]
 fn concurrent_connections() {
     for (case, sut) in [("7.5", "haproxy"), ("7.9", "embedded")] {
         let (summary, results) = met(&lab(case, &["--sut", sut, "--target", "150"]));
