@@ -50,6 +50,11 @@ pub(crate) struct Sent {
     pub(crate) outcome: Outcome,
 }
 
+impl Sent {
+    /// There was nothing to send, or nobody to send it to.
+    pub(crate) const NOTHING: Self = Self { bytes: 0, outcome: Outcome::All };
+}
+
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The kernel has all of it.

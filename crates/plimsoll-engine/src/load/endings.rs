@@ -37,12 +37,12 @@ impl Worker {
     /// The peer ends a usable connection. Call it while the connection is still in the state in
     /// which the end found it: only an idle one has been idle.
     pub(super) fn count_lifetime(&mut self, index: u32, closer: Closer, now: Nanos) {
-        let hot = &self.slab.hot[index as usize];
-        let opened_ms = self.slab.cold[index as usize].opened_ms;
+        let hot = &self.conns[index];
+        let opened_ms = self.conns.slab.cold[index as usize].opened_ms;
         let lasted_ms = wrapping_ms(now).wrapping_sub(opened_ms);
         let lasted = Nanos::from_millis(u64::from(lasted_ms));
         let (ops, is_idle) = (hot.ops_total, hot.state == State::Idle);
-        self.meter.tally.tally.endings.record(Stretch::Lifetime, closer, lasted, ops, now);
+        self.meter.tally().endings.record(Stretch::Lifetime, closer, lasted, ops, now);
         if is_idle {
             self.count_ending(index, Stretch::Idle, closer, now);
         }
@@ -50,8 +50,8 @@ impl Worker {
 
     /// `since` to now: the operation, the attempt, or the rest of an idle connection.
     fn count_ending(&mut self, index: u32, stretch: Stretch, closer: Closer, now: Nanos) {
-        let hot = &self.slab.hot[index as usize];
+        let hot = &self.conns[index];
         let (lasted, ops) = (now.since(hot.since), hot.ops_total);
-        self.meter.tally.tally.endings.record(stretch, closer, lasted, ops, now);
+        self.meter.tally().endings.record(stretch, closer, lasted, ops, now);
     }
 }

@@ -9,11 +9,7 @@ use plimsoll_sys::poll::Ready;
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
 use super::worker::Worker;
-use crate::transport::{Outcome, Sent, send_plain};
-
-/// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
-/// these are gone, so that a large body is not held twice.
-const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
+use crate::transport::{Outcome, Sent};
 
 /// Reads of one connection before the schedule, the timers and the others get their turn: 256 KiB,
 /// some 0.1 ms.
@@ -25,60 +21,30 @@ impl Worker {
     /// Sends `op` on an idle connection that was free since `free_since`.
     pub(super) fn send_op(&mut self, index: u32, op: Op, free_since: Nanos, now: Nanos) {
         let could_start = op.intended.max(free_since);
-        self.meter.tally.tally.spans.send_lag.record(now.since(could_start));
-        let hot = &mut self.slab.hot[index as usize];
-        hot.has_op = true;
-        hot.intended = op.intended;
-        hot.target = op.target;
-        hot.since = now;
-        self.in_flight += 1;
+        self.meter.tally().spans.send_lag.record(now.since(could_start));
+        self.attach_op(index, op);
+        self.conns[index].since = now;
         self.begin_request(index, now);
     }
 
     /// Sends the request of the operation that is attached to the connection.
     pub(super) fn begin_request(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
-        let head_method = self.prepared[hot.target as usize].head_method;
-        self.slab.parser(index).expect_response(head_method);
-        self.arm(index, now + self.patience());
+        let head_method = self.requests.get(hot.target).head_method;
+        self.conns.slab.parser(index).expect_response(head_method);
+        self.conns.arm(index, now + self.patience());
         self.push(index, now);
     }
 
     /// Hands the kernel as much of the request as it takes.
     fn push(&mut self, index: u32, now: Nanos) {
-        if self.slab.tls.has(index) {
-            self.push_tls(index, now);
-        } else {
-            self.push_plain(index, now);
-        }
-    }
-
-    fn push_plain(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
-        let Some(socket) = &hot.socket else { return };
-        let request = &self.prepared[hot.target as usize].request;
-        let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
-        let sent = send_plain(socket, rest);
-        hot.request_sent_bytes += sent.bytes as u32;
-        self.handle_sent(index, sent, now);
-    }
-
-    fn push_tls(&mut self, index: u32, now: Nanos) {
         loop {
-            let hot = &mut self.slab.hot[index as usize];
-            let mut piece: &[u8] = &[];
-            if hot.state == State::Busy && self.slab.cold[index as usize].unsent.is_empty() {
-                let request = &self.prepared[hot.target as usize].request;
-                let rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
-                piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
-                hot.request_sent_bytes += piece.len() as u32;
-            }
-            let Some(link) = self.slab.link(index) else { return };
-            let sent = self.pump.send(link, piece);
+            let request = self.requests.get(self.conns[index].target);
+            let sent = self.conns.send_request(index, &request.bytes);
             if !self.handle_sent(index, sent, now) || !self.has_more_to_send(index) {
                 return;
             }
@@ -87,14 +53,13 @@ impl Worker {
 
     /// Hands the kernel what TLS itself has to say: handshake messages, alerts.
     pub(super) fn transmit_tls(&mut self, index: u32, now: Nanos) {
-        let Some(link) = self.slab.link(index) else { return };
-        let sent = self.pump.send(link, &[]);
+        let sent = self.conns.transmit(index);
         self.handle_sent(index, sent, now);
     }
 
     /// Returns whether the kernel took all of it.
     pub(super) fn handle_sent(&mut self, index: u32, sent: Sent, now: Nanos) -> bool {
-        self.meter.tally.tally.bytes.sent += sent.bytes as u64;
+        self.meter.tally().bytes.sent += sent.bytes as u64;
         match sent.outcome {
             Outcome::All => return true,
             Outcome::Blocked => {}
@@ -102,7 +67,7 @@ impl Worker {
             // A connection that was reset may hold an answer that came before: 408, 413. The event
             // of the reset, which is on its way or in hand, reads it.
             Outcome::Failed(errno) if exchange_error(errno) == ErrorClass::ResetByPeer => {
-                self.slab.hot[index as usize].peer = Peer::Reset;
+                self.conns[index].peer = Peer::Reset;
             }
             Outcome::Failed(errno) => self.handle_lost(index, errno, now),
         }
@@ -112,7 +77,7 @@ impl Worker {
     // ---- events
 
     pub(super) fn handle_ready(&mut self, index: u32, ready: Ready, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         let Some(socket) = &hot.socket else { return };
         if ready.is_closing() && hot.peer != Peer::Reset {
             hot.peer = Peer::Ended;
@@ -127,57 +92,56 @@ impl Worker {
             self.push(index, now);
         }
         // The connection may have ended above, and its slot may have a new owner.
-        if ready.is_readable() && self.slab.index_of(ready.token).is_some() {
+        if ready.is_readable() && self.conns.slab.index_of(ready.token).is_some() {
             self.read(index, ready, now);
         }
     }
 
     fn has_more_to_send(&self, index: u32) -> bool {
-        let hot = &self.slab.hot[index as usize];
-        let is_begun = !self.slab.cold[index as usize].unsent.is_empty()
+        let hot = &self.conns[index];
+        let is_begun = self.conns.has_unsent(index)
             || (hot.state == State::Busy && !self.request_is_sent(index));
         is_begun && hot.peer != Peer::Reset
     }
 
     pub(super) fn request_is_sent(&self, index: u32) -> bool {
-        let hot = &self.slab.hot[index as usize];
-        hot.request_sent_bytes as usize >= self.prepared[hot.target as usize].request.len()
+        let hot = &self.conns[index];
+        hot.request_sent_bytes as usize >= self.requests.get(hot.target).bytes.len()
     }
 
     /// Reads what has come, one turn's worth.
     pub(super) fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
-        // The buffer is lent out while the bytes in it are handled; an empty box costs nothing.
-        let mut buffer = std::mem::take(&mut self.read_buffer);
+        let mut buffer = self.conns.lend_buffer();
         let mut reads_left = READS_PER_TURN;
-        while let Some(socket) = &self.slab.hot[index as usize].socket {
+        while let Some(socket) = &self.conns[index].socket {
             if reads_left == 0 {
-                self.read_later(ready);
+                self.conns.read_later(ready);
                 break;
             }
             reads_left -= 1;
             match socket.recv(&mut buffer) {
-                Ok(0) if self.slab.hot[index as usize].peer == Peer::Reset => {
+                Ok(0) if self.conns[index].peer == Peer::Reset => {
                     self.handle_lost(index, Errno::CONNRESET, now);
                     break;
                 }
                 Ok(0) => {
-                    self.slab.hot[index as usize].peer = Peer::Ended;
+                    self.conns[index].peer = Peer::Ended;
                     self.handle_end_of_stream(index, now);
                     break;
                 }
                 Ok(received) => {
-                    self.meter.tally.tally.bytes.received += received as u64;
+                    self.meter.tally().bytes.received += received as u64;
                     let bytes = &buffer[..received];
-                    if self.slab.hot[index as usize].state == State::Closing {
+                    if self.conns[index].state == State::Closing {
                         // A close_notify, a late ticket: nobody waits for it.
-                    } else if self.slab.tls.has(index) {
+                    } else if self.conns.slab.tls.has(index) {
                         self.handle_ciphertext(index, bytes, now);
                     } else {
                         self.handle_bytes(index, bytes, now);
                     }
                     // A short read has emptied the socket; the next byte is a new event.
                     let emptied = received < buffer.len() && !ready.is_closing();
-                    if emptied || self.slab.index_of(ready.token).is_none() {
+                    if emptied || self.conns.slab.index_of(ready.token).is_none() {
                         break;
                     }
                 }
@@ -188,25 +152,16 @@ impl Worker {
                 }
             }
         }
-        self.read_buffer = buffer;
-    }
-
-    /// The connection's turn is over, and the poller will not tell again of what it has.
-    fn read_later(&mut self, ready: Ready) {
-        // Few connections have so much to read at a time.
-        if !self.unread.iter().any(|other| other.token == ready.token) {
-            self.unread.push_back(ready);
-        }
+        self.conns.give_buffer_back(buffer);
     }
 
     fn handle_ciphertext(&mut self, index: u32, bytes: &[u8], now: Nanos) {
-        let generation = self.slab.hot[index as usize].generation;
-        let Some(session) = self.slab.tls.get(index) else { return };
-        let (plaintext, received) = self.pump.receive(session, bytes);
-        let alive = |worker: &Self| worker.slab.hot[index as usize].generation == generation;
+        let generation = self.conns[index].generation;
+        let Some((plaintext, received)) = self.conns.decrypt(index, bytes) else { return };
+        let alive = |worker: &Self| worker.conns[index].generation == generation;
         match received {
             Err(error) => {
-                let handshaking = self.slab.hot[index as usize].state == State::Handshaking;
+                let handshaking = self.conns[index].state == State::Handshaking;
                 self.transmit_tls_if_due(index, now);
                 if alive(self) && handshaking {
                     self.fail_opening(index, error.class(), &error, now);
@@ -222,7 +177,7 @@ impl Worker {
                 if alive(self) {
                     self.transmit_tls_if_due(index, now);
                 }
-                let hot = &mut self.slab.hot[index as usize];
+                let hot = &mut self.conns[index];
                 if received.peer_closed && hot.generation == generation && hot.peer == Peer::Open {
                     hot.peer = Peer::Announced;
                 }
@@ -237,34 +192,34 @@ impl Worker {
                 }
             }
         }
-        self.pump.give_back(plaintext);
+        self.conns.give_plaintext_back(plaintext);
     }
 
     fn transmit_tls_if_due(&mut self, index: u32, now: Nanos) {
-        if self.slab.tls.get(index).is_some_and(|session| session.wants_transmit()) {
+        if self.conns.slab.tls.get(index).is_some_and(|session| session.wants_transmit()) {
             self.transmit_tls(index, now);
         }
     }
 
     /// Takes bytes of answers.
     fn handle_bytes(&mut self, index: u32, bytes: &[u8], now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         if hot.state != State::Busy {
             // Nothing was asked, so this cannot be an answer.
             self.count_lifetime(index, Closer::PeerAnswer, now);
-            self.meter.tally.tally.connection_errors.count(ErrorClass::HttpMalformed);
+            self.meter.tally().connection_errors.count(ErrorClass::HttpMalformed);
             return self.close_and_refill(index, Some(ErrorClass::HttpMalformed), now);
         }
         if !hot.answer_begun {
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
-            let spans = &mut self.meter.tally.tally.spans;
+            let spans = &mut self.meter.tally().spans;
             spans.ttfb.record(now.since(request_began));
-            if self.plan.session.is_some() && self.hold.is_none() && hot.ops_total == 0 {
+            if self.plan.session.is_some() && !self.demand.is_hold() && hot.ops_total == 0 {
                 spans.syn_to_first_byte.record(now.since(hot.since));
             }
         }
-        match self.slab.parser(index).handle_bytes(bytes) {
+        match self.conns.slab.parser(index).handle_bytes(bytes) {
             Ok((_, Progress::NeedMore)) => {}
             Ok((consumed, Progress::Complete(response))) => {
                 self.handle_answer(index, &response, consumed == bytes.len(), now);
@@ -274,12 +229,12 @@ impl Worker {
     }
 
     fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
-        if self.slab.hot[index as usize].state == State::Closing {
+        if self.conns[index].state == State::Closing {
             // Ours was first: the port rests here.
-            self.meter.tally.tally.connections.finished += 1;
+            self.meter.tally().connections.finished += 1;
             return self.end_session(index, now);
         }
-        match self.slab.hot[index as usize].state {
+        match self.conns[index].state {
             State::Free | State::Closing => {}
             State::Connecting => {
                 let refusal = "closed while connecting";
@@ -291,17 +246,17 @@ impl Worker {
             }
             State::Idle => {
                 self.count_lifetime(index, Closer::PeerFin, now);
-                self.meter.tally.tally.connections.closed_by_peer += 1;
+                self.meter.tally().connections.closed_by_peer += 1;
                 self.close_and_refill(index, Some(ErrorClass::ClosedByPeer), now);
             }
             State::Busy => {
-                self.meter.tally.tally.connections.closed_by_peer += 1;
-                let outcome = self.slab.parser(index).handle_eof();
+                self.meter.tally().connections.closed_by_peer += 1;
+                let outcome = self.conns.slab.parser(index).handle_eof();
                 // A body that runs until the end may have been cut off (RFC 8446 6.1).
                 let is_whole =
-                    self.slab.tls.get(index).is_none_or(|session| session.has_peer_closed());
-                let is_race = self.slab.hot[index as usize].reused
-                    && outcome == Err(ResponseError::ClosedBeforeResponse);
+                    self.conns.slab.tls.get(index).is_none_or(|session| session.has_peer_closed());
+                let is_race =
+                    self.conns[index].reused && outcome == Err(ResponseError::ClosedBeforeResponse);
                 let class = match outcome {
                     Ok(response) if is_whole => {
                         return self.handle_answer(index, &response, false, now);
@@ -318,15 +273,15 @@ impl Worker {
 
     /// A system call on the socket failed.
     fn handle_lost(&mut self, index: u32, errno: Errno, now: Nanos) {
-        self.slab.hot[index as usize].peer = Peer::Ended;
-        match self.slab.hot[index as usize].state {
+        self.conns[index].peer = Peer::Ended;
+        match self.conns[index].state {
             State::Free => {}
             State::Connecting | State::Handshaking => {
                 self.fail_opening(index, opening_error(errno), &errno, now);
             }
             State::Closing => {
                 if exchange_error(errno) == ErrorClass::ResetByPeer {
-                    self.meter.tally.tally.connections.reset_by_peer += 1;
+                    self.meter.tally().connections.reset_by_peer += 1;
                 }
                 self.end_session(index, now);
             }
@@ -334,7 +289,7 @@ impl Worker {
                 let class = exchange_error(errno);
                 if class == ErrorClass::ResetByPeer {
                     self.count_lifetime(index, Closer::PeerReset, now);
-                    self.meter.tally.tally.connections.reset_by_peer += 1;
+                    self.meter.tally().connections.reset_by_peer += 1;
                 }
                 self.fail_op_and_close(index, class, now);
             }
@@ -347,27 +302,26 @@ impl Worker {
         if answer.status >= 400 {
             self.count_failing_answer(index, answer.status, now);
         }
-        let hot = &mut self.slab.hot[index as usize];
+        self.detach_op(index);
+        let hot = &mut self.conns[index];
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
-        hot.has_op = false;
         hot.reused = true;
         hot.ops_total += 1;
         let ops_total = u64::from(hot.ops_total);
-        self.in_flight -= 1;
         self.meter.count_status(answer.status);
-        let tally = &mut self.meter.tally.tally;
+        let tally = self.meter.tally();
         match answer.status {
             500.. => tally.errors.count(ErrorClass::Status5xx),
             400.. => tally.errors.count(ErrorClass::Status4xx),
             _ => {
                 self.meter.count_ok(corrected, uncorrected, self.plan.deadline);
-                if self.plan.session.is_some() && self.hold.is_none() && ops_total == 1 {
-                    self.meter.tally.tally.spans.syn_to_last_byte.record(uncorrected);
+                if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
+                    self.meter.tally().spans.syn_to_last_byte.record(uncorrected);
                 }
             }
         }
-        if let Some(session) = self.plan.session.filter(|_| self.hold.is_none()) {
+        if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
         }
         let spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
@@ -382,7 +336,7 @@ impl Worker {
             if self.plan.keepalive && !answer.keep_alive {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
-            let destination = self.slab.hot[index as usize].destination;
+            let destination = self.conns[index].destination;
             // A server that announces the end, or says more than was asked, is the one that ends it.
             let loss = match (answer.keep_alive, exact) {
                 (false, _) => Some(ErrorClass::ClosedByPeer),
@@ -396,34 +350,32 @@ impl Worker {
 
     /// The connection has nothing to do: gives it the next operation, or lets it rest.
     pub(super) fn handle_free(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         hot.state = State::Idle;
         hot.since = now;
         let (destination, is_open) = (hot.destination, hot.peer == Peer::Open);
-        self.slab.return_parser(index);
-        if self.hold.is_some() {
+        self.conns.slab.return_parser(index);
+        if self.demand.is_hold() {
             return self.rest(index, now);
         }
         if !is_open {
             // The end of its stream is read next.
             return;
         }
-        if let Some(op) = self.take_waiting(destination) {
+        if let Some(op) = self.pools.take_waiting(destination) {
             return self.send_op(index, op, now, now);
         }
-        if self.is_closed_loop() && self.continue_closed_loop(index, now) {
+        if self.demand.is_closed() && self.continue_closed_loop(index, now) {
             return;
         }
-        let token = self.slab.token(index);
-        self.pools[destination as usize].idle.push_back(token);
+        let token = self.conns.slab.token(index);
+        self.pools.of(destination).idle.push_back(token);
     }
 
     /// The operation in hand, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
-        if hot.has_op {
-            hot.has_op = false;
-            self.in_flight -= 1;
+        if self.conns[index].has_op {
+            self.detach_op(index);
             self.meter.count_error(class);
             self.count_failed_operation(index, class, now);
         }
@@ -434,7 +386,7 @@ impl Worker {
     /// ended, unless that is our doing; only holds ask.
     pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         self.handle_held_end(index, loss, now);
-        let destination = self.slab.hot[index as usize].destination;
+        let destination = self.conns[index].destination;
         self.close(index, false);
         self.open_for_waiting(destination, now);
         self.reopen_closed_loop(destination, now);

@@ -7,16 +7,12 @@
 
 use std::collections::VecDeque;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{HoldPlan, Steer};
-use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_sys::memory;
+use plimsoll_model::plan::HoldPlan;
 
-use super::conn::{Op, Peer, State, Sweep};
 use super::pacer::Pacer;
 use super::sweep::SweepRun;
-use super::trim::TrimRun;
-use super::worker::{Phase, Worker};
 
 /// Connections opened, or sweep requests sent, before the answers that came meanwhile are looked
 /// at: 64 connects take about 1 ms.
@@ -24,6 +20,22 @@ pub(super) const BATCH: usize = 64;
 /// 2^64 divided by the golden ratio: multiples of it, modulo 2^64, are spread as evenly as any
 /// sequence without an end can be (Knuth, The Art of Computer Programming, 6.4).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A trim in progress, or waiting for its turn.
+#[derive(Debug)]
+pub(super) struct TrimRun {
+    pub(super) id: u32,
+    /// Connections that stay.
+    pub(super) keep: u64,
+    /// Every slot from here on has been looked at; `None` before the first one.
+    pub(super) cursor: Option<u32>,
+}
+
+impl TrimRun {
+    pub(super) const fn new(id: u32, keep: u64) -> Self {
+        Self { id, keep, cursor: None }
+    }
+}
 
 /// One worker's part of a hold.
 pub(super) struct Hold {
@@ -103,12 +115,12 @@ impl Hold {
         self.shard.share(whole)
     }
 
-    fn begin_ramp(&mut self, id: u32, connections: u64) {
+    pub(super) fn begin_ramp(&mut self, id: u32, connections: u64) {
         self.target = self.shard.share(connections).min(self.conns_max + self.ended);
         self.ramps.push(id);
     }
 
-    fn begin_trim(&mut self, id: u32, connections: u64) {
+    pub(super) fn begin_trim(&mut self, id: u32, connections: u64) {
         // What is on its way up stops first.
         self.target = self.target.min(self.tried);
         self.owed = 0;
@@ -123,7 +135,7 @@ impl Hold {
     }
 
     /// Whether to open a connection now.
-    fn poll_open(&mut self, now: Nanos) -> bool {
+    pub(super) fn poll_open(&mut self, now: Nanos) -> bool {
         let is_ramping = self.tried < self.target;
         if !is_ramping && self.owed == 0 {
             self.pacer.rest();
@@ -144,7 +156,7 @@ impl Hold {
         true
     }
 
-    fn next_open(&self) -> Option<Nanos> {
+    pub(super) fn next_open(&self) -> Option<Nanos> {
         if self.tried >= self.target && self.owed == 0 {
             return None;
         }
@@ -152,11 +164,42 @@ impl Hold {
     }
 
     /// An attempt has ended, well or not.
-    const fn end_opening(&mut self, was_replacing: bool) {
+    pub(super) const fn end_opening(&mut self, was_replacing: bool) {
         self.opening -= 1;
         if !was_replacing {
             self.ramp_opening -= 1;
         }
+    }
+
+    /// A connection was lost, or could not be opened.
+    pub(super) fn count_loss(&mut self) {
+        self.owed += u64::from(self.plan.replace);
+        self.ended += u64::from(!self.plan.replace);
+    }
+
+    pub(super) const fn heartbeat(&self) -> Option<Nanos> {
+        self.plan.heartbeat
+    }
+
+    /// Whether the attempt in hand takes the place of another connection.
+    pub(super) const fn is_replacing(&self) -> bool {
+        self.is_replacing
+    }
+
+    /// The ramps that have been made since the last call.
+    pub(super) fn take_ramps_done(&mut self) -> Vec<u32> {
+        if self.ramp_is_done() { std::mem::take(&mut self.ramps) } else { Vec::new() }
+    }
+
+    /// Nothing goes on any further; returns what was to be done, and the sweep's operations that
+    /// were due and not sent.
+    pub(super) fn end(&mut self) -> (Vec<u32>, u64) {
+        let mut ids = std::mem::take(&mut self.ramps);
+        ids.extend(self.trims.drain(..).map(|trim| trim.id));
+        ids.extend(self.sweeps.drain(..).map(|(id, _)| id));
+        let sweep = self.sweep.take();
+        ids.extend(sweep.iter().map(|sweep| sweep.id));
+        (ids, sweep.map_or(0, |sweep| sweep.waiting()))
     }
 
     /// Whether the latest ramp has been made; a lower one than what was tried has.
@@ -165,7 +208,7 @@ impl Hold {
     }
 
     /// When the next connection that becomes usable has its first heartbeat.
-    fn first_beat(&mut self, now: Nanos) -> Nanos {
+    pub(super) fn first_beat(&mut self, now: Nanos) -> Nanos {
         let Some(period) = self.plan.heartbeat.filter(|period| *period > Nanos::ZERO) else {
             return Nanos::MAX;
         };
@@ -177,186 +220,6 @@ impl Hold {
         // The first such instant after now.
         let periods = (now.since(first).0 / period.0) + u64::from(now >= first);
         first + Nanos(period.0.saturating_mul(periods))
-    }
-}
-
-impl Worker {
-    // ---- steering
-
-    pub(super) fn handle_steer(&mut self, id: u32, steer: Steer, now: Nanos) {
-        let Some(hold) = &mut self.hold else { return };
-        match steer {
-            Steer::Ramp { connections } => hold.begin_ramp(id, connections),
-            Steer::Trim { connections } => hold.begin_trim(id, connections),
-            Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
-        }
-        self.advance_hold(now);
-    }
-
-    /// Does what is due in a hold, and notes when there is more.
-    pub(super) fn advance_hold(&mut self, now: Nanos) {
-        let trimmed_all = self.trim_due(now);
-        // Not before: a slot that is filled behind the trim's back would escape it.
-        let opened_all = trimmed_all && self.open_due(now);
-        let swept_all = self.sweep_due(now);
-        self.end_ramps();
-        let Some(hold) = &self.hold else { return };
-        let sweep = hold.sweep.as_ref().and_then(SweepRun::next_due);
-        self.next_due = match opened_all && swept_all {
-            true => hold.next_open().into_iter().chain(sweep).min(),
-            false => Some(now),
-        };
-    }
-
-    /// Opens what is due; false when there may be more.
-    fn open_due(&mut self, now: Nanos) -> bool {
-        for _ in 0..BATCH {
-            if !self.hold.as_mut().is_some_and(|hold| hold.poll_open(now)) {
-                return true;
-            }
-            let destination = self.next_destination();
-            self.open(destination, None, now);
-        }
-        false
-    }
-
-    /// Destinations are taken in turn, each as often in succession as there are addresses: those
-    /// are taken in turn as well, and each destination has to see all of its own.
-    fn next_destination(&self) -> u32 {
-        let destinations = &self.plan.destinations;
-        let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
-        (self.origins.turn() / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
-    }
-
-    fn end_ramps(&mut self) {
-        let Some(hold) = &mut self.hold else { return };
-        if hold.ramps.is_empty() || !hold.ramp_is_done() {
-            return;
-        }
-        for id in std::mem::take(&mut hold.ramps) {
-            self.say_steered(id);
-        }
-        // What handshakes needed is not needed by connections that only wait.
-        memory::give_back_unused();
-    }
-
-    /// The hold ends: whatever it was told is not done any further.
-    pub(super) fn end_steers(&mut self) {
-        let Some(hold) = &mut self.hold else { return };
-        let mut ids = std::mem::take(&mut hold.ramps);
-        ids.extend(hold.trims.drain(..).map(|trim| trim.id));
-        ids.extend(hold.sweeps.drain(..).map(|(id, _)| id));
-        if let Some(sweep) = hold.sweep.take() {
-            ids.push(sweep.id);
-            self.meter.tally.tally.unsent += sweep.waiting();
-        }
-        for id in ids {
-            self.say_steered(id);
-        }
-    }
-
-    // ---- the life of a held connection
-
-    /// An attempt to open a connection of a hold has failed.
-    pub(super) fn handle_attempt_failed(&mut self, was_replacing: bool, now: Nanos) {
-        let Some(hold) = &mut self.hold else { return };
-        hold.end_opening(was_replacing);
-        hold.owed += u64::from(hold.plan.replace);
-        hold.ended += u64::from(!hold.plan.replace);
-        self.wake_hold(now);
-    }
-
-    /// The connection has become usable, or its operation has ended: what is next for it?
-    pub(super) fn rest(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
-        let Some(hold) = &mut self.hold else { return };
-        if hot.beat_due == Nanos::ZERO {
-            hot.beat_due = hold.first_beat(now);
-            hold.end_opening(hot.replaces);
-            self.meter.tally.tally.connections.replaced += u64::from(hot.replaces);
-            self.wake_hold(now);
-        }
-        let hot = &self.slab.hot[index as usize];
-        match hot.sweep {
-            Sweep::Due if hot.peer == Peer::Open => return self.send_swept(index, now),
-            Sweep::Sent => self.end_swept(index, now),
-            Sweep::No | Sweep::Planned | Sweep::Due => {}
-        }
-        let hot = &mut self.slab.hot[index as usize];
-        if !hot.timer_armed && hot.beat_due < Nanos::MAX && self.phase == Phase::Running {
-            hot.timer_armed = true;
-            self.wheel.arm(index, hot.beat_due);
-        }
-    }
-
-    /// A usable connection of a hold is about to be closed; `loss` unless that is our doing.
-    pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
-        let Some(hold) = &mut self.hold else { return };
-        if let Some(class) = loss {
-            self.meter.tally.tally.losses.count(class);
-        }
-        hold.owed += u64::from(hold.plan.replace);
-        hold.ended += u64::from(!hold.plan.replace);
-        self.leave_sweep(index, now);
-        self.wake_hold(now);
-    }
-
-    /// Whether the connection being opened takes the place of another.
-    pub(super) fn is_replacing(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.is_replacing)
-    }
-
-    /// Whether heartbeats are sent, now that it is so late in the load.
-    pub(super) fn is_beating(&self) -> bool {
-        self.hold.is_some() && self.phase == Phase::Running
-    }
-
-    /// Something has changed that decides what is due.
-    pub(super) fn wake_hold(&mut self, now: Nanos) {
-        if self.phase == Phase::Running {
-            self.next_due = Some(now);
-        }
-    }
-
-    // ---- heartbeats
-
-    /// The timer of a held connection has fired. Beats that came due while an answer was awaited
-    /// are counted as unsent; one that is due on an idle connection is sent.
-    pub(super) fn beat(&mut self, index: u32, now: Nanos) {
-        let period = self.hold.as_ref().and_then(|hold| hold.plan.heartbeat);
-        let hot = &mut self.slab.hot[index as usize];
-        let due = hot.beat_due;
-        if due > now || self.phase != Phase::Running {
-            return;
-        }
-        let period = period.unwrap_or(Nanos::MAX);
-        let beats = now.since(due).0 / period.0 + 1;
-        hot.beat_due = due + Nanos(period.0.saturating_mul(beats));
-        let had = hot.ops_total + u32::from(hot.has_op);
-        if self.plan.session.is_some_and(|session| had >= session.transactions) {
-            hot.beat_due = Nanos::MAX;
-            return;
-        }
-        let is_free = hot.state == State::Idle;
-        let tally = &mut self.meter.tally.tally;
-        tally.scheduled += beats;
-        tally.unsent += beats - u64::from(is_free);
-        if is_free {
-            self.send_held(index, due, now);
-        }
-    }
-
-    /// Sends a request that came due at `due` on an idle held connection.
-    pub(super) fn send_held(&mut self, index: u32, due: Nanos, now: Nanos) {
-        let destination = self.slab.hot[index as usize].destination;
-        let proposed = self.take_target();
-        let target = self.target_of(destination, proposed);
-        let hot = &mut self.slab.hot[index as usize];
-        let free_since = hot.since;
-        // The timer may be armed for the next beat, which is too late to give an answer up.
-        hot.timer_armed = true;
-        self.wheel.arm(index, hot.beat_due.min(now + self.patience()));
-        self.send_op(index, Op { intended: due, target }, free_since, now);
     }
 }
 

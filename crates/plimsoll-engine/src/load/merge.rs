@@ -7,7 +7,38 @@ use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{GeneratorUse, Interval, Tally};
 use plimsoll_sys::{clock, limits};
 
-use super::{LoadEvent, WorkerEvent};
+use super::control::WorkerEvent;
+
+/// What a load says.
+#[derive(Debug)]
+pub enum LoadEvent {
+    /// The pool is open, as far as it could be.
+    Ready {
+        /// Usable connections.
+        opened: u64,
+        /// Connections that could not be opened.
+        failed: u64,
+        /// What the first failure was.
+        first_error: Option<String>,
+    },
+    /// One second, all threads.
+    Interval(Box<Interval>),
+    /// A hold has done what it was told, and every second in which it did so has been yielded.
+    Steered {
+        /// The number that was given to [`super::Load::steer`].
+        id: u32,
+    },
+    /// No more operations are started; so many are still in flight.
+    Draining {
+        /// Operations awaiting an answer.
+        in_flight: u64,
+    },
+    /// Every operation has ended, the connections are closed.
+    Ended {
+        /// Epoch to the last instant at which operations were started.
+        window: Nanos,
+    },
+}
 
 /// What the workers of a load have said, and what of it the owner has not been told.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::thread::RunQueue;
 use plimsoll_sys::{clock, thread};
 
-use super::WorkerEvent;
+use super::control::WorkerEvent;
 
 /// Shortest stretch whose CPU share is worth reporting.
 const SHARE_WALL_MIN: Nanos = Nanos::from_millis(100);
@@ -15,7 +15,7 @@ const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Counts into one [`Interval`] at a time.
 pub(crate) struct Meter {
-    pub(crate) tally: Box<Interval>,
+    interval: Box<Interval>,
     worker: u32,
     events: Sender<WorkerEvent>,
     epoch: Nanos,
@@ -32,7 +32,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(worker: u32, events: Sender<WorkerEvent>, now: Nanos) -> Self {
         Self {
-            tally: Box::new(Interval { second: 0, tally: Tally::default() }),
+            interval: Box::new(Interval { second: 0, tally: Tally::default() }),
             worker,
             events,
             epoch: Nanos::MAX,
@@ -56,6 +56,15 @@ impl Meter {
         self.sampling_ends = window.map_or(Nanos::MAX, |window| epoch + window);
     }
 
+    /// What is counted in the present second.
+    pub(crate) fn tally(&mut self) -> &mut Tally {
+        &mut self.interval.tally
+    }
+
+    pub(crate) fn second(&self) -> u32 {
+        self.interval.second
+    }
+
     pub(crate) fn count_status(&mut self, status: u16) {
         if status != self.status {
             self.flush_status();
@@ -66,7 +75,7 @@ impl Meter {
 
     fn flush_status(&mut self) {
         if self.status_answers > 0 {
-            self.tally.tally.status.add(self.status, self.status_answers);
+            self.interval.tally.status.add(self.status, self.status_answers);
             self.status_answers = 0;
         }
     }
@@ -78,7 +87,7 @@ impl Meter {
         uncorrected: Nanos,
         deadline: Option<Nanos>,
     ) {
-        let tally = &mut self.tally.tally;
+        let tally = &mut self.interval.tally;
         tally.ok += 1;
         tally.spans.corrected.record(corrected);
         tally.spans.uncorrected.record(uncorrected);
@@ -88,14 +97,14 @@ impl Meter {
     }
 
     pub(crate) const fn count_tls_messages(&mut self, messages: TlsMessageCounts) {
-        let sum = &mut self.tally.tally.tls_messages;
+        let sum = &mut self.interval.tally.tls_messages;
         sum.tickets += messages.tickets;
         sum.key_updates_received += messages.key_updates_received;
         sum.key_updates_sent += messages.key_updates_sent;
     }
 
     pub(crate) fn count_error(&mut self, class: ErrorClass) {
-        self.tally.tally.errors.count(class);
+        self.interval.tally.errors.count(class);
     }
 
     /// When [`Self::advance`] has something to do next.
@@ -116,13 +125,13 @@ impl Meter {
             }
             let sample = u32::try_from(outstanding).unwrap_or(u32::MAX);
             // One that falls on the boundary of two seconds is the earlier one's last.
-            self.tally.tally.outstanding.push(sample);
+            self.interval.tally.outstanding.push(sample);
             self.next_sample = self.next_sample + OUTSTANDING_SAMPLE;
         }
         if self.epoch != Nanos::MAX && now >= self.interval_began + SECOND {
             self.hand_over(now, held);
             let second = now.since(self.epoch).0 / SECOND.0;
-            self.tally.second = u32::try_from(second).unwrap_or(u32::MAX);
+            self.interval.second = u32::try_from(second).unwrap_or(u32::MAX);
             self.interval_began = self.epoch + Nanos(second * SECOND.0);
         }
     }
@@ -132,7 +141,7 @@ impl Meter {
         self.flush_status();
         let cpu_ns = clock::thread_cpu_ns();
         let wall_ns = now.since(self.interval_began).0.max(1);
-        let tally = &mut self.tally.tally;
+        let tally = &mut self.interval.tally;
         // The clocks are read microseconds apart: over a very short stretch that is no share.
         if wall_ns >= SHARE_WALL_MIN.0 {
             let share = cpu_ns.saturating_sub(self.cpu_at_begin_ns) as f64 / wall_ns as f64;
@@ -151,12 +160,12 @@ impl Meter {
         tally.generator.threads = 1;
         tally.connections.held_end = held;
         self.cpu_at_begin_ns = cpu_ns;
-        let second = self.tally.second;
+        let second = self.interval.second;
         // Fresh rather than used and emptied: histograms are as large as their values need.
         let fresh = Box::new(Interval { second, tally: Tally::default() });
-        let full = std::mem::replace(&mut self.tally, fresh);
-        self.tally.second = second;
-        self.tally.tally.connections.held_max = held;
+        let full = std::mem::replace(&mut self.interval, fresh);
+        self.interval.second = second;
+        self.interval.tally.connections.held_max = held;
         // The receiver outlives the workers; if it does not, nobody is interested any more.
         let _ = self.events.send(WorkerEvent::Interval { worker: self.worker, interval: full });
     }

@@ -6,37 +6,46 @@
 //! a result is good.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Steer, TlsOptions, TlsState};
-use plimsoll_model::tally::Interval;
-use plimsoll_sys::{clock, limits, thread};
+use plimsoll_sys::{limits, thread};
 use plimsoll_tls::ClientContext;
 
 mod classify;
-mod closed;
+mod closed_loop;
 mod conn;
+mod conns;
+mod control;
+mod demand;
 mod endings;
 mod exchange;
 mod handshake;
 mod hold;
+mod holding;
 mod merge;
 mod meter;
+mod open_loop;
 mod opening;
 mod origin;
 mod pacer;
+mod phases;
 mod pool;
+mod prewarm;
+mod requests;
 mod session;
 mod starts;
 mod sweep;
+mod sweeping;
 mod timers;
 mod trim;
 mod worker;
 
+use control::{Control, WorkerEvent};
+pub use merge::LoadEvent;
 use merge::Merge;
 use worker::Worker;
 
@@ -52,111 +61,6 @@ pub enum LoadError {
     /// The plan has no target or no destination for one.
     #[error("the plan names no target")]
     NoTarget,
-}
-
-/// What a worker says.
-pub(crate) enum WorkerEvent {
-    Ready {
-        opened: u64,
-        failed: u64,
-        first_error: Option<String>,
-    },
-    Interval {
-        worker: u32,
-        interval: Box<Interval>,
-    },
-    /// Done; what it did is in the seconds up to and including `second`.
-    Steered {
-        id: u32,
-        second: u32,
-    },
-    Draining {
-        in_flight: u64,
-    },
-    Ended {
-        worker: u32,
-        window: Nanos,
-    },
-}
-
-/// What a load says.
-#[derive(Debug)]
-pub enum LoadEvent {
-    /// The pool is open, as far as it could be.
-    Ready {
-        /// Usable connections.
-        opened: u64,
-        /// Connections that could not be opened.
-        failed: u64,
-        /// What the first failure was.
-        first_error: Option<String>,
-    },
-    /// One second, all threads.
-    Interval(Box<Interval>),
-    /// A hold has done what it was told, and every second in which it did so has been yielded.
-    Steered {
-        /// The number that was given to [`Load::steer`].
-        id: u32,
-    },
-    /// No more operations are started; so many are still in flight.
-    Draining {
-        /// Operations awaiting an answer.
-        in_flight: u64,
-    },
-    /// Every operation has ended, the connections are closed.
-    Ended {
-        /// Epoch to the last instant at which operations were started.
-        window: Nanos,
-    },
-}
-
-/// How a load is told to end before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum Stop {
-    /// Go on.
-    No,
-    /// Start nothing more; wait for what is in flight until the grace ends.
-    Soon,
-    /// Give up what is in flight, too.
-    Now,
-}
-
-/// What the owner tells the workers.
-#[derive(Debug)]
-pub(crate) struct Control {
-    /// CLOCK_MONOTONIC ns of the first intended start; 0 until it is known.
-    epoch_ns: AtomicU64,
-    stop: AtomicU8,
-    /// CLOCK_MONOTONIC ns after which nothing is waited for once stopped.
-    grace_ends_ns: AtomicU64,
-    /// Length of `steers`; workers look at it between events, and at the list when it has grown.
-    steers_given: AtomicUsize,
-    steers: Mutex<Vec<(u32, Steer)>>,
-}
-
-impl Control {
-    const fn new() -> Self {
-        Self {
-            epoch_ns: AtomicU64::new(0),
-            stop: AtomicU8::new(Stop::No as u8),
-            grace_ends_ns: AtomicU64::new(u64::MAX),
-            steers_given: AtomicUsize::new(0),
-            steers: Mutex::new(Vec::new()),
-        }
-    }
-
-    fn steer(&self, id: u32, steer: Steer) {
-        // A list is whole also when a thread panicked beside it.
-        let mut steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
-        steers.push((id, steer));
-        self.steers_given.store(steers.len(), Ordering::Release);
-    }
-
-    fn steers_from(&self, first: usize) -> Vec<(u32, Steer)> {
-        let steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
-        steers.get(first..).unwrap_or_default().to_vec()
-    }
 }
 
 /// A load in progress.
@@ -245,7 +149,7 @@ impl Load {
 /// Starts `count` threads that heed `control`, or none.
 fn start_threads(
     count: u32,
-    control: &Arc<Control>,
+    control: &Control,
     start: impl FnMut(u32) -> io::Result<JoinHandle<()>>,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::new();
@@ -253,7 +157,7 @@ fn start_threads(
         match started {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                Stopper(Arc::clone(control)).stop_now();
+                control.stop_now();
                 for thread in threads {
                     // One that panicked has already printed why.
                     let _ = thread.join();
@@ -279,7 +183,7 @@ fn tls_options(plan: &LoadPlan) -> TlsOptions {
 impl Stopper {
     /// As [`Load::start`].
     pub fn start(&self, epoch: Nanos) {
-        self.0.epoch_ns.store(epoch.0.max(1), Ordering::Release);
+        self.0.start(epoch);
     }
 
     /// As [`Load::steer`].
@@ -289,14 +193,12 @@ impl Stopper {
 
     /// As [`Load::stop`].
     pub fn stop(&self, grace: Nanos) {
-        let ends = clock::monotonic_ns().saturating_add(grace.0);
-        self.0.grace_ends_ns.store(ends, Ordering::Release);
-        self.0.stop.fetch_max(Stop::Soon as u8, Ordering::AcqRel);
+        self.0.stop(grace);
     }
 
     /// As [`Load::stop_now`].
     pub fn stop_now(&self) {
-        self.0.stop.store(Stop::Now as u8, Ordering::Release);
+        self.0.stop_now();
     }
 }
 

@@ -1,14 +1,14 @@
 //! Opening and closing connections: TCP, then TLS where the destination asks for it.
 
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_sys::clock;
-use plimsoll_sys::ports::Closed;
 use plimsoll_sys::socket::Connecting;
 use plimsoll_tls::HandshakeKind;
 
-use super::conn::{ConnHot, Op, Peer, State};
+use super::conn::{Op, State};
+use super::demand::Demand;
 use super::endings::wrapping_ms;
 use super::origin::OriginError;
+use super::phases::Phase;
 use super::worker::Worker;
 
 /// Up to this many connections are closed by FIN when the load ends. More are reset, because so
@@ -18,46 +18,21 @@ const CLOSE_BY_FIN_MAX: u64 = 10_000;
 impl Worker {
     /// Begins a connection, for `op` if the load keeps none alive.
     pub(super) fn open(&mut self, destination: u32, op: Option<Op>, now: Nanos) {
-        let pool = &mut self.pools[destination as usize];
-        pool.open += 1;
-        pool.opening += 1;
-        let begun = match self.origins.connect(&self.plan.sources, destination, now) {
+        self.pools.begin_opening(destination);
+        let (index, progress) = match self.conns.begin(&self.plan, destination, now) {
             Ok(begun) => begun,
             Err(error) => return self.fail_unopened(destination, op, &error, now),
         };
-        let index = self.slab.take();
-        let token = self.slab.token(index);
-        if let Err(errno) = self.poller.add(&begun.socket, token) {
-            self.slab.release(index);
-            if let Some(lease) = begun.lease {
-                self.origins.give_back(lease, Closed::HereFirst, now);
-            }
-            return self.fail_unopened(destination, op, &errno.into(), now);
-        }
-        let ops_total = self.age_of_next_prewarmed();
-        let replaces = self.is_replacing();
-        self.slab.cold[index as usize].lease = begun.lease;
-        let hot = &mut self.slab.hot[index as usize];
-        *hot = ConnHot {
-            ops_total,
-            replaces,
-            socket: Some(begun.socket),
-            destination,
-            since: now,
-            state: State::Connecting,
-            generation: hot.generation,
-            ..ConnHot::default()
-        };
+        let (ops_total, replaces) = (self.age_of_next_prewarmed(), self.is_replacing());
+        let hot = &mut self.conns[index];
+        (hot.ops_total, hot.replaces) = (ops_total, replaces);
         if let Some(op) = op {
-            hot.has_op = true;
-            hot.intended = op.intended;
-            hot.target = op.target;
-            self.in_flight += 1;
+            self.attach_op(index, op);
         }
-        self.arm(index, now + self.plan.connect_timeout);
+        self.conns.arm(index, now + self.plan.connect_timeout);
         // A handshake-only operation would end, and begin the next one, inside this call; the poller
         // brings the same news.
-        if begun.progress == Connecting::Done && !self.plan.handshake_only {
+        if progress == Connecting::Done && !self.plan.handshake_only {
             self.handle_connected(index, now);
         }
     }
@@ -67,76 +42,89 @@ impl Worker {
     /// handshakes that no users make.
     fn age_of_next_prewarmed(&self) -> u32 {
         let Some(life) = self.plan.requests_per_connection else { return 0 };
-        if !self.plan.staggered || !self.is_prewarming() {
+        if !self.plan.staggered || !self.phases.is(Phase::Prewarming) {
             return 0;
         }
         let pool: u64 = self.pools.iter().map(|pool| u64::from(pool.cap)).sum();
-        let nth = self.slab.len() as u64 % pool.max(1);
+        let nth = self.conns.slab.len() as u64 % pool.max(1);
         u32::try_from(nth * life / pool.max(1)).unwrap_or(0)
     }
 
     fn fail_unopened(&mut self, destination: u32, op: Option<Op>, error: &OriginError, now: Nanos) {
-        let pool = &mut self.pools[destination as usize];
-        pool.open -= 1;
-        pool.opening -= 1;
+        self.pools.close(destination, false);
         self.handle_open_failure(destination, op, error.class(), error, now);
         self.handle_attempt_failed(self.is_replacing(), now);
     }
 
+    /// A connection could not be opened, or was lost while opening, for `class`.
+    pub(super) fn handle_open_failure(
+        &mut self,
+        destination: u32,
+        op: Option<Op>,
+        class: ErrorClass,
+        detail: &dyn std::fmt::Display,
+        now: Nanos,
+    ) {
+        let tally = self.meter.tally();
+        tally.connections.failed += 1;
+        tally.connection_errors.count(class);
+        if self.phases.is(Phase::Prewarming) {
+            return self.prewarm.count_failure(destination, class, detail);
+        }
+        let failed_op = match &self.demand {
+            Demand::Hold(_) => false,
+            Demand::Closed(_) => self.fail_closed_op(destination, op.is_some(), now),
+            // The operation at the head of the queue is the one that the attempt was made for.
+            Demand::Open(_) => op.is_some() || self.pools.take_waiting(destination).is_some(),
+        };
+        if failed_op {
+            self.meter.count_error(class);
+        }
+    }
+
     /// TCP is established.
     pub(super) fn handle_connected(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
-        let destination = &self.plan.destinations[hot.destination as usize];
-        let (Some(context), Some(name)) = (&self.tls, &destination.tls) else {
+        let Some(name) = &self.plan.destinations[hot.destination as usize].tls else {
             return self.handle_usable(index, now);
         };
         hot.state = State::Handshaking;
-        self.resume_credit += self.plan.tls.resume_ratio;
-        let offer_ticket = self.resume_credit >= 1.0;
-        if offer_ticket {
-            self.resume_credit -= 1.0;
-        }
-        match context.session(name, offer_ticket) {
-            Ok(session) => {
-                self.slab.tls.set(index, session);
-                self.transmit_tls(index, now);
-            }
+        match self.conns.begin_tls(index, name) {
+            Ok(()) => self.transmit_tls(index, now),
             Err(error) => self.fail_opening(index, ErrorClass::TlsHandshake, &error, now),
         }
     }
 
     /// The connection can carry requests.
     pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
-        self.wheel.cancel(index);
-        let hot = &mut self.slab.hot[index as usize];
-        hot.timer_armed = false;
+        self.conns.disarm(index);
+        self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
+        let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
+        let hot = &mut self.conns[index];
         hot.state = State::Idle;
-        self.slab.cold[index as usize].opened_ms = wrapping_ms(now);
-        let tally = &mut self.meter.tally.tally;
+        let tally = self.meter.tally();
         let connect = Nanos(u64::from(hot.offset_us) * 1000);
         tally.spans.connect.record(connect);
-        match self.slab.tls.get(index).and_then(|session| session.handshake()) {
-            None => {}
-            Some(handshake) => {
-                tally.spans.tls.record(now.since(hot.since + connect));
-                match handshake.kind {
-                    HandshakeKind::Full => tally.handshakes.full += 1,
-                    HandshakeKind::Resumed => tally.handshakes.resumed += 1,
-                }
+        if let Some(handshake) = handshake {
+            tally.spans.tls.record(now.since(hot.since + connect));
+            match handshake.kind {
+                HandshakeKind::Full => tally.handshakes.full += 1,
+                HandshakeKind::Resumed => tally.handshakes.resumed += 1,
             }
         }
-        self.pools[hot.destination as usize].opening -= 1;
-        self.held += 1;
+        self.pools.hold(hot.destination);
         tally.connections.opened += 1;
-        tally.connections.held_max = tally.connections.held_max.max(self.held);
-        self.count_prewarmed();
-        if self.plan.handshake_only && self.slab.hot[index as usize].has_op {
-            self.finish_handshake(index, now);
-        } else if self.slab.hot[index as usize].has_op {
-            self.begin_request(index, now);
-        } else {
+        tally.connections.held_max = tally.connections.held_max.max(self.pools.held());
+        if self.phases.is(Phase::Prewarming) {
+            self.prewarm.opened += 1;
+        }
+        if !hot.has_op {
             self.handle_free(index, now);
+        } else if self.plan.handshake_only {
+            self.finish_handshake(index, now);
+        } else {
+            self.begin_request(index, now);
         }
     }
 
@@ -149,15 +137,15 @@ impl Worker {
         now: Nanos,
     ) {
         self.count_failed_opening(index, class, now);
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let op = hot.has_op.then_some(Op { intended: hot.intended, target: hot.target });
+        let was_handshaking = hot.state == State::Handshaking;
         if op.is_some() {
-            hot.has_op = false;
-            self.in_flight -= 1;
+            self.detach_op(index);
         }
-        if hot.state == State::Handshaking {
-            self.meter.tally.tally.handshakes.failed += 1;
+        if was_handshaking {
+            self.meter.tally().handshakes.failed += 1;
         }
         self.close(index, false);
         self.handle_open_failure(destination, op, class, detail, now);
@@ -165,62 +153,35 @@ impl Worker {
         self.open_for_waiting(destination, now);
     }
 
-    /// Closes the socket and frees its slot. `reset` sends a RST and leaves no TIME_WAIT.
+    /// Closes the connection. `reset` sends a RST and leaves no TIME_WAIT.
     pub(super) fn close(&mut self, index: u32, reset: bool) {
-        let hot = &self.slab.hot[index as usize];
-        let usable = matches!(hot.state, State::Idle | State::Busy | State::Closing);
-        if let Some(socket) = &hot.socket {
-            if reset {
-                // Fails only on a socket that is already dead, whose close needs no RST.
-                let _ = socket.reset_on_close();
-            } else if matches!(hot.state, State::Idle | State::Busy)
-                && let Some(link) = self.slab.link(index)
-                && link.unsent.is_empty()
-            {
-                // Behind a record of which only a part has left it would be no record. Best
-                // effort: the peer may be gone already.
-                self.pump.send_last(link, &[]);
-            }
-        }
-        let hot = &self.slab.hot[index as usize];
-        let pool = &mut self.pools[hot.destination as usize];
-        pool.open -= 1;
-        if usable {
-            self.held -= 1;
-        } else {
-            pool.opening -= 1;
-        }
-        if let Some(lease) = self.slab.cold[index as usize].lease {
-            let closed = match hot.state {
-                _ if reset => Closed::Reset,
-                // Never established as far as is known, so there is no FIN.
-                State::Connecting => Closed::Reset,
-                _ if matches!(hot.peer, Peer::Ended | Peer::Reset) => Closed::PeerFirst,
-                _ => Closed::HereFirst,
-            };
-            self.origins.give_back(lease, closed, Nanos(clock::monotonic_ns()));
-        }
-        self.wheel.cancel(index);
-        self.slab.release(index);
+        let hot = &self.conns[index];
+        let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
+        self.pools.close(hot.destination, is_held);
+        self.conns.close(index, reset);
+    }
+
+    /// `op` is in hand on the connection.
+    pub(super) fn attach_op(&mut self, index: u32, op: Op) {
+        let hot = &mut self.conns[index];
+        hot.has_op = true;
+        (hot.intended, hot.target) = (op.intended, op.target);
+        self.pools.attach();
+    }
+
+    /// The operation in hand has ended.
+    pub(super) fn detach_op(&mut self, index: u32) {
+        self.conns[index].has_op = false;
+        self.pools.detach();
     }
 
     /// Ends every connection, in the way that suits their number.
     pub(super) fn close_all(&mut self) {
         let reset = self.plan.connections > CLOSE_BY_FIN_MAX && self.plan.session.is_none();
-        for index in 0..self.slab.hot.len() as u32 {
-            if self.slab.hot[index as usize].state != State::Free {
+        for index in 0..self.conns.slab.len() as u32 {
+            if self.conns[index].state != State::Free {
                 self.close(index, reset);
             }
-        }
-    }
-
-    /// Gives the connection's present wait up at `give_up`. A timer that is armed is due by then,
-    /// or fires before the connection could notice that it is not.
-    pub(super) fn arm(&mut self, index: u32, give_up: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
-        if !hot.timer_armed {
-            hot.timer_armed = true;
-            self.wheel.arm(index, give_up);
         }
     }
 }

@@ -25,6 +25,12 @@ const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 /// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
 
+/// How long a port rests after a FIN that was ours: TIME_WAIT on Linux.
+const TIME_WAIT_S: f64 = 60.0;
+/// Ports of one source address towards one server address that may rest: 70 % of the 28,232 of
+/// the default range. Beyond it a free one is found slowly.
+const PORTS_RESTING_MAX: f64 = 20_000.0;
+
 /// What opens one worker's connections.
 pub(super) struct Origins {
     /// `None` leaves ports to the kernel.
@@ -259,6 +265,27 @@ fn loopback_sources(plan: &LoadPlan, host: &HostPorts, remotes: &Remotes, shard:
 
 fn given(plan: &LoadPlan, family: fn(&IpAddr) -> bool) -> Arc<[IpAddr]> {
     plan.sources.iter().filter(|address| family(address)).copied().collect()
+}
+
+/// Whether closing by FIN would use up the source ports of the whole load.
+pub(super) fn must_reset(plan: &LoadPlan) -> bool {
+    let servers = plan.destinations.iter().map(|one| one.addresses.len()).sum();
+    plan.handshake_only && ports_run_out(&plan.pacing, servers, plan.sources.len())
+}
+
+fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {
+    let within_time_wait = match pacing {
+        Pacing::Open { profile, .. } => {
+            let stages = profile.stages.iter();
+            let peak = stages.map(|stage| stage.from.get().max(stage.to.get())).fold(0.0, f64::max);
+            (peak * TIME_WAIT_S).min(profile.ops_total as f64)
+        }
+        // As many as the server answers: without a number there is no bound.
+        Pacing::Closed { ops_total, .. } => ops_total.map_or(f64::INFINITY, |ops| ops as f64),
+        Pacing::Hold(_) => 0.0,
+    };
+    let pairs = servers.max(1) * sources.max(1);
+    within_time_wait > PORTS_RESTING_MAX * pairs as f64
 }
 
 #[cfg(test)]

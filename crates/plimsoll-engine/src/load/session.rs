@@ -8,7 +8,7 @@ use plimsoll_model::plan::Session;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::client::Response;
 
-use super::conn::{Peer, State};
+use super::conn::{Op, Peer, State};
 use super::worker::Worker;
 
 /// How long the peer's FIN is waited for; a server that has not closed by then may not do so at
@@ -25,8 +25,8 @@ impl Worker {
         exact: bool,
         now: Nanos,
     ) {
-        self.slab.return_parser(index);
-        let hot = &self.slab.hot[index as usize];
+        self.conns.slab.return_parser(index);
+        let hot = &self.conns[index];
         if !exact || !self.request_is_sent(index) {
             let loss = (!exact).then_some(ErrorClass::HttpMalformed);
             self.close_and_refill(index, loss, now);
@@ -42,42 +42,34 @@ impl Worker {
 
     /// It was due when the answer before it was complete, and is sent in the same instant.
     fn send_next_of_session(&mut self, index: u32, now: Nanos) {
-        let hot = &self.slab.hot[index as usize];
-        let after = (hot.target + 1) % self.prepared.len() as u32;
-        let target = self.target_of(hot.destination, after);
-        let hot = &mut self.slab.hot[index as usize];
-        hot.has_op = true;
-        (hot.intended, hot.since, hot.target) = (now, now, target);
-        self.in_flight += 1;
-        let tally = &mut self.meter.tally.tally;
+        let op = Op { intended: now, target: self.requests.after(self.conns[index].target) };
+        self.attach_op(index, op);
+        self.conns[index].since = now;
+        let tally = self.meter.tally();
         tally.scheduled += 1;
         tally.spans.send_lag.record(Nanos::ZERO);
         self.begin_request(index, now);
     }
 
     fn begin_closing(&mut self, index: u32, now: Nanos) {
-        let generation = self.slab.hot[index as usize].generation;
-        if let Some(link) = self.slab.link(index) {
-            let sent = self.pump.send_last(link, &[]);
-            self.handle_sent(index, sent, now);
-            if self.slab.hot[index as usize].generation != generation {
-                return;
-            }
+        let generation = self.conns[index].generation;
+        let sent = self.conns.send_last(index);
+        self.handle_sent(index, sent, now);
+        if self.conns[index].generation != generation {
+            return;
         }
-        if !self.slab.cold[index as usize].unsent.is_empty() {
+        if self.conns.has_unsent(index) {
             // The peer does not read: it would wait for a FIN behind bytes that never leave.
             return self.close_and_refill(index, None, now);
         }
-        let hot = &mut self.slab.hot[index as usize];
+        let hot = &mut self.conns[index];
         let Some(socket) = &hot.socket else { return };
         // It fails on a socket that is dead, which the next read tells.
         let _ = socket.shutdown_write();
         hot.state = State::Closing;
         hot.since = now;
         // The timer in the wheel is that of the answer, and may be due later.
-        self.wheel.cancel(index);
-        self.slab.hot[index as usize].timer_armed = false;
-        self.arm(index, now + FIN_WAIT);
+        self.conns.rearm(index, now + FIN_WAIT);
     }
 
     /// Nothing more is expected of the connection.

@@ -11,14 +11,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::Nanos;
 
-use super::conn::{State, Sweep};
-use super::hold::BATCH;
-use super::worker::Worker;
-
 /// Requests of a sweep in flight at once, over all workers. HAProxy opens a connection to its
 /// backends for each request that finds none idle: with half a million connections asked at
 /// 12,500/s it had opened 55,000 when it fell silent.
-const IN_FLIGHT_MAX: u64 = 4_096;
+pub(super) const IN_FLIGHT_MAX: u64 = 4_096;
 /// A request without an answer for so long makes room for another: a sweep of connections that are
 /// all silent goes on at 1,024/s.
 const SILENT_AFTER: Nanos = Nanos::from_secs(4);
@@ -71,7 +67,6 @@ pub(super) struct SweepRun {
     gap_ns: f64,
     /// Before the first request, in gaps, so that workers take turns; 0 <= turn < 1.
     turn: f64,
-    /// Every slot below it has had its turn.
     cursor: u32,
     /// Requests that have come due.
     due: u64,
@@ -84,7 +79,14 @@ pub(super) struct SweepRun {
 }
 
 impl SweepRun {
-    fn new(id: u32, began: Nanos, over: Nanos, conns: u64, turn: f64, places: u64) -> Self {
+    pub(super) fn new(
+        id: u32,
+        began: Nanos,
+        over: Nanos,
+        conns: u64,
+        turn: f64,
+        places: u64,
+    ) -> Self {
         Self {
             id,
             places: Places::new(places),
@@ -100,7 +102,7 @@ impl SweepRun {
     }
 
     /// When the next request is due by the schedule.
-    fn intended(&self) -> Option<Nanos> {
+    pub(super) fn intended(&self) -> Option<Nanos> {
         let gaps = self.due as f64 + self.turn;
         (self.planned > 0).then(|| self.began + Nanos((gaps * self.gap_ns) as u64))
     }
@@ -110,126 +112,64 @@ impl SweepRun {
         self.intended().map(|intended| intended.max(self.places.free_at()))
     }
 
+    /// Since when there has been a place for the next request.
+    pub(super) fn free_since(&self) -> Nanos {
+        self.places.free_at()
+    }
+
+    /// Every slot below it has had its turn.
+    pub(super) const fn cursor(&self) -> u32 {
+        self.cursor
+    }
+
+    /// The connection at `index`, the next one of those planned, has its turn.
+    pub(super) const fn take_turn(&mut self, index: u32) {
+        self.cursor = index + 1;
+        self.due += 1;
+        self.planned -= 1;
+    }
+
+    /// A request is sent.
+    pub(super) fn send(&mut self, now: Nanos) {
+        self.places.take(now);
+    }
+
+    /// The connection was busy at its turn.
+    pub(super) fn wait_for(&mut self, index: u32, intended: Nanos) {
+        self.busy.insert(index, intended);
+    }
+
+    /// The connection is no longer waited for; returns when its turn was.
+    pub(super) fn stop_waiting(&mut self, index: u32) -> Option<Nanos> {
+        self.busy.remove(&index)
+    }
+
+    /// A connection that was planned is lost before its turn.
+    pub(super) const fn lose_planned(&mut self) {
+        self.planned -= 1;
+    }
+
+    /// No connection is planned any more.
+    pub(super) const fn forget_planned(&mut self) {
+        self.planned = 0;
+    }
+
+    /// The operation of a connection has ended; it held a place if it was `sent`.
+    pub(super) fn end_one(&mut self, sent: bool, now: Nanos) {
+        self.left -= 1;
+        if sent {
+            self.places.give_back(now);
+        }
+    }
+
+    /// Whether every operation has ended.
+    pub(super) const fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
     /// Operations that came due and could not be sent yet.
     pub(super) fn waiting(&self) -> u64 {
         self.busy.len() as u64
-    }
-}
-
-impl Worker {
-    /// Sends the sweep's requests that are due and begins the next sweep when one is done; false
-    /// when there may be more.
-    pub(super) fn sweep_due(&mut self, now: Nanos) -> bool {
-        for _ in 0..BATCH {
-            let Some(hold) = &mut self.hold else { return true };
-            let Some(sweep) = &mut hold.sweep else {
-                let Some((id, over)) = hold.sweeps.pop_front() else { return true };
-                self.begin_sweep(id, over, now);
-                continue;
-            };
-            if sweep.left == 0 {
-                let id = sweep.id;
-                hold.sweep = None;
-                self.say_steered(id);
-                continue;
-            }
-            if sweep.next_due().is_none_or(|due| due > now) {
-                return true;
-            }
-            self.take_turn(now);
-        }
-        false
-    }
-
-    fn begin_sweep(&mut self, id: u32, over: Nanos, now: Nanos) {
-        let mut conns = 0;
-        for hot in &mut self.slab.hot {
-            if matches!(hot.state, State::Idle | State::Busy) {
-                hot.sweep = Sweep::Planned;
-                conns += 1;
-            }
-        }
-        if let Some(hold) = &mut self.hold {
-            let places = hold.share(IN_FLIGHT_MAX);
-            hold.sweep = Some(SweepRun::new(id, now, over, conns, hold.turn(), places));
-        }
-    }
-
-    /// The next connection's request may be sent.
-    fn take_turn(&mut self, now: Nanos) {
-        let Some(sweep) = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut()) else { return };
-        let Some(intended) = sweep.intended() else { return };
-        let free_since = sweep.places.free_at();
-        let slots = self.slab.hot.get(sweep.cursor as usize..).unwrap_or_default();
-        let Some(ahead) = slots.iter().position(|hot| hot.sweep == Sweep::Planned) else {
-            debug_assert!(false, "{} planned and none found", sweep.planned);
-            sweep.planned = 0;
-            return;
-        };
-        let index = sweep.cursor + ahead as u32;
-        sweep.cursor = index + 1;
-        sweep.due += 1;
-        sweep.planned -= 1;
-        self.meter.tally.tally.scheduled += 1;
-        let hot = &mut self.slab.hot[index as usize];
-        if hot.state == State::Idle {
-            hot.sweep = Sweep::Sent;
-            // Waiting for a place is the server's doing, and no lag of ours.
-            hot.since = hot.since.max(free_since);
-            sweep.places.take(now);
-            self.send_held(index, intended, now);
-        } else {
-            hot.sweep = Sweep::Due;
-            sweep.busy.insert(index, intended);
-        }
-    }
-
-    /// The connection has become free and the sweep has waited for it.
-    pub(super) fn send_swept(&mut self, index: u32, now: Nanos) {
-        let sweep = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut());
-        // None: the sweep was ended by a stop, which has counted the operation.
-        let due = sweep.and_then(|sweep| {
-            let due = sweep.busy.remove(&index)?;
-            sweep.places.take(now);
-            Some(due)
-        });
-        let hot = &mut self.slab.hot[index as usize];
-        hot.sweep = if due.is_some() { Sweep::Sent } else { Sweep::No };
-        if let Some(due) = due {
-            self.send_held(index, due, now);
-        }
-    }
-
-    /// The sweep's operation on the connection has ended.
-    pub(super) fn end_swept(&mut self, index: u32, now: Nanos) {
-        let was = std::mem::replace(&mut self.slab.hot[index as usize].sweep, Sweep::No);
-        if let Some(sweep) = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut()) {
-            sweep.left -= 1;
-            if was == Sweep::Sent {
-                sweep.places.give_back(now);
-            }
-            self.wake_hold(now);
-        }
-    }
-
-    /// The connection is about to be closed: what the sweep still wants of it ends here.
-    pub(super) fn leave_sweep(&mut self, index: u32, now: Nanos) {
-        let tally = &mut self.meter.tally.tally;
-        let Some(sweep) = self.hold.as_mut().and_then(|hold| hold.sweep.as_mut()) else { return };
-        match self.slab.hot[index as usize].sweep {
-            Sweep::No => return,
-            Sweep::Planned => {
-                sweep.planned -= 1;
-                tally.scheduled += 1;
-                tally.unsent += 1;
-            }
-            Sweep::Due => {
-                sweep.busy.remove(&index);
-                tally.unsent += 1;
-            }
-            Sweep::Sent => {}
-        }
-        self.end_swept(index, now);
     }
 }
 

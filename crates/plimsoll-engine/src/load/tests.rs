@@ -1,18 +1,18 @@
 //! What a worker does that no peer can bring about.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{Pacing, ServerName, Trust};
 use plimsoll_model::units::Rate;
-use plimsoll_sys::Errno;
 use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{KeyKind, ServerContext, Session, Workbench};
 
 use super::conn::{Op, State};
+use super::control::Stop;
 use super::origin::tests::{CLOSED, plan};
-use super::worker::Phase;
 use super::*;
 use crate::transport::Unsent;
 
@@ -37,8 +37,7 @@ fn open(ops: u64, ms: u64) -> Pacing {
 
 /// The worker's schedule begins at `epoch`.
 fn begin(worker: &mut Worker, epoch: Nanos) {
-    worker.epoch = epoch;
-    worker.phase = Phase::Running;
+    worker.phases.start(epoch, None);
     worker.advance_schedule();
 }
 
@@ -53,13 +52,13 @@ fn a_connection_has_a_timer_after_its_lazy_one_was_lost_with_the_wheel() {
     worker.open(0, None, began);
     worker.handle_connected(0, began);
     // The timer of an answer that has come.
-    worker.arm(0, began + Nanos::from_secs(1));
+    worker.conns.arm(0, began + Nanos::from_secs(1));
     let tomorrow = began + Nanos::from_secs(24 * 3600 + 1);
-    worker.renew_wheel(tomorrow);
-    assert_eq!(worker.wheel.pending(), 0);
+    worker.renew_timers(tomorrow);
+    assert_eq!(worker.conns.timers(), 0);
     worker.send_op(0, Op { intended: tomorrow, target: 0 }, tomorrow, tomorrow);
-    assert_eq!(worker.slab.hot[0].state, State::Busy);
-    assert_eq!(worker.wheel.pending(), 1);
+    assert_eq!(worker.conns[0].state, State::Busy);
+    assert_eq!(worker.conns.timers(), 1);
 }
 
 #[test]
@@ -69,7 +68,7 @@ fn operations_of_a_backlog_are_late_by_when_they_are_sent() {
     let epoch = Nanos(began.0 - 2_000_000);
     begin(&mut worker, epoch);
     worker.start_due(began);
-    let lag = &worker.meter.tally.tally.spans.send_lag;
+    let lag = &worker.meter.tally().spans.send_lag;
     assert_eq!(lag.count(), 1000);
     // By the first instant none is later than 2 ms; a thousand sockets take longer than that.
     assert!(lag.max() > Some(Nanos::from_millis(3)), "{:?}", lag.max());
@@ -81,12 +80,12 @@ fn a_worker_without_a_poller_accounts_for_every_operation() {
     let began = now();
     begin(&mut worker, Nanos(began.0 - 200_000_000));
     worker.start_due(began);
-    assert!(worker.in_flight + worker.waiting > 0);
+    assert!(worker.pools.outstanding() > 0);
     worker.give_up(Errno::PERM);
-    let tally = &worker.meter.tally.tally;
+    let tally = &worker.meter.tally();
     assert!(tally.balances() && tally.scheduled == 100, "{tally:?}");
     assert_eq!(tally.errors.get(ErrorClass::LocalOther), tally.errors_total());
-    assert_eq!((worker.in_flight, worker.waiting), (0, 0));
+    assert_eq!(worker.pools.outstanding(), 0);
 }
 
 #[test]
@@ -99,7 +98,7 @@ fn threads_that_were_started_end_when_a_later_one_cannot_be() {
             return Err(Errno::AGAIN.into());
         }
         thread::spawn("load-0", None, move || {
-            while control.stop.load(Ordering::Acquire) != Stop::Now as u8 {
+            while control.asked_to_stop(now()) != Stop::Now {
                 std::thread::yield_now();
             }
             ended.store(true, Ordering::Release);
@@ -130,7 +129,7 @@ fn over_tls(connections: u64) -> (Worker, Socket, Session) {
     let (mut worker, listener) = worker(CLOSED, connections);
     worker.open(0, None, now());
     worker.handle_connected(0, now());
-    worker.slab.tls.set(0, client);
+    worker.conns.slab.tls.set(0, client);
     (worker, accept(&listener), server)
 }
 
@@ -160,7 +159,7 @@ fn read_to_end(socket: &Socket) -> Vec<u8> {
 fn no_close_notify_follows_half_a_record() {
     for (unsent, is_said) in [(&[][..], true), (&[0; 100], false)] {
         let (mut worker, socket, mut server) = over_tls(1);
-        worker.slab.cold[0].unsent = Unsent::new(unsent);
+        worker.conns.slab.cold[0].unsent = Unsent::new(unsent);
         worker.close(0, false);
         let received = read_to_end(&socket);
         assert_eq!(!received.is_empty(), is_said);
@@ -183,13 +182,13 @@ fn a_close_notify_is_not_the_peers_fin() {
         }
         // Our FIN is the first unless theirs is here: then the port is in TIME_WAIT.
         loop {
-            worker.poller.wait(Some(20_000_000_000)).unwrap();
-            let ready = worker.poller.event(0).unwrap();
+            worker.conns.wait(Nanos::from_secs(20)).unwrap();
+            let ready = worker.conns.event(0).unwrap();
             if ready.is_readable() && ready.is_closing() == sends_fin {
                 break worker.handle_ready(0, ready, now());
             }
         }
-        assert_eq!(worker.slab.hot[0].state, State::Free);
-        assert_eq!(worker.origins.resting(), u32::from(!sends_fin));
+        assert_eq!(worker.conns[0].state, State::Free);
+        assert_eq!(worker.conns.origins.resting(), u32::from(!sends_fin));
     }
 }

@@ -8,10 +8,6 @@ use plimsoll_model::{ErrorClass, Nanos};
 use super::conn::State;
 use super::session::FIN_WAIT;
 use super::worker::Worker;
-use crate::wheel::Wheel;
-
-/// The wheel counts 78 hours from its epoch: each day it is replaced by a new one.
-const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 impl Worker {
     /// How long an answer is waited for.
@@ -21,7 +17,7 @@ impl Worker {
 
     /// When the connection gives up what it waits for; `None` when it waits for nothing.
     fn gives_up_at(&self, index: u32) -> Option<Nanos> {
-        let hot = &self.slab.hot[index as usize];
+        let hot = &self.conns[index];
         match hot.state {
             State::Free => None,
             State::Idle => self.tickets_due(index),
@@ -36,14 +32,13 @@ impl Worker {
 
     /// A timer of the connection's slot has fired, perhaps too early.
     pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.slab.hot[index as usize];
-        hot.timer_armed = false;
+        let hot = &mut self.conns[index];
         let is_usable = matches!(hot.state, State::Idle | State::Busy);
-        if self.hold.is_some() && is_usable {
+        if self.demand.is_hold() && is_usable {
             self.beat(index, now);
         }
         // A beat that was sent has armed the timer, or has lost the connection.
-        let state = self.slab.hot[index as usize].state;
+        let state = self.conns[index].state;
         match state {
             _ if self.gives_up_at(index).is_none_or(|at| now < at) => self.arm_next(index),
             State::Free => {}
@@ -59,28 +54,19 @@ impl Worker {
 
     /// Arms the timer for whatever comes first.
     fn arm_next(&mut self, index: u32) {
-        let hot = &self.slab.hot[index as usize];
+        let hot = &self.conns[index];
         let beats = self.is_beating() && matches!(hot.state, State::Idle | State::Busy);
         let beat_due = if beats { hot.beat_due } else { Nanos::MAX };
         let next = self.gives_up_at(index).map_or(beat_due, |at| at.min(beat_due));
         if next < Nanos::MAX {
-            self.slab.hot[index as usize].timer_armed = true;
-            self.wheel.arm(index, next);
+            self.conns.rearm(index, next);
         }
     }
 
-    /// Replaces the wheel before it has counted to its end.
-    pub(super) fn renew_wheel(&mut self, now: Nanos) {
-        if now.since(self.wheel_made) < WHEEL_AGE_MAX {
-            return;
-        }
-        self.wheel = Wheel::with_capacity(now, self.slab.len() as u64);
-        self.wheel_made = now;
-        for index in 0..self.slab.len() as u32 {
-            // A lazy timer may have been armed for something that is over.
-            if std::mem::take(&mut self.slab.hot[index as usize].timer_armed) {
-                self.arm_next(index);
-            }
+    /// Arms again what a new wheel has lost.
+    pub(super) fn renew_timers(&mut self, now: Nanos) {
+        for index in self.conns.renew_wheel(now) {
+            self.arm_next(index);
         }
     }
 }

@@ -8,29 +8,13 @@ use super::worker::Worker;
 /// Slots that are looked at before the answers that came meanwhile are: a reset takes about 20 us.
 const BATCH: usize = 64;
 
-/// A trim in progress, or waiting for its turn.
-#[derive(Debug)]
-pub(super) struct TrimRun {
-    pub(super) id: u32,
-    /// Connections that stay.
-    keep: u64,
-    /// Every slot from here on has been looked at; `None` before the first one.
-    cursor: Option<u32>,
-}
-
-impl TrimRun {
-    pub(super) const fn new(id: u32, keep: u64) -> Self {
-        Self { id, keep, cursor: None }
-    }
-}
-
 impl Worker {
     /// Goes on with the trim in progress and begins the next one when it is done; false when there
     /// may be more.
     pub(super) fn trim_due(&mut self, now: Nanos) -> bool {
         for _ in 0..BATCH {
-            let slots = self.slab.len() as u32;
-            let Some(hold) = &mut self.hold else { return true };
+            let slots = self.conns.slab.len() as u32;
+            let Some(hold) = self.demand.hold_mut() else { return true };
             let Some(trim) = hold.trims.front_mut() else { return true };
             let (id, keep) = (trim.id, trim.keep);
             // From the last slot down: the connections that were opened last go first.
@@ -40,7 +24,7 @@ impl Worker {
                 Some(index) => self.trim_slot(index, keep, now),
                 None => {
                     hold.trims.pop_front();
-                    hold.forget_attempts(self.held);
+                    hold.forget_attempts(self.pools.held());
                     self.say_steered(id);
                 }
             }
@@ -49,16 +33,15 @@ impl Worker {
     }
 
     fn trim_slot(&mut self, index: u32, keep: u64, now: Nanos) {
-        match self.slab.hot[index as usize].state {
+        match self.conns[index].state {
             State::Connecting | State::Handshaking => {
                 let why = "given up by a trim";
                 self.fail_opening(index, ErrorClass::Interrupted, &why, now);
             }
-            State::Idle | State::Busy if self.held > keep => {
-                if self.slab.hot[index as usize].has_op {
+            State::Idle | State::Busy if self.pools.held() > keep => {
+                if self.conns[index].has_op {
                     self.meter.count_error(ErrorClass::Interrupted);
-                    self.slab.hot[index as usize].has_op = false;
-                    self.in_flight -= 1;
+                    self.detach_op(index);
                 }
                 self.leave_sweep(index, now);
                 self.close(index, true);

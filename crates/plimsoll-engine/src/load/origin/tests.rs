@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use plimsoll_model::Rate;
+use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{Destination, HoldPlan, TlsOptions};
 use plimsoll_model::target::Target;
 use plimsoll_sys::ports::PortSet;
@@ -167,4 +169,28 @@ fn an_address_without_ports_is_passed_over_and_the_lack_is_a_local_fault() {
     origins.give_back(lease, Closed::Reset, Nanos::ZERO);
     let again = origins.connect(&plan.sources, 0, Nanos::ZERO).unwrap();
     assert_eq!(again.socket.local_address().unwrap(), from);
+}
+
+#[test]
+fn reset_only_where_ports_would_run_out() {
+    let rate = |per_s, s| {
+        let rate = Rate::per_second(per_s).unwrap();
+        let profile = Profile::constant(rate, Nanos::from_secs(s));
+        Pacing::Open { profile, arrivals: Arrivals::Uniform }
+    };
+    let closed = |ops_total| Pacing::Closed { duration: None, ops_total };
+    for (pacing, servers, sources, resets) in [
+        (rate(300.0, 3600), 1, 0, false), // 18,000 ports rest at a time
+        (rate(400.0, 3600), 1, 0, true),  // 24,000
+        (rate(400.0, 3600), 2, 0, false), // 12,000 towards each server address
+        (rate(400.0, 3600), 1, 2, false), // 12,000 from each source
+        (rate(5000.0, 4), 1, 0, false),   // fast, but no more than 20,000 in all
+        (rate(5000.0, 5), 1, 0, true),    // 25,000
+        (closed(Some(20_000)), 1, 0, false),
+        (closed(Some(20_001)), 1, 0, true),
+        (closed(None), 1, 0, true), // nobody knows how many
+    ] {
+        let what = format!("{pacing:?}, {servers} servers, {sources} sources");
+        assert_eq!(ports_run_out(&pacing, servers, sources), resets, "{what}");
+    }
 }

@@ -1,0 +1,320 @@
+//! One worker's transport: sockets, TLS sessions, timers, and where connections come from. It
+//! knows nothing of operations but the record in which they stand.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::{LoadPlan, Pacing, ServerName};
+use plimsoll_model::tally::TlsMessageCounts;
+use plimsoll_sys::poll::{Poller, Ready};
+use plimsoll_sys::ports::Closed;
+use plimsoll_sys::socket::Connecting;
+use plimsoll_sys::{Errno, clock};
+use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
+
+use super::conn::{ConnHot, Peer, Slab, State};
+use super::origin::{OriginError, Origins};
+use crate::transport::{Pump, Sent, send_plain};
+use crate::wheel::Wheel;
+
+/// Events per wait. Between two of them the schedule is looked at, so this bounds only how often
+/// the poller is asked.
+const EVENT_BATCH: usize = 256;
+/// One read takes at most this much; a small answer never needs a second read.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Request bytes that are encrypted at a time: four full TLS records. More is encrypted only when
+/// these are gone, so that a large body is not held twice.
+const ENCRYPT_AT_ONCE_BYTES: usize = 64 * 1024;
+/// The wheel counts 78 hours from its epoch: each day it is replaced by a new one.
+const WHEEL_AGE_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
+/// The connections of one worker. Indexed by slot it gives the hot record.
+pub(super) struct Conns {
+    pub(super) slab: Slab,
+    pub(super) origins: Origins,
+    poller: Poller,
+    wheel: Wheel,
+    wheel_made: Nanos,
+    pump: Pump,
+    /// Lent to whoever reads.
+    read_buffer: Box<[u8]>,
+    /// Events of connections with more to read than one turn allows; at most one of each.
+    unread: VecDeque<Ready>,
+    tls: Option<Arc<ClientContext>>,
+    resume_ratio: f64,
+    resume_credit: f64,
+}
+
+impl Conns {
+    pub(super) fn new(
+        plan: &LoadPlan,
+        shard: Shard,
+        tls: Option<Arc<ClientContext>>,
+        now: Nanos,
+    ) -> Result<Self, Errno> {
+        let conns_max = shard.share(plan.connections);
+        Ok(Self {
+            slab: Slab::with_capacity(conns_max),
+            origins: Origins::new(plan, shard),
+            poller: Poller::new(EVENT_BATCH)?,
+            wheel: Wheel::with_capacity(now, conns_max),
+            wheel_made: now,
+            pump: Pump::new(busy_sessions(plan, conns_max), READ_BUFFER_BYTES),
+            read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
+            unread: VecDeque::new(),
+            tls,
+            resume_ratio: plan.tls.resume_ratio,
+            resume_credit: 0.0,
+        })
+    }
+
+    // ---- events
+
+    /// Waits for events up to `timeout`, not at all while something is unread; returns how many
+    /// there are for [`Self::event`].
+    pub(super) fn wait(&mut self, timeout: Nanos) -> Result<usize, Errno> {
+        let timeout = if self.unread.is_empty() { timeout } else { Nanos::ZERO };
+        self.poller.wait(Some(timeout.0))
+    }
+
+    pub(super) fn event(&self, event: usize) -> Option<Ready> {
+        self.poller.event(event)
+    }
+
+    /// The connection's turn is over, and the poller will not tell again of what it has.
+    pub(super) fn read_later(&mut self, ready: Ready) {
+        // Few connections have so much to read at a time.
+        if !self.unread.iter().any(|other| other.token == ready.token) {
+            self.unread.push_back(ready);
+        }
+    }
+
+    pub(super) fn unread(&self) -> usize {
+        self.unread.len()
+    }
+
+    pub(super) fn take_unread(&mut self) -> Option<Ready> {
+        self.unread.pop_front()
+    }
+
+    // ---- opening and closing
+
+    /// Begins a connection to `destination`, in a slot of its own.
+    pub(super) fn begin(
+        &mut self,
+        plan: &LoadPlan,
+        destination: u32,
+        now: Nanos,
+    ) -> Result<(u32, Connecting), OriginError> {
+        let begun = self.origins.connect(&plan.sources, destination, now)?;
+        let index = self.slab.take();
+        if let Err(errno) = self.poller.add(&begun.socket, self.slab.token(index)) {
+            self.slab.release(index);
+            if let Some(lease) = begun.lease {
+                self.origins.give_back(lease, Closed::HereFirst, now);
+            }
+            return Err(errno.into());
+        }
+        self.slab.cold[index as usize].lease = begun.lease;
+        let hot = &mut self[index];
+        *hot = ConnHot {
+            socket: Some(begun.socket),
+            destination,
+            since: now,
+            state: State::Connecting,
+            generation: hot.generation,
+            ..ConnHot::default()
+        };
+        Ok((index, begun.progress))
+    }
+
+    /// Begins a handshake with the server called `name`.
+    pub(super) fn begin_tls(&mut self, index: u32, name: &ServerName) -> Result<(), ConfigError> {
+        let Some(context) = &self.tls else { return Ok(()) };
+        self.resume_credit += self.resume_ratio;
+        let offer_ticket = self.resume_credit >= 1.0;
+        if offer_ticket {
+            self.resume_credit -= 1.0;
+        }
+        self.slab.tls.set(index, context.session(name, offer_ticket)?);
+        Ok(())
+    }
+
+    /// Closes the socket and frees its slot. `reset` sends a RST and leaves no TIME_WAIT.
+    pub(super) fn close(&mut self, index: u32, reset: bool) {
+        let is_usable = matches!(self[index].state, State::Idle | State::Busy);
+        if reset && let Some(socket) = &self[index].socket {
+            // Fails only on a socket that is already dead, whose close needs no RST.
+            let _ = socket.reset_on_close();
+        } else if is_usable && !self.has_unsent(index) {
+            // Behind a record of which only a part has left it would be no record. Best effort:
+            // the peer may be gone already.
+            self.send_last(index);
+        }
+        if let Some(lease) = self.slab.cold[index as usize].lease {
+            let hot = &self[index];
+            let closed = match hot.state {
+                _ if reset => Closed::Reset,
+                // Never established as far as is known, so there is no FIN.
+                State::Connecting => Closed::Reset,
+                _ if matches!(hot.peer, Peer::Ended | Peer::Reset) => Closed::PeerFirst,
+                _ => Closed::HereFirst,
+            };
+            self.origins.give_back(lease, closed, Nanos(clock::monotonic_ns()));
+        }
+        self.wheel.cancel(index);
+        self.slab.release(index);
+    }
+
+    // ---- bytes
+
+    /// Hands the kernel as much of the request in hand, or of what is before it, as it takes. Over
+    /// TLS one piece at a time.
+    pub(super) fn send_request(&mut self, index: u32, request: &[u8]) -> Sent {
+        let has_unsent = self.has_unsent(index);
+        let hot = &mut self.slab.hot[index as usize];
+        let mut rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
+        if !self.slab.tls.has(index) {
+            let Some(socket) = &hot.socket else { return Sent::NOTHING };
+            let sent = send_plain(socket, rest);
+            hot.request_sent_bytes += sent.bytes as u32;
+            return sent;
+        }
+        if hot.state != State::Busy || has_unsent {
+            rest = &[];
+        }
+        let piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
+        hot.request_sent_bytes += piece.len() as u32;
+        match self.slab.link(index) {
+            Some(link) => self.pump.send(link, piece),
+            None => Sent::NOTHING,
+        }
+    }
+
+    /// Hands the kernel what TLS itself has to say: handshake messages, alerts.
+    pub(super) fn transmit(&mut self, index: u32) -> Sent {
+        match self.slab.link(index) {
+            Some(link) => self.pump.send(link, &[]),
+            None => Sent::NOTHING,
+        }
+    }
+
+    /// Hands the kernel the last that TLS has to say; the FIN is to follow.
+    pub(super) fn send_last(&mut self, index: u32) -> Sent {
+        match self.slab.link(index) {
+            Some(link) => self.pump.send_last(link, &[]),
+            None => Sent::NOTHING,
+        }
+    }
+
+    pub(super) fn has_unsent(&self, index: u32) -> bool {
+        !self.slab.cold[index as usize].unsent.is_empty()
+    }
+
+    /// Lends the buffer to read into, to be given back; an empty one costs nothing meanwhile.
+    pub(super) fn lend_buffer(&mut self) -> Box<[u8]> {
+        std::mem::take(&mut self.read_buffer)
+    }
+
+    pub(super) fn give_buffer_back(&mut self, buffer: Box<[u8]>) {
+        self.read_buffer = buffer;
+    }
+
+    /// Decrypts `bytes`, if the connection speaks TLS. The plaintext is to be given back.
+    pub(super) fn decrypt(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+    ) -> Option<(Vec<u8>, Result<Received, TlsError>)> {
+        let session = self.slab.tls.get(index)?;
+        Some(self.pump.receive(session, bytes))
+    }
+
+    pub(super) fn give_plaintext_back(&mut self, plaintext: Vec<u8>) {
+        self.pump.give_back(plaintext);
+    }
+
+    /// TLS messages since the last call.
+    pub(super) fn take_tls_messages(&mut self) -> TlsMessageCounts {
+        self.pump.take_messages()
+    }
+
+    // ---- timers
+
+    /// Gives the connection's present wait up at `give_up`. A timer that is armed is due by then,
+    /// or fires before the connection could notice that it is not.
+    pub(super) fn arm(&mut self, index: u32, give_up: Nanos) {
+        if !self[index].timer_armed {
+            self.rearm(index, give_up);
+        }
+    }
+
+    /// The timer fires at `at`, and at no other time.
+    pub(super) fn rearm(&mut self, index: u32, at: Nanos) {
+        self[index].timer_armed = true;
+        self.wheel.arm(index, at);
+    }
+
+    pub(super) fn disarm(&mut self, index: u32) {
+        self[index].timer_armed = false;
+        self.wheel.cancel(index);
+    }
+
+    /// The next connection whose timer has fired.
+    pub(super) fn next_expired(&mut self, now: Nanos) -> Option<u32> {
+        let index = self.wheel.poll_expired(now)?;
+        self[index].timer_armed = false;
+        Some(index)
+    }
+
+    /// When [`Self::next_expired`] has something next.
+    pub(super) fn next_timer(&self) -> Nanos {
+        self.wheel.poll_timeout().unwrap_or(Nanos::MAX)
+    }
+
+    /// Replaces the wheel before it has counted to its end. Returns the connections whose timers
+    /// went with it, to be armed again.
+    pub(super) fn renew_wheel(&mut self, now: Nanos) -> Vec<u32> {
+        if now.since(self.wheel_made) < WHEEL_AGE_MAX {
+            return Vec::new();
+        }
+        self.wheel = Wheel::with_capacity(now, self.slab.len() as u64);
+        self.wheel_made = now;
+        let armed = |(index, hot): (usize, &mut ConnHot)| {
+            std::mem::take(&mut hot.timer_armed).then_some(index as u32)
+        };
+        self.slab.hot.iter_mut().enumerate().filter_map(armed).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) const fn timers(&self) -> u32 {
+        self.wheel.pending()
+    }
+}
+
+impl Index<u32> for Conns {
+    type Output = ConnHot;
+
+    fn index(&self, index: u32) -> &ConnHot {
+        &self.slab.hot[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Conns {
+    fn index_mut(&mut self, index: u32) -> &mut ConnHot {
+        &mut self.slab.hot[index as usize]
+    }
+}
+
+/// TLS sessions whose expanded keys a worker keeps. Those of a hold are idle nearly always, and
+/// their keys are made anew when they are not; short connections are gone when keys have gathered.
+fn busy_sessions(plan: &LoadPlan, conns_max: u64) -> u64 {
+    match plan.pacing {
+        Pacing::Hold(_) => 32,
+        _ if !plan.keepalive => conns_max.min(512),
+        Pacing::Open { .. } | Pacing::Closed { .. } => conns_max,
+    }
+}

@@ -1,0 +1,141 @@
+//! What the owner of a load and its workers say to each other.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::Steer;
+use plimsoll_model::tally::Interval;
+use plimsoll_sys::clock;
+
+/// What a worker says.
+pub(crate) enum WorkerEvent {
+    Ready {
+        opened: u64,
+        failed: u64,
+        first_error: Option<String>,
+    },
+    Interval {
+        worker: u32,
+        interval: Box<Interval>,
+    },
+    /// Done; what it did is in the seconds up to and including `second`.
+    Steered {
+        id: u32,
+        second: u32,
+    },
+    Draining {
+        in_flight: u64,
+    },
+    Ended {
+        worker: u32,
+        window: Nanos,
+    },
+}
+
+/// How a load is told to end before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(super) enum Stop {
+    /// Go on.
+    No,
+    /// Start nothing more; wait for what is in flight until the grace ends.
+    Soon,
+    /// Give up what is in flight, too.
+    Now,
+}
+
+/// What the owner tells the workers.
+#[derive(Debug)]
+pub(super) struct Control {
+    /// CLOCK_MONOTONIC ns of the first intended start; 0 until it is known.
+    epoch_ns: AtomicU64,
+    stop: AtomicU8,
+    /// CLOCK_MONOTONIC ns after which nothing is waited for once stopped.
+    grace_ends_ns: AtomicU64,
+    /// Length of `steers`; workers look at it between events, and at the list when it has grown.
+    steers_given: AtomicUsize,
+    steers: Mutex<Vec<(u32, Steer)>>,
+}
+
+impl Control {
+    pub(super) const fn new() -> Self {
+        Self {
+            epoch_ns: AtomicU64::new(0),
+            stop: AtomicU8::new(Stop::No as u8),
+            grace_ends_ns: AtomicU64::new(u64::MAX),
+            steers_given: AtomicUsize::new(0),
+            steers: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(super) fn start(&self, epoch: Nanos) {
+        self.epoch_ns.store(epoch.0.max(1), Ordering::Release);
+    }
+
+    /// The instant of the first intended start, once it is known.
+    pub(super) fn epoch(&self) -> Option<Nanos> {
+        let epoch_ns = self.epoch_ns.load(Ordering::Acquire);
+        (epoch_ns > 0).then_some(Nanos(epoch_ns))
+    }
+
+    pub(super) fn stop(&self, grace: Nanos) {
+        let ends = clock::monotonic_ns().saturating_add(grace.0);
+        self.grace_ends_ns.store(ends, Ordering::Release);
+        self.stop.fetch_max(Stop::Soon as u8, Ordering::AcqRel);
+    }
+
+    pub(super) fn stop_now(&self) {
+        self.stop.store(Stop::Now as u8, Ordering::Release);
+    }
+
+    /// What is asked for by `now`: a grace that has ended is a stop at once.
+    pub(super) fn asked_to_stop(&self, now: Nanos) -> Stop {
+        match self.stop.load(Ordering::Acquire) {
+            stop if stop == Stop::No as u8 => Stop::No,
+            stop if stop == Stop::Now as u8 => Stop::Now,
+            _ if now.0 >= self.grace_ends_ns.load(Ordering::Acquire) => Stop::Now,
+            _ => Stop::Soon,
+        }
+    }
+
+    pub(super) fn steer(&self, id: u32, steer: Steer) {
+        // A list is whole also when a thread panicked beside it.
+        let mut steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
+        steers.push((id, steer));
+        self.steers_given.store(steers.len(), Ordering::Release);
+    }
+
+    /// The steers from number `first` on.
+    pub(super) fn steers_from(&self, first: usize) -> Vec<(u32, Steer)> {
+        if self.steers_given.load(Ordering::Acquire) == first {
+            return Vec::new();
+        }
+        let steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
+        steers.get(first..).unwrap_or_default().to_vec()
+    }
+}
+
+/// A worker's line to its owner.
+pub(super) struct Owner {
+    pub(super) control: Arc<Control>,
+    pub(super) worker: u32,
+    pub(super) events: Sender<WorkerEvent>,
+    /// How many of the control's steers were read.
+    pub(super) steers_read: usize,
+}
+
+impl Owner {
+    /// The owner outlives its workers; if it does not, nobody is interested any more.
+    pub(super) fn tell(&self, event: WorkerEvent) {
+        let _ = self.events.send(event);
+    }
+
+    /// The steers that were given since the last call.
+    pub(super) fn take_steers(&mut self) -> Vec<(u32, Steer)> {
+        let steers = self.control.steers_from(self.steers_read);
+        self.steers_read += steers.len();
+        steers
+    }
+}

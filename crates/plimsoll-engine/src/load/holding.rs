@@ -1,0 +1,184 @@
+//! What a worker does for a hold: steers, openings that are due, and the life of a connection.
+
+use plimsoll_model::plan::Steer;
+use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_sys::memory;
+
+use super::conn::{Op, Peer, State, Sweep};
+use super::hold::{BATCH, Hold};
+use super::phases::Phase;
+use super::sweep::SweepRun;
+use super::worker::Worker;
+
+impl Worker {
+    // ---- steering
+
+    pub(super) fn handle_steer(&mut self, id: u32, steer: Steer, now: Nanos) {
+        let Some(hold) = self.demand.hold_mut() else { return };
+        match steer {
+            Steer::Ramp { connections } => hold.begin_ramp(id, connections),
+            Steer::Trim { connections } => hold.begin_trim(id, connections),
+            Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
+        }
+        self.advance_hold(now);
+    }
+
+    /// Does what is due in a hold, and notes when there is more.
+    pub(super) fn advance_hold(&mut self, now: Nanos) {
+        let trimmed_all = self.trim_due(now);
+        // Not before: a slot that is filled behind the trim's back would escape it.
+        let opened_all = trimmed_all && self.open_due(now);
+        let swept_all = self.sweep_due(now);
+        self.end_ramps();
+        let Some(hold) = self.demand.hold() else { return };
+        let sweep = hold.sweep.as_ref().and_then(SweepRun::next_due);
+        self.next_due = match opened_all && swept_all {
+            true => hold.next_open().into_iter().chain(sweep).min(),
+            false => Some(now),
+        };
+    }
+
+    /// Opens what is due; false when there may be more.
+    fn open_due(&mut self, now: Nanos) -> bool {
+        for _ in 0..BATCH {
+            if !self.demand.hold_mut().is_some_and(|hold| hold.poll_open(now)) {
+                return true;
+            }
+            let destination = self.next_destination();
+            self.open(destination, None, now);
+        }
+        false
+    }
+
+    /// Destinations are taken in turn, each as often in succession as there are addresses: those
+    /// are taken in turn as well, and each destination has to see all of its own.
+    fn next_destination(&self) -> u32 {
+        let destinations = &self.plan.destinations;
+        let most = destinations.iter().map(|one| one.addresses.len()).max().unwrap_or(1);
+        (self.conns.origins.turn() / most.max(1) as u64 % destinations.len().max(1) as u64) as u32
+    }
+
+    fn end_ramps(&mut self) {
+        let Some(hold) = self.demand.hold_mut() else { return };
+        let done = hold.take_ramps_done();
+        if done.is_empty() {
+            return;
+        }
+        for id in done {
+            self.say_steered(id);
+        }
+        // What handshakes needed is not needed by connections that only wait.
+        memory::give_back_unused();
+    }
+
+    /// The hold ends: whatever it was told is not done any further.
+    pub(super) fn end_steers(&mut self) {
+        let Some(hold) = self.demand.hold_mut() else { return };
+        let (ids, unsent) = hold.end();
+        self.meter.tally().unsent += unsent;
+        for id in ids {
+            self.say_steered(id);
+        }
+    }
+
+    // ---- the life of a held connection
+
+    /// An attempt to open a connection of a hold has failed.
+    pub(super) fn handle_attempt_failed(&mut self, was_replacing: bool, now: Nanos) {
+        let Some(hold) = self.demand.hold_mut() else { return };
+        hold.end_opening(was_replacing);
+        hold.count_loss();
+        self.wake_hold(now);
+    }
+
+    /// The connection has become usable, or its operation has ended: what is next for it?
+    pub(super) fn rest(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.conns[index];
+        let Some(hold) = self.demand.hold_mut() else { return };
+        if hot.beat_due == Nanos::ZERO {
+            hot.beat_due = hold.first_beat(now);
+            hold.end_opening(hot.replaces);
+            self.meter.tally().connections.replaced += u64::from(hot.replaces);
+            self.wake_hold(now);
+        }
+        let hot = &self.conns[index];
+        match hot.sweep {
+            Sweep::Due if hot.peer == Peer::Open => return self.send_swept(index, now),
+            Sweep::Sent => self.end_swept(index, now),
+            Sweep::No | Sweep::Planned | Sweep::Due => {}
+        }
+        let hot = &mut self.conns[index];
+        if !hot.timer_armed && hot.beat_due < Nanos::MAX && self.phases.is(Phase::Running) {
+            let beat_due = hot.beat_due;
+            self.conns.rearm(index, beat_due);
+        }
+    }
+
+    /// A usable connection of a hold is about to be closed; `loss` unless that is our doing.
+    pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        let Some(hold) = self.demand.hold_mut() else { return };
+        if let Some(class) = loss {
+            self.meter.tally().losses.count(class);
+        }
+        hold.count_loss();
+        self.leave_sweep(index, now);
+        self.wake_hold(now);
+    }
+
+    /// Whether the connection being opened takes the place of another.
+    pub(super) fn is_replacing(&self) -> bool {
+        self.demand.hold().is_some_and(Hold::is_replacing)
+    }
+
+    /// Whether heartbeats are sent, now that it is so late in the load.
+    pub(super) fn is_beating(&self) -> bool {
+        self.demand.is_hold() && self.phases.is(Phase::Running)
+    }
+
+    /// Something has changed that decides what is due.
+    pub(super) fn wake_hold(&mut self, now: Nanos) {
+        if self.phases.is(Phase::Running) {
+            self.next_due = Some(now);
+        }
+    }
+
+    // ---- heartbeats
+
+    /// The timer of a held connection has fired. Beats that came due while an answer was awaited
+    /// are counted as unsent; one that is due on an idle connection is sent.
+    pub(super) fn beat(&mut self, index: u32, now: Nanos) {
+        let period = self.demand.hold().and_then(Hold::heartbeat);
+        let hot = &mut self.conns[index];
+        let due = hot.beat_due;
+        if due > now || !self.phases.is(Phase::Running) {
+            return;
+        }
+        let period = period.unwrap_or(Nanos::MAX);
+        let beats = now.since(due).0 / period.0 + 1;
+        hot.beat_due = due + Nanos(period.0.saturating_mul(beats));
+        let had = hot.ops_total + u32::from(hot.has_op);
+        if self.plan.session.is_some_and(|session| had >= session.transactions) {
+            hot.beat_due = Nanos::MAX;
+            return;
+        }
+        let is_free = hot.state == State::Idle;
+        let tally = self.meter.tally();
+        tally.scheduled += beats;
+        tally.unsent += beats - u64::from(is_free);
+        if is_free {
+            self.send_held(index, due, now);
+        }
+    }
+
+    /// Sends a request that came due at `due` on an idle held connection.
+    pub(super) fn send_held(&mut self, index: u32, due: Nanos, now: Nanos) {
+        let destination = self.conns[index].destination;
+        let target = self.requests.take_for(destination);
+        let hot = &mut self.conns[index];
+        let free_since = hot.since;
+        // The timer may be armed for the next beat, which is too late to give an answer up.
+        let beat_due = hot.beat_due;
+        self.conns.rearm(index, beat_due.min(now + self.patience()));
+        self.send_op(index, Op { intended: due, target }, free_since, now);
+    }
+}

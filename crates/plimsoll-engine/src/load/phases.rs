@@ -1,0 +1,82 @@
+//! How far one worker is in its load.
+
+use plimsoll_model::Nanos;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Prewarming,
+    Ready,
+    Running,
+    /// Nothing new is started; what is waiting may still be sent until the grace ends.
+    Draining,
+}
+
+/// The phase, and the instants that bound it.
+#[derive(Debug)]
+pub(super) struct Phases {
+    now_in: Phase,
+    epoch: Nanos,
+    /// When no operation is started any more.
+    window_ends: Nanos,
+    /// When waiting operations are given up as unsent; set once draining.
+    sending_ends: Nanos,
+}
+
+impl Phases {
+    pub(super) const fn new() -> Self {
+        let never = Nanos::MAX;
+        let (epoch, window_ends, sending_ends) = (never, never, never);
+        Self { now_in: Phase::Prewarming, epoch, window_ends, sending_ends }
+    }
+
+    pub(super) const fn phase(&self) -> Phase {
+        self.now_in
+    }
+
+    pub(super) fn is(&self, phase: Phase) -> bool {
+        self.now_in == phase
+    }
+
+    /// Whether operations may still be started at `now`.
+    pub(super) fn may_start(&self, now: Nanos) -> bool {
+        self.is(Phase::Running) && now < self.window_ends
+    }
+
+    /// The instant from which operations are scheduled.
+    pub(super) const fn epoch(&self) -> Nanos {
+        self.epoch
+    }
+
+    pub(super) const fn window_ends(&self) -> Nanos {
+        self.window_ends
+    }
+
+    /// Whether what is draining and was not sent is given up.
+    pub(super) fn is_sending_over(&self, now: Nanos) -> bool {
+        self.is(Phase::Draining) && now >= self.sending_ends
+    }
+
+    /// From the epoch to the last instant at which operations were started.
+    pub(super) fn window(&self, now: Nanos) -> Nanos {
+        self.window_ends.min(now).since(self.epoch)
+    }
+
+    pub(super) const fn end_prewarming(&mut self) {
+        self.now_in = Phase::Ready;
+    }
+
+    pub(super) fn start(&mut self, epoch: Nanos, window: Option<Nanos>) {
+        self.now_in = Phase::Running;
+        self.epoch = epoch;
+        self.window_ends = window.map_or(Nanos::MAX, |window| epoch + window);
+    }
+
+    /// No operation is started from `now` on; those that wait may be sent for `send_for`.
+    pub(super) fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {
+        // A load that never began has no window.
+        self.epoch = self.epoch.min(now);
+        self.window_ends = self.window_ends.min(now);
+        self.sending_ends = now + send_for;
+        self.now_in = Phase::Draining;
+    }
+}
