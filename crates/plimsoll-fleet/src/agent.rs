@@ -14,9 +14,9 @@ use plimsoll_sys::limits;
 
 use crate::error::FleetError;
 use crate::frame::FrameError;
-use crate::guard::Guard;
-use crate::message::{AgentFault, FromAgent, GuardPlan, ToAgent, VERSION};
-use crate::{frame, guard};
+use crate::message::{AgentFault, FromAgent, SupervisorPlan, ToAgent, VERSION};
+use crate::programs::Programs;
+use crate::{frame, programs};
 
 /// How much of the second in which an agent must end is left for this, after the events were
 /// flushed.
@@ -38,7 +38,7 @@ const FLUSH_WAIT: Duration = Duration::from_millis(300);
 /// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
-/// - `Guard` and `Exit` never arrive here.
+/// - `Supervise` and `Exit` never arrive here.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
     /// report through clones of `events`.
@@ -55,7 +55,7 @@ enum Input {
 }
 
 /// Runs an agent until it is told to exit or its input ends. Returns within a second of that (a
-/// warden: within five); the caller then ends the process, and with it any thread that hangs.
+/// supervisor: within five); the caller then ends the process, and with it any thread that hangs.
 ///
 /// Raises this process's descriptor limit as far as it goes.
 pub fn run(
@@ -66,7 +66,7 @@ pub fn run(
     let (events, outbox) = mpsc::channel();
     let (inputs, inbox) = mpsc::channel();
     let (closing, closed) = mpsc::channel();
-    let guards = Arc::new(AtomicBool::new(false));
+    let supervises = Arc::new(AtomicBool::new(false));
     let hello = FromAgent::Hello {
         version: VERSION.to_owned(),
         pid: process::id(),
@@ -92,9 +92,9 @@ pub fn run(
         let _ = reader_closing.send(());
     })?;
     let (end, ended) = mpsc::channel();
-    let is_guarding = guards.clone();
+    let is_supervising = supervises.clone();
     start("agent", move || {
-        let worker = Worker { executor, events, guard: None, is_guarding };
+        let worker = Worker { executor, events, programs: None, is_supervising };
         let result = worker.run(&inbox);
         let _ = end.send(result);
         let _ = closing.send(());
@@ -102,8 +102,11 @@ pub fn run(
 
     // Received when the input ends, when the output fails, or when the worker is done.
     let _ = closed.recv();
-    let stop_wait =
-        if guards.load(Ordering::Acquire) { guard::STOP_WAIT + STOP_WAIT } else { STOP_WAIT };
+    let stop_wait = if supervises.load(Ordering::Acquire) {
+        programs::STOP_WAIT + STOP_WAIT
+    } else {
+        STOP_WAIT
+    };
     let result = ended.recv_timeout(stop_wait).unwrap_or_else(|_| {
         Err(FleetError::Slow { agent: "this agent".to_owned(), what: "stop", waited: stop_wait })
     });
@@ -140,9 +143,9 @@ fn read_commands(mut stdin: impl Read, inputs: &Sender<Input>) {
 struct Worker<E> {
     executor: E,
     events: Sender<FromAgent>,
-    guard: Option<Guard>,
+    programs: Option<Programs>,
     /// Lets the main thread wait longer for the stop.
-    is_guarding: Arc<AtomicBool>,
+    is_supervising: Arc<AtomicBool>,
 }
 
 impl<E: Executor> Worker<E> {
@@ -151,30 +154,30 @@ impl<E: Executor> Worker<E> {
             match inbox.recv() {
                 Ok(Input::Command(ToAgent::Exit) | Input::Closed(None)) | Err(_) => break Ok(()),
                 Ok(Input::Closed(Some(error))) => break Err(error.into()),
-                Ok(Input::Command(ToAgent::Guard(plan))) => self.handle_guard(*plan),
+                Ok(Input::Command(ToAgent::Supervise(plan))) => self.handle_programs(*plan),
                 Ok(Input::Command(command)) => self.executor.handle(command, &self.events),
             }
         };
         self.executor.stop_now();
-        if let Some(guard) = self.guard.take() {
-            guard.stop();
+        if let Some(programs) = self.programs.take() {
+            programs.stop();
         }
         result
     }
 
-    fn handle_guard(&mut self, plan: GuardPlan) {
-        let guard = match self.guard.take() {
-            Some(guard) => Ok(guard),
-            None => Guard::start(self.events.clone()),
+    fn handle_programs(&mut self, plan: SupervisorPlan) {
+        let programs = match self.programs.take() {
+            Some(programs) => Ok(programs),
+            None => Programs::start(self.events.clone()),
         };
-        match guard {
-            Ok(guard) => {
-                self.is_guarding.store(true, Ordering::Release);
-                guard.handle_plan(plan);
-                self.guard = Some(guard);
+        match programs {
+            Ok(programs) => {
+                self.is_supervising.store(true, Ordering::Release);
+                programs.handle_plan(plan);
+                self.programs = Some(programs);
             }
             Err(error) => {
-                let message = format!("cannot guard other programs: {error}");
+                let message = format!("cannot supervise other programs: {error}");
                 let failed = FromAgent::Failed { fault: AgentFault::Host, message };
                 let _ = self.events.send(failed);
             }

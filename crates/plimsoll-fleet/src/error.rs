@@ -80,9 +80,9 @@ pub enum FleetError {
         /// What it sent, shortened.
         message: String,
     },
-    /// A guarded program ended before it was ready.
+    /// A supervised program ended before it was ready.
     #[error("{name} ended before it was ready: {reason}{}", indented(output))]
-    GuardedEnded {
+    ProgramEnded {
         /// The program's name.
         name: String,
         /// How it ended.
@@ -106,7 +106,7 @@ impl FleetError {
             | Self::DescriptorLimit { .. }
             | Self::Lost { .. }
             | Self::Slow { .. }
-            | Self::GuardedEnded { .. }
+            | Self::ProgramEnded { .. }
             | Self::Frame(_) => AgentFault::Host,
         }
     }

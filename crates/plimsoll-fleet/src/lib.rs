@@ -11,15 +11,15 @@ mod agent_set;
 pub mod coordinator;
 pub mod error;
 pub mod frame;
-mod guard;
 mod link;
 pub mod message;
+mod programs;
+pub mod supervisor;
 mod tail;
-pub mod warden;
 
 pub use agent::Executor;
 pub use agent_set::{AgentCommand, AgentSpec};
 pub use coordinator::{LocalAgents, ServerGroup};
 pub use error::FleetError;
 pub use message::{FromAgent, ToAgent};
-pub use warden::Warden;
+pub use supervisor::Supervisor;

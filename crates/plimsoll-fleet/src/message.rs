@@ -4,7 +4,7 @@
 //! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     any number of times
 //! hold    as load, and between Start and LoadEnded: Steer -> Steered            any number of times
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
-//! guard   Guard -> Guarded, then ChildExited when one ends; Guard again adds more
+//! run     Supervise -> ProgramsReady, then ProgramExited when one ends; Supervise again adds more
 //! ```
 //!
 //! An agent sends [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it.
@@ -53,7 +53,7 @@ pub enum ToAgent {
     /// Report the servers' counters at once: [`FromAgent::ServeCounters`].
     Count,
     /// Start these programs and report when they end. Handled by the fleet itself.
-    Guard(Box<GuardPlan>),
+    Supervise(Box<SupervisorPlan>),
     /// Stop everything and end.
     Exit,
 }
@@ -106,12 +106,12 @@ pub enum FromAgent {
     /// The servers' counters so far.
     ServeCounters(ServeCounters),
     /// The programs of the last plan are ready.
-    Guarded {
+    ProgramsReady {
         /// Their processes, in the order of the plan.
         pids: Vec<u32>,
     },
-    /// A guarded program ended.
-    ChildExited {
+    /// A supervised program ended.
+    ProgramExited {
         /// Its name in the plan.
         name: String,
         /// How it ended.
@@ -140,8 +140,8 @@ impl FromAgent {
             Self::LoadEnded { .. } => "load-ended",
             Self::Listening(_) => "listening",
             Self::ServeCounters(_) => "serve-counters",
-            Self::Guarded { .. } => "guarded",
-            Self::ChildExited { .. } => "child-exited",
+            Self::ProgramsReady { .. } => "programs-ready",
+            Self::ProgramExited { .. } => "program-exited",
             Self::Failed { .. } => "failed",
         }
     }
@@ -196,20 +196,20 @@ impl ServeCounters {
     }
 }
 
-/// What a warden starts and ends.
+/// What a supervisor starts and ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuardPlan {
-    /// A directory that the warden creates, which must not exist yet, and removes at its end.
+pub struct SupervisorPlan {
+    /// A directory that the supervisor creates, which must not exist yet, and removes at its end.
     pub scratch_dir: Option<PathBuf>,
     /// Leave the directory behind.
     pub keep: bool,
     /// Programs to start now; more can follow in later plans.
-    pub children: Vec<GuardedChild>,
+    pub children: Vec<SupervisedProgram>,
 }
 
-/// A program that a warden starts.
+/// A program that a supervisor starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuardedChild {
+pub struct SupervisedProgram {
     /// Its name in reports.
     pub name: String,
     /// Program and arguments; not empty. It must stay in the foreground.

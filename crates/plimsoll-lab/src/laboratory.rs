@@ -4,13 +4,14 @@ use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, LoadPlan};
-use plimsoll_probe::allowed::Allowance;
-use plimsoll_probe::counted::Counted;
+use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::server_limits::ServerLimit;
 
 use crate::address::SutAddress;
 use crate::error::LabError;
 use crate::plan::LabPlan;
-use crate::sut::{RunningSut, Sut};
+use crate::running_sut::RunningSut;
+use crate::sut::Sut;
 use crate::watched::{ServerEnd, WatchedServer};
 
 /// What is said when our own server stands in for HAProxy.
@@ -101,12 +102,12 @@ impl WatchedServer for Laboratory {
         self.sut.ended()
     }
 
-    fn counted(&mut self) -> Option<Counted> {
-        self.sut.counted()
+    fn counters(&mut self) -> Option<ServerCounters> {
+        self.sut.counters()
     }
 
-    fn allowances(&self) -> Vec<Allowance> {
-        self.sut.allowances()
+    fn limits(&self) -> Vec<ServerLimit> {
+        self.sut.limits()
     }
 
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {

@@ -24,6 +24,7 @@ mod plan;
 mod program;
 mod proxy;
 mod proxy_plan;
+mod running_sut;
 mod sut;
 mod watched;
 

@@ -3,9 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::{env, fs, io};
-
-use crate::error::LabError;
+use std::{env, io};
 
 /// Why an installed proxy cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,11 +62,6 @@ fn find_in(
 
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-/// Writes a file of the SUT's.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
-    fs::write(path, text).map_err(|source| LabError::Write { path: path.to_owned(), source })
 }
 
 /// Runs `program` to its end, without input.

@@ -1,17 +1,17 @@
 //! HAProxy and nginx ready to be started: how many processes, each with a configuration that the
 //! program itself has checked.
 
+use std::fs;
 use std::path::Path;
 
-use plimsoll_fleet::message::{GuardedChild, Readiness};
+use plimsoll_fleet::message::{Readiness, SupervisedProgram};
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::units::grouped;
-use plimsoll_probe::counted::CountSource;
+use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::limits;
 
 use crate::error::LabError;
 use crate::plan::{LabPlan, PROCESSES_MAX};
-use crate::program::write;
 use crate::proxy_plan::ProxyPlan;
 use crate::sut::several;
 use crate::{haproxy, nginx};
@@ -25,10 +25,10 @@ const SOCKET_PATH_BYTES_MAX: usize = 97;
 /// Programs whose configuration is written and checked.
 pub(crate) struct Prepared {
     pub(crate) name: String,
-    pub(crate) children: Vec<GuardedChild>,
+    pub(crate) children: Vec<SupervisedProgram>,
     pub(crate) notes: Vec<String>,
     pub(crate) timers: Vec<KnownTimer>,
-    pub(crate) statistics: Option<CountSource>,
+    pub(crate) statistics: Option<CounterSource>,
 }
 
 /// As many HAProxy processes on one port as descriptors require, each with a configuration and a
@@ -58,7 +58,7 @@ pub(crate) fn prepare_haproxy(
             haproxy::check(path, &config)?;
         }
         let name = format!("haproxy {version}");
-        children.push(GuardedChild {
+        children.push(SupervisedProgram {
             name: if processes == 1 { name } else { format!("{name} ({number})") },
             argv: haproxy::argv(path, &config),
             cpus: plan.cpus.clone(),
@@ -84,7 +84,7 @@ pub(crate) fn prepare_haproxy(
         notes,
         timers: haproxy::timers(plan),
         // Each of several processes would count its own part.
-        statistics: (processes == 1).then(|| CountSource::Haproxy(plan.stats_socket.clone())),
+        statistics: (processes == 1).then(|| CounterSource::Haproxy(plan.stats_socket.clone())),
     })
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn prepare_nginx(
     write(&config, &nginx::render(&plan))?;
     nginx::check(path, &config, &plan.scratch)?;
     let name = format!("nginx {}", nginx::version(path)?);
-    let child = GuardedChild {
+    let child = SupervisedProgram {
         name: name.clone(),
         argv: nginx::argv(path, &config, &plan.scratch),
         cpus: plan.cpus.clone(),
@@ -118,7 +118,8 @@ pub(crate) fn prepare_nginx(
         true => vec![format!("nginx has {} workers on one port", plan.threads)],
         false => Vec::new(),
     };
-    let statistics = plan.stub_status.then(|| CountSource::NginxSocket(plan.stats_socket.clone()));
+    let statistics =
+        plan.stub_status.then(|| CounterSource::NginxSocket(plan.stats_socket.clone()));
     let timers = nginx::timers(&plan);
     Ok(Prepared { name, children: vec![child], notes, timers, statistics })
 }
@@ -126,4 +127,9 @@ pub(crate) fn prepare_nginx(
 fn check_descriptors(program: &'static str, needed: u64) -> Result<(), LabError> {
     let have = limits::raise_descriptor_limit();
     if needed <= have { Ok(()) } else { Err(LabError::Descriptors { program, needed, have }) }
+}
+
+/// Writes a file of the SUT's.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
+    fs::write(path, text).map_err(|source| LabError::Write { path: path.to_owned(), source })
 }

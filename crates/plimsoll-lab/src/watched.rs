@@ -3,9 +3,9 @@
 
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_probe::allowed;
-use plimsoll_probe::allowed::Allowance;
-use plimsoll_probe::counted::{CountSource, Counted};
+use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
+use plimsoll_probe::server_limits;
+use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::process;
 
 use crate::error::LabError;
@@ -29,12 +29,12 @@ pub trait WatchedServer {
 
     /// What it says that it has served so far, without the questions themselves; `None` where it
     /// does not tell.
-    fn counted(&mut self) -> Option<Counted> {
+    fn counters(&mut self) -> Option<ServerCounters> {
         None
     }
 
     /// What its own configuration lets it have at once, and how much of it it has.
-    fn allowances(&self) -> Vec<Allowance> {
+    fn limits(&self) -> Vec<ServerLimit> {
         Vec::new()
     }
 
@@ -78,7 +78,7 @@ pub struct NamedServer {
 impl NamedServer {
     /// One with these processes on this host, and these statistics, which are read once to see
     /// that they can be.
-    pub fn new(pids: Vec<u32>, statistics: Option<CountSource>) -> Result<Self, LabError> {
+    pub fn new(pids: Vec<u32>, statistics: Option<CounterSource>) -> Result<Self, LabError> {
         let mut statistics = statistics.map(Statistics::new);
         if let Some(Statistics { source, .. }) = &mut statistics {
             source.read().map_err(|error| LabError::Statistics {
@@ -102,36 +102,36 @@ impl WatchedServer for NamedServer {
         Some(ServerEnd::Server(format!("process {gone} is gone")))
     }
 
-    fn counted(&mut self) -> Option<Counted> {
+    fn counters(&mut self) -> Option<ServerCounters> {
         self.statistics.as_mut()?.read()
     }
 
-    fn allowances(&self) -> Vec<Allowance> {
-        self.statistics.as_ref().map(Statistics::allowances).unwrap_or_default()
+    fn limits(&self) -> Vec<ServerLimit> {
+        self.statistics.as_ref().map(Statistics::limits).unwrap_or_default()
     }
 }
 
 /// A server's own counters, less our questions where it counts them, too.
 #[derive(Debug)]
 pub(crate) struct Statistics {
-    source: CountSource,
+    source: CounterSource,
     /// Questions that were counted.
     questions: u64,
 }
 
 impl Statistics {
-    pub(crate) const fn new(source: CountSource) -> Self {
+    pub(crate) const fn new(source: CounterSource) -> Self {
         Self { source, questions: 0 }
     }
 
-    pub(crate) fn read(&mut self) -> Option<Counted> {
+    pub(crate) fn read(&mut self) -> Option<ServerCounters> {
         let counted = self.source.read().ok()?;
         self.questions += u64::from(self.source.counts_readings());
-        counted.since(&Counted { requests: self.questions, connections: self.questions })
+        counted.since(&ServerCounters { requests: self.questions, connections: self.questions })
     }
 
-    pub(crate) fn allowances(&self) -> Vec<Allowance> {
-        allowed::read(&self.source)
+    pub(crate) fn limits(&self) -> Vec<ServerLimit> {
+        server_limits::read(&self.source)
     }
 }
 
@@ -161,14 +161,14 @@ mod tests {
             }
         })
         .expect("a thread");
-        let source = CountSource::NginxSocket(socket);
+        let source = CounterSource::NginxSocket(socket);
         let mut server = NamedServer::new(Vec::new(), Some(source)).expect("it answers");
-        let (before, after) = (server.counted(), server.counted());
-        let none = Counted { requests: 0, connections: 0 };
+        let (before, after) = (server.counters(), server.counters());
+        let none = ServerCounters { requests: 0, connections: 0 };
         assert_eq!(after.expect("counted").since(&before.expect("counted")), Some(none));
         nginx.join().expect("three questions");
         // Nobody listens any more.
-        assert_eq!(server.counted(), None);
+        assert_eq!(server.counters(), None);
     }
 
     #[test]
@@ -183,12 +183,12 @@ mod tests {
         assert_eq!(server.ended(), Some(ServerEnd::Server(gone)));
         // Nothing is known of a server of which nothing was named.
         let mut unknown = NamedServer::default();
-        assert_eq!((unknown.pids(), unknown.ended(), unknown.counted()), (vec![], None, None));
+        assert_eq!((unknown.pids(), unknown.ended(), unknown.counters()), (vec![], None, None));
     }
 
     #[test]
     fn statistics_that_cannot_be_read_are_refused_by_name() {
-        let source = CountSource::Haproxy("/nowhere/haproxy.sock".into());
+        let source = CounterSource::Haproxy("/nowhere/haproxy.sock".into());
         let refused = NamedServer::new(Vec::new(), Some(source)).unwrap_err().to_string();
         assert!(refused.starts_with("--watch haproxy:/nowhere/haproxy.sock: "), "{refused}");
     }

@@ -2,11 +2,11 @@
 //! be read stays missing.
 #![forbid(unsafe_code)]
 
-pub mod allowed;
-pub mod counted;
 pub mod host;
 pub mod limits;
 pub mod memory;
 pub mod network;
 pub mod processes;
+pub mod server_counters;
+pub mod server_limits;
 pub mod threads;

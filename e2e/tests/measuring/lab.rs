@@ -160,7 +160,7 @@ fn a_lab_whose_coordinator_is_killed_vanishes() {
     let haproxy = haproxy(&running);
     let descendants = running.descendants();
     let agents = descendants.iter().filter(|seen| seen.name == "plimsoll-agent").count();
-    // At least a client, the backends and the warden.
+    // At least a client, the backends and the supervisor.
     assert!(agents >= 3, "{descendants:?}");
     assert_eq!(process::entries(&running.folder().join("tmp")).len(), 1);
     running.signal("KILL");
@@ -170,19 +170,19 @@ fn a_lab_whose_coordinator_is_killed_vanishes() {
 }
 
 #[test]
-fn a_lab_whose_warden_is_killed_ends_and_leaves_nothing() {
+fn a_lab_whose_supervisor_is_killed_ends_and_leaves_nothing() {
     let mut running = lab(&["--sut", "haproxy"]).start();
     wait_for_lines(&mut running, "intervals.jsonl", 1);
     let haproxy = haproxy(&running);
-    let warden = Process::of(haproxy.ppid).expect("HAProxy's parent");
-    assert_eq!(warden.name, "plimsoll-agent");
-    warden.kill();
+    let supervisor = Process::of(haproxy.ppid).expect("HAProxy's parent");
+    assert_eq!(supervisor.name, "plimsoll-agent");
+    supervisor.kill();
     let finished = running.finish();
     finished.assert_no_scratch();
     assert!(!haproxy.is_alive());
-    // The SUT was lost together with our own warden: that says nothing of the SUT.
+    // The SUT was lost together with our own supervisor: that says nothing of the SUT.
     let summary = finished.written(98);
     assert_eq!(summary.text("verdict"), "invalid");
     let why = summary.text("find.outcome.unfinished.why");
-    assert!(why.contains("warden"), "{why}");
+    assert!(why.contains("supervisor"), "{why}");
 }

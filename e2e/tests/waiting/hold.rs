@@ -99,7 +99,7 @@ fn a_hold_that_is_killed_is_drawn_as_a_hold() {
 }
 
 #[test]
-fn a_laboratory_whose_warden_is_killed_says_nothing_of_its_server() {
+fn a_laboratory_whose_supervisor_is_killed_says_nothing_of_its_server() {
     let flags = ["lab", "hold", "--sut", "haproxy", "-c", "50", "--rate", "500", "--for", "10m"];
     let mut running =
         Plimsoll::new([&flags[..], &["--json", "out.json", "--out", "run"]].concat()).start();

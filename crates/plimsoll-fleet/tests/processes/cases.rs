@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use plimsoll_fleet::coordinator::{HoldView, LoadControl, Order, Pilot};
-use plimsoll_fleet::message::{AgentFault, ExitReason, GuardPlan, GuardedChild, Readiness};
-use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LocalAgents, ServerGroup, Warden};
+use plimsoll_fleet::message::{
+    AgentFault, ExitReason, Readiness, SupervisedProgram, SupervisorPlan,
+};
+use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LocalAgents, ServerGroup, Supervisor};
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer, TlsState};
 use plimsoll_model::{ErrorClass, Nanos};
@@ -277,7 +279,7 @@ pub(crate) fn kill_9_of_the_coordinator() {
     let (_folder, scratch) = scratch();
     let (mut child, mut stdout) = start_role(&["coordinator".as_ref(), scratch.as_ref()]);
     let pids: Vec<u32> = serde_json::from_str(&next_line(&mut stdout)).unwrap();
-    // Two agents, the warden, two programs, a grandchild that wants to get away.
+    // Two agents, the supervisor, two programs, a grandchild that wants to get away.
     assert_eq!(pids.len(), 6);
     assert!(pids.iter().all(|pid| process::is_alive(*pid)) && scratch.exists());
     process::kill(child.id(), Signal::KILL).unwrap();
@@ -286,71 +288,72 @@ pub(crate) fn kill_9_of_the_coordinator() {
     assert!(!scratch.exists());
 }
 
-fn warden(plan: GuardPlan) -> Result<Warden, FleetError> {
-    Warden::start(&AgentCommand::this_program(), plan)
+fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {
+    Supervisor::start(&AgentCommand::this_program(), plan)
 }
 
-pub(crate) fn a_stopped_warden_leaves_nothing() {
+pub(crate) fn a_stopped_supervisor_leaves_nothing() {
     for keep in [false, true] {
         let (_folder, scratch) = scratch();
         let children = vec![sleeper("first"), sleeper("second"), runaway(&scratch.join("pid"))];
         let scratch_dir = Some(scratch.clone());
-        let mut warden = warden(GuardPlan { scratch_dir, keep, children }).unwrap();
-        let pids = warden.pids().to_owned();
+        let mut supervisor = supervisor(SupervisorPlan { scratch_dir, keep, children }).unwrap();
+        let pids = supervisor.pids().to_owned();
         assert_eq!(pids.len(), 3);
         let grandchild = fs::read_to_string(scratch.join("pid")).unwrap().trim().parse().unwrap();
-        assert_eq!(warden.poll_exited().unwrap(), None);
+        assert_eq!(supervisor.poll_exited().unwrap(), None);
         process::kill(pids[1], Signal::INT).unwrap();
         let mut exited = None;
         until("the end is reported", || {
-            exited = warden.poll_exited().unwrap();
+            exited = supervisor.poll_exited().unwrap();
             exited.is_some()
         });
         let exited = exited.unwrap();
         assert_eq!((exited.name.as_str(), exited.reason), ("second", ExitReason::Signal(2)));
-        warden.stop();
+        supervisor.stop();
         assert!(pids.iter().chain([&grandchild]).all(|pid| !process::is_alive(*pid)));
         assert_eq!(scratch.exists(), keep);
     }
 }
 
-pub(crate) fn kill_9_of_the_warden() {
+pub(crate) fn kill_9_of_the_supervisor() {
     let (_folder, scratch) = scratch();
     let children = vec![sleeper("sleeper")];
-    let plan = GuardPlan { scratch_dir: Some(scratch.clone()), keep: false, children };
-    let mut warden = warden(plan).unwrap();
-    let guarded = warden.pids()[0];
-    process::kill(warden.pid(), Signal::KILL).unwrap();
-    until("the loss is seen", || matches!(warden.poll_exited(), Err(FleetError::Lost { .. })));
-    until("the program is gone", || !process::is_alive(guarded));
-    warden.stop();
+    let plan = SupervisorPlan { scratch_dir: Some(scratch.clone()), keep: false, children };
+    let mut supervisor = supervisor(plan).unwrap();
+    let program = supervisor.pids()[0];
+    process::kill(supervisor.pid(), Signal::KILL).unwrap();
+    until("the loss is seen", || matches!(supervisor.poll_exited(), Err(FleetError::Lost { .. })));
+    until("the program is gone", || !process::is_alive(program));
+    supervisor.stop();
     assert!(!scratch.exists());
 }
 
 pub(crate) fn a_program_that_cannot_start_says_why() {
     let (_folder, scratch) = scratch();
-    let broken = GuardedChild {
+    let broken = SupervisedProgram {
         name: "haproxy".to_owned(),
         argv: ["sh", "-c", "echo bad line 7 >&2; exit 1"].map(str::to_owned).to_vec(),
         cpus: Vec::new(),
         ready: Readiness::Exists(scratch.join("never")),
     };
-    let missing = GuardedChild { argv: vec!["/nonexistent/haproxy".to_owned()], ..broken.clone() };
-    let plan = |child| GuardPlan {
+    let missing =
+        SupervisedProgram { argv: vec!["/nonexistent/haproxy".to_owned()], ..broken.clone() };
+    let plan = |child| SupervisorPlan {
         scratch_dir: Some(scratch.clone()),
         keep: false,
         children: vec![child],
     };
-    let error = warden(plan(broken)).unwrap_err().to_string();
+    let error = supervisor(plan(broken)).unwrap_err().to_string();
     assert_eq!(error, "haproxy ended before it was ready: exit code 1\n  bad line 7");
     assert!(!scratch.exists());
-    let error = warden(plan(missing.clone())).unwrap_err().to_string();
-    let expected = "warden 1: cannot start haproxy (/nonexistent/haproxy): No such file";
+    let error = supervisor(plan(missing.clone())).unwrap_err().to_string();
+    let expected = "supervisor 1: cannot start haproxy (/nonexistent/haproxy): No such file";
     assert!(error.starts_with(expected), "{error}");
     assert!(!scratch.exists());
     // What was there before is not ours to use, nor to remove.
     fs::create_dir(&scratch).unwrap();
-    let error = warden(plan(missing)).unwrap_err().to_string();
+    let error = supervisor(plan(missing)).unwrap_err().to_string();
     assert!(error.contains("cannot create the scratch directory"), "{error}");
     assert!(scratch.exists());
 }

@@ -1,4 +1,4 @@
-//! Coordinators, agents and wardens as real processes.
+//! Coordinators, agents and supervisors as real processes.
 //!
 //! This program is all of them: started with the name of a role it plays the role, otherwise it
 //! runs the cases, as the standard harness would (an argument selects cases by name).
@@ -26,8 +26,8 @@ const CASES: &[Case] = &[
     ("ctrl_c_and_sigterm_give_a_partial_report", cases::stop_signals_give_a_partial_report),
     ("the_second_signal_ends_at_once", cases::the_second_signal_ends_at_once),
     ("kill_9_of_the_coordinator_leaves_nothing", cases::kill_9_of_the_coordinator),
-    ("a_stopped_warden_leaves_nothing", cases::a_stopped_warden_leaves_nothing),
-    ("kill_9_of_the_warden_leaves_nothing", cases::kill_9_of_the_warden),
+    ("a_stopped_supervisor_leaves_nothing", cases::a_stopped_supervisor_leaves_nothing),
+    ("kill_9_of_the_supervisor_leaves_nothing", cases::kill_9_of_the_supervisor),
     ("a_program_that_cannot_start_says_why", cases::a_program_that_cannot_start_says_why),
 ];
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::{fs, thread};
 
 use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::message::{GuardPlan, GuardedChild, Readiness};
-use plimsoll_fleet::{AgentCommand, AgentSpec, LocalAgents, Warden};
+use plimsoll_fleet::message::{Readiness, SupervisedProgram, SupervisorPlan};
+use plimsoll_fleet::{AgentCommand, AgentSpec, LocalAgents, Supervisor};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Shard};
 use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, TlsOptions};
@@ -57,8 +57,8 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
 }
 
 /// A program that nothing but a signal ends.
-pub(crate) fn sleeper(name: &str) -> GuardedChild {
-    GuardedChild {
+pub(crate) fn sleeper(name: &str) -> SupervisedProgram {
+    SupervisedProgram {
         name: name.to_owned(),
         argv: vec!["sleep".to_owned(), "1000".to_owned()],
         cpus: Vec::new(),
@@ -68,14 +68,14 @@ pub(crate) fn sleeper(name: &str) -> GuardedChild {
 
 /// A program that ignores SIGTERM and has a child in a session of its own; the child's pid is in
 /// `pid_file`.
-pub(crate) fn runaway(pid_file: &Path) -> GuardedChild {
+pub(crate) fn runaway(pid_file: &Path) -> SupervisedProgram {
     let file = pid_file.display();
     let script = format!(
         "trap '' TERM; \
          setsid sh -c 'echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000' & \
          while :; do sleep 1000; done"
     );
-    GuardedChild {
+    SupervisedProgram {
         name: "runaway".to_owned(),
         argv: vec!["sh".to_owned(), "-c".to_owned(), script],
         cpus: Vec::new(),
@@ -83,19 +83,20 @@ pub(crate) fn runaway(pid_file: &Path) -> GuardedChild {
     }
 }
 
-/// Has two agents under load and a warden with two programs; says all their pids on one line, and
+/// Has two agents under load and a supervisor with two programs; says all their pids on one line, and
 /// runs until it is killed.
 pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
     let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
-    let empty = GuardPlan { scratch_dir: Some(scratch.to_owned()), ..GuardPlan::default() };
-    let mut warden = Warden::start(&AgentCommand::this_program(), empty).unwrap();
+    let empty =
+        SupervisorPlan { scratch_dir: Some(scratch.to_owned()), ..SupervisorPlan::default() };
+    let mut supervisor = Supervisor::start(&AgentCommand::this_program(), empty).unwrap();
     fs::write(scratch.join("sut.cfg"), "mode http").unwrap();
     let pid_file = scratch.join("runaway.pid");
-    warden.guard(vec![sleeper("sleeper"), runaway(&pid_file)]).unwrap();
+    supervisor.start_programs(vec![sleeper("sleeper"), runaway(&pid_file)]).unwrap();
     let grandchild: u32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
     let mut pids = agents.pids();
-    pids.push(warden.pid());
-    pids.extend_from_slice(warden.pids());
+    pids.push(supervisor.pid());
+    pids.extend_from_slice(supervisor.pids());
     pids.push(grandchild);
     let mut line = Some(serde_json::to_string(&pids).unwrap());
     let mut sink = |event: Event| {

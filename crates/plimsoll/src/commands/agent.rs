@@ -70,7 +70,7 @@ impl Executor for EngineExecutor {
                 None
             }
             // The fleet handles both itself.
-            ToAgent::Guard(_) | ToAgent::Exit => None,
+            ToAgent::Supervise(_) | ToAgent::Exit => None,
         };
         if let Some((fault, message)) = failed {
             let _ = events.send(FromAgent::Failed { fault, message });

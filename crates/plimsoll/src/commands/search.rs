@@ -17,7 +17,7 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::witness::{PeerCounts, Witnesses};
 use plimsoll_model::{Nanos, Rate};
-use plimsoll_probe::counted::Counted;
+use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::affinity::usable_cpus;
@@ -248,7 +248,7 @@ fn run_trial(
         .run_load(&plan, &control, &mut |event| {
             // Not earlier: a server may still be at what an aborted trial has left it.
             if trial.counts && matches!(event, Event::LoadStarted { .. }) {
-                counted = server.counted();
+                counted = server.counters();
             }
             observer.handle_event(&event);
             run.handle_event(&event);
@@ -258,7 +258,7 @@ fn run_trial(
     let mut witnesses = observer.finish(&outcome);
     // What an aborted trial has left in flight may be counted at any time.
     if let Some(before) = counted.filter(|_| !outcome.aborted)
-        && let Some(after) = server.counted()
+        && let Some(after) = server.counters()
     {
         witnesses.peer = after.since(&before).map(|sum| peer_counts(&plan, &outcome.tally, sum));
     }
@@ -266,7 +266,7 @@ fn run_trial(
 }
 
 /// The SUT's count beside ours: of requests, or of connections where nothing is sent on them.
-fn peer_counts(plan: &LoadPlan, tally: &Tally, received: Counted) -> PeerCounts {
+fn peer_counts(plan: &LoadPlan, tally: &Tally, received: ServerCounters) -> PeerCounts {
     let sent = tally.scheduled.saturating_sub(tally.unsent);
     if plan.handshake_only {
         // A connection that fails is opened again for the next operation.
@@ -467,7 +467,7 @@ mod tests {
         tally.status.add(200, 90);
         tally.status.add(503, 5);
         (tally.connections.opened, tally.connections.failed) = (98, 4);
-        let received = Counted { requests: 97, connections: 99 };
+        let received = ServerCounters { requests: 97, connections: 99 };
         let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
         assert_eq!(peer_counts(&plan, &tally, received), requests);
         plan.handshake_only = true;

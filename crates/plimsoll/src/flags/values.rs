@@ -10,7 +10,7 @@ use plimsoll_model::plan::TlsState;
 use plimsoll_model::target::{TargetUrl, parse_header};
 use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate};
 use plimsoll_model::{Nanos, Rate};
-use plimsoll_probe::counted::CountSource;
+use plimsoll_probe::server_counters::CounterSource;
 
 /// Most processes and most threads that can be asked for.
 const WORKERS_MAX: u64 = 1024;
@@ -77,7 +77,7 @@ pub(crate) enum Watch {
     /// A process on this host.
     Pid(u32),
     /// What a server says it has served.
-    Counts(CountSource),
+    Counts(CounterSource),
     /// A kind that is not built yet, as typed.
     Later(String),
 }
@@ -371,10 +371,10 @@ pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
             _ => Err(refuse(text, EXPECTED)),
         },
         Some(("haproxy", socket)) if !socket.is_empty() => {
-            Ok(Watch::Counts(CountSource::Haproxy(socket.into())))
+            Ok(Watch::Counts(CounterSource::Haproxy(socket.into())))
         }
         Some(("nginx", url)) if !url.is_empty() => match url.parse::<TargetUrl>() {
-            Ok(url) if !url.tls => Ok(Watch::Counts(CountSource::Nginx(url))),
+            Ok(url) if !url.tls => Ok(Watch::Counts(CounterSource::Nginx(url))),
             _ => Err(refuse(text, "stub_status over plain HTTP: nginx:http://HOST:PORT/PATH")),
         },
         Some(("host", rest)) if !rest.is_empty() => Ok(Watch::Later(text.to_owned())),
@@ -470,10 +470,10 @@ mod tests {
     fn things_to_watch() {
         assert_eq!(watch("pid:12"), Ok(Watch::Pid(12)));
         assert_eq!(watch("host:web1"), Ok(Watch::Later("host:web1".into())));
-        let socket = CountSource::Haproxy("/run/haproxy.sock".into());
+        let socket = CounterSource::Haproxy("/run/haproxy.sock".into());
         assert_eq!(watch("haproxy:/run/haproxy.sock"), Ok(Watch::Counts(socket)));
         let status = "http://web1:8081/status".parse().expect("a URL");
-        let nginx = CountSource::Nginx(status);
+        let nginx = CounterSource::Nginx(status);
         assert_eq!(watch("nginx:http://web1:8081/status"), Ok(Watch::Counts(nginx)));
         for text in ["pid:0", "pid:x", "12", "host:", "cat:1"] {
             assert!(watch(text).is_err(), "{text}");

@@ -1,6 +1,6 @@
 //! `--watch`: what is observed of a server that somebody else runs.
 
-use plimsoll_probe::counted::CountSource;
+use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
 use crate::exit::Stop;
@@ -13,7 +13,7 @@ pub(crate) struct Watched {
     /// Its processes on this host.
     pub(crate) pids: Vec<u32>,
     /// Where it says what it has served.
-    pub(crate) counts: Option<CountSource>,
+    pub(crate) counts: Option<CounterSource>,
 }
 
 /// Checks what is to be observed.

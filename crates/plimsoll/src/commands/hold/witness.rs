@@ -180,9 +180,8 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
             gauges.push(measured(&format!("{resource}{whose}"), Side::Server, (used, limit)));
         }
     }
-    let allowances = server.allowances();
-    gauges
-        .extend(allowances.iter().map(|of| measured(&of.name, Side::Server, (of.used, of.limit))));
+    let limits = server.limits();
+    gauges.extend(limits.iter().map(|of| measured(&of.name, Side::Server, (of.used, of.limit))));
     // A table that nobody asks for stays empty.
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
     gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Side::Host, of)));

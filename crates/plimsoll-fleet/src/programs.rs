@@ -1,4 +1,4 @@
-//! The warden's side inside its agent: starts foreign programs, and ends them and all that they
+//! The supervisor's side inside its agent: starts foreign programs, and ends them and all that they
 //! started, even where they detach themselves.
 //!
 //! Three mechanisms ensure that: each program is a child that the kernel kills with this process;
@@ -18,43 +18,45 @@ use std::{fs, io, thread};
 use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
 
-use crate::message::{AgentFault, ExitReason, FromAgent, GuardPlan, GuardedChild, Readiness};
+use crate::message::{
+    AgentFault, ExitReason, FromAgent, Readiness, SupervisedProgram, SupervisorPlan,
+};
 use crate::tail::Tail;
 
 /// How long programs may take to end after SIGTERM.
 const TERM_WAIT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to end them after SIGKILL, for example while it frees much memory.
 const KILL_WAIT: Duration = Duration::from_secs(2);
-/// Longest time that [`Guard::stop`] takes.
+/// Longest time that [`Programs::stop`] takes.
 pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
 /// How often programs are polled, whether they are ready or have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Longest wait for one connection to a program that is asked whether it is ready.
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
 /// The longest wait for the last output of a program that ended while its children live on.
-const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
+const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
 
-/// The handle to the guarding thread.
+/// The handle to the supervising thread.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct Programs {
     inputs: Sender<Input>,
     ended: Receiver<()>,
 }
 
 enum Input {
-    Plan(GuardPlan),
+    Plan(SupervisorPlan),
     /// The child with this index ended.
     Ended(usize, ExitReason),
     Stop,
 }
 
-impl Guard {
+impl Programs {
     /// Makes this process the parent of all its orphaned descendants.
     pub(crate) fn start(events: Sender<FromAgent>) -> io::Result<Self> {
         process::become_subreaper()?;
         let (inputs, inbox) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        let ward = Ward {
+        let supervision = Supervision {
             events,
             inputs: inputs.clone(),
             children: Vec::new(),
@@ -62,15 +64,16 @@ impl Guard {
             scratch: None,
             keep: false,
         };
-        let _guard = thread::Builder::new().name("guard".to_owned()).spawn(move || {
-            ward.run(&inbox);
-            let _ = end.send(());
-        })?;
+        let _supervision =
+            thread::Builder::new().name("supervise".to_owned()).spawn(move || {
+                supervision.run(&inbox);
+                let _ = end.send(());
+            })?;
         Ok(Self { inputs, ended })
     }
 
-    /// Starts the plan's programs; `Guarded` or `Failed` follows.
-    pub(crate) fn handle_plan(&self, plan: GuardPlan) {
+    /// Starts the plan's programs; `ProgramsReady` or `Failed` follows.
+    pub(crate) fn handle_plan(&self, plan: SupervisorPlan) {
         // The thread ends after Stop only.
         let _ = self.inputs.send(Input::Plan(plan));
     }
@@ -82,7 +85,7 @@ impl Guard {
     }
 }
 
-/// A program under guard.
+/// A supervised program.
 struct Child {
     name: String,
     pid: u32,
@@ -103,8 +106,8 @@ impl Child {
     }
 }
 
-/// The guarding thread.
-struct Ward {
+/// The state of the supervising thread.
+struct Supervision {
     events: Sender<FromAgent>,
     inputs: Sender<Input>,
     children: Vec<Child>,
@@ -115,7 +118,7 @@ struct Ward {
     keep: bool,
 }
 
-impl Ward {
+impl Supervision {
     fn run(mut self, inbox: &Receiver<Input>) {
         loop {
             let input = if self.unready.is_empty() {
@@ -138,17 +141,17 @@ impl Ward {
         let _ = self.events.send(event);
     }
 
-    fn handle_plan(&mut self, plan: GuardPlan) {
+    fn handle_plan(&mut self, plan: SupervisorPlan) {
         if let Err(message) = self.start_all(plan) {
             // What was started keeps running; the coordinator decides whether it ends.
             self.unready.clear();
             self.report(FromAgent::Failed { fault: AgentFault::Host, message });
         } else if self.unready.is_empty() {
-            self.report(FromAgent::Guarded { pids: Vec::new() });
+            self.report(FromAgent::ProgramsReady { pids: Vec::new() });
         }
     }
 
-    fn start_all(&mut self, plan: GuardPlan) -> Result<(), String> {
+    fn start_all(&mut self, plan: SupervisorPlan) -> Result<(), String> {
         if let Some(path) = plan.scratch_dir {
             // It must not exist yet: what is removed later was created here.
             DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
@@ -169,7 +172,7 @@ impl Ward {
         Ok(())
     }
 
-    fn start(&self, index: usize, child: GuardedChild) -> Result<Child, (String, io::Error)> {
+    fn start(&self, index: usize, child: SupervisedProgram) -> Result<Child, (String, io::Error)> {
         let (program, arguments) =
             child.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let context = |error| (program.to_owned(), error);
@@ -202,10 +205,10 @@ impl Ward {
     fn handle_end(&mut self, index: usize, reason: ExitReason) {
         let Some(child) = self.children.get_mut(index) else { return };
         child.is_alive = false;
-        let event = FromAgent::ChildExited {
+        let event = FromAgent::ProgramExited {
             name: child.name.clone(),
             reason,
-            output_tail: child.output.text(LAST_WORDS_WAIT),
+            output_tail: child.output.text(LAST_OUTPUT_WAIT),
         };
         if self.unready.contains(&index) {
             // The plan failed.
@@ -218,7 +221,7 @@ impl Ward {
         if self.unready.iter().all(|index| self.children[*index].is_ready()) {
             let ready = std::mem::take(&mut self.unready);
             let pids = ready.into_iter().map(|index| self.children[index].pid).collect();
-            self.report(FromAgent::Guarded { pids });
+            self.report(FromAgent::ProgramsReady { pids });
         }
     }
 

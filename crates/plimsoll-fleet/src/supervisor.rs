@@ -1,6 +1,6 @@
-//! The coordinator's side of a warden: foreign programs that always end.
+//! The coordinator's side of a supervisor: foreign programs that always end.
 //!
-//! A warden is an agent in a session of its own, so that nothing but its coordinator reaches it. It
+//! A supervisor is an agent in a session of its own, so that nothing but its coordinator reaches it. It
 //! cleans up when it is told to and when its coordinator is gone, even by SIGKILL.
 
 use std::fs;
@@ -12,17 +12,17 @@ use plimsoll_sys::process::{Group, Ties};
 use crate::agent_set::{AgentCommand, AgentSet};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
-use crate::message::{ExitReason, FromAgent, GuardPlan, GuardedChild, ToAgent};
+use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToAgent};
 
 /// How long programs may take to become ready; a large proxy reserves memory at its start.
 const READY_WAIT: Duration = Duration::from_secs(20);
-/// How long a warden may take to end what it started: SIGTERM, a second, SIGKILL, and some more on
+/// How long a supervisor may take to end what it started: SIGTERM, a second, SIGKILL, and some more on
 /// a busy host.
 const EXIT_WAIT: Duration = Duration::from_secs(6);
 
-/// A guarded program that ended while nobody asked it to.
+/// A program that ended unexpectedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardedExit {
+pub struct ProgramExit {
     /// The program's name in the plan.
     pub name: String,
     /// How it ended.
@@ -31,46 +31,50 @@ pub struct GuardedExit {
     pub output: String,
 }
 
-/// A running warden. Dropping it ends everything that it started.
+/// A running supervisor. Dropping it ends everything that it started.
 #[derive(Debug)]
-pub struct Warden {
+pub struct Supervisor {
     agents: AgentSet,
     pids: Vec<u32>,
-    exited: Vec<GuardedExit>,
-    /// The directory that the warden created and removes.
+    exited: Vec<ProgramExit>,
+    /// The directory that the supervisor created and removes.
     scratch: Option<PathBuf>,
     keep: bool,
 }
 
-impl Warden {
-    /// Starts a warden, which creates the plan's scratch directory and starts its programs. A plan
+impl Supervisor {
+    /// Starts a supervisor, which creates the plan's scratch directory and starts its programs. A plan
     /// without programs leaves time to write their configuration into the directory first.
-    pub fn start(command: &AgentCommand, plan: GuardPlan) -> Result<Self, FleetError> {
+    pub fn start(command: &AgentCommand, plan: SupervisorPlan) -> Result<Self, FleetError> {
         let ties = Ties { group: Group::Session, ignores_stop_signals: true, ..Ties::default() };
-        let agents = AgentSet::start("warden", command, vec![ties], EXIT_WAIT)?;
+        let agents = AgentSet::start("supervisor", command, vec![ties], EXIT_WAIT)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
-        let mut warden = Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
-        // The directory alone first: only once the warden has made it, it is ours to remove.
-        let GuardPlan { scratch_dir, keep, children } = plan;
-        warden.send_plan(GuardPlan { scratch_dir, keep, children: Vec::new() })?;
-        warden.scratch = scratch;
+        let mut supervisor =
+            Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
+        // The directory alone first: only once the supervisor has made it, it is ours to remove.
+        let SupervisorPlan { scratch_dir, keep, children } = plan;
+        supervisor.send_plan(SupervisorPlan { scratch_dir, keep, children: Vec::new() })?;
+        supervisor.scratch = scratch;
         if !children.is_empty() {
-            warden.guard(children)?;
+            supervisor.start_programs(children)?;
         }
-        Ok(warden)
+        Ok(supervisor)
     }
 
     /// Starts more programs and waits until they are ready; returns their pids. After an error the
     /// others run on.
-    pub fn guard(&mut self, children: Vec<GuardedChild>) -> Result<Vec<u32>, FleetError> {
-        let pids = self.send_plan(GuardPlan { children, ..GuardPlan::default() })?;
+    pub fn start_programs(
+        &mut self,
+        children: Vec<SupervisedProgram>,
+    ) -> Result<Vec<u32>, FleetError> {
+        let pids = self.send_plan(SupervisorPlan { children, ..SupervisorPlan::default() })?;
         self.pids.extend_from_slice(&pids);
         Ok(pids)
     }
 
-    fn send_plan(&mut self, plan: GuardPlan) -> Result<Vec<u32>, FleetError> {
+    fn send_plan(&mut self, plan: SupervisorPlan) -> Result<Vec<u32>, FleetError> {
         let names: Vec<_> = plan.children.iter().map(|child| child.name.clone()).collect();
-        self.agents.send(0, &ToAgent::Guard(Box::new(plan)))?;
+        self.agents.send(0, &ToAgent::Supervise(Box::new(plan)))?;
         let deadline = Instant::now() + READY_WAIT;
         loop {
             let Some((index, event)) = self.agents.poll_event(deadline) else {
@@ -85,12 +89,12 @@ impl Warden {
                 continue;
             };
             match *frame {
-                FromAgent::Guarded { pids } => return Ok(pids),
-                FromAgent::ChildExited { name, reason, output_tail: output } => {
+                FromAgent::ProgramsReady { pids } => return Ok(pids),
+                FromAgent::ProgramExited { name, reason, output_tail: output } => {
                     if names.contains(&name) {
-                        return Err(FleetError::GuardedEnded { name, reason, output });
+                        return Err(FleetError::ProgramEnded { name, reason, output });
                     }
-                    self.exited.push(GuardedExit { name, reason, output });
+                    self.exited.push(ProgramExit { name, reason, output });
                 }
                 other => return Err(self.agents.unexpected(index, &other)),
             }
@@ -102,7 +106,7 @@ impl Warden {
         &self.pids
     }
 
-    /// The warden's own process.
+    /// The supervisor's own process.
     pub fn pid(&self) -> u32 {
         self.agents.pids().next().unwrap_or(0)
     }
@@ -112,16 +116,16 @@ impl Warden {
         self.scratch.as_deref()
     }
 
-    /// A program that ended, if one did since the last call. Never waits. The warden's own death
+    /// A program that ended, if one did since the last call. Never waits. The supervisor's own death
     /// is an error.
-    pub fn poll_exited(&mut self) -> Result<Option<GuardedExit>, FleetError> {
+    pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>, FleetError> {
         while let Some((index, event)) = self.agents.poll_event(Instant::now()) {
             let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
                 continue;
             };
             match *frame {
-                FromAgent::ChildExited { name, reason, output_tail: output } => {
-                    self.exited.push(GuardedExit { name, reason, output });
+                FromAgent::ProgramExited { name, reason, output_tail: output } => {
+                    self.exited.push(ProgramExit { name, reason, output });
                 }
                 other => return Err(self.agents.unexpected(index, &other)),
             }
@@ -135,10 +139,10 @@ impl Warden {
     }
 }
 
-impl Drop for Warden {
+impl Drop for Supervisor {
     fn drop(&mut self) {
         self.agents.dismiss();
-        // The warden has removed it, unless it was killed.
+        // The supervisor has removed it, unless it was killed.
         if let Some(path) = self.scratch.take().filter(|_| !self.keep) {
             let _ = fs::remove_dir_all(path);
         }

@@ -1,11 +1,11 @@
 //! Limits of a server's own configuration, and how much of each is in use: HAProxy's `maxconn`, of
 //! the process and of each frontend.
 
-use crate::counted::{CountSource, frontends};
+use crate::server_counters::{CounterSource, frontends};
 
 /// A limit of a server's own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct ServerLimit {
     /// Its name in the server's documentation.
     pub name: String,
     /// In use.
@@ -15,23 +15,23 @@ pub struct Allowance {
 }
 
 /// Reads them from a server; none of nginx, which does not report any.
-pub fn read(source: &CountSource) -> Vec<Allowance> {
-    let CountSource::Haproxy(socket) = source else { return Vec::new() };
-    let ask = |question| CountSource::ask_haproxy(socket, question).unwrap_or_default();
+pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
+    let CounterSource::Haproxy(socket) = source else { return Vec::new() };
+    let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
     let mut allowed = of_process(&ask("show info\n"));
     allowed.extend(of_frontends(&ask("show stat\n")));
     allowed
 }
 
 /// `show info`: a line for each figure, `Maxconn: 220`. 0 is no limit.
-fn of_process(answer: &str) -> Vec<Allowance> {
+fn of_process(answer: &str) -> Vec<ServerLimit> {
     let figure = |name: &str| -> Option<u64> {
         let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;
         line.trim().parse().ok()
     };
     let known = |name: &str, used: &str, limit: &str| {
         let (used, limit) = (figure(used)?, figure(limit)?);
-        (limit > 0).then(|| Allowance { name: name.to_owned(), used, limit })
+        (limit > 0).then(|| ServerLimit { name: name.to_owned(), used, limit })
     };
     [known("maxconn", "CurrConns", "Maxconn"), known("maxsslconn", "CurrSslConns", "MaxSslConns")]
         .into_iter()
@@ -40,11 +40,11 @@ fn of_process(answer: &str) -> Vec<Allowance> {
 }
 
 /// `show stat`: scur and slim of each frontend.
-fn of_frontends(answer: &str) -> Vec<Allowance> {
+fn of_frontends(answer: &str) -> Vec<ServerLimit> {
     let of_frontend = |[proxy, used, limit]: [&str; 3]| {
         let (used, limit) = (used.parse().ok()?, limit.parse().ok()?);
         let name = format!("maxconn of frontend {proxy}");
-        (limit > 0).then_some(Allowance { name, used, limit })
+        (limit > 0).then_some(ServerLimit { name, used, limit })
     };
     let frontends = frontends(answer, ["pxname", "scur", "slim"]).unwrap_or_default();
     frontends.into_iter().filter_map(of_frontend).collect()
@@ -56,8 +56,8 @@ mod tests {
 
     use super::*;
 
-    fn allowance(name: &str, used: u64, limit: u64) -> Allowance {
-        Allowance { name: name.to_owned(), used, limit }
+    fn allowance(name: &str, used: u64, limit: u64) -> ServerLimit {
+        ServerLimit { name: name.to_owned(), used, limit }
     }
 
     #[test]
@@ -77,6 +77,9 @@ mod tests {
             assert_eq!(of_process(broken), []);
             assert_eq!(of_frontends(broken), []);
         }
-        assert_eq!(read(&CountSource::Haproxy(Path::new("/nowhere/haproxy.sock").to_owned())), []);
+        assert_eq!(
+            read(&CounterSource::Haproxy(Path::new("/nowhere/haproxy.sock").to_owned())),
+            []
+        );
     }
 }

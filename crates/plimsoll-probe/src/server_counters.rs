@@ -18,7 +18,7 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Where a server's counters are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CountSource {
+pub enum CounterSource {
     /// HAProxy's statistics socket.
     Haproxy(PathBuf),
     /// nginx's stub_status, over plain HTTP.
@@ -29,14 +29,14 @@ pub enum CountSource {
 
 /// Counters of a server since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct ServerCounters {
     /// Requests received.
     pub requests: u64,
     /// Client connections accepted.
     pub connections: u64,
 }
 
-impl Counted {
+impl ServerCounters {
     /// The difference to `earlier`; `None` when the server was restarted in between.
     pub const fn since(&self, earlier: &Self) -> Option<Self> {
         match (
@@ -51,7 +51,7 @@ impl Counted {
 
 /// Why a server's counters could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum CountError {
+pub enum CounterError {
     /// It cannot be reached.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -60,13 +60,13 @@ pub enum CountError {
     Unexpected(&'static str),
 }
 
-impl CountSource {
+impl CounterSource {
     /// Reads the counters.
-    pub fn read(&self) -> Result<Counted, CountError> {
+    pub fn read(&self) -> Result<ServerCounters, CounterError> {
         match self {
             Self::Haproxy(socket) => {
                 let answer = Self::ask_haproxy(socket, "show stat\n")?;
-                haproxy(&answer).ok_or(CountError::Unexpected("HAProxy's statistics"))
+                haproxy(&answer).ok_or(CounterError::Unexpected("HAProxy's statistics"))
             }
             Self::Nginx(url) => {
                 nginx(&ask(tcp(url)?, &status_request(&url.authority(), &url.path))?)
@@ -89,7 +89,7 @@ impl CountSource {
 }
 
 /// In the format of the flag `--watch`.
-impl fmt::Display for CountSource {
+impl fmt::Display for CounterSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Haproxy(socket) => write!(formatter, "haproxy:{}", socket.display()),
@@ -156,9 +156,9 @@ pub(crate) fn frontends<'a, const N: usize>(
 }
 
 /// The sum over all frontends.
-fn haproxy(answer: &str) -> Option<Counted> {
+fn haproxy(answer: &str) -> Option<ServerCounters> {
     let frontends = frontends(answer, ["req_tot", "conn_tot"])?;
-    let mut sum = Counted::default();
+    let mut sum = ServerCounters::default();
     for [requests, connections] in &frontends {
         // A frontend in TCP mode counts no requests.
         let number = |field: &str| field.parse().unwrap_or(0);
@@ -169,18 +169,18 @@ fn haproxy(answer: &str) -> Option<Counted> {
 }
 
 /// stub_status: `server accepts handled requests`, and below it the three numbers.
-fn nginx(answer: &str) -> Result<Counted, CountError> {
+fn nginx(answer: &str) -> Result<ServerCounters, CounterError> {
     let counted = || {
         let (_, body) = answer.split_once("\r\n\r\n")?;
         let mut lines = body.lines().skip_while(|line| !line.contains("accepts handled requests"));
         let numbers: Result<Vec<u64>, _> =
             lines.nth(1)?.split_ascii_whitespace().map(str::parse).collect();
         match numbers.ok()?[..] {
-            [connections, _handled, requests] => Some(Counted { requests, connections }),
+            [connections, _handled, requests] => Some(ServerCounters { requests, connections }),
             _ => None,
         }
     };
-    counted().ok_or(CountError::Unexpected("nginx's stub_status page"))
+    counted().ok_or(CounterError::Unexpected("nginx's stub_status page"))
 }
 
 #[cfg(test)]
@@ -203,8 +203,8 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
 
     #[test]
     fn both_servers_are_understood() {
-        assert_eq!(haproxy(STAT), Some(Counted { requests: 91_244, connections: 2_423 }));
-        assert_eq!(nginx(STATUS).ok(), Some(Counted { requests: 3_001, connections: 14 }));
+        assert_eq!(haproxy(STAT), Some(ServerCounters { requests: 91_244, connections: 2_423 }));
+        assert_eq!(nginx(STATUS).ok(), Some(ServerCounters { requests: 3_001, connections: 14 }));
     }
 
     #[test]
@@ -226,8 +226,8 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
 
     #[test]
     fn a_server_that_was_restarted_has_no_difference() {
-        let counted = |requests| Counted { requests, connections: 5 };
-        let grown = Counted { requests: 3, connections: 0 };
+        let counted = |requests| ServerCounters { requests, connections: 5 };
+        let grown = ServerCounters { requests: 3, connections: 0 };
         assert_eq!(counted(7).since(&counted(4)), Some(grown));
         assert_eq!(counted(4).since(&counted(7)), None);
     }
@@ -235,8 +235,9 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
     #[test]
     fn a_socket_without_a_server_is_an_error() {
         let nowhere = Path::new("/nowhere/haproxy.sock").to_owned();
-        for source in [CountSource::Haproxy(nowhere.clone()), CountSource::NginxSocket(nowhere)] {
-            assert!(matches!(source.read(), Err(CountError::Io(_))), "{source:?}");
+        for source in [CounterSource::Haproxy(nowhere.clone()), CounterSource::NginxSocket(nowhere)]
+        {
+            assert!(matches!(source.read(), Err(CounterError::Io(_))), "{source:?}");
         }
     }
 }

@@ -1,0 +1,177 @@
+//! A running SUT: our own server, or HAProxy or nginx under a supervisor, which ends it in every
+//! case.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_fleet::message::SupervisorPlan;
+use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
+use plimsoll_model::Nanos;
+use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_model::plan::{Identity, Listener};
+use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::server_limits::ServerLimit;
+use plimsoll_sys::{limits, process};
+use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
+
+use crate::address::SutAddress;
+use crate::error::LabError;
+use crate::own_servers::OwnServers;
+use crate::plan::{CONNECTIONS_SPARE, LabPlan};
+use crate::proxy;
+use crate::proxy::{Prepared, write};
+use crate::proxy_plan::ProxyPlan;
+use crate::sut::several;
+use crate::watched::{ServerEnd, Statistics};
+
+/// Every timer of a proxy is longer than the longest wait by this, so that none fires while
+/// something is measured.
+const TIMEOUT_PAST_WAIT: Nanos = Nanos::from_secs(60);
+/// Programs that are started at once; the supervisor's timeout is for each batch.
+const STARTS_AT_ONCE: usize = 16;
+
+/// A running SUT. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct RunningSut {
+    /// Program and version.
+    pub(crate) name: String,
+    /// Lines for the reader.
+    pub(crate) notes: Vec<String>,
+    /// Its own timers.
+    pub(crate) timers: Vec<KnownTimer>,
+    processes: SutProcesses,
+}
+
+/// What keeps a SUT running.
+#[derive(Debug)]
+enum SutProcesses {
+    Own(ServerGroup),
+    Supervised { supervisor: Supervisor, statistics: Option<Statistics> },
+}
+
+impl RunningSut {
+    /// Starts our own server.
+    pub(crate) fn start_embedded(plan: &LabPlan, at: &SutAddress) -> Result<Self, LabError> {
+        let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
+        let own = OwnServers {
+            processes: plan.processes(fit),
+            tls_state: plan.tls_state,
+            ..plan.own_servers(plan.sut_cpus())
+        };
+        let listener = Listener { address: at.listen, tls: plan.tls };
+        let servers = own.start_at(vec![listener], Some(at.identity().clone()))?;
+        Ok(Self {
+            name: several(own.processes, "plimsoll serve (embedded)"),
+            notes: Vec::new(),
+            timers: own.timers(Owner::Sut, "plimsoll serve"),
+            processes: SutProcesses::Own(servers),
+        })
+    }
+
+    /// Starts HAProxy, at `path`, in front of `backends`.
+    pub(crate) fn start_haproxy(
+        path: &Path,
+        plan: &LabPlan,
+        at: &SutAddress,
+        backends: Vec<SocketAddr>,
+    ) -> Result<Self, LabError> {
+        Self::start_proxy(plan, at, backends, |of| proxy::prepare_haproxy(path, plan, of))
+    }
+
+    /// Starts nginx, at `path`, in front of `backends`.
+    pub(crate) fn start_nginx(
+        path: &Path,
+        plan: &LabPlan,
+        at: &SutAddress,
+        backends: Vec<SocketAddr>,
+    ) -> Result<Self, LabError> {
+        Self::start_proxy(plan, at, backends, |of| proxy::prepare_nginx(path, plan, of))
+    }
+
+    fn start_proxy(
+        plan: &LabPlan,
+        at: &SutAddress,
+        backends: Vec<SocketAddr>,
+        prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError>,
+    ) -> Result<Self, LabError> {
+        let scratch = std::env::temp_dir().join(format!("plimsoll-lab-{}", std::process::id()));
+        let keep = plan.keep_config;
+        let supervised =
+            SupervisorPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };
+        let mut supervisor = Supervisor::start(&AgentCommand::this_program(), supervised)?;
+        let cpus = plan.sut_cpus().to_vec();
+        let proxy_plan = ProxyPlan {
+            listen: at.listen,
+            backends,
+            certificate_pem_path: scratch.join("certificate.pem"),
+            connections_max: plan.connections + CONNECTIONS_SPARE,
+            timeout: plan.longest_wait + TIMEOUT_PAST_WAIT,
+            threads: cpus.len().max(1) as u32,
+            cpus,
+            tls_sessions_max: None,
+            tls: plan.tls,
+            resumes: plan.resumes,
+            stats_socket: scratch.join("stats.sock"),
+            stub_status: false,
+            scratch: scratch.clone(),
+        };
+        let Identity { chain_pem, key_pem } = at.identity();
+        let pem = format!("{chain_pem}{key_pem}");
+        write(&proxy_plan.certificate_pem_path, &pem)?;
+        let Prepared { name, children, mut notes, timers, statistics } = prepare(&proxy_plan)?;
+        for batch in children.chunks(STARTS_AT_ONCE) {
+            supervisor.start_programs(batch.to_vec())?;
+        }
+        if keep {
+            notes.push(format!("the generated configuration stays in {}", scratch.display()));
+        }
+        let statistics = statistics.map(Statistics::new);
+        let processes = SutProcesses::Supervised { supervisor, statistics };
+        Ok(Self { name, notes, timers, processes })
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        match &self.processes {
+            SutProcesses::Own(servers) => servers.pids(),
+            // nginx's workers are children of its master: all of them are in the session.
+            SutProcesses::Supervised { supervisor, .. } => {
+                let mut pids = process::session_members(supervisor.pid()).unwrap_or_default();
+                pids.retain(|pid| *pid != supervisor.pid());
+                pids
+            }
+        }
+    }
+
+    pub(crate) fn ended(&mut self) -> Option<ServerEnd> {
+        match &mut self.processes {
+            SutProcesses::Own(servers) => {
+                servers.poll_status(Duration::ZERO).lost.first().cloned().map(ServerEnd::Server)
+            }
+            SutProcesses::Supervised { supervisor, .. } => match supervisor.poll_exited() {
+                Ok(None) => None,
+                Ok(Some(exit)) => {
+                    Some(ServerEnd::Server(format!("{} ended: {}", exit.name, exit.reason)))
+                }
+                Err(error) => Some(ServerEnd::Laboratory(error.to_string())),
+            },
+        }
+    }
+
+    pub(crate) fn counters(&mut self) -> Option<ServerCounters> {
+        match &mut self.processes {
+            SutProcesses::Own(servers) => servers.count().map(|seen| ServerCounters {
+                requests: seen.requests_total,
+                connections: seen.conns_total,
+            }),
+            SutProcesses::Supervised { statistics, .. } => statistics.as_mut()?.read(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Vec<ServerLimit> {
+        match &self.processes {
+            SutProcesses::Supervised { statistics: Some(statistics), .. } => statistics.limits(),
+            SutProcesses::Supervised { .. } | SutProcesses::Own(_) => Vec::new(),
+        }
+    }
+}
