@@ -1,5 +1,5 @@
-//! Where a SUT will be found, and the certificate that it will show: both known before it is
-//! started, so that loads against it can be planned first.
+//! The address and the certificate of a SUT: both known before it is started, so that loads against
+//! it can be planned first.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use plimsoll_tls::KeyKind;
 
 use crate::error::LabError;
 
-/// A port of loopback, kept for a SUT, and the certificate made for it.
+/// A port of loopback that is reserved for a SUT, and the SUT's certificate.
 #[derive(Debug)]
 pub struct SutAddress {
     pub(crate) listen: SocketAddr,
@@ -19,7 +19,7 @@ pub struct SutAddress {
 }
 
 impl SutAddress {
-    /// Takes any free port; the certificate has a key of this kind.
+    /// Reserves any free port; the certificate has a key of this kind.
     pub fn reserve(key: KeyKind) -> Result<Self, LabError> {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let identity = plimsoll_tls::self_signed(&names, key)?;
@@ -30,12 +30,12 @@ impl SutAddress {
         Ok(Self { listen, identity, _port: port })
     }
 
-    /// Where clients will send their requests.
+    /// The URL for clients.
     pub fn url(&self, tls: bool) -> String {
         format!("{}://{}/", if tls { "https" } else { "http" }, self.listen)
     }
 
-    /// The certificate that the SUT will show, which is its own root, and its key.
+    /// The certificate of the SUT, which is its own root, and its key.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -1,16 +1,15 @@
-//! What can keep a laboratory from being started.
+//! Why a laboratory cannot be started, or a server not be watched.
 
 use std::io;
 use std::path::PathBuf;
 
 use plimsoll_fleet::FleetError;
-use plimsoll_fleet::message::AgentFault;
 use plimsoll_tls::ConfigError;
 
 use crate::program::CheckError;
 
-/// Why there is no laboratory, or no view of a server. A SUT that misbehaves is none of these: that
-/// is a result.
+/// Why a laboratory cannot be started, or a server not be watched. A SUT that misbehaves is none of
+/// these: that is a result.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The program under test is not installed.
@@ -46,7 +45,7 @@ pub enum LabError {
         /// The limit of one process.
         have: u64,
     },
-    /// There is no port to listen on.
+    /// No port to listen on is free.
     #[error("no free port on loopback: {0}")]
     NoPort(io::Error),
     /// A file of the SUT cannot be written.
@@ -65,14 +64,4 @@ pub enum LabError {
         /// Why not.
         reason: String,
     },
-}
-
-impl LabError {
-    /// Whose fault it is; decides the exit code.
-    pub const fn fault(&self) -> AgentFault {
-        match self {
-            Self::Fleet(error) => error.fault(),
-            _ => AgentFault::Host,
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! HAProxy, 2.4 and later: the configuration of a TLS-terminating proxy, and how to ask and start
-//! an installed one. It needs no privileges: no chroot, no change of user, no daemon.
+//! HAProxy, 2.4 and later: the configuration of a TLS-terminating proxy, and how to check and
+//! start an installed one. It needs no privileges: no chroot, no change of user, no daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use crate::program;
 use crate::program::CheckError;
 use crate::proxy_plan::ProxyPlan;
 
-/// Threads of one process that every supported version can bind to CPUs as one group.
+/// The most threads of one process that every supported version can bind to CPUs as one group.
 pub(crate) const THREADS_MAX: u32 = 64;
 
-/// Where HAProxy 3.0 and later cap a process unless told otherwise (`fd-hard-limit`).
+/// The default of `fd-hard-limit` in HAProxy 3.0 and later.
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 
 /// File descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
 /// start when its limit is lower and it cannot raise it.
 pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
-    // Two per proxied connection; 28 more were seen with 2 threads, from pollers and pipes.
+    // Two per proxied connection; with 2 threads, pollers and pipes took 28 more.
     let own = 64 + 8 * u64::from(plan.threads);
     plan.connections_max.saturating_mul(2).saturating_add(own)
 }
 
 /// Client connections that one process with this plan can have when it may open `descriptors`
-/// files; the plan's own number of connections is not looked at.
+/// files, whatever `plan.connections_max` is.
 pub(crate) fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
     let own = descriptors_needed(&ProxyPlan { connections_max: 0, ..plan.clone() });
     descriptors.saturating_sub(own) / 2
@@ -49,7 +49,7 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
     }
     line!(
         text,
-        "    # Too few file descriptors end the start, instead of lowering maxconn unseen."
+        "    # With too few file descriptors, refuse to start instead of lowering maxconn."
     );
     line!(text, "    strict-limits");
     line!(text, "    nbthread {threads}");
@@ -72,7 +72,7 @@ fn render_defaults(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    http-reuse always");
     line!(
         text,
-        "    # Longer than the linger: a timer that fires inside the measurement is not ours."
+        "    # Longer than plimsoll waits, so that none of these fires during a measurement."
     );
     for phase in
         ["connect", "client", "server", "queue", "http-request", "http-keep-alive", "client-fin"]
@@ -99,13 +99,13 @@ fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     line!(text, "");
     line!(text, "backend backends");
     line!(text, "    balance roundrobin");
-    line!(text, "    # No health checks: they would be load that nobody scheduled.");
+    line!(text, "    # No health checks: they would be additional load.");
     for (index, backend) in plan.backends.iter().enumerate() {
         line!(text, "    server b{} {backend}", index + 1);
     }
 }
 
-/// A path as one word of the configuration: bare where that is safe, else in strong quotes.
+/// A path as one word of the configuration: unquoted where that is safe, else in strong quotes.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
@@ -135,7 +135,7 @@ pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
     .to_vec()
 }
 
-/// Lets HAProxy judge a configuration file; the error holds its first alert.
+/// Checks a configuration file with `haproxy -c`; the error holds the first alert.
 pub(crate) fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
     let arguments = ["-c", "-f", &config.to_string_lossy()].map(str::to_owned);
     let output = program::run(haproxy, &arguments)?;
@@ -143,7 +143,7 @@ pub(crate) fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
         return Ok(());
     }
     let alert = program::alert(&output.stderr, "[ALERT]");
-    // `(22787) : config : parsing [...]`: the process id means nothing to the reader.
+    // `(22787) : config : parsing [...]`: the process id is of no use to the reader.
     let alert = alert.split_once(") : ").map_or(&*alert, |(_, text)| text);
     let alert = alert.strip_prefix("config : ").unwrap_or(alert);
     Err(CheckError::Rejected {
@@ -154,7 +154,7 @@ pub(crate) fn check(haproxy: &Path, config: &Path) -> Result<(), CheckError> {
 }
 
 /// The HAProxy to use: `explicit` (a path, or a name to look up) if it can be executed, else the
-/// installed one, from PATH or the folders where daemons live.
+/// installed one, from PATH or the folders where daemons are installed.
 pub(crate) fn find(explicit: Option<&Path>) -> Option<PathBuf> {
     program::find("haproxy", explicit)
 }

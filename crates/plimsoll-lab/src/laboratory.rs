@@ -14,7 +14,7 @@ use crate::running_sut::RunningSut;
 use crate::sut::Sut;
 use crate::watched::{ServerEnd, WatchedServer};
 
-/// What is said when our own server stands in for HAProxy.
+/// The note when our own server is tested because HAProxy is missing.
 const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tested; for the real \
                           one: apt-get install haproxy";
 
@@ -36,7 +36,7 @@ impl Laboratory {
     /// connections.
     pub fn start(plan: &LabPlan, at: SutAddress) -> Result<Self, LabError> {
         let (mut backends, mut backend_timers) = (None, Vec::new());
-        // Before the SUT, which must know their addresses.
+        // Before the SUT, whose configuration names their addresses.
         if !plan.sut.is_embedded() {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
             let servers = plan.own_servers(cpus);
@@ -68,23 +68,23 @@ impl Laboratory {
         Ok(Self { sut, backends, backend_timers, at, url, notes })
     }
 
-    /// What reports call the target.
+    /// The name of the target in reports.
     pub fn name(&self) -> String {
         format!("{} at {}", self.sut.name, self.url)
     }
 
-    /// Lines for the reader.
+    /// Lines for the report.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The certificate that the SUT shows, which is its own root, and its key.
+    /// The certificate of the SUT, which is its own root, and its key.
     pub const fn identity(&self) -> &Identity {
         self.at.identity()
     }
 
-    /// Whose timer a slow answer of `plimsoll serve` is.
-    const fn answering(&self) -> Owner {
+    /// The owner of timers that the requests ask of `plimsoll serve`.
+    const fn answering_owner(&self) -> Owner {
         if self.backends.is_some() { Owner::Backend } else { Owner::Sut }
     }
 }
@@ -112,7 +112,7 @@ impl WatchedServer for Laboratory {
 
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
         let own = self.sut.timers.iter().chain(&self.backend_timers).cloned();
-        own.chain(sleep_timer(plan, self.answering())).collect()
+        own.chain(sleep_timer(plan, self.answering_owner())).collect()
     }
 
     fn backend_is_ours(&self) -> bool {
@@ -120,7 +120,7 @@ impl WatchedServer for Laboratory {
     }
 }
 
-/// The fixed sleep that the requests ask of `plimsoll serve`.
+/// The delay that the requests ask of `plimsoll serve`.
 fn sleep_timer(plan: &LoadPlan, owner: Owner) -> Option<KnownTimer> {
     let headers = plan.targets.iter().flat_map(|target| &target.headers);
     let mut named = headers.filter(|(name, _)| name.eq_ignore_ascii_case("sleep-fixed"));

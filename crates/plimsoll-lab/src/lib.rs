@@ -1,9 +1,9 @@
-//! The laboratory: a server under test (SUT) on this machine, its backends, the CPUs of each, and
-//! how a SUT is watched, whether it was started here or named by the user.
+//! The laboratory: a system under test (SUT) on this machine, its backends, the CPUs of each, and how
+//! a SUT is watched, whether it was started here or named by the user.
 //!
-//! [`Laboratory::start`] starts everything that a [`LabPlan`] names at a [`SutAddress`]; dropping the laboratory ends it,
-//! the SUT before its backends. [`WatchedServer`] is what an experiment knows of a server besides
-//! its answers.
+//! [`Laboratory::start`] starts everything that a [`LabPlan`] names, the SUT at a [`SutAddress`];
+//! dropping the laboratory ends all of it, the SUT before its backends. [`WatchedServer`] is what an
+//! experiment knows of a server besides its answers.
 #![forbid(unsafe_code)]
 
 /// Appends one line to a `String`, which cannot fail.

@@ -1,5 +1,5 @@
-//! nginx, 1.18 and later: the configuration of a TLS-terminating proxy, and how to ask and start
-//! an installed one. It needs no privileges and writes only below the plan's scratch directory.
+//! nginx, 1.18 and later: the configuration of a TLS-terminating proxy, and how to check and
+//! start an installed one. It needs no privileges and writes only below the plan's scratch directory.
 //!
 //! Stop it with SIGTERM: its workers outlive a master that was killed with SIGKILL.
 
@@ -12,16 +12,16 @@ use crate::program::CheckError;
 use crate::proxy_plan::ProxyPlan;
 
 /// File descriptors that each worker process with this plan needs, an upper bound. nginx starts
-/// with fewer and then refuses connections, so compare this with the limit beforehand.
+/// with fewer and then refuses connections, so compare this with the limit first.
 pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
-    // Beside connections: listeners, channels to the master and the logs.
+    // Besides connections: listeners, channels to the master, logs.
     connections_per_worker(plan).saturating_add(64)
 }
 
 /// Client connections of one worker, at most. The kernel spreads them by hash, not evenly.
 fn clients_per_worker(plan: &ProxyPlan) -> u64 {
     let share = plan.connections_max.max(1).div_ceil(u64::from(plan.threads.max(1)));
-    // A quarter and 256 more: over five standard deviations of any binomial split.
+    // A quarter and 256 more: over five standard deviations of a binomial distribution.
     share.saturating_add(share / 4 + 256).min(plan.connections_max.max(1))
 }
 
@@ -92,7 +92,7 @@ fn render_http(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    keepalive_requests 1000000000;");
     line!(
         text,
-        "    # Longer than the linger: a timer that fires inside the measurement is not ours."
+        "    # Longer than plimsoll waits, so that none of these fires during a measurement."
     );
     for timer in [
         "keepalive_timeout",
@@ -105,7 +105,7 @@ fn render_http(plan: &ProxyPlan, text: &mut String) {
     ] {
         line!(text, "    {timer} {}ms;", plan.timeout_ms());
     }
-    line!(text, "    # Bodies pass through memory: a disk in the path would be measured too.");
+    line!(text, "    # Bodies stay in memory, so that no disk is measured.");
     line!(text, "    client_max_body_size 0;");
     line!(text, "    proxy_request_buffering off;");
     line!(text, "    proxy_max_temp_file_size 0;");
@@ -117,7 +117,7 @@ fn render_http(plan: &ProxyPlan, text: &mut String) {
 fn render_upstream(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    upstream backends {{");
     for backend in &plan.backends {
-        // A failed try must not take a backend out for 10 s, nginx's habit.
+        // By default, nginx does not use a backend for 10 s after one failure.
         line!(text, "        server {backend} max_fails=0;");
     }
     line!(text, "        keepalive {};", clients_per_worker(plan));
@@ -126,7 +126,7 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    }}");
 }
 
-/// What it has served, for whoever may open the socket; not on a port, where load could reach it.
+/// stub_status on a Unix socket: on a TCP port, load could reach it.
 fn render_status(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    server {{");
     let socket = format!("unix:{}", plan.stats_socket.display());
@@ -166,8 +166,8 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// Lets nginx judge a configuration file; the error holds its first `[emerg]` line. It creates
-/// the temporary folders below `scratch`.
+/// Checks a configuration file with `nginx -t`, which creates the temporary folders below `scratch`;
+/// the error holds the first `[emerg]` line.
 pub(crate) fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), CheckError> {
     let mut arguments = argv(nginx, config, scratch);
     arguments.push("-t".to_owned());
@@ -176,7 +176,7 @@ pub(crate) fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), C
         return Ok(());
     }
     let alert = program::alert(&output.stderr, "[emerg]");
-    // `31015#31015: cannot load ...`: the ids of process and thread mean nothing to the reader.
+    // `31015#31015: cannot load ...`: the ids of process and thread are of no use to the reader.
     let text = alert.split_once(": ").filter(|(ids, _)| ids.contains('#'));
     Err(CheckError::Rejected {
         program: nginx.to_owned(),
@@ -186,7 +186,7 @@ pub(crate) fn check(nginx: &Path, config: &Path, scratch: &Path) -> Result<(), C
 }
 
 /// The nginx to use: `explicit` (a path, or a name to look up) if it can be executed, else the
-/// installed one, from PATH or the folders where daemons live.
+/// installed one, from PATH or the folders where daemons are installed.
 pub(crate) fn find(explicit: Option<&Path>) -> Option<PathBuf> {
     program::find("nginx", explicit)
 }
@@ -196,7 +196,7 @@ pub(crate) fn version(nginx: &Path) -> Result<String, CheckError> {
     program::version(nginx, "nginx version: nginx/")
 }
 
-/// Whether this nginx was built to tell what it has served.
+/// Whether this nginx was built with stub_status.
 pub(crate) fn has_stub_status(nginx: &Path) -> bool {
     program::run(nginx, &["-V".to_owned()])
         .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("stub_status"))

@@ -9,7 +9,7 @@ use plimsoll_model::plan::{Identity, Listener, ServePlan, TlsState};
 
 use crate::error::LabError;
 
-/// Every timer of our own servers, unless something waits longer.
+/// The default of every timer of our own servers.
 pub(crate) const TIMEOUT: Nanos = Nanos::from_secs(600);
 
 /// How our own servers are run.
@@ -19,14 +19,14 @@ pub struct OwnServers {
     pub processes: u32,
     /// CPUs they are pinned to, a thread on each; empty pins nothing.
     pub cpus: Vec<u32>,
-    /// Every timer of theirs.
+    /// Every timer.
     pub timeout: Nanos,
     /// What is kept of a TLS connection.
     pub tls_state: TlsState,
 }
 
 impl OwnServers {
-    /// One process with a thread on each of `cpus`, and timers that outlast any search's waits.
+    /// One process with a thread on each of `cpus`, and timers longer than any wait of a search.
     pub fn new(cpus: &[u32]) -> Self {
         Self { processes: 1, cpus: cpus.to_vec(), timeout: TIMEOUT, tls_state: TlsState::Compact }
     }
@@ -47,7 +47,7 @@ impl OwnServers {
         listeners: Vec<Listener>,
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
-        // A session is resumed by whichever process its next connection comes to.
+        // The kernel may give the next connection of a session to another process.
         let shares_tickets = identity.is_some() && self.processes > 1;
         let plan = ServePlan {
             listeners,
@@ -65,7 +65,7 @@ impl OwnServers {
         Ok(ServerGroup::start(&AgentSpec { cpus, ..AgentSpec::new(self.processes) }, &plan)?)
     }
 
-    /// Starts them on one free port of loopback, and says which.
+    /// Starts them on one free port of loopback; returns its address, too.
     pub fn start_one(
         &self,
         tls: bool,
@@ -74,7 +74,7 @@ impl OwnServers {
         let servers = self.start(&[tls], Some(identity))?;
         let listener = servers.listeners().first();
         let address = listener.map(|listener| listener.address).ok_or_else(|| {
-            LabError::NoPort(std::io::Error::other("our own server names no port"))
+            LabError::NoPort(std::io::Error::other("our own server has no listener"))
         })?;
         Ok((address, servers))
     }

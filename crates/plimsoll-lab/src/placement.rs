@@ -34,7 +34,7 @@ impl Placement {
         Self::of(&usable_cpus())
     }
 
-    /// One line for the reader, after what stands behind the SUT.
+    /// One line for the report, after the line about backends.
     pub(crate) fn note(&self, backends: &str) -> String {
         if self.sut.is_empty() {
             return format!(

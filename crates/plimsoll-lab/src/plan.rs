@@ -7,13 +7,13 @@ use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
 use crate::sut::Sut;
 
-/// Connections beyond the load's own: health checks of the curious, the next trial's first ones
-/// while the last trial's are being closed.
+/// Connections beyond the load's own: the first ones of a trial while those of the last trial are
+/// still being closed, and manual requests.
 pub(crate) const CONNECTIONS_SPARE: u64 = 100;
-/// The kernel spreads connections over the processes that share a port by a hash: a process gets
-/// its mean give or take some hundred, so it is not planned fuller than this, in percent.
+/// The kernel distributes connections over the processes that share a port by a hash, not evenly: the
+/// percentage of its descriptors that a process is planned to use.
 const FILL_PERCENT: u64 = 90;
-/// More processes than this are not started, whatever the limits of one are.
+/// The most processes of a SUT.
 pub(crate) const PROCESSES_MAX: u32 = 1024;
 
 /// What a laboratory is made of, and what it must be able to hold.
@@ -21,26 +21,26 @@ pub(crate) const PROCESSES_MAX: u32 = 1024;
 pub struct LabPlan {
     /// What is tested.
     pub sut: Sut,
-    /// The SUT was named by nobody: it is what was found.
+    /// The user named no SUT.
     pub sut_is_default: bool,
     /// Backends behind a proxy; at least 1.
     pub backends: u32,
-    /// Whether the generated configuration stays behind.
+    /// Whether the generated configuration is kept.
     pub keep_config: bool,
     /// Client connections at once.
     pub connections: u64,
-    /// The longest that a client waits for anything or leaves a connection alone: every timer of
+    /// The longest time that a client waits for anything or leaves a connection idle: every timer of
     /// the servers is longer.
     pub longest_wait: Nanos,
     /// CPUs of each part. With `None` nothing is pinned, and several processes share the SUT's port
-    /// where one may not open enough files: while many connections are opened, every part wants
-    /// every CPU.
+    /// where one may not open enough files: while many connections are opened, every part can
+    /// use every CPU.
     pub placement: Option<Placement>,
     /// What our own server keeps of a TLS connection.
     pub tls_state: TlsState,
     /// Whether clients speak TLS.
     pub tls: bool,
-    /// Whether a proxy remembers TLS sessions and gives tickets, as it does by default.
+    /// Whether a proxy caches TLS sessions and sends tickets, as it does by default.
     pub resumes: bool,
 }
 
@@ -69,7 +69,7 @@ impl LabPlan {
         self.placement.is_none()
     }
 
-    /// How many processes share the connections when each can have `fit`, spare ones included.
+    /// How many processes share the connections when each can hold `fit`, including spare ones.
     pub(crate) fn processes(&self, fit: u64) -> u32 {
         if !self.may_split() || self.connections + CONNECTIONS_SPARE <= fit {
             return 1;
@@ -94,7 +94,7 @@ mod tests {
         let plan = |connections| LabPlan { connections, ..LabPlan::new(Sut::Embedded) };
         for (connections, fit, processes) in [
             (9_000, 9_964, 1),
-            // No room for the spare ones.
+            // The spare ones do not fit.
             (9_900, 9_964, 2),
             (300, 164, 3),
             (1_000_000, 9_964, 112),

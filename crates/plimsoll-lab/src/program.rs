@@ -1,4 +1,4 @@
-//! Finding and asking an installed program; what HAProxy and nginx have in common.
+//! Finding an installed program and running its checks: what HAProxy and nginx have in common.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ pub enum CheckError {
         /// What the system said.
         source: io::Error,
     },
-    /// The program does not accept its configuration.
+    /// The program rejects its configuration.
     #[error("{} rejects {}: {alert}", program.display(), config.display())]
     Rejected {
         /// What was run.
         program: PathBuf,
         /// The configuration it was given.
         config: PathBuf,
-        /// The first line in which the program says what is wrong.
+        /// The program's first error message.
         alert: String,
     },
-    /// The program runs, but is not what its name says.
-    #[error("{} -v names no version, it says {output:?}; is it the right program?", program.display())]
+    /// The program reports no version: it is another program of that name.
+    #[error("{} -v reports no version but {output:?}; is it the right program?", program.display())]
     NoVersion {
         /// What was run.
         program: PathBuf,
@@ -36,7 +36,7 @@ pub enum CheckError {
     },
 }
 
-/// Where distributions and source builds put daemons; users' PATH often lacks these.
+/// Where distributions and source builds install daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 4] =
     ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/nginx/sbin"];
 
@@ -93,7 +93,7 @@ pub(crate) fn alert(stderr: &[u8], mark: &str) -> String {
     let text = String::from_utf8_lossy(stderr);
     let marked = text.lines().find_map(|line| Some(line.split_once(mark)?.1));
     let last = || text.lines().rev().find(|line| !line.trim().is_empty());
-    marked.or_else(last).unwrap_or("it failed without a word").trim().to_owned()
+    marked.or_else(last).unwrap_or("it failed without a message").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -153,8 +153,8 @@ pub(crate) mod tests {
     fn alerts_come_from_the_marked_line() {
         for (stderr, text) in [
             ("[NOTICE] x\n[ALERT] (1) : first\n[ALERT] (1) : second\n", "(1) : first"),
-            ("something else\n\n", "something else"), // no mark: the last words
-            ("", "it failed without a word"),
+            ("something else\n\n", "something else"), // no mark: the last line
+            ("", "it failed without a message"),
         ] {
             assert_eq!(alert(stderr.as_bytes(), "[ALERT]"), text);
         }

@@ -16,10 +16,11 @@ use crate::proxy_plan::ProxyPlan;
 use crate::sut::several;
 use crate::{haproxy, nginx};
 
-/// TLS sessions that each of several HAProxy processes remembers: nobody resumes at another one,
-/// and the default of 20,000 would cost more memory than the held connections of a small lab.
+/// TLS sessions that each of several HAProxy processes remembers: a session cannot be
+/// resumed at another process, and the default of 20,000 would take more memory than the held
+/// connections of a small laboratory.
 const TLS_SESSIONS_OF_MANY: u32 = 1_000;
-/// The longest path that every kernel takes for a Unix socket, with something to spare.
+/// The longest path of a Unix socket that HAProxy accepts.
 const SOCKET_PATH_BYTES_MAX: usize = 97;
 
 /// Programs whose configuration is written and checked.
@@ -46,7 +47,7 @@ pub(crate) fn prepare_haproxy(
         let mut plan = plan.clone();
         let mut config = plan.scratch.join("haproxy.cfg");
         if processes > 1 {
-            // All that one can have: which process a connection comes to is the kernel's choice.
+            // As many as one can hold: the kernel chooses the process of each connection.
             plan.connections_max = fit;
             plan.tls_sessions_max = Some(TLS_SESSIONS_OF_MANY);
             plan.stats_socket = plan.scratch.join(format!("stats-{number}.sock"));
@@ -83,7 +84,7 @@ pub(crate) fn prepare_haproxy(
         children,
         notes,
         timers: haproxy::timers(plan),
-        // Each of several processes would count its own part.
+        // Each of several processes counts only its own connections.
         statistics: (processes == 1).then(|| CounterSource::Haproxy(plan.stats_socket.clone())),
     })
 }

@@ -1,4 +1,4 @@
-//! What a proxy under test has to do, whichever program does it.
+//! What a proxy under test has to do, independent of the program.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) struct ProxyPlan {
     /// Client connections held at once; at least 1. The programs need about twice as many file
     /// descriptors, see `descriptors_needed` in each module.
     pub(crate) connections_max: u64,
-    /// Every timeout of the proxy. Longer than the load's linger, so that no timer of the SUT
+    /// Every timeout of the proxy. Longer than the longest wait, so that no timer of the SUT
     /// fires inside what is measured.
     pub(crate) timeout: Nanos,
     /// Threads of HAProxy, worker processes of nginx; at least 1.

@@ -36,7 +36,7 @@ const STARTS_AT_ONCE: usize = 16;
 pub(crate) struct RunningSut {
     /// Program and version.
     pub(crate) name: String,
-    /// Lines for the reader.
+    /// Lines for the report.
     pub(crate) notes: Vec<String>,
     /// Its own timers.
     pub(crate) timers: Vec<KnownTimer>,
@@ -124,7 +124,7 @@ impl RunningSut {
             supervisor.start_programs(batch.to_vec())?;
         }
         if keep {
-            notes.push(format!("the generated configuration stays in {}", scratch.display()));
+            notes.push(format!("the generated configuration is kept in {}", scratch.display()));
         }
         let statistics = statistics.map(Statistics::new);
         let processes = SutProcesses::Supervised { supervisor, statistics };

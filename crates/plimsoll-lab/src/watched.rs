@@ -27,13 +27,13 @@ pub trait WatchedServer {
         None
     }
 
-    /// What it says that it has served so far, without the questions themselves; `None` where it
-    /// does not tell.
+    /// What it has served so far by its own count, without the readings themselves; `None` where it
+    /// reports nothing.
     fn counters(&mut self) -> Option<ServerCounters> {
         None
     }
 
-    /// What its own configuration lets it have at once, and how much of it it has.
+    /// Limits of its own configuration, and how much of each is in use.
     fn limits(&self) -> Vec<ServerLimit> {
         Vec::new()
     }
@@ -50,12 +50,12 @@ pub trait WatchedServer {
     }
 }
 
-/// Why a server is not there any more.
+/// Why a server has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEnd {
-    /// It ended by itself: that is a finding.
+    /// It ended by itself: a finding.
     Server(String),
-    /// What kept it running ended, and the server with that: says nothing of the server.
+    /// The process that kept it running ended, and the server with it: not the server's fault.
     Laboratory(String),
 }
 
@@ -76,8 +76,8 @@ pub struct NamedServer {
 }
 
 impl NamedServer {
-    /// One with these processes on this host, and these statistics, which are read once to see
-    /// that they can be.
+    /// One with these processes on this host, and these statistics, which are read once as a
+    /// check.
     pub fn new(pids: Vec<u32>, statistics: Option<CounterSource>) -> Result<Self, LabError> {
         let mut statistics = statistics.map(Statistics::new);
         if let Some(Statistics { source, .. }) = &mut statistics {
@@ -99,7 +99,7 @@ impl WatchedServer for NamedServer {
 
     fn ended(&mut self) -> Option<ServerEnd> {
         let gone = self.pids.iter().find(|pid| !process::is_alive(**pid))?;
-        Some(ServerEnd::Server(format!("process {gone} is gone")))
+        Some(ServerEnd::Server(format!("process {gone} has ended")))
     }
 
     fn counters(&mut self) -> Option<ServerCounters> {
@@ -111,23 +111,23 @@ impl WatchedServer for NamedServer {
     }
 }
 
-/// A server's own counters, less our questions where it counts them, too.
+/// A server's own counters, less our readings where it counts them, too.
 #[derive(Debug)]
 pub(crate) struct Statistics {
     source: CounterSource,
-    /// Questions that were counted.
-    questions: u64,
+    /// Readings that were counted.
+    readings: u64,
 }
 
 impl Statistics {
     pub(crate) const fn new(source: CounterSource) -> Self {
-        Self { source, questions: 0 }
+        Self { source, readings: 0 }
     }
 
     pub(crate) fn read(&mut self) -> Option<ServerCounters> {
         let counted = self.source.read().ok()?;
-        self.questions += u64::from(self.source.counts_readings());
-        counted.since(&ServerCounters { requests: self.questions, connections: self.questions })
+        self.readings += u64::from(self.source.counts_readings());
+        counted.since(&ServerCounters { requests: self.readings, connections: self.readings })
     }
 
     pub(crate) fn limits(&self) -> Vec<ServerLimit> {
@@ -145,14 +145,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_leaves_our_questions_out() {
+    fn counters_leave_our_readings_out() {
         let scratch = tempfile::tempdir().expect("a folder");
         let socket = scratch.path().join("status.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
-        // An nginx that has served 40 requests, and since then only our questions.
+        // An nginx that has served 40 requests, and since then only our readings.
         let nginx = thread::spawn("nginx", None, move || {
             for total in 41..44 {
-                let (mut stream, _) = listener.accept().expect("a question");
+                let (mut stream, _) = listener.accept().expect("a reading");
                 let _ = stream.read(&mut [0; 256]);
                 let _ = write!(
                     stream,
@@ -166,20 +166,20 @@ mod tests {
         let (before, after) = (server.counters(), server.counters());
         let none = ServerCounters { requests: 0, connections: 0 };
         assert_eq!(after.expect("counted").since(&before.expect("counted")), Some(none));
-        nginx.join().expect("three questions");
+        nginx.join().expect("three readings");
         // Nobody listens any more.
         assert_eq!(server.counters(), None);
     }
 
     #[test]
-    fn a_process_that_was_named_is_missed() {
+    fn the_end_of_a_named_process_is_noticed() {
         let mut child =
             Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
         let mut server = NamedServer::new(vec![child.id()], None).expect("nothing to read");
         assert_eq!((server.pids(), server.ended()), (vec![child.id()], None));
         drop(child.stdin.take());
         child.wait().expect("it ends with its input");
-        let gone = format!("process {} is gone", child.id());
+        let gone = format!("process {} has ended", child.id());
         assert_eq!(server.ended(), Some(ServerEnd::Server(gone)));
         // Nothing is known of a server of which nothing was named.
         let mut unknown = NamedServer::default();
