@@ -1,9 +1,8 @@
 //! The steps of `cargo xtask ci`, in order, each named by what fails and with its time. A step
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
 
-use std::ffi::OsStr;
-use std::process::{Command, Output, Stdio};
-use std::thread;
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -113,43 +112,49 @@ fn build() -> Result<()> {
     cargo(&["build", "--locked", "--workspace", "--all-targets"], &[])
 }
 
-/// All tests. End-to-end tests that mostly wait run beside the others, and those that measure alone at
-/// the end. All of them drive the debug build, which checks its own assertions as well.
+/// All tests. Those end-to-end tests that mostly wait run beside the others, which leave them the CPU
+/// when they want it; those that measure run alone at the end. All drive the debug build, which checks
+/// its own assertions as well.
 fn test() -> Result<()> {
-    let waiting =
-        thread::spawn(|| run_tests(&[E2E, &["waiting", "--", "--test-threads=8"]].concat()));
-    let mut failures = Vec::new();
-    let mut note = |tested: Result<Output>| match tested {
-        Ok(output) => {
-            let [stdout, stderr] = [output.stdout, output.stderr]
-                .map(|text| String::from_utf8_lossy(&text).into_owned());
-            println!("{stderr}{stdout}");
-            if !output.status.success() {
-                failures.push(output.status.to_string());
-            }
-        }
-        Err(error) => failures.push(format!("{error:#}")),
-    };
-    note(run_tests(&["--exclude", "e2e"]));
-    note(waiting.join().unwrap_or_else(|_| bail!("the thread of the waiting tests panicked")));
-    note(run_tests(&[E2E, &["measuring", "--", "--test-threads=1"]].concat()));
-    if !failures.is_empty() {
-        bail!("{}", failures.join("; "));
+    let waiting = tests(0, &["--test", "waiting", "--", "--test-threads=8"])?
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run cargo test")?;
+    let mut failed = Vec::new();
+    for (name, arguments) in [
+        ("unit tests", &["--lib", "--bins"][..]),
+        ("integration tests", &["--exclude", "e2e", "--test", "*"]),
+        ("documentation tests", &["--exclude", "e2e", "--doc"]),
+    ] {
+        let status = tests(10, arguments)?.status().context("cannot run cargo test")?;
+        failed.extend((!status.success()).then_some(name));
+    }
+    let output = waiting.wait_with_output().context("cannot wait for cargo test")?;
+    for text in [output.stderr, output.stdout] {
+        println!("{}", String::from_utf8_lossy(&text));
+    }
+    failed.extend((!output.status.success()).then_some("end-to-end tests that wait"));
+    let measuring = tests(0, &["--test", "measuring", "--", "--test-threads=1"])?.status();
+    let has_passed = measuring.context("cannot run cargo test")?.success();
+    failed.extend((!has_passed).then_some("end-to-end tests that measure"));
+    if !failed.is_empty() {
+        bail!("{}", failed.join(", "));
     }
     Ok(())
 }
 
-/// One program of end-to-end tests, of the whole workspace's selection of features.
-const E2E: &[&str] = &["--test"];
-
-/// `cargo test` of the workspace with these arguments.
-fn run_tests(arguments: &[&str]) -> Result<Output> {
+/// `cargo test` of the workspace with these arguments. One selection of packages means one set of
+/// features, so that nothing is compiled again.
+fn tests(niceness: u32, arguments: &[&str]) -> Result<Command> {
     let target = metadata::read(&crate::root(), Depth::Ours)?.target_directory;
-    let mut command = cargo_command();
+    let mut command = Command::new("nice");
+    command.args(["-n", &niceness.to_string()]).arg(cargo_program());
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]).args(arguments);
     // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
     command.env("PLIMSOLL_BIN", target.join("debug/plimsoll")).env("INSTA_UPDATE", "no");
-    command.stdin(Stdio::null()).output().context("cannot run cargo test")
+    command.stdin(Stdio::null());
+    Ok(command)
 }
 
 /// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
@@ -167,7 +172,7 @@ fn fuzz_check() -> Result<()> {
 fn cargo(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
     let shown = format!("cargo {}", arguments.join(" "));
     println!("{shown}");
-    let status = cargo_command()
+    let status = Command::new(cargo_program())
         .args(arguments)
         .envs(environment.iter().copied())
         .status()
@@ -178,8 +183,8 @@ fn cargo(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
     Ok(())
 }
 
-fn cargo_command() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 #[cfg(test)]
