@@ -12,7 +12,7 @@ use plimsoll_model::plan::{Pacing, Trust};
 use plimsoll_report::command_line_redacted;
 
 use super::search::Axis;
-use super::{Destination, Inputs, Job, load, outputs, words};
+use super::{Destination, Inputs, Job, load, outputs};
 use crate::exit::Stop;
 use crate::flags;
 use crate::flags::shared::OutputFlags;
@@ -149,8 +149,9 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
 }
 
 fn arm(name: &'static str, typed: &str, flags: &CompareFlags) -> Result<Arm, Stop> {
-    let mut args = words::split(typed).map_err(|why| {
-        Stop::usage(format_args!("{name} is not a command line: {why}"), "close or drop it")
+    let mut args = shlex::split(typed).ok_or_else(|| {
+        let what = format_args!("{name} is not a command line: a quote is not closed");
+        Stop::usage(what, "close or drop it")
     })?;
     if args.first().is_some_and(|word| word == "plimsoll") {
         args.remove(0);
@@ -168,11 +169,18 @@ fn arm(name: &'static str, typed: &str, flags: &CompareFlags) -> Result<Arm, Sto
         name,
         skips_probe: searches && !args.iter().any(|word| is(word, "--probe-timeouts")),
         typed: typed.to_owned(),
-        text: words::join(&command_line_redacted(&args)),
+        text: shown(&command_line_redacted(&args)),
         has_seed: args.iter().any(|word| is(word, "--seed")),
         is_silent: args.iter().any(|word| is(word, "--no-ui")),
         args,
     })
+}
+
+/// One line that a shell splits into `args` again.
+fn shown(args: &[String]) -> String {
+    let joined = shlex::try_join(args.iter().map(String::as_str));
+    // Only a NUL, which no argument can hold, is an error.
+    joined.unwrap_or_else(|_| args.join(" "))
 }
 
 /// Whether a URL without a command is loaded rather than searched.

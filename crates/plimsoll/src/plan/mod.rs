@@ -27,7 +27,6 @@ mod targets;
 pub(crate) mod tests;
 mod tls;
 pub(crate) mod watch;
-mod words;
 
 pub(crate) use inputs::Inputs;
 
