@@ -2,12 +2,12 @@
 
 use fastrand::Rng;
 use plimsoll_capacity::connections::ConnectionLimits;
-use plimsoll_capacity::staircase::{Attempts, Done, Gauge, Side, Stairs, Step};
+use plimsoll_capacity::staircase::{Attempts, Done, Gauge, Stairs, Step};
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings, Mode};
-use plimsoll_model::hold::{MemoryReading, Swept};
+use plimsoll_model::hold::{MemoryReading, Side, Swept};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Outcome, Recovery, TippingPoint, TrialRecord};
+use plimsoll_model::trial::{Outcome, Recovery, TippingPoint, TrialRecord, Unit};
 use plimsoll_model::{ErrorClass, Nanos};
 use testkit::Holding;
 
@@ -125,6 +125,7 @@ impl World {
         let held = self.held;
         let files = Gauge {
             resource: "client descriptors".to_owned(),
+            unit: Unit::Count,
             side: Side::Generator,
             used: held as f64,
             limit: self.descriptors as f64,
@@ -132,6 +133,7 @@ impl World {
         };
         let memory = self.memory.as_mut().map(|memory| Gauge {
             resource: "server memory".to_owned(),
+            unit: Unit::Bytes,
             side: Side::Server,
             used: memory.hold(held).resident_bytes as f64,
             limit: memory.limit_bytes as f64,

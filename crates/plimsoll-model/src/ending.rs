@@ -16,7 +16,8 @@ use crate::{ErrorClass, Histogram, Nanos};
 const TIMED_STATUSES: [u16; 8] = [408, 429, 500, 502, 503, 504, 522, 524];
 
 /// Over what a duration was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Stretch {
     /// The actual send of an operation to its end.
     Operation,

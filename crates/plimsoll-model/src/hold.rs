@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::tally::{ErrorCounts, Tally};
+use crate::trial::Unit;
 
 /// Bytes of `total_bytes` of memory that are left alone: below them the kernel reclaims in earnest,
 /// and everything measured is about that. 3 %, at least 512 MiB, at most 5 %: the kernel's own
@@ -130,11 +131,34 @@ pub enum Confidence {
     Exact,
 }
 
+/// Whose a resource is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The clients': where it ends says nothing about the server.
+    Generator,
+    /// The server's.
+    Server,
+    /// Everybody's on this host.
+    Host,
+}
+
+/// How connections are closed at the end of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClosedBy {
+    /// By RST, which leaves no TIME_WAIT.
+    Rst,
+}
+
 /// Where one resource would end if holding went on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projection {
     /// The resource: `memory`, `client ports`, …
     pub resource: String,
+    /// What it is counted in.
+    #[serde(default)]
+    pub unit: Unit,
     /// Units of the resource that one more connection takes.
     pub per_connection: f64,
     /// The most that may be used, any reserve taken off.
@@ -199,7 +223,7 @@ pub struct HoldSummary {
     pub projections: Vec<Projection>,
     pub sources: u64,
     pub ports_per_source: u64,
-    pub closed_by: String,
+    pub closed_by: ClosedBy,
     pub tickets: u64,
     pub key_updates_received: u64,
     pub key_updates_sent: u64,
@@ -259,7 +283,7 @@ impl HoldSummary {
             projections: head.projections,
             sources: head.sources,
             ports_per_source: head.ports_per_source,
-            closed_by: "rst".to_owned(),
+            closed_by: ClosedBy::Rst,
             tickets: tally.tls_messages.tickets,
             key_updates_received: tally.tls_messages.key_updates_received,
             key_updates_sent: tally.tls_messages.key_updates_sent,
@@ -276,8 +300,8 @@ pub struct ConnectionsFound {
     pub soak_s: f64,
     /// The resource that would end first, of those that were watched.
     pub first_limit: Option<Projection>,
-    /// Whose it is: `server`, `generator` or `host`.
-    pub first_limit_of: Option<String>,
+    /// Whose it is.
+    pub first_limit_of: Option<Side>,
     pub gave_way: Option<GaveWay>,
 }
 

@@ -15,6 +15,7 @@ pub mod hold;
 pub mod pace;
 pub mod plan;
 pub mod rfc9411;
+pub mod search;
 pub mod seconds;
 pub mod slo;
 pub mod starts;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::hist::Histogram;
+use crate::search::Axis;
 use crate::trial::{Check, CheckId, Verdict};
 use crate::units::{ParseError, grouped};
 
@@ -152,13 +153,18 @@ impl Case {
         objects
     }
 
+    /// What its load is.
+    pub const fn axis(self) -> Axis {
+        match self.kind() {
+            Kind::Mix | Kind::Throughput | Kind::Latency => Axis::TransactionsPerS,
+            Kind::ConnectionRate => Axis::ConnectionsPerS,
+            Kind::Concurrency => Axis::Connections,
+        }
+    }
+
     /// What one unit of its load is.
     pub const fn unit(self) -> &'static str {
-        match self.kind() {
-            Kind::Mix | Kind::Throughput | Kind::Latency => "transactions/s",
-            Kind::ConnectionRate => "connections/s",
-            Kind::Concurrency => "connections",
-        }
+        self.axis().name()
     }
 }
 

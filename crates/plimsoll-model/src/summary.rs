@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
 use crate::compare::CompareSummary;
-use crate::ending::Closer;
+use crate::ending::{Closer, Stretch};
 use crate::hold::{ConnectionsFound, HoldSummary};
 use crate::rfc9411::Rfc9411Summary;
+use crate::search::{Axis, Mode};
 use crate::tally::Tally;
 use crate::trial::{Check, Confirmations, Outcome, Recovery, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
@@ -171,7 +172,7 @@ pub struct CliffSummary {
     pub at_ms: f64,
     pub count: u64,
     pub share: f64,
-    pub stretch: String,
+    pub stretch: Stretch,
     pub closer: Closer,
     pub label: Option<String>,
     pub owner: Owner,
@@ -185,7 +186,7 @@ impl From<&Cliff> for CliffSummary {
             at_ms: cliff.at.as_millis_f64(),
             count: cliff.count,
             share: cliff.share,
-            stretch: cliff.stretch.name().to_owned(),
+            stretch: cliff.stretch,
             closer: cliff.closer,
             label: cliff.label.clone(),
             owner: cliff.owner,
@@ -199,9 +200,9 @@ impl From<&Cliff> for CliffSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct FindSummary {
-    pub axis: String,
+    pub axis: Axis,
     pub slo: String,
-    pub mode: String,
+    pub mode: Mode,
     pub outcome: Outcome,
     pub lower: Option<f64>,
     pub upper: Option<f64>,
@@ -216,9 +217,9 @@ pub struct FindSummary {
     pub confirmations: Confirmations,
     #[serde(default)]
     pub noise: Option<f64>,
-    /// `yes`, `after` or `no`.
+    /// Whether the SUT came back.
     #[serde(default)]
-    pub recovers: Option<String>,
+    pub recovers: Option<Recovers>,
     /// From the end of the overload; for `no`, how long was waited.
     #[serde(default)]
     pub recovery_s: Option<f64>,
@@ -228,13 +229,23 @@ pub struct FindSummary {
     pub connections: Option<ConnectionsFound>,
 }
 
+/// Whether the SUT came back after an overload; how long it took stands beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "see Summary")]
+pub enum Recovers {
+    Yes,
+    After,
+    No,
+}
+
 /// How a search was asked and how long it took; the rest is its tipping point.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct FindHead {
-    pub axis: String,
+    pub axis: Axis,
     pub slo: String,
-    pub mode: String,
+    pub mode: Mode,
     pub search: Nanos,
     pub confirm: Nanos,
 }
@@ -244,9 +255,9 @@ impl FindSummary {
     pub fn new(head: FindHead, tipping: &TippingPoint) -> Self {
         let (recovers, recovery) = match tipping.recovery {
             None => (None, None),
-            Some(Recovery::Yes) => (Some("yes"), Some(Nanos::ZERO)),
-            Some(Recovery::After(span)) => (Some("after"), Some(span)),
-            Some(Recovery::No(span)) => (Some("no"), Some(span)),
+            Some(Recovery::Yes) => (Some(Recovers::Yes), Some(Nanos::ZERO)),
+            Some(Recovery::After(span)) => (Some(Recovers::After), Some(span)),
+            Some(Recovery::No(span)) => (Some(Recovers::No), Some(span)),
         };
         Self {
             axis: head.axis,
@@ -263,7 +274,7 @@ impl FindSummary {
             conditional_throughput: tipping.conditional_throughput.map(Rate::get),
             confirmations: tipping.confirmations,
             noise: tipping.noise,
-            recovers: recovers.map(str::to_owned),
+            recovers,
             recovery_s: recovery.map(Nanos::as_secs_f64),
             notes: tipping.notes.clone(),
             connections: None,

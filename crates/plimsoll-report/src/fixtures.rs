@@ -14,6 +14,7 @@ use plimsoll_model::plan::{
     Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
     TlsVersion, Trust,
 };
+use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::slo::Goal;
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
@@ -259,6 +260,7 @@ fn hold_head() -> HoldHead {
         projections: vec![
             Projection {
                 resource: "memory".to_owned(),
+                unit: Unit::Bytes,
                 per_connection: 9_310.0,
                 limit: 22_800_000_000.0,
                 ends_at: Some(2_019_334),
@@ -269,6 +271,7 @@ fn hold_head() -> HoldHead {
             },
             Projection {
                 resource: "client ports".to_owned(),
+                unit: Unit::Count,
                 per_connection: 1.0,
                 limit: 28_232.0,
                 ends_at: Some(28_232),
@@ -628,9 +631,9 @@ pub(crate) fn tipping_point() -> TippingPoint {
 
 fn find(tip: TippingPoint) -> FindSummary {
     let head = FindHead {
-        axis: "rate".to_owned(),
+        axis: Axis::Rate,
         slo: "p99<50ms,errors<0.1%".to_owned(),
-        mode: "quick".to_owned(),
+        mode: Mode::Quick,
         search: Nanos::from_secs(52),
         confirm: Nanos::from_secs(20),
     };

@@ -1,9 +1,9 @@
 //! Where the way up ends: the resource that is used up first, and how far below it to stop.
 
-use plimsoll_model::hold::{Confidence, Projection};
+use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::units::grouped;
 
-use crate::staircase::{Gauge, Side, project};
+use crate::staircase::{Gauge, project};
 
 /// How much of a projected limit is used.
 const STOP_AT: f64 = 0.85;

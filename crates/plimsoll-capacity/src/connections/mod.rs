@@ -19,7 +19,9 @@ mod settings;
 
 use std::collections::VecDeque;
 
-use plimsoll_model::hold::{ConnectionsFound, GaveWay, MemoryReading, Plateau, Projection, Swept};
+use plimsoll_model::hold::{
+    ConnectionsFound, GaveWay, MemoryReading, Plateau, Projection, Side, Swept,
+};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Confirmations, Outcome, Phase, Recovery, TippingPoint, TrialRecord, TrialRequest, Verdict,
@@ -27,7 +29,7 @@ use plimsoll_model::trial::{
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::staircase::{Attempts, Done, Gauge, Side, Stairs, Step};
+use crate::staircase::{Attempts, Done, Gauge, Stairs, Step};
 
 use bounds::Bounds;
 use ceiling::Ceiling;
@@ -190,7 +192,7 @@ impl ConnectionSearch {
         ConnectionsFound {
             soaked: self.soaked,
             soak_s: self.settings.limits.soak.as_secs_f64(),
-            first_limit_of: first.as_ref().map(|first| first.side.name().to_owned()),
+            first_limit_of: first.as_ref().map(|first| first.side),
             first_limit: first.map(|first| first.projection),
             gave_way: self.gave_way.clone(),
         }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use plimsoll_model::units::ParseError;
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::{Nanos, Rate, search};
 
 /// How long and how often the search measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +132,16 @@ impl Mode {
             Self::Quick => &QUICK,
             Self::Standard => &STANDARD,
             Self::Strict => &STRICT,
+        }
+    }
+}
+
+impl From<Mode> for search::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Quick => Self::Quick,
+            Mode::Standard => Self::Standard,
+            Mode::Strict => Self::Strict,
         }
     }
 }

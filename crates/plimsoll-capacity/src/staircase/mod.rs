@@ -18,7 +18,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
 
-pub use project::{Gauge, Side, project};
+pub use project::{Gauge, project};
 
 /// A level less than this above the last one teaches nothing new.
 const WORTHWHILE: f64 = 1.02;

@@ -3,35 +3,16 @@
 //! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
 //! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
 
-use plimsoll_model::hold::{Confidence, Projection};
-
-/// Whose a resource is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The clients': where it ends says nothing about the server.
-    Generator,
-    /// The server's.
-    Server,
-    /// Everybody's on this host.
-    Host,
-}
-
-impl Side {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Generator => "generator",
-            Self::Server => "server",
-            Self::Host => "host",
-        }
-    }
-}
+use plimsoll_model::hold::{Confidence, Projection, Side};
+use plimsoll_model::trial::Unit;
 
 /// What one resource was at one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
     /// Its name in reports; gauges of the same name belong together.
     pub resource: String,
+    /// What it is counted in.
+    pub unit: Unit,
     /// Whose it is.
     pub side: Side,
     /// Units in use.
@@ -68,6 +49,7 @@ pub fn project(levels: &[(u64, &Gauge)]) -> Option<Projection> {
     let ends_at = end(fit.slope);
     Some(Projection {
         resource: last.resource.clone(),
+        unit: last.unit,
         per_connection: fit.slope.max(0.0),
         limit: last.limit,
         ends_at,

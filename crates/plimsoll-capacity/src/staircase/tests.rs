@@ -1,6 +1,7 @@
 //! Staircases on simulated machines, whose memory grows by a known law.
 
-use plimsoll_model::hold::Confidence;
+use plimsoll_model::hold::{Confidence, Side};
+use plimsoll_model::trial::Unit;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,6 +26,7 @@ impl Machine {
     fn gauges(&self, held: u64) -> Vec<Gauge> {
         let ports = Gauge {
             resource: "ports".to_owned(),
+            unit: Unit::Count,
             side: Side::Generator,
             used: held as f64,
             limit: 5e6,
@@ -33,6 +35,7 @@ impl Machine {
         let used = (self.used)(held);
         let memory = Gauge {
             resource: "memory".to_owned(),
+            unit: Unit::Bytes,
             side: Side::Host,
             used,
             limit: self.limit,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::search::{Axis, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,12 +32,12 @@ pub struct ArchivedHost {
 /// What a search was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchHead {
-    /// `rate`, `handshakes` or `connections`.
-    pub axis: String,
+    /// What is raised.
+    pub axis: Axis,
     /// The objective, as `--slo` spells it.
     pub slo: String,
-    /// `quick` or `standard`.
-    pub mode: String,
+    /// How thorough it is.
+    pub mode: Mode,
 }
 
 /// What the caller says for a manifest; [`Manifest::new`] removes the secrets.

@@ -269,9 +269,9 @@ fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {
             .fold(Nanos::ZERO, |sum, m| sum + m.window)
     };
     let head = FindHead {
-        axis: search.axis.clone(),
+        axis: search.axis,
         slo: search.slo.clone(),
-        mode: search.mode.clone(),
+        mode: search.mode,
         search: seconds(false),
         confirm: seconds(true),
     };

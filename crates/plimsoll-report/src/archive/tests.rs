@@ -7,6 +7,7 @@ use std::path::Path;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldEnd;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{CheckId, TrialRecord};
@@ -34,9 +35,9 @@ fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
         host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
         settings: settings::from_plan(plan),
         search: search.then(|| SearchHead {
-            axis: "rate".to_owned(),
+            axis: Axis::Rate,
             slo: "p99<50ms,errors<0.1%".to_owned(),
-            mode: "quick".to_owned(),
+            mode: Mode::Quick,
         }),
         plan,
     })

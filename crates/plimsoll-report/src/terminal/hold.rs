@@ -5,7 +5,7 @@ use std::io::Write;
 
 use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Plateau, PlateauSummary, Projection};
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::Verdict;
+use plimsoll_model::trial::{Unit, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Style, Tone, bytes, clean, counted, per_s, span, whole};
@@ -174,7 +174,7 @@ pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result
 }
 
 fn each(row: &Projection) -> String {
-    if ["memory", "space"].iter().any(|word| row.resource.contains(word)) {
+    if row.unit == Unit::Bytes {
         return shown_bytes(row.per_connection.round() as u64);
     }
     let text = format!("{:.2}", row.per_connection);

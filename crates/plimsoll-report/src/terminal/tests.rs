@@ -1,7 +1,8 @@
 //! Golden pages from hand-made records.
 
-use plimsoll_model::hold::{ConnectionsFound, GaveWay};
-use plimsoll_model::summary::Summary;
+use plimsoll_model::hold::{ConnectionsFound, GaveWay, Side};
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::{Recovers, Summary};
 use plimsoll_model::trial::{CheckId, Confirmations, Outcome, Phase, TrialRecord, Verdict};
 
 use super::*;
@@ -155,14 +156,14 @@ fn confirmations_noise_and_recovery_are_told() {
     let find = summary.find.as_mut().expect("a search");
     find.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
     find.noise = Some(0.048);
-    find.recovers = Some("after".to_owned());
+    find.recovers = Some(Recovers::After);
     find.recovery_s = Some(14.0);
     let text = page(&summary, &trials, false);
     for expected in ["2 of 4 longer trials", "1 INVALID", "about 4.8 %", "14", "Recovers"] {
         assert!(text.contains(expected), "{expected} in {text}");
     }
     let find = summary.find.as_mut().expect("a search");
-    find.recovers = Some("no".to_owned());
+    find.recovers = Some(Recovers::No);
     find.outcome = Outcome::Unconfirmed { why: "send-lag: p99 9 ms".to_owned() };
     let text = page(&summary, &trials, false);
     assert!(text.contains("Tipping point not confirmed:"), "{text}");
@@ -203,7 +204,7 @@ fn loads_that_were_good_and_bad_are_told() {
 fn handshakes_are_called_by_their_name() {
     let (mut summary, mut trials) = fixtures::find_regular();
     if let Some(find) = &mut summary.find {
-        "handshakes".clone_into(&mut find.axis);
+        find.axis = Axis::Handshakes;
     }
     let what = [(crate::settings::OPERATION, crate::settings::HANDSHAKE)];
     summary.settings.extend(what.map(|(key, value)| (key.to_owned(), value.to_owned())));
@@ -228,14 +229,14 @@ fn connections_are_levels_and_no_rates() {
     summary.hold = fixtures::hold_good().hold;
     let memory = summary.hold.as_ref().map(|hold| hold.projections[0].clone());
     let find = summary.find.as_mut().expect("a search");
-    "connections".clone_into(&mut find.axis);
+    find.axis = Axis::Connections;
     (find.lower, find.upper, find.width) = (Some(18_200.0), Some(18_900.0), Some(0.038));
-    find.recovers = Some("yes".to_owned());
+    find.recovers = Some(Recovers::Yes);
     find.connections = Some(ConnectionsFound {
         soaked: Some(18_200),
         soak_s: 150.0,
         first_limit: memory.clone(),
-        first_limit_of: Some("host".to_owned()),
+        first_limit_of: Some(Side::Host),
         gave_way: Some(GaveWay {
             at: 18_750,
             why: "it took no more connections".to_owned(),

@@ -5,7 +5,7 @@ use std::io;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Confidence, Owner};
-use plimsoll_model::ending::Closer;
+use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::summary::{CliffSummary, Summary};
 use plimsoll_model::units::grouped;
 
@@ -42,16 +42,15 @@ pub(crate) fn cliffs_of_search(page: &mut Page<'_>, summary: &Summary) -> io::Re
 }
 
 fn row(page: &mut Page<'_>, cliff: &CliffSummary) -> io::Result<()> {
-    let what = match cliff.stretch.as_str() {
-        "operation" => "an answer",
-        "opening" => "connecting",
-        "lifetime" => "a connection",
-        "idle" => "an idle one",
-        other => other,
+    let what = match cliff.stretch {
+        Stretch::Operation => "an answer",
+        Stretch::Opening => "connecting",
+        Stretch::Lifetime => "a connection",
+        Stretch::Idle => "an idle one",
     };
     page.line(&format!(
         "  {:11} {:>9} {:12} {:>9} {:>7}  {}",
-        clean(what),
+        what,
         time(cliff.at_ms),
         closer(cliff.closer),
         grouped(cliff.count),

@@ -262,9 +262,9 @@ fn summarise(
         ports_per_source: preflight::ports_per_source(&experiment.limits),
     };
     let asked = FindHead {
-        axis: job.search.axis.name().to_owned(),
+        axis: job.search.axis,
         slo: job.search.slo.to_string(),
-        mode: job.search.mode.name().to_owned(),
+        mode: job.search.mode.into(),
         search: searched,
         confirm: confirmed,
     };

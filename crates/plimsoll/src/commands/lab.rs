@@ -4,13 +4,14 @@ use std::net::Ipv4Addr;
 
 use plimsoll_lab::{LabPlan, Laboratory, Placement, Sut, SutAddress};
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::search::Axis;
 use plimsoll_tls::KeyKind;
 
 use crate::commands::reference::Reference;
 use crate::commands::{climb, hold, rfc9411, search};
 use crate::exit::Stop;
 use crate::flags::LabExperiment;
-use crate::plan::search::{Axis, RateJob};
+use crate::plan::search::RateJob;
 use crate::plan::{Destination, Inputs, Job};
 use crate::{plan, run};
 

@@ -181,6 +181,7 @@ fn why_invalid(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::Nanos;
+    use plimsoll_model::search::{Axis, Mode};
     use plimsoll_model::summary::SummaryHead;
     use plimsoll_model::tally::Tally;
     use plimsoll_model::trial::{Check, Confirmations, Level, Measure};
@@ -218,9 +219,9 @@ mod tests {
 
     fn searched(outcome: Outcome, verdict: Verdict) -> Summary {
         let find = FindSummary {
-            axis: "rate".to_owned(),
+            axis: Axis::Rate,
             slo: String::new(),
-            mode: "quick".to_owned(),
+            mode: Mode::Quick,
             outcome,
             lower: Some(450.0),
             upper: Some(470.0),

@@ -18,6 +18,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
 };
+use plimsoll_model::search::Mode;
 use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Verdict;
@@ -117,9 +118,9 @@ fn run(
         command: set_up.command,
         job: &job.load,
         search: Some(SearchHead {
-            axis: job.case.unit().to_owned(),
+            axis: job.case.axis(),
             slo: format!("criteria of RFC 9411, case {}", job.case),
-            mode: "rfc9411".to_owned(),
+            mode: Mode::Rfc9411,
         }),
         always_archive: true,
     };

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use plimsoll_capacity::{Mode as SearchMode, RateSearch, SearchSettings, Step};
+use plimsoll_capacity::{RateSearch, SearchSettings, Step};
 use plimsoll_fleet::LocalAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -29,7 +30,7 @@ use crate::commands::reference::Reference;
 use crate::commands::timers::TimerWatch;
 use crate::exit::Stop;
 use crate::hosts::{fleet_stop, start_load_agents};
-use crate::plan::search::{Axis, Mode, RateJob, SearchJob};
+use crate::plan::search::{RateJob, SearchJob};
 use crate::run;
 use crate::run::{Run, RunHead};
 
@@ -94,11 +95,7 @@ pub(super) fn objective(search: &SearchJob) -> String {
 
 /// What an archive says of the search.
 pub(super) fn search_head(search: &SearchJob) -> SearchHead {
-    SearchHead {
-        axis: search.axis.name().to_owned(),
-        slo: search.slo.to_string(),
-        mode: search.mode.name().to_owned(),
-    }
+    SearchHead { axis: search.axis, slo: search.slo.to_string(), mode: search.mode.into() }
 }
 
 fn search(
@@ -189,12 +186,7 @@ fn search(
 }
 
 fn settings(job: &RateJob) -> SearchSettings {
-    let mode = match job.search.mode {
-        Mode::Quick => SearchMode::Quick,
-        Mode::Standard => SearchMode::Standard,
-        Mode::Strict => SearchMode::Strict,
-    };
-    let defaults = SearchSettings::new(mode);
+    let defaults = SearchSettings::new(job.search.mode);
     SearchSettings {
         lowest: job.search.lowest(),
         cap: job.search.max,
@@ -315,9 +307,9 @@ fn summarise(command: &str, job: &RateJob, found: &Found, run: &Run, interrupted
         notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
     }
     let asked = FindHead {
-        axis: job.search.axis.name().to_owned(),
+        axis: job.search.axis,
         slo: job.search.slo.to_string(),
-        mode: job.search.mode.name().to_owned(),
+        mode: job.search.mode.into(),
         search: found.search,
         confirm: found.confirm,
     };

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Metric;
 use plimsoll_model::plan::{Pacing, Trust};
+use plimsoll_model::search::Axis;
 use plimsoll_report::command_line_redacted;
 
-use super::search::Axis;
 use super::{Destination, Inputs, Job, load, outputs};
 use crate::exit::Stop;
 use crate::flags;

@@ -1,14 +1,15 @@
 //! `find connections` and `lab connections` into jobs: a load whose connections are held, and the
 //! range of levels that is searched.
 
-use plimsoll_capacity::Mode as SearchMode;
+use plimsoll_capacity::Mode;
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{HoldPlan, Pacing};
+use plimsoll_model::search::Axis;
 use plimsoll_model::units::grouped;
 
 use super::load::{LoadJob, Parts, assemble};
-use super::search::{Axis, Mode, SearchJob};
+use super::search::SearchJob;
 use super::{Destination, Inputs, search};
 use crate::exit::Stop;
 use crate::flags::search::{ArrivalsFlags, ConnectionsFlags};
@@ -43,11 +44,7 @@ pub(crate) struct ConnectionsJob {
 
 /// The figures of a search's mode.
 pub(crate) fn limits(mode: Mode) -> ConnectionLimits {
-    *ConnectionLimits::of(match mode {
-        Mode::Quick => SearchMode::Quick,
-        Mode::Standard => SearchMode::Standard,
-        Mode::Strict => SearchMode::Strict,
-    })
+    *ConnectionLimits::of(mode)
 }
 
 /// Plans the search for the most connections that can be held.

@@ -1,8 +1,10 @@
 //! Searches for a rate into jobs: a load whose rate each trial replaces, and how to search.
 
+use plimsoll_capacity::Mode;
 use plimsoll_capacity::search::LOWEST_PER_S;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::Pacing;
+use plimsoll_model::search::Axis;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::{Nanos, Rate};
 
@@ -17,50 +19,6 @@ use crate::flags::values::ModeFlag;
 const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);
 /// And at most.
 const PROBE_MAX: Nanos = Nanos::from_secs(3_600);
-
-/// How exact a search is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// An interval within 5 %.
-    Quick,
-    /// Within 2 %.
-    Standard,
-    /// Within 1 %.
-    Strict,
-}
-
-impl Mode {
-    /// The name in flags and reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Standard => "standard",
-            Self::Strict => "strict",
-        }
-    }
-}
-
-/// What a search raises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Axis {
-    /// Requests per second.
-    Rate,
-    /// New TLS connections per second.
-    Handshakes,
-    /// Connections held at once.
-    Connections,
-}
-
-impl Axis {
-    /// The name in flags and reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Handshakes => "handshakes",
-            Self::Connections => "connections",
-        }
-    }
-}
 
 /// What a search demands and where it looks.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::{fs, io};
 
+use plimsoll_capacity::Mode;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{Group, HoldPlan, Pacing, ServerName, TlsState, TlsVersion, Trust};
 use plimsoll_model::slo::Slo;
@@ -18,7 +19,7 @@ use super::compare::CompareJob;
 use super::connections::ConnectionsJob;
 use super::hold::HoldJob;
 use super::load::LoadJob;
-use super::search::{Mode, RateJob};
+use super::search::RateJob;
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;

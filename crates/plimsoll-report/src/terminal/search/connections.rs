@@ -6,7 +6,7 @@ use std::io::Write;
 
 use plimsoll_model::Rate;
 use plimsoll_model::hold::GaveWay;
-use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
@@ -15,9 +15,6 @@ use super::page::{
 };
 use crate::terminal::layout::{Page, Style, Tone, clean, counted, ms, span, whole};
 use crate::terminal::{hold, sections, timers};
-
-/// The name of the axis in summaries.
-pub(super) const AXIS: &str = "connections";
 
 /// Writes the report of `find connections` and `lab --find connections`.
 pub(super) fn render(
@@ -125,8 +122,8 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         n => format!(" and {n} INVALID"),
     };
     let mut items = vec![
-        format!("axis {AXIS}"),
-        format!("mode {}", clean(&find.mode)),
+        format!("axis {}", find.axis.name()),
+        format!("mode {}", find.mode.name()),
         format!("{} judged{invalid}", counted(find.trials.into(), "level")),
     ];
     for (what, seconds) in
@@ -142,8 +139,10 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         let text = format!("{} held for {}", load(soaked as f64), span(found.soak_s));
         page.entry("Soaked", &format!("{text}, each one asked again and again"))?;
     }
-    match find.recovers.as_deref() {
-        Some("yes") => page.entry("Again", "yes, also when all are opened again from none")?,
+    match find.recovers {
+        Some(Recovers::Yes) => {
+            page.entry("Again", "yes, also when all are opened again from none")?
+        }
         Some(_) => page.entry("Again", "NO: opened again from none, the level was not GOOD")?,
         None => {}
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::io::Write;
 
+use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
 
@@ -23,8 +24,10 @@ pub fn render_find(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    match summary.find.as_ref().filter(|find| find.axis == connections::AXIS) {
-        Some(find) => connections::render(summary, find, trials, style, out),
-        None => rate::render(summary, trials, style, out),
+    match &summary.find {
+        Some(find) if find.axis == Axis::Connections => {
+            connections::render(summary, find, trials, style, out)
+        }
+        _ => rate::render(summary, trials, style, out),
     }
 }

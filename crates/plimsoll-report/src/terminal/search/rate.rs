@@ -6,7 +6,7 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::Rate;
-use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
@@ -152,8 +152,8 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         page.entry("Operation", "one new TLS connection, closed once it stands; nothing is sent")?;
     }
     let mut items = vec![
-        format!("axis {}", clean(&find.axis)),
-        format!("mode {}", clean(&find.mode)),
+        format!("axis {}", find.axis.name()),
+        format!("mode {}", find.mode.name()),
         format!("{} judged{invalid}", counted(find.trials.into(), "trial")),
     ];
     for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
@@ -194,10 +194,12 @@ fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
         page.entry("Noise", &text)?;
     }
     let waited = span(find.recovery_s.unwrap_or(0.0));
-    let text = match find.recovers.as_deref() {
-        Some("yes") => "yes, at once after an overload".to_owned(),
-        Some("after") => format!("{waited} after an overload"),
-        Some(_) => format!("no: half the lower bound is not served {waited} after an overload"),
+    let text = match find.recovers {
+        Some(Recovers::Yes) => "yes, at once after an overload".to_owned(),
+        Some(Recovers::After) => format!("{waited} after an overload"),
+        Some(Recovers::No) => {
+            format!("no: half the lower bound is not served {waited} after an overload")
+        }
         None => return Ok(()),
     };
     page.entry("Recovers", &text)

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use plimsoll_capacity::staircase::{Gauge, Side};
+use plimsoll_capacity::staircase::Gauge;
 use plimsoll_fleet::LocalAgents;
 use plimsoll_lab::WatchedServer;
-use plimsoll_model::hold::{MemoryReading, memory_reserve_bytes};
+use plimsoll_model::hold::{MemoryReading, Side, memory_reserve_bytes};
+use plimsoll_model::trial::Unit;
 use plimsoll_probe::limits::{HostLimits, conntrack};
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
@@ -103,6 +104,7 @@ impl Bounds {
     pub(crate) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
         let known = |resource: &str, side, used: u64, limit: u64, each: u64| Gauge {
             resource: resource.to_owned(),
+            unit: Unit::Count,
             side,
             used: used as f64,
             limit: limit as f64,
@@ -125,7 +127,7 @@ impl Bounds {
         gauges
             .extend(files.map(|(limit, open)| known("open files", Side::Host, open, limit, each)));
         let tcp_memory = memory.socket_buffer_bytes.zip(self.tcp_memory_bytes);
-        gauges.extend(tcp_memory.map(|of| measured("tcp_mem", Side::Host, of)));
+        gauges.extend(tcp_memory.map(|of| measured("tcp_mem", Unit::Bytes, Side::Host, of)));
         gauges
     }
 }
@@ -138,20 +140,20 @@ fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let used = known + memory.sut_bytes.unwrap_or(0);
     let reserve = memory_reserve_bytes(memory.total_bytes?);
     let limit = used + memory.available_bytes?.saturating_sub(reserve);
-    Some(measured("memory", Side::Host, (used, limit)))
+    Some(measured("memory", Unit::Bytes, Side::Host, (used, limit)))
 }
 
 /// Memory of the whole host: the resource that must not run out unseen.
 pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
     let limit = total - memory_reserve_bytes(total);
-    Some(measured("memory", Side::Host, (total.saturating_sub(available), limit)))
+    Some(measured("memory", Unit::Bytes, Side::Host, (total.saturating_sub(available), limit)))
 }
 
 /// A resource whose use by each connection is measured from level to level.
-fn measured(resource: &str, side: Side, (used, limit): (u64, u64)) -> Gauge {
+fn measured(resource: &str, unit: Unit, side: Side, (used, limit): (u64, u64)) -> Gauge {
     let (used, limit) = (used as f64, limit as f64);
-    Gauge { resource: resource.to_owned(), side, used, limit, per_connection: None }
+    Gauge { resource: resource.to_owned(), unit, side, used, limit, per_connection: None }
 }
 
 /// More processes of a server than this are not looked at, the first ones apart.
@@ -169,25 +171,34 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
         let seen = ProcessUse::read(root, *pid);
         let whose = if pids.len() > 1 { format!(" (pid {pid})") } else { String::new() };
         let group = seen.group_bytes.filter(|(_, limit)| own.is_none_or(|own| own.1 != *limit));
-        for (resource, figures) in [
-            ("server files", seen.files),
-            ("server address space", seen.address_space_bytes),
-            ("server group memory", group),
+        for (resource, unit, figures) in [
+            ("server files", Unit::Count, seen.files),
+            ("server address space", Unit::Bytes, seen.address_space_bytes),
+            ("server group memory", Unit::Bytes, group),
         ] {
             let Some((used, limit)) = figures.filter(|(_, limit)| *limit < UNLIMITED) else {
                 continue;
             };
-            gauges.push(measured(&format!("{resource}{whose}"), Side::Server, (used, limit)));
+            gauges.push(measured(&format!("{resource}{whose}"), unit, Side::Server, (used, limit)));
         }
     }
-    let limits = server.limits();
-    gauges.extend(limits.iter().map(|of| measured(&of.name, Side::Server, (of.used, of.limit))));
+    gauges.extend(
+        server
+            .limits()
+            .iter()
+            .map(|of| measured(&of.name, Unit::Count, Side::Server, (of.used, of.limit))),
+    );
     // A table that nobody asks for stays empty.
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
-    gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Side::Host, of)));
+    gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Unit::Count, Side::Host, of)));
     if let Some((used, limit)) = own {
         let limit = limit - memory_reserve_bytes(limit);
-        gauges.push(measured("memory of this control group", Side::Host, (used, limit)));
+        gauges.push(measured(
+            "memory of this control group",
+            Unit::Bytes,
+            Side::Host,
+            (used, limit),
+        ));
     }
     gauges
 }

@@ -1,0 +1,50 @@
+//! What a search raises, and how thorough it is.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! named {
+    ($(#[$doc:meta])* $type:ident { $($(#[$about:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$about])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl $type {
+            /// The name in flags, reports and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+named! {
+    /// What is raised.
+    Axis {
+        /// Requests per second.
+        Rate = "rate",
+        /// New TLS connections per second.
+        Handshakes = "handshakes",
+        /// Connections held at once.
+        Connections = "connections",
+        /// In a test case of RFC 9411: TCP connections per second.
+        ConnectionsPerS = "connections/s",
+        /// In a test case of RFC 9411: application transactions per second.
+        TransactionsPerS = "transactions/s",
+    }
+}
+
+named! {
+    /// How thorough a search is.
+    Mode {
+        /// An interval within 5 %.
+        Quick = "quick",
+        /// Within 2 %.
+        Standard = "standard",
+        /// Within 1 %.
+        Strict = "strict",
+        /// As a test case of RFC 9411 says.
+        Rfc9411 = "rfc9411",
+    }
+}
