@@ -180,8 +180,8 @@ impl AgentSet {
     }
 
     /// When an agent's last frame was received, handled or not.
-    pub(crate) fn heard(&self, index: usize) -> Nanos {
-        self.places[index].link.heard()
+    pub(crate) fn last_frame_at(&self, index: usize) -> Nanos {
+        self.places[index].link.last_frame_at()
     }
 
     pub(crate) fn is_lost(&self, index: usize) -> bool {

@@ -87,7 +87,7 @@ pub(crate) struct Link {
     frames: Option<Sender<Vec<u8>>>,
     stderr: Tail,
     /// When its last frame was received, in nanoseconds of CLOCK_MONOTONIC.
-    heard_ns: Arc<AtomicU64>,
+    last_frame_ns: Arc<AtomicU64>,
     ended: Option<ExitReason>,
 }
 
@@ -119,16 +119,16 @@ impl Link {
             .name("link-out".to_owned())
             .spawn(move || write_frames(outbox, stdin))
             .map_err(context)?;
-        let heard_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
-        let heard = Arc::clone(&heard_ns);
+        let last_frame_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
+        let last_frame = Arc::clone(&last_frame_ns);
         let _reader = thread::Builder::new()
             .name("link-in".to_owned())
-            .spawn(move || read_frames(id, stdout, &heard, &events))
+            .spawn(move || read_frames(id, stdout, &last_frame, &events))
             .map_err(context)?;
         let stderr = Tail::follow(stderr).map_err(context)?;
         let is_session_leader = ties.group == Group::Session;
         let frames = Some(frames);
-        Ok(Self { id, name, child, is_session_leader, frames, stderr, heard_ns, ended: None })
+        Ok(Self { id, name, child, is_session_leader, frames, stderr, last_frame_ns, ended: None })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -136,8 +136,8 @@ impl Link {
     }
 
     /// When its last frame was received, handled or not.
-    pub(crate) fn heard(&self) -> Nanos {
-        Nanos(self.heard_ns.load(Ordering::Relaxed))
+    pub(crate) fn last_frame_at(&self) -> Nanos {
+        Nanos(self.last_frame_ns.load(Ordering::Relaxed))
     }
 
     /// Sends `command` to the agent; never waits for it. The end of an agent is reported as
@@ -221,7 +221,7 @@ fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
 fn read_frames(
     id: u64,
     mut stdout: impl Read,
-    heard_ns: &AtomicU64,
+    last_frame_ns: &AtomicU64,
     events: &Sender<(u64, Received)>,
 ) {
     loop {
@@ -230,7 +230,7 @@ fn read_frames(
             Ok(None) => Received::Closed(None),
             Err(error) => Received::Closed(Some(error)),
         };
-        heard_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
+        last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
         let is_last = matches!(received, Received::Closed(_));
         if events.send((id, received)).is_err() || is_last {
             return;

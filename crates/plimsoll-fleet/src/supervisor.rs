@@ -1,7 +1,7 @@
 //! The coordinator's side of a supervisor: foreign programs that always end.
 //!
-//! A supervisor is an agent in a session of its own, so that nothing but its coordinator reaches it. It
-//! cleans up when it is told to and when its coordinator is gone, even by SIGKILL.
+//! A supervisor is an agent in a session of its own, so that a terminal's signals do not
+//! reach it. It cleans up on command, and when its coordinator has ended, even by SIGKILL.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,14 +44,14 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Starts a supervisor, which creates the plan's scratch directory and starts its programs. A plan
-    /// without programs leaves time to write their configuration into the directory first.
+    /// without programs lets the caller write their configuration into the directory first.
     pub fn start(command: &AgentCommand, plan: SupervisorPlan) -> Result<Self, FleetError> {
         let ties = Ties { group: Group::Session, ignores_stop_signals: true, ..Ties::default() };
         let agents = AgentSet::start("supervisor", command, vec![ties], EXIT_WAIT)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
         let mut supervisor =
             Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
-        // The directory alone first: only once the supervisor has made it, it is ours to remove.
+        // The directory first: only if the supervisor created it, it is ours to remove.
         let SupervisorPlan { scratch_dir, keep, children } = plan;
         supervisor.send_plan(SupervisorPlan { scratch_dir, keep, children: Vec::new() })?;
         supervisor.scratch = scratch;
@@ -62,7 +62,7 @@ impl Supervisor {
     }
 
     /// Starts more programs and waits until they are ready; returns their pids. After an error the
-    /// others run on.
+    /// others keep running.
     pub fn start_programs(
         &mut self,
         children: Vec<SupervisedProgram>,
@@ -116,8 +116,8 @@ impl Supervisor {
         self.scratch.as_deref()
     }
 
-    /// A program that ended, if one did since the last call. Never waits. The supervisor's own death
-    /// is an error.
+    /// A program that ended, if one did since the last call. Never waits. The end of the supervisor
+    /// itself is an error.
     pub fn poll_exited(&mut self) -> Result<Option<ProgramExit>, FleetError> {
         while let Some((index, event)) = self.agents.poll_event(Instant::now()) {
             let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {

@@ -87,6 +87,8 @@ impl LabPlan {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::cliff::Owner;
+
     use super::*;
 
     #[test]
@@ -105,5 +107,16 @@ mod tests {
         // A SUT that has CPUs of its own is one process, or is refused for its descriptors.
         let pinned = LabPlan { placement: Some(Placement::default()), ..plan(1_000_000) };
         assert_eq!(pinned.processes(9_964), 1);
+    }
+
+    #[test]
+    fn timers_of_our_own_servers_are_known_at_what_they_are_set_to() {
+        for (wait_s, timer_s) in [(3, 600), (86_400, 86_400)] {
+            let longest_wait = Nanos::from_secs(wait_s);
+            let servers = LabPlan { longest_wait, ..LabPlan::new(Sut::Embedded) }.own_servers(&[]);
+            let timers = servers.timers(Owner::Backend, "backend");
+            assert_eq!(servers.timeout, Nanos::from_secs(timer_s));
+            assert!(timers.iter().all(|timer| timer.at == servers.timeout), "{timers:?}");
+        }
     }
 }

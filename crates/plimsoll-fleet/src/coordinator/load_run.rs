@@ -1,5 +1,5 @@
-//! One load over several agents, as a pure machine: frames, losses and `now` go in; commands to
-//! agents and events come out.
+//! One load over several agents, as a pure state machine: its inputs are frames, losses and `now`, its
+//! outputs commands to agents and events.
 //!
 //! ```text
 //!  Preparing --all Ready--> Running --every agent ended or lost--> over
@@ -27,29 +27,29 @@ use crate::coordinator::steering::Steering;
 use crate::error::FleetError;
 use crate::message::{FromAgent, ToAgent};
 
-/// From the command to start to the schedule's first instant: every agent has long got it by then.
+/// From the command to start to the schedule's first instant: every agent has received it by then.
 const START_DELAY: Nanos = Nanos::from_millis(50);
-/// An agent that says nothing for so long in a load without a planned end is taken for hung.
+/// In a load without a planned end, an agent that sends nothing for this long counts as hung.
 const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 /// How long preparing may take, besides opening connections.
 const PREPARE_WAIT: Nanos = Nanos::from_secs(30);
-/// Connections per second and agent that are opened in advance at the very least.
+/// Connections per second and agent that are opened in advance, at least.
 const PREWARM_PER_S_MIN: u64 = 200;
-/// Held connections that are closed per second at the very least: a reset takes about 20 us of the
+/// Held connections that are closed per second, at least: a reset takes about 20 us of the
 /// kernel, and all agents of a hold may share two CPUs with the server's end of it.
 const CLOSES_PER_S_MIN: u64 = 20_000;
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// What the coordinator must do.
+/// What the coordinator is to do.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
-    /// Say this to an agent.
+    /// Send this to an agent.
     Send(usize, ToAgent),
-    /// The agent is counted as lost; make that true.
+    /// Kill this agent, which counts as lost.
     Kill(usize),
 }
 
-/// What a load's plan and control say about time and limits.
+/// Times and limits of a load, from its plan and control.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     trial: Option<TrialRequest>,
@@ -57,7 +57,7 @@ pub(super) struct Terms {
     /// How long operations are started, where that is known.
     planned: Option<Nanos>,
     /// From the planned end until an agent is killed.
-    patience: Nanos,
+    answer_wait: Nanos,
     prepare_wait: Nanos,
     stop_grace: Nanos,
     overrun: Nanos,
@@ -81,7 +81,7 @@ impl Terms {
             trial: control.trial,
             is_hold: matches!(plan.pacing, Pacing::Hold(_)),
             planned,
-            patience: plan.connect_timeout + deadline + plan.linger + control.overrun,
+            answer_wait: plan.connect_timeout + deadline + plan.linger + control.overrun,
             prepare_wait: PREPARE_WAIT
                 + plan.connect_timeout
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),
@@ -92,7 +92,7 @@ impl Terms {
     }
 }
 
-/// Where an agent is in the load.
+/// The state of an agent in the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Preparing,
@@ -107,13 +107,13 @@ enum Stage {
 struct Part {
     name: String,
     stage: Stage,
-    /// Operations that came due, as far as delivered.
+    /// Operations that were due, in the seconds delivered.
     scheduled: u64,
     /// The ones among them that ended.
     finished: u64,
     /// Operations in flight when the agent started its last one.
     in_flight: Option<u64>,
-    heard: Nanos,
+    last_frame_at: Nanos,
 }
 
 impl Part {
@@ -126,14 +126,14 @@ impl Part {
     }
 }
 
-/// The machine.
+/// The state machine.
 #[derive(Debug)]
 pub(super) struct LoadRun {
     terms: Terms,
     parts: Vec<Part>,
     started: Nanos,
     epoch: Option<Nanos>,
-    /// When all agents were told to stop, and when the last of them must have ended.
+    /// When all agents were sent Stop, and when the last of them must have ended.
     stopped: Option<(Nanos, Nanos)>,
     seconds: Seconds,
     total: Tally,
@@ -154,7 +154,7 @@ pub(super) struct LoadRun {
 }
 
 impl LoadRun {
-    /// A load whose agents, called `names`, have just been told to prepare.
+    /// A load whose agents, called `names`, were just sent Prepare.
     pub(super) fn new(names: Vec<String>, terms: Terms, now: Nanos) -> Self {
         let part = |name| Part {
             name,
@@ -162,7 +162,7 @@ impl LoadRun {
             scheduled: 0,
             finished: 0,
             in_flight: None,
-            heard: now,
+            last_frame_at: now,
         };
         Self {
             terms,
@@ -188,14 +188,14 @@ impl LoadRun {
         }
     }
 
-    /// Takes what an agent said.
+    /// A frame of an agent.
     pub(super) fn handle_frame(&mut self, index: usize, frame: FromAgent, now: Nanos) {
         let part = &mut self.parts[index];
         if part.is_over() {
-            // Said before it learned that it was given up.
+            // Sent before it was killed.
             return;
         }
-        part.heard = now;
+        part.last_frame_at = now;
         match (frame, part.stage) {
             (FromAgent::Ready { opened, failed, first_error }, Stage::Preparing) => {
                 part.stage = Stage::Ready;
@@ -229,7 +229,7 @@ impl LoadRun {
         self.hand_out_seconds();
     }
 
-    /// Takes note that an agent is gone; `how` completes *agent 2 …*.
+    /// An agent has ended; `how` completes *agent 2 …*.
     pub(super) fn handle_loss(&mut self, index: usize, how: &str, now: Nanos) {
         if !self.parts[index].is_over() {
             self.lose(index, how, now);
@@ -237,7 +237,7 @@ impl LoadRun {
         }
     }
 
-    /// The user wants to stop.
+    /// The user interrupts.
     pub(super) fn handle_interrupt(&mut self, now: Nanos) {
         if !self.interrupted && !self.is_over() {
             self.interrupted = true;
@@ -245,7 +245,7 @@ impl LoadRun {
         }
     }
 
-    /// Tells every agent of a hold that runs.
+    /// Steers every agent of a running hold.
     pub(super) fn steer(&mut self, steer: Steer) {
         if !self.takes_orders() {
             return;
@@ -263,12 +263,12 @@ impl LoadRun {
         self.stop(self.terms.stop_grace, now);
     }
 
-    /// Whether the load is under way and was not told to stop.
+    /// Whether the load is under way and not being stopped.
     pub(super) fn takes_orders(&self) -> bool {
         self.epoch.is_some() && self.stopped.is_none() && !self.is_over()
     }
 
-    /// How a hold stands; `None` while it takes no orders.
+    /// The state of a hold; `None` while it takes no orders.
     pub(super) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
         let epoch = self.epoch.filter(|_| self.takes_orders())?;
         let running = || self.parts.iter().enumerate().filter(|(_, part)| !part.is_over());
@@ -286,14 +286,14 @@ impl LoadRun {
         })
     }
 
-    /// An agent said something at `at` that may still wait to be handled: a coordinator that is
-    /// late must not take its agents for hung.
-    pub(super) fn handle_heard(&mut self, index: usize, at: Nanos) {
+    /// An agent sent a frame at `at`, which may not be handled yet: a coordinator that is late must not
+    /// count its agents as hung.
+    pub(super) fn handle_last_frame(&mut self, index: usize, at: Nanos) {
         let part = &mut self.parts[index];
-        part.heard = part.heard.max(at);
+        part.last_frame_at = part.last_frame_at.max(at);
     }
 
-    /// Gives up agents that are overdue.
+    /// Kills agents that are overdue.
     pub(super) fn handle_timeout(&mut self, now: Nanos) {
         if self.is_over() || now < self.poll_timeout() {
             return;
@@ -306,7 +306,7 @@ impl LoadRun {
                 // The others wait for those that are still preparing.
                 Stage::Ready => self.stopped.is_some(),
                 Stage::Preparing | Stage::Running => {
-                    !is_open_ended || now >= part.heard + SILENCE_MAX
+                    !is_open_ended || now >= part.last_frame_at + SILENCE_MAX
                 }
             };
             if is_overdue {
@@ -321,10 +321,10 @@ impl LoadRun {
         match (self.stopped, self.epoch, self.terms.planned) {
             (Some((_, deadline)), _, _) => deadline,
             (None, None, _) => self.started + self.terms.prepare_wait,
-            (None, Some(epoch), Some(planned)) => epoch + planned + self.terms.patience,
+            (None, Some(epoch), Some(planned)) => epoch + planned + self.terms.answer_wait,
             (None, Some(_), None) => {
                 let running = self.parts.iter().filter(|part| !part.is_over());
-                running.map(|part| part.heard).min().unwrap_or(Nanos::MAX) + SILENCE_MAX
+                running.map(|part| part.last_frame_at).min().unwrap_or(Nanos::MAX) + SILENCE_MAX
             }
         }
     }
@@ -344,7 +344,7 @@ impl LoadRun {
         self.parts.iter().all(Part::is_over)
     }
 
-    /// What the load came to, once it is over.
+    /// The outcome, once the load is over.
     pub(super) fn into_outcome(self) -> Result<LoadOutcome, FleetError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -449,7 +449,7 @@ impl LoadRun {
 
     /// There can be no outcome: the load was never under way.
     fn fail(&mut self, failure: FleetError, now: Nanos) {
-        // A load that the user stopped doesn't miss an agent.
+        // A lost agent does not matter to a load that the user stopped.
         if self.failure.is_none() && !self.interrupted {
             self.failure = Some(failure);
         }
@@ -487,7 +487,7 @@ impl LoadRun {
         }
     }
 
-    /// Hands out the seconds that every agent has delivered, or never will.
+    /// Emits the seconds that every agent has delivered or will never deliver.
     fn hand_out_seconds(&mut self) {
         while let Some(interval) = self.seconds.poll() {
             self.total.merge_following(&interval.tally);

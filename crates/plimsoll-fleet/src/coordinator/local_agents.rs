@@ -84,7 +84,7 @@ impl LocalAgents {
         pilot: &mut dyn Pilot,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
-        // A hundred agents with their servers leave a coordinator like any other 1 % of a CPU.
+        // Beside a hundred agents and their servers, a coordinator of normal priority gets 1 % of a CPU.
         affinity::with_preference(|| {
             affinity::prefer_latency();
             self.run(plan, control, Some(pilot), sink)
@@ -151,7 +151,8 @@ impl LocalAgents {
             if (control.interrupted)() {
                 run.handle_interrupt(now());
             }
-            (0..agents).for_each(|index| run.handle_heard(index, self.agents.heard(index)));
+            (0..agents)
+                .for_each(|index| run.handle_last_frame(index, self.agents.last_frame_at(index)));
             run.handle_timeout(now());
         }
     }
@@ -172,7 +173,7 @@ fn spread(agents: usize, threads: u32, connections: u64) -> (usize, u32) {
 }
 
 /// The part of agent `index` out of `of`. Workers are pinned to the plan's CPUs as far as the
-/// agent may use them, each agent going on where the one before it stopped.
+/// agent may use them, each agent starting after the CPUs of the one before.
 fn share_of_plan(
     plan: &LoadPlan,
     index: usize,

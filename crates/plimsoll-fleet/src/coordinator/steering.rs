@@ -1,4 +1,4 @@
-//! Which orders a running hold was given, and which agents have yet to carry them out.
+//! The orders of a running hold, and which agents have not carried them out yet.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_done_when_nobody_has_it_in_hand() {
+    fn an_order_is_done_when_no_agent_has_it_open() {
         let mut steering = Steering::default();
         assert_eq!((steering.given(), steering.done()), (0, 0));
         assert_eq!(steering.give(0..3), 1);
@@ -65,10 +65,10 @@ mod tests {
         // Twice, or to an order that was never given.
         assert!(!steering.handle_answer(0, 1) && !steering.handle_answer(0, 3));
         assert!(steering.handle_answer(1, 1));
-        // The third dies with both in hand.
+        // The third ends before it carried out either.
         steering.handle_end(2);
         assert_eq!((steering.given(), steering.done()), (2, 2));
-        // Nobody is left to wait for.
+        // No agent is left to wait for.
         assert_eq!((steering.give(std::iter::empty()), steering.done()), (3, 3));
     }
 }

@@ -175,10 +175,10 @@ mod tests {
 
     #[test]
     fn what_was_said_first_is_said_again() {
-        let mut checks = vec![Check::failed(CheckId::Laboratory, "the warden was\u{7} killed")];
-        assert_eq!(line(&checks[0]), "laboratory: the warden was? killed");
+        let mut checks = vec![Check::failed(CheckId::Laboratory, "the supervisor was\u{7} killed")];
+        assert_eq!(line(&checks[0]), "laboratory: the supervisor was? killed");
         put_words(&mut checks);
         checks[0].detail = None;
-        assert_eq!(line(&checks[0]), "laboratory: the warden was? killed");
+        assert_eq!(line(&checks[0]), "laboratory: the supervisor was? killed");
     }
 }

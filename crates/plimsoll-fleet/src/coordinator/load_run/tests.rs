@@ -179,8 +179,8 @@ fn silence_is_the_limit_of_a_load_without_an_end() {
 fn a_frame_that_waits_to_be_handled_is_no_silence() {
     let mut run = started(&hold_plan(), 2);
     let late = NOW + SILENCE_MAX;
-    run.handle_heard(1, late);
-    run.handle_heard(1, NOW);
+    run.handle_last_frame(1, late);
+    run.handle_last_frame(1, NOW);
     run.handle_timeout(late);
     assert_eq!(actions(&mut run), [Action::Kill(0)]);
     assert_eq!(run.poll_timeout(), late + SILENCE_MAX);
