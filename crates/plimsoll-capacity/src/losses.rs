@@ -16,7 +16,7 @@ pub struct Context {
 /// The server's own time without queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unloaded {
-    /// Mean, see [`server_time`].
+    /// Mean, see `server_time`.
     pub mean: Nanos,
     /// 99th percentile of the time from the actual send.
     pub p99: Nanos,

@@ -1,7 +1,7 @@
 //! What holding connections needs of this host, limit by limit, and how many connections the host
 //! can hold.
 //!
-//! [`Needs::of`] compares a [`Shape`] (what will run here) with the [`HostLimits`] that a probe
+//! [`Needs::of`] compares a [`Shape`] (what will run here) with the `HostLimits` that a probe
 //! read. Nothing is changed: each limit that is too low names the command that raises it.
 
 mod limits;
