@@ -7,10 +7,11 @@ use e2e::openssl::SServer;
 use e2e::plimsoll::Plimsoll;
 use e2e::summary::Summary;
 
-const BRISK: [&str; 6] = ["--rate", "500", "--requests", "200", "--connections", "4"];
+/// 200 requests in 2 s: a handshake that takes 40 ms on a busy machine leaves none unsent.
+const CALM: [&str; 6] = ["--rate", "100", "--requests", "200", "--connections", "4"];
 
 fn load(url: &str, flags: &[&str], code: i32) -> Summary {
-    Plimsoll::load(url, &[&BRISK[..], flags].concat()).run().summary(code)
+    Plimsoll::load(url, &[&CALM[..], flags].concat()).run().summary(code)
 }
 
 fn tls_nginx(certificate: &Certificate, directives: &str) -> Nginx {
