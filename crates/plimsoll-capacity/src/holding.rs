@@ -195,7 +195,7 @@ mod tests {
         let agent = Held { held: 50, lost_agents: 1, ..held(&agent) };
         assert_eq!(worst(&agent), (Verdict::Invalid, CheckId::Agents));
         let none = Tally::default();
-        let cut = Held { held: 50, cut_short: Some("memory would end"), ..held(&none) };
+        let cut = Held { held: 50, cut_short: Some("memory runs out"), ..held(&none) };
         assert_eq!(worst(&cut), (Verdict::Invalid, CheckId::Machine));
         let up_to = Held { accepts_less: true, ..cut };
         assert_eq!(worst(&up_to), (Verdict::Good, CheckId::Machine));

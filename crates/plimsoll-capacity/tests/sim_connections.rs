@@ -267,12 +267,12 @@ fn a_push_ends_where_the_server_dies_and_says_how_far_off_the_projection_was() {
         assert_eq!(answer.tipping.outcome, Outcome::Regular, "seed {seed}");
         let (lower, upper) = answer.bounds();
         assert!(lower <= dies_at && dies_at < upper, "seed {seed}: {lower} {dies_at} {upper}");
-        let gave_way = answer.search.found().gave_way.expect("it died");
-        assert_eq!(gave_way.at, dies_at, "seed {seed}");
-        let off = gave_way.foretold_off.expect("memory was foretold");
+        let failed_at = answer.search.found().failed_at.expect("it died");
+        assert_eq!(failed_at.at, dies_at, "seed {seed}");
+        let off = failed_at.predicted_off.expect("memory was predicted");
         close += u64::from(off.abs() <= 0.10);
     }
-    assert!(close >= SEEDS * 99 / 100, "{close} of {SEEDS} foretold within 10 %");
+    assert!(close >= SEEDS * 99 / 100, "{close} of {SEEDS} predicted within 10 %");
 }
 
 /// Searches servers that take so many connections, and checks that the truth is in the interval.
@@ -399,7 +399,7 @@ fn a_server_that_vanishes_keeps_its_levels_and_is_not_asked_again() {
     }
     let tipping = search.tipping_point();
     let Outcome::Unfinished { why } = &tipping.outcome else { panic!("{tipping:?}") };
-    assert!(why.starts_with("the server gave way: 400 connections were lost"), "{why}");
+    assert!(why.starts_with("the server failed: 400 connections were lost"), "{why}");
     assert_eq!(tipping.lower.map(plimsoll_model::Rate::get), Some(400.0));
     assert_eq!(records.len(), 4);
 }

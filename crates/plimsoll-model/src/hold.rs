@@ -1,4 +1,4 @@
-//! Holding connections: what is done next, what was read at each level, and what it came to.
+//! Holding connections: what is done next, what was read at each level, and the result.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// What a sweep over `connections` came to between two tallies of the same hold. An answer
+    /// The result of a sweep over `connections` between two tallies of the same hold. An answer
     /// with a bad status is an answer; heartbeats that failed meanwhile count as well, because
     /// their connections failed.
     pub fn between(before: &Tally, after: &Tally, connections: u64) -> Self {
@@ -151,7 +151,7 @@ pub enum ClosedBy {
     Rst,
 }
 
-/// Where one resource would end if holding went on.
+/// Where one resource runs out if more connections are held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projection {
     /// The resource: `memory`, `client ports`, …
@@ -181,13 +181,14 @@ pub struct Projection {
 pub enum HoldEnd {
     /// It went its whole way.
     Complete,
-    /// This machine does not take more; what was reached was held and swept.
+    /// This host cannot hold more; what was reached was held and swept.
     CutShort {
-        /// What would have run out.
+        /// The resource that runs out.
         why: String,
     },
-    /// The server refused, lost or did not answer connections; there was no point in more.
-    GaveWay {
+    /// The server refused, lost or did not answer connections; more were not tried.
+    #[serde(rename = "gave-way")]
+    ServerFailed {
         /// What happened.
         why: String,
     },
@@ -298,24 +299,27 @@ pub struct ConnectionsFound {
     /// Connections held at the level whose soak was passed; `None` without one.
     pub soaked: Option<u64>,
     pub soak_s: f64,
-    /// The resource that would end first, of those that were watched.
+    /// The resource that runs out first, of those that were watched.
     pub first_limit: Option<Projection>,
     /// Whose it is.
     pub first_limit_of: Option<Side>,
-    pub gave_way: Option<GaveWay>,
+    #[serde(rename = "gave_way")]
+    pub failed_at: Option<FailedAt>,
 }
 
-/// Where the server gave way, and what had been foretold.
+/// Where the server failed, and what had been predicted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see HoldSummary")]
-pub struct GaveWay {
+pub struct FailedAt {
     /// Most connections held at once on the way there.
     pub at: u64,
     pub why: String,
-    /// The resource that was projected to end first before the last levels.
-    pub foretold: Option<Projection>,
+    /// The resource that was projected to run out first before the last levels.
+    #[serde(rename = "foretold")]
+    pub predicted: Option<Projection>,
     /// The projection over `at`, less 1.
-    pub foretold_off: Option<f64>,
+    #[serde(rename = "foretold_off")]
+    pub predicted_off: Option<f64>,
 }
 
 /// Requests on held connections: heartbeats, and those of sweeps.
@@ -416,6 +420,20 @@ mod tests {
             let swept = Swept::between(&before, &tally(ok, &errors, lost), 50);
             assert_eq!(swept, Swept { connections: 50, answered }, "{errors:?}");
         }
+    }
+
+    #[test]
+    fn names_in_json_stay() {
+        let end = HoldEnd::ServerFailed { why: "silent".to_owned() };
+        let text = serde_json::to_string(&end).expect("serialises");
+        assert_eq!(text, r#"{"gave-way":{"why":"silent"}}"#);
+        let failed = r#"{"at":5,"why":"silent","foretold":null,"foretold_off":0.5}"#;
+        let text = format!(
+            r#"{{"soaked":4,"soak_s":1.5,"first_limit":null,"first_limit_of":"host","gave_way":{failed}}}"#
+        );
+        let found: ConnectionsFound = serde_json::from_str(&text).expect("fields of the contract");
+        assert_eq!(found.first_limit_of, Some(Side::Host));
+        assert_eq!(serde_json::to_string(&found).expect("serialises"), text);
     }
 
     #[test]

@@ -344,7 +344,7 @@ pub(crate) fn hold_bad() -> Summary {
 
 /// The machine would have ended; the server is elsewhere, so nothing is known of its memory.
 pub(crate) fn hold_cut_short() -> Summary {
-    let why = "memory would end at about 8,120 connections".to_owned();
+    let why = "memory runs out at about 8,120 connections".to_owned();
     let mut hold = hold_head();
     for plateau in &mut hold.plateaus {
         plateau.memory.sut_bytes = None;

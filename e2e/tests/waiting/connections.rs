@@ -87,7 +87,7 @@ fn a_haproxy_that_is_asked_has_its_maxconn_predicted() {
     let finished = undisturbed(|| find(&haproxy.url("http"), &flags).run());
     let summary = summary_of(&finished, 0);
     let cap = summary.text("find.outcome.not-reached.cap");
-    assert!(cap.starts_with("maxconn of frontend sut would end at about 731 "), "{cap}");
+    assert!(cap.starts_with("maxconn of frontend sut runs out at about 731 "), "{cap}");
     assert_eq!(summary.text("find.connections.first_limit_of"), "server");
     assert_eq!(summary.count("hold.lost"), 0);
     assert_report_repeats(&finished, &finished.folder());
@@ -116,7 +116,7 @@ fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
     let finished = find(&haproxy.url("https"), &watched).run();
     let summary = summary_of(&finished, 0);
     let cap = summary.text("find.outcome.not-reached.cap").to_owned();
-    assert!(cap.starts_with("server address space would end at about"), "{cap}");
+    assert!(cap.starts_with("server address space runs out at about"), "{cap}");
     assert_eq!(summary.text("find.connections.first_limit_of"), "server");
     assert_eq!(summary.count("hold.lost"), 0);
     assert!(haproxy.is_alive());
@@ -178,7 +178,7 @@ fn a_server_that_vanishes_keeps_its_levels_and_is_to_blame() {
     let summary = summary_of(&finished, 99);
     assert!(summary.count("find.trials") >= 3, "{summary:?}");
     assert!(summary.number("find.lower") >= 200.0, "{summary:?}");
-    assert!(finished.stdout.contains("gave way"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("the server failed"), "{}", finished.stdout);
     assert_report_repeats(&finished, &finished.folder());
 }
 
@@ -219,5 +219,5 @@ fn the_laboratory_searches_through_its_own_server_up_to_the_cap() {
     assert_eq!(summary.text("find.outcome.not-reached.cap"), "500 connections, --max");
     let levels = summary.at("hold.plateaus").as_array().expect("a list");
     assert!(levels.iter().all(|level| level["sut_bytes_per_connection"].is_number()), "{levels:?}");
-    assert!(finished.stdout.contains("Where it would end"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("Projected limits"), "{}", finished.stdout);
 }

@@ -257,7 +257,7 @@ fn lab_hold(flags: &[&str]) -> Summary {
     finished.assert_no_scratch();
     let summary = finished.written(0);
     assert_eq!(summary.text("command"), "lab hold");
-    assert!(finished.stdout.contains("Where it would end"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("Projected limits"), "{}", finished.stdout);
     summary
 }
 

@@ -31,13 +31,13 @@ pub(super) struct Ceiling {
 }
 
 impl Ceiling {
-    /// `files of the server would end at about 9,900 connections (confidence good)`.
+    /// `server files runs out at about 9,900 connections (confidence good)`.
     pub(super) fn words(&self) -> String {
         let Projection { resource, ends_at, confidence, .. } = &self.projection;
         let end = grouped(ends_at.unwrap_or(self.end));
         match confidence {
-            Confidence::Exact => format!("{resource} end at {end} connections"),
-            other => format!("{resource} would end at about {end} connections ({})", word(*other)),
+            Confidence::Exact => format!("{resource} runs out at {end} connections"),
+            other => format!("{resource} runs out at about {end} connections ({})", word(*other)),
         }
     }
 }
@@ -51,7 +51,7 @@ fn word(confidence: Confidence) -> &'static str {
     }
 }
 
-/// Where each resource would end, in the order of the last level's gauges.
+/// The projected limit of each resource, in the order of the last level's gauges.
 pub(super) fn projections(levels: &[(u64, Vec<Gauge>)]) -> Vec<(Projection, Side)> {
     let Some((_, last)) = levels.last() else { return Vec::new() };
     last.iter()

@@ -1,11 +1,11 @@
-//! The search for held connections: up a staircase, level by level, until the server gives way or
+//! The search for held connections: level by level, until the server fails or
 //! something is about to end.
 //!
 //! ```text
 //! qualify -> expand (x2 while the first limit is far, then 5 to 10 %) --BAD--> narrow
 //!               | 85 % of the first limit, or the cap                            |
 //!               +---------------------> confirm (soak) <-------------------------+
-//!                                          reramp (from none) -> done
+//!                                          reramp (from zero) -> done
 //! ```
 //!
 //! Each level is a trial: ramp, settle, read, and sweeps with one request on every connection.
@@ -20,7 +20,7 @@ mod settings;
 use std::collections::VecDeque;
 
 use plimsoll_model::hold::{
-    ConnectionsFound, GaveWay, MemoryReading, Plateau, Projection, Side, Swept,
+    ConnectionsFound, FailedAt, MemoryReading, Plateau, Projection, Side, Swept,
 };
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -103,8 +103,8 @@ pub struct ConnectionSearch {
     recovery: Option<Recovery>,
     soaked: Option<u64>,
     /// With `push`: what would have ended the search.
-    foretold: Option<Projection>,
-    gave_way: Option<GaveWay>,
+    predicted: Option<Projection>,
+    failed_at: Option<FailedAt>,
     outcome: Option<Outcome>,
     records: VecDeque<TrialRecord>,
     notes: Vec<String>,
@@ -138,8 +138,8 @@ impl ConnectionSearch {
             confirmations: Confirmations::default(),
             recovery: None,
             soaked: None,
-            foretold: None,
-            gave_way: None,
+            predicted: None,
+            failed_at: None,
             outcome: None,
             records: VecDeque::new(),
             notes: Vec::new(),
@@ -163,7 +163,7 @@ impl ConnectionSearch {
         self.times
     }
 
-    /// Where each resource would end.
+    /// The projected limit of each resource.
     pub fn projections(&self) -> Vec<Projection> {
         ceiling::projections(&self.gauges).into_iter().map(|(projection, _)| projection).collect()
     }
@@ -194,7 +194,7 @@ impl ConnectionSearch {
             soak_s: self.settings.limits.soak.as_secs_f64(),
             first_limit_of: first.as_ref().map(|first| first.side),
             first_limit: first.map(|first| first.projection),
-            gave_way: self.gave_way.clone(),
+            failed_at: self.failed_at.clone(),
         }
     }
 
@@ -268,7 +268,7 @@ impl ConnectionSearch {
         };
     }
 
-    /// The level is over: judged, told, and followed by the next one.
+    /// The level is over: judged, reported, and followed by the next one.
     fn conclude(&mut self, now: Nanos) {
         let judged = self.level.judge(&self.settings);
         self.answered_max = self.answered_max.max(judged.answered);
@@ -398,8 +398,8 @@ impl ConnectionSearch {
     fn foretell(&mut self, next: u64) {
         let first = ceiling::first(&self.gauges, |side| !is_ours(side));
         let is_passed = |first: &Ceiling| first.is_trusted && first.stop < next;
-        if self.settings.push && self.foretold.is_none() {
-            self.foretold = first.filter(is_passed).map(|first| first.projection);
+        if self.settings.push && self.predicted.is_none() {
+            self.predicted = first.filter(is_passed).map(|first| first.projection);
         }
     }
 
@@ -448,19 +448,19 @@ impl ConnectionSearch {
         }
     }
 
-    /// With `push`: where it ended, against what was foretold.
+    /// With `push`: where the server failed, against the prediction.
     fn tell_crossing(&mut self) {
-        if self.settings.push && self.gave_way.is_none() {
-            self.tell_gave_way(self.answered_max, "it took no more connections".to_owned());
+        if self.settings.push && self.failed_at.is_none() {
+            self.record_failure(self.answered_max, "it took no more connections".to_owned());
         }
     }
 
-    fn tell_gave_way(&mut self, at: u64, why: String) {
+    fn record_failure(&mut self, at: u64, why: String) {
         let last = || ceiling::first(&self.gauges, |side| !is_ours(side)).map(|c| c.projection);
-        let foretold = self.foretold.clone().or_else(last);
-        let end = foretold.as_ref().and_then(|foretold| foretold.ends_at);
+        let predicted = self.predicted.clone().or_else(last);
+        let end = predicted.as_ref().and_then(|predicted| predicted.ends_at);
         let off = end.filter(|_| at > 0).map(|end| end as f64 / at as f64 - 1.0);
-        self.gave_way = Some(GaveWay { at, why, foretold, foretold_off: off });
+        self.failed_at = Some(FailedAt { at, why, predicted, predicted_off: off });
     }
 
     fn has_collapsed(&self, judged: &Judged) -> bool {
@@ -480,11 +480,11 @@ impl ConnectionSearch {
         if at > good || is_pushed {
             self.bounds.handle_collapse(at + 1);
         }
-        self.tell_gave_way(at, why.clone());
+        self.record_failure(at, why.clone());
         self.end(if is_pushed {
             Outcome::Regular
         } else {
-            Outcome::Unfinished { why: format!("the server gave way: {why}") }
+            Outcome::Unfinished { why: format!("the server failed: {why}") }
         });
     }
 
@@ -521,8 +521,8 @@ impl ConnectionSearch {
         if self.has_collapsed(judged) {
             let (lost, after) = (grouped(judged.lost), self.settings.limits.soak);
             let why = format!("{lost} connections were lost within {after} of soak");
-            self.tell_gave_way(target, why.clone());
-            return self.end(Outcome::Unfinished { why: format!("the server gave way: {why}") });
+            self.record_failure(target, why.clone());
+            return self.end(Outcome::Unfinished { why: format!("the server failed: {why}") });
         }
         if self.confirmations.bad >= UNCONFIRMED_MAX || self.bounds.good().is_none() {
             let why = "the lower bound did not pass its soak".to_owned();

@@ -1,4 +1,4 @@
-//! What a search for held connections is told, and the figures of its modes.
+//! What a search for held connections is asked for, and the figures of its modes.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::slo::{Goal, Slo};
@@ -74,7 +74,7 @@ impl ConnectionLimits {
     }
 }
 
-/// What a search is told.
+/// What a search is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionSettings {
     /// What a GOOD level meets.
@@ -89,7 +89,7 @@ pub struct ConnectionSettings {
     pub cap_is_ours: bool,
     /// The mode's figures, with the soak that was asked for.
     pub limits: ConnectionLimits,
-    /// Go on past what the projections allow, until the server gives way.
+    /// Go on past what the projections allow, until the server fails.
     pub push: bool,
 }
 

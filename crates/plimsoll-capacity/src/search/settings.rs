@@ -163,7 +163,7 @@ impl FromStr for Mode {
     }
 }
 
-/// What a search is told.
+/// What a search is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchSettings {
     /// How thorough.

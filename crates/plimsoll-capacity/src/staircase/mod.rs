@@ -1,7 +1,7 @@
 //! Holding connections level by level: what to do next, and when to stop going up.
 //!
 //! ```text
-//! Baseline -> Ramp -> Settle -> Measure -> Sweep --+--> next level, unless a resource would end
+//! Baseline -> Ramp -> Settle -> Measure -> Sweep --+--> next level, unless a resource runs out
 //!               |  guard: out of memory            |
 //!               +-------> Ramp to nothing more     +--> Hold -> Sweep -> End
 //! ```
@@ -103,7 +103,7 @@ pub struct Attempts {
 }
 
 /// What says the next step of a hold: a staircase of given levels, or a search for the level at
-/// which the server gives way.
+/// which the server fails.
 pub trait Stairs {
     /// What to do now.
     fn step(&self) -> Step;
@@ -190,10 +190,10 @@ pub struct Staircase {
     /// The gauges of each level, the empty one first.
     gauges: Vec<(u64, Vec<Gauge>)>,
     last_sweep: Option<Swept>,
-    /// Why this machine takes no more levels.
+    /// Why this host cannot hold more.
     cut: Option<String>,
-    /// Why the server gave way.
-    gave_way: Option<String>,
+    /// Why the server failed.
+    failed_at: Option<String>,
     /// Nothing that later levels teach can allow another one.
     is_last: bool,
     stopped: bool,
@@ -214,7 +214,7 @@ impl Staircase {
             gauges: Vec::new(),
             last_sweep: None,
             cut: None,
-            gave_way: None,
+            failed_at: None,
             is_last: false,
             stopped: false,
         }
@@ -282,11 +282,11 @@ impl Staircase {
         }
     }
 
-    /// While a ramp is under way: ends it where it is, because the server takes no more.
+    /// While a ramp is under way: ends it where it is, because the server accepts no more.
     pub fn handle_hopeless(&mut self, why: String) {
         if self.stage == Stage::Ramping {
             self.stage = Stage::Halting;
-            self.gave_way = Some(why);
+            self.failed_at = Some(why);
             self.is_last = true;
         }
     }
@@ -314,16 +314,16 @@ impl Staircase {
 
     /// How it ended, or stands.
     pub fn end(&self) -> HoldEnd {
-        match (&self.gave_way, &self.cut) {
+        match (&self.failed_at, &self.cut) {
             _ if self.stopped || self.stage != Stage::Ended => HoldEnd::Unfinished,
             _ if self.held == 0 => HoldEnd::NothingHeld,
-            (Some(why), _) => HoldEnd::GaveWay { why: why.clone() },
+            (Some(why), _) => HoldEnd::ServerFailed { why: why.clone() },
             (None, Some(why)) => HoldEnd::CutShort { why: why.clone() },
             (None, None) => HoldEnd::Complete,
         }
     }
 
-    /// Where each resource would end, by name in the order of the last level's gauges.
+    /// The projected limit of each resource, by name in the order of the last level's gauges.
     pub fn projections(&self) -> Vec<Projection> {
         let Some((_, last)) = self.gauges.last() else { return Vec::new() };
         last.iter().filter_map(|gauge| self.projection(&gauge.resource)).collect()
@@ -346,7 +346,7 @@ impl Staircase {
             && !self.is_last
             && let Some(why) = self.losses()
         {
-            self.gave_way = Some(why);
+            self.failed_at = Some(why);
             self.is_last = true;
         }
         match self.next_level() {
@@ -387,7 +387,7 @@ impl Staircase {
             return Some(next);
         };
         let (resource, likely) = (&projection.resource, projection.ends_at.unwrap_or(end));
-        self.cut = Some(format!("{resource} would end at about {} connections", grouped(likely)));
+        self.cut = Some(format!("{resource} runs out at about {} connections", grouped(likely)));
         (end as f64 >= self.target as f64 * WORTHWHILE).then_some(end)
     }
 }

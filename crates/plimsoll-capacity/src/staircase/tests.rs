@@ -132,7 +132,7 @@ fn a_small_machine_is_filled_to_the_projection_and_never_past_it() {
     let last = *ramps.last().unwrap();
     assert!(last <= fits && last as f64 >= 0.95 * fits as f64, "{ramps:?}");
     let HoldEnd::CutShort { why } = stairs.end() else { panic!("{:?}", stairs.end()) };
-    assert!(why.contains("memory would end at about 645,16"), "{why}");
+    assert!(why.contains("memory runs out at about 645,16"), "{why}");
     // It was held and swept at the last level all the same.
     assert_eq!(stairs.last_sweep().unwrap().connections, last);
 }
@@ -179,13 +179,13 @@ fn losses_are_the_end_of_the_stairs() {
     let mut first = stairs(&MILLION);
     assert_eq!(full.climb(&mut first), [100_000, 250_000, 500_000]);
     let why = "200,000 of 500,000 connections were not held".to_owned();
-    assert_eq!(first.end(), HoldEnd::GaveWay { why });
+    assert_eq!(first.end(), HoldEnd::ServerFailed { why });
     let mut mute = Machine::new(22.0 * GB, linear(1_000.0));
     mute.silent = 7;
     let mut second = stairs(&MILLION);
     assert_eq!(mute.climb(&mut second), [100_000]);
     let why = "7 of 100,000 connections were silent".to_owned();
-    assert_eq!(second.end(), HoldEnd::GaveWay { why });
+    assert_eq!(second.end(), HoldEnd::ServerFailed { why });
     // A hold with one level goes on with what it has, and its verdict counts the losses.
     let settings = StairSettings { ends_at_losses: false, ..first.settings.clone() };
     let mut third = Staircase::new(StairSettings { levels: vec![500_000], ..settings });

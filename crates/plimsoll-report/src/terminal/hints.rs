@@ -21,7 +21,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         ErrorClass::ConnectTimeout => {
             "no answer to connecting: a firewall drops it, or the server's accept queue is full"
         }
-        ErrorClass::ConnectUnreachable => "no way to that address: check it and the routes here",
+        ErrorClass::ConnectUnreachable => "no route to host: check the address and the routes here",
         ErrorClass::ConnectReset => {
             "cut off while connecting: look for a connection limit at the server or a proxy"
         }

@@ -58,7 +58,7 @@ fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
             return format!("Not one of {asked} connections to {target} could be held.");
         }
         HoldEnd::Unfinished => text.push_str(" when it was cut short"),
-        HoldEnd::Complete | HoldEnd::CutShort { .. } | HoldEnd::GaveWay { .. } => {
+        HoldEnd::Complete | HoldEnd::CutShort { .. } | HoldEnd::ServerFailed { .. } => {
             text.push_str(&format!(", held for {}", span(hold.hold_s)));
         }
     }
@@ -79,10 +79,10 @@ fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
     text.push('.');
     match &hold.end {
         HoldEnd::CutShort { why } => {
-            text.push_str(&format!(" This machine takes no more: {}.", clean(why)));
+            text.push_str(&format!(" This host cannot hold more: {}.", clean(why)));
         }
-        HoldEnd::GaveWay { why } => {
-            text.push_str(&format!(" The server gave way: {}.", clean(why)));
+        HoldEnd::ServerFailed { why } => {
+            text.push_str(&format!(" The server failed: {}.", clean(why)));
         }
         HoldEnd::Complete | HoldEnd::NothingHeld | HoldEnd::Unfinished => {}
     }
@@ -149,14 +149,14 @@ fn answered(level: &PlateauSummary) -> String {
     }
 }
 
-/// Where each resource would end, the first one to end above the others.
+/// The projected limit of each resource, the lowest first.
 pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.projections.is_empty() {
         return Ok(());
     }
     page.blank()?;
     let columns = format!("{:>12}{:>14}{:>14}", "each", "connections", "at least");
-    page.heading(&format!("{:26}{columns}  confidence", "Where it would end"))?;
+    page.heading(&format!("{:26}{columns}  confidence", "Projected limits"))?;
     let mut rows: Vec<_> = hold.projections.iter().collect();
     rows.sort_by_key(|row| row.ends_at.unwrap_or(u64::MAX));
     for row in rows {
@@ -170,7 +170,7 @@ pub(super) fn projections(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result
             confidence(row)
         ))?;
     }
-    page.quiet(2, "A projection in a straight line; 3 to 5 % of the memory stay free.")
+    page.quiet(2, "Linear projections; 3 to 5 % of the memory are kept free.")
 }
 
 fn each(row: &Projection) -> String {

@@ -1,6 +1,6 @@
 //! Golden pages from hand-made records.
 
-use plimsoll_model::hold::{ConnectionsFound, GaveWay, Side};
+use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{Recovers, Summary};
 use plimsoll_model::trial::{CheckId, Confirmations, Outcome, Phase, TrialRecord, Verdict};
@@ -237,11 +237,11 @@ fn connections_are_levels_and_no_rates() {
         soak_s: 150.0,
         first_limit: memory.clone(),
         first_limit_of: Some(Side::Host),
-        gave_way: Some(GaveWay {
+        failed_at: Some(FailedAt {
             at: 18_750,
-            why: "it took no more connections".to_owned(),
-            foretold: memory,
-            foretold_off: Some(-0.021),
+            why: "it accepted no more connections".to_owned(),
+            predicted: memory,
+            predicted_off: Some(-0.021),
         }),
     });
     let held = fixtures::count(CheckId::Held, 18_750, 18_882);
@@ -256,11 +256,11 @@ fn connections_are_levels_and_no_rates() {
     let text = flat(&summary);
     for words in [
         "Tipping point: between 18,200 and 18,900 connections (3.8 % wide)",
-        "18,200 connections held for",
-        "yes, also when all are opened again from none",
-        "at 18,750 connections: it took no more",
+        "Soak test passed: 18,200 connections held for",
+        "Re-ramp from zero: passed",
+        "Failed at 18,750 connections: it accepted no more",
         "2.1 % less",
-        "Where it would end",
+        "Projected limits",
         "held: 18,750 (limit: at least 18,882)",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -270,5 +270,5 @@ fn connections_are_levels_and_no_rates() {
         find.outcome = Outcome::GeneratorLimited { why: "source ports (clients)".to_owned() };
     }
     let text = flat(&summary);
-    assert!(text.contains("at least 18,200 connections: this machine was the limit"), "{text}");
+    assert!(text.contains("at least 18,200 connections: this host was the limit"), "{text}");
 }

@@ -160,8 +160,8 @@ fn verdict(job: &ConnectionsJob, found: &Found) -> Verdict {
     if found.load.lost_agents > 0 {
         return Verdict::Invalid;
     }
-    let gave_way = found.search.found().gave_way.is_some() || found.sut_end.is_some();
-    let is_server_to_blame = gave_way && !job.push;
+    let failed_at = found.search.found().failed_at.is_some() || found.sut_end.is_some();
+    let is_server_to_blame = failed_at && !job.push;
     search::verdict_on(&found.tipping, is_server_to_blame, found.sut_end.as_ref())
 }
 
@@ -245,8 +245,8 @@ fn summarise(
         held: found.held,
         end: match &tipping.outcome {
             Outcome::FailsAtMinimum if load.tally.connections.opened == 0 => HoldEnd::NothingHeld,
-            Outcome::Unfinished { why } if search.found().gave_way.is_some() => {
-                HoldEnd::GaveWay { why: why.clone() }
+            Outcome::Unfinished { why } if search.found().failed_at.is_some() => {
+                HoldEnd::ServerFailed { why: why.clone() }
             }
             Outcome::Unfinished { .. } => HoldEnd::Unfinished,
             _ => HoldEnd::Complete,

@@ -1,11 +1,11 @@
 //! The report of a search for held connections: the tipping point, every level, what a connection
-//! costs, and where each resource would end.
+//! costs, and the projected limit of each resource.
 
 use std::io;
 use std::io::Write;
 
 use plimsoll_model::Rate;
-use plimsoll_model::hold::GaveWay;
+use plimsoll_model::hold::FailedAt;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
@@ -77,7 +77,7 @@ fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, Strin
         Outcome::NotReached { cap } => (
             Tone::Warn,
             "Tipping point not reached:",
-            format!("{at_least} are held and answer. Why no more were tried: {}.", clean(cap)),
+            format!("{at_least} are held and answer. More were not tried: {}.", clean(cap)),
         ),
         Outcome::FailsAtMinimum if summary.connections.opened == 0 => (
             Tone::Bad,
@@ -88,22 +88,22 @@ fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, Strin
             Tone::Bad,
             "No tipping point:",
             format!(
-                "{between}. The server failed at the lowest level already; see the levels, then \
-                 lower --min, loosen --slo or mend the server."
+                "{between}. The server failed at the lowest level; see the levels, then \
+                 lower --min, loosen --slo or fix the server."
             ),
         ),
         Outcome::GeneratorLimited { why } | Outcome::Unconfirmed { why } => (
             Tone::Warn,
             LEAD,
             format!(
-                "{at_least}: this machine was the limit ({}). What the server can hold beyond \
-                 that was not seen.",
+                "{at_least}: this host was the limit ({}). What the server can hold beyond that \
+                 was not measured.",
                 clean(why)
             ),
         ),
         Outcome::Unfinished { why } => (
             Tone::Warn,
-            "Tipping point not settled:",
+            "Tipping point not found:",
             format!("{between} so far; the search ended early ({}).", clean(why)),
         ),
     }
@@ -126,9 +126,7 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         format!("mode {}", find.mode.name()),
         format!("{} judged{invalid}", counted(find.trials.into(), "level")),
     ];
-    for (what, seconds) in
-        [("searched", find.search_s), ("soaked and ramped again", find.confirm_s)]
-    {
+    for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
         if seconds > 0.0 {
             items.push(format!("{what} {}", span(seconds)));
         }
@@ -136,28 +134,27 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
     page.entry_items("Search", &items)?;
     let Some(found) = &find.connections else { return Ok(()) };
     if let Some(soaked) = found.soaked {
-        let text = format!("{} held for {}", load(soaked as f64), span(found.soak_s));
-        page.entry("Soaked", &format!("{text}, each one asked again and again"))?;
+        let held = format!("{} held for {}", load(soaked as f64), span(found.soak_s));
+        page.entry("Soak test", &format!("passed: {held} and polled repeatedly"))?;
     }
     match find.recovers {
-        Some(Recovers::Yes) => {
-            page.entry("Again", "yes, also when all are opened again from none")?
-        }
-        Some(_) => page.entry("Again", "NO: opened again from none, the level was not GOOD")?,
+        Some(Recovers::Yes) => page.entry("Re-ramp", "from zero: passed")?,
+        Some(_) => page.entry("Re-ramp", "from zero: FAILED, the level was not GOOD")?,
         None => {}
     }
-    found.gave_way.as_ref().map_or(Ok(()), |gave_way| page.entry("Gave way", &ending(gave_way)))
+    found.failed_at.as_ref().map_or(Ok(()), |failed_at| page.entry("Failed at", &ending(failed_at)))
 }
 
-/// Where the server gave way, and how far off the projection was.
-fn ending(gave_way: &GaveWay) -> String {
-    let mut text = format!("at {}: {}", load(gave_way.at as f64), clean(&gave_way.why));
-    let end = gave_way.foretold.as_ref().and_then(|foretold| Some((foretold, foretold.ends_at?)));
-    if let (Some((foretold, end)), Some(off)) = (end, gave_way.foretold_off) {
+/// Where the server failed, and how far off the prediction was.
+fn ending(failed_at: &FailedAt) -> String {
+    let mut text = format!("{}: {}", load(failed_at.at as f64), clean(&failed_at.why));
+    let end =
+        failed_at.predicted.as_ref().and_then(|predicted| Some((predicted, predicted.ends_at?)));
+    if let (Some((predicted, end)), Some(off)) = (end, failed_at.predicted_off) {
         let word = if off < 0.0 { "less" } else { "more" };
         text.push_str(&format!(
-            ". Foretold: {} ends at about {}, {:.1} % {word}",
-            clean(&foretold.resource),
+            ". Predicted: {} runs out at about {}, {:.1} % {word}",
+            clean(&predicted.resource),
             load(end as f64),
             off.abs() * 100.0
         ));

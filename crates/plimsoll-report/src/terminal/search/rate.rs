@@ -99,7 +99,7 @@ fn headline(
             "No tipping point:",
             format!(
                 "{between}. The server missed the SLO even at the lowest load; see the first \
-                 trials, then loosen --slo or mend the server."
+                 trials, then loosen --slo or fix the server."
             ),
         ),
         Outcome::GeneratorLimited { why } => (
@@ -107,7 +107,7 @@ fn headline(
             LEAD,
             format!(
                 "{at_least}: the generator was the limit ({}). What the server can take beyond \
-                 that was not seen. {}",
+                 that was not measured. {}",
                 clean(why),
                 hints::MORE_GENERATOR
             ),
@@ -116,7 +116,7 @@ fn headline(
             Tone::Warn,
             "Tipping point not confirmed:",
             format!(
-                "{between} as far as the search saw; every longer trial at the lower bound was \
+                "{between} as far as the search measured; every longer trial at the lower bound was \
                  INVALID, because the generator was the limit ({}). {}",
                 clean(why),
                 hints::MORE_GENERATOR
@@ -127,7 +127,7 @@ fn headline(
         }
         Outcome::Unfinished { why } => (
             Tone::Warn,
-            "Tipping point not settled:",
+            "Tipping point not found:",
             format!("{between} so far; the search stopped early ({}).", clean(why)),
         ),
     }
@@ -149,7 +149,10 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         n => format!(" and {n} INVALID"),
     };
     if sections::is_handshakes(summary) {
-        page.entry("Operation", "one new TLS connection, closed once it stands; nothing is sent")?;
+        page.entry(
+            "Operation",
+            "one new TLS connection, closed once established; nothing is sent",
+        )?;
     }
     let mut items = vec![
         format!("axis {}", find.axis.name()),
@@ -187,8 +190,8 @@ fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
     }
     if let Some(noise) = find.noise {
         let text = format!(
-            "the capacity differs by about {:.1} % from trial to trial; the interval is as wide \
-             as that asks for",
+            "the capacity varies by about {:.1} % from trial to trial; the interval is widened \
+             accordingly",
             noise * 100.0
         );
         page.entry("Noise", &text)?;
