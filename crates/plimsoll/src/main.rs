@@ -10,12 +10,14 @@ use std::process::ExitCode;
 
 mod commands;
 mod exit;
+mod experiments;
 mod flags;
 mod hosts;
 mod plan;
 mod preflight;
 mod run;
 mod screen;
+mod session;
 
 use exit::Stop;
 use flags::Command;

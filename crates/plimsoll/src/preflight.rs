@@ -3,8 +3,10 @@
 //! Says what is to run here, and how the command goes on; the arithmetic is [`Needs`]'s. Pure but
 //! for [`host_limits`]; what is printed when it does not fit is [`Stop::TooMany`].
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
@@ -24,6 +26,11 @@ const PROXY_BYTES: u64 = 16_500;
 /// Ports in the kernel's own `ip_local_port_range`, 32768 to 60999, where it does not tell.
 const PORTS_DEFAULT: u64 = 28_232;
 
+/// Of each source address's ports, the part that is planned with; some are taken by others.
+const PORT_FILL: f64 = 0.8;
+/// From this part of one address's ports on, loopback gets more addresses.
+const ONE_SOURCE_FILL: f64 = 0.5;
+
 /// What accepts the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
@@ -40,11 +47,6 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// One that somebody else runs.
-    pub(crate) const fn of(job: &LoadJob) -> Self {
-        if job.both_ends_here { Self::Running } else { Self::Elsewhere }
-    }
-
     const fn is_laboratory(self) -> bool {
         matches!(self, Self::Embedded | Self::Haproxy | Self::Nginx)
     }
@@ -78,6 +80,23 @@ pub(crate) fn host_limits() -> HostLimits {
 /// Ports of one address that connections may come from.
 pub(crate) fn ports_per_source(limits: &HostLimits) -> u64 {
     limits.ports_per_source.unwrap_or(PORTS_DEFAULT)
+}
+
+/// Gives a hold over loopback as many source addresses as its connections need. Elsewhere, one
+/// address is what the kernel chooses, and more must be named.
+pub(crate) fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
+    let addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
+    let is_loopback = addresses.clone().all(|at| at.is_ipv4() && at.ip().is_loopback());
+    // The same port reaches each of them.
+    let destinations = addresses.count().max(1);
+    let ports = ports_per_source(limits) as f64 * destinations as f64;
+    let connections = plan.connections as f64;
+    if !plan.sources.is_empty() || !is_loopback || connections <= ports * ONE_SOURCE_FILL {
+        return;
+    }
+    let needed = (connections / (ports * PORT_FILL)).ceil().max(1.0) as u32;
+    let first = u32::from(Ipv4Addr::LOCALHOST);
+    plan.sources = (0..needed).map(|index| IpAddr::V4(Ipv4Addr::from(first + index))).collect();
 }
 
 /// What runs on this host for `job`, of whose connections `opening_max` are opened at once.
@@ -331,5 +350,23 @@ mod tests {
     fn this_host_is_readable() {
         let limits = host_limits();
         assert!(limits.descriptors_per_process > Some(0) && ports_per_source(&limits) > 0);
+    }
+
+    #[test]
+    fn loopback_gets_as_many_addresses_as_its_connections_need() {
+        let limits = HostLimits { ports_per_source: Some(28_232), ..HostLimits::default() };
+        let sources = |connections: &str, url: &str| {
+            let mut job = hold_job(&[url, "--connections", connections]);
+            spread_sources(&mut job.load.plan, &limits);
+            job.load.plan.sources
+        };
+        let here = "https://127.0.0.1:8443/";
+        assert!(sources("14k", here).is_empty());
+        assert_eq!(sources("15k", here).len(), 1);
+        let million = sources("1M", here);
+        assert_eq!(million.len(), 45);
+        assert_eq!(million[44], IpAddr::from([127, 0, 0, 45]));
+        assert!(sources("1M", "https://[::1]:8443/").is_empty());
+        assert!(sources("1M", "https://10.1.2.3:8443/").is_empty());
     }
 }

@@ -76,8 +76,9 @@ pub struct Seen<'a> {
     pub planned_ops: Option<u64>,
     /// Transactions of one arrival: those of a connection, one by one where it is held.
     pub transactions: u32,
-    /// What the generator alone reaches, in the case's unit.
-    pub reference: Option<f64>,
+    /// What was seen beside the load; its reference is what the generator alone reaches, in the
+    /// case's unit.
+    pub witnesses: &'a Witnesses,
 }
 
 /// What was judged of it.
@@ -111,11 +112,9 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
         .collect();
     let losses = Losses::of(seen.whole, seen.aborted);
     let no_goals = Slo { goals: Vec::new() };
-    let witnesses =
-        Witnesses { reference: seen.reference.and_then(Rate::per_second), ..Witnesses::default() };
     let checks = validity::checks(&validity::Subject {
         tally: seen.whole,
-        witnesses: &witnesses,
+        witnesses: seen.witnesses,
         window: seen.window,
         rate: Rate::per_second(seen.load).filter(|_| !held),
         losses: &losses,

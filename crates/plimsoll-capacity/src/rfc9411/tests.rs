@@ -4,6 +4,7 @@ use plimsoll_model::criterion::Criterion;
 use plimsoll_model::rfc9411::{Case, Ending, Step};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
+use plimsoll_model::witness::{PeerCounts, Witnesses};
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::procedure::Search;
@@ -32,6 +33,16 @@ fn steady() -> Vec<Interval> {
 }
 
 fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> Judged {
+    observed(case, step, intervals, aborted, &Witnesses::default())
+}
+
+fn observed(
+    case: Case,
+    step: Step,
+    intervals: &[Interval],
+    aborted: bool,
+    witnesses: &Witnesses,
+) -> Judged {
     let mut whole = Tally::default();
     intervals.iter().for_each(|interval| whole.merge_following(&interval.tally));
     judge(&Seen {
@@ -46,13 +57,30 @@ fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> Judg
         aborted,
         planned_ops: None,
         transactions: 1,
-        reference: None,
+        witnesses,
     })
 }
 
 fn find<'a>(judged: &'a Judged, letter: &str) -> &'a Check {
     let found = judged.criteria.iter().find(|check| check.id.name().starts_with(letter));
     found.unwrap_or_else(|| panic!("no {letter} in {:?}", judged.criteria))
+}
+
+#[test]
+fn what_was_seen_beside_an_iteration_is_judged_as_in_every_trial() {
+    let verdict = |witnesses| {
+        let judged = observed(Case::HttpThroughput, Step::Target, &steady(), false, &witnesses);
+        let failed = judged.checks.iter().filter(|check| check.level == Level::Fail);
+        (judged.judgement.verdict, failed.map(|check| check.id.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(verdict(Witnesses::default()), (Verdict::Good, vec![]));
+    let all = PeerCounts { sent: 4_000, answered: 4_000, received: 4_000 };
+    let counted = Witnesses { peer: Some(all), ..Witnesses::default() };
+    assert_eq!(verdict(counted), (Verdict::Good, vec![]));
+    // The server has received half of what was sent and answered: one of the counts is wrong.
+    let half = PeerCounts { received: 2_000, ..all };
+    let lost = Witnesses { peer: Some(half), ..Witnesses::default() };
+    assert_eq!(verdict(lost), (Verdict::Invalid, vec![CheckId::PeerCounters]));
 }
 
 fn figures(check: &Check) -> Vec<f64> {

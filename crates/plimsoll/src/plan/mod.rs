@@ -32,6 +32,7 @@ pub(crate) use inputs::Inputs;
 
 use connections::ConnectionsJob;
 use hold::HoldJob;
+use load::LoadJob;
 use rfc9411::Rfc9411Job;
 use search::RateJob;
 
@@ -46,6 +47,18 @@ pub(crate) enum Job {
     Hold(HoldJob),
     /// One test case of RFC 9411.
     Rfc9411(Rfc9411Job),
+}
+
+impl Job {
+    /// What is sent, and where to.
+    pub(crate) fn load(&self) -> &LoadJob {
+        match self {
+            Self::Rate(job) => &job.load,
+            Self::Connections(job) => &job.load,
+            Self::Hold(job) => &job.load,
+            Self::Rfc9411(job) => &job.load,
+        }
+    }
 }
 
 /// The server that a load goes to, and what is requested there.

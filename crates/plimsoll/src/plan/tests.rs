@@ -86,7 +86,8 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
     built.unwrap()
 }
 
-fn load_job(flags: &[&str]) -> LoadJob {
+/// The load that `flags` ask for.
+pub(crate) fn load_job(flags: &[&str]) -> LoadJob {
     match build(&[&["load"], flags].concat(), b"") {
         Ok(Asked::Load(job)) => job,
         other => panic!("{flags:?}: {other:?}"),

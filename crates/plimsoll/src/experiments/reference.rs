@@ -5,18 +5,16 @@
 //! reach with its busiest thread full follows from how busy that was.
 
 use plimsoll_capacity::validity::REFERENCE_FAIL;
-use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::{LocalAgents, ServerGroup};
+use plimsoll_fleet::ServerGroup;
 use plimsoll_lab::OwnServers;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{Identity, LoadPlan, Pacing, Trust};
 use plimsoll_model::tally::Interval;
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::affinity::usable_cpus;
-use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
-use crate::run::Run;
+use crate::session::Session;
 
 /// A second to warm up, and one that counts.
 const SPAN: Nanos = Nanos::from_secs(2);
@@ -37,17 +35,11 @@ pub(crate) struct Reference {
 
 impl Reference {
     /// Runs it. Without an answer the search goes on, and the check is left out.
-    pub(super) fn run(
-        self,
-        plan: &LoadPlan,
-        agents: &mut LocalAgents,
-        run: &mut Run,
-        interrupts: &Interrupts,
-    ) -> Option<Rate> {
-        if interrupts.is_raised() {
+    pub(super) fn run(self, plan: &LoadPlan, session: &Session<'_>) -> Option<Rate> {
+        if session.is_interrupted() {
             return None;
         }
-        let note = match self.measure(plan, agents, interrupts) {
+        let note = match self.measure(plan, session) {
             Ok(Some(alone)) => {
                 let line = format!(
                     "reference: the generator alone reaches {alone} against a server that does \
@@ -55,7 +47,7 @@ impl Reference {
                      {:.0} % of it",
                     REFERENCE_FAIL * 100.0
                 );
-                run.handle_event(&Event::Note(line));
+                session.note(line);
                 return Some(alone);
             }
             Ok(None) => "reference: not measured, because the requests or this machine keep the \
@@ -63,16 +55,11 @@ impl Reference {
                 .to_owned(),
             Err(why) => format!("reference: not measured: {why}"),
         };
-        run.handle_event(&Event::Note(note));
+        session.note(note);
         None
     }
 
-    fn measure(
-        self,
-        plan: &LoadPlan,
-        agents: &mut LocalAgents,
-        interrupts: &Interrupts,
-    ) -> Result<Option<Rate>, String> {
+    fn measure(self, plan: &LoadPlan, session: &Session<'_>) -> Result<Option<Rate>, String> {
         let identity = match self.identity {
             Some(identity) => identity,
             None => {
@@ -89,15 +76,14 @@ impl Reference {
             .start(&[false, true], Some(identity.clone()))
             .map_err(|error| error.to_string())?;
         let plan = towards(plan, &servers, &identity);
-        let interrupted = || interrupts.is_raised();
         let mut rate = None;
-        agents
-            .run_load(&plan, &LoadControl::new(&interrupted), &mut |event| {
+        session
+            .run_unrecorded(&plan, &mut |event| {
                 if let Event::Interval(interval) = event {
-                    rate = rate.or_else(|| extrapolated(&interval));
+                    rate = rate.or_else(|| extrapolated(interval));
                 }
             })
-            .map_err(|error| error.to_string())?;
+            .map_err(|stop| stop.complaint().unwrap_or_default())?;
         Ok(rate)
     }
 }
@@ -132,39 +118,10 @@ fn extrapolated(interval: &Interval) -> Option<Rate> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use plimsoll_model::pace::Shard;
-    use plimsoll_model::plan::TlsOptions;
+mod tests {
     use plimsoll_model::tally::Tally;
 
     use super::*;
-
-    /// A plan without targets.
-    pub(crate) fn plan() -> LoadPlan {
-        LoadPlan {
-            session: None,
-            targets: Vec::new(),
-            target_destination: Vec::new(),
-            destinations: Vec::new(),
-            pacing: Pacing::Closed { duration: None, ops_total: None },
-            connections: 1,
-            keepalive: true,
-            handshake_only: false,
-            requests_per_connection: None,
-            staggered: false,
-            prewarm: true,
-            deadline: None,
-            linger: Nanos::ZERO,
-            connect_timeout: Nanos::ZERO,
-            tls: TlsOptions::default(),
-            sources: Vec::new(),
-            threads: 1,
-            cpus: Vec::new(),
-            seed: 1,
-            shard: Shard::WHOLE,
-            abort_bad_ops: None,
-        }
-    }
 
     #[test]
     fn a_client_that_was_half_busy_reaches_twice_as_much() {

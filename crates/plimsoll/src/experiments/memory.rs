@@ -31,14 +31,14 @@ pub(crate) enum Depth {
 }
 
 /// Reads this host.
-pub(crate) struct Witness<'a> {
+pub(crate) struct Memory<'a> {
     /// The agents that hold the connections.
     pub(crate) clients: Vec<u32>,
     /// The SUT.
     pub(crate) sut: &'a dyn WatchedServer,
 }
 
-impl Witness<'_> {
+impl Memory<'_> {
     /// Memory and counters now.
     pub(crate) fn read(&self, depth: Depth) -> MemoryReading {
         let root = Path::new("/proc");
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn this_host_and_this_process_are_readable() {
         let own = std::process::id();
-        let witness = Witness { clients: vec![own], sut: &Processes(Vec::new()) };
-        let deep = witness.read(Depth::Processes);
+        let memory = Memory { clients: vec![own], sut: &Processes(Vec::new()) };
+        let deep = memory.read(Depth::Processes);
         assert!(deep.client_bytes > Some(0) && deep.sut_bytes.is_none());
-        assert!(witness.read(Depth::Host).client_bytes.is_none());
+        assert!(memory.read(Depth::Host).client_bytes.is_none());
     }
 }

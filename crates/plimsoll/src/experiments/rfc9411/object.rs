@@ -11,15 +11,14 @@ use plimsoll_model::rfc9411::{
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::units::grouped;
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{Nanos, Rate};
 
 use super::Responder;
-use super::iteration::{Bench, Iterated, Reached, Traffic, init};
-use crate::commands::search;
+use super::iteration::{Iterated, Reached, Traffic, closed_loop, held, init, sessions};
 use crate::exit::Stop;
 use crate::flags::rfc9411::TargetLoad;
 use crate::plan::rfc9411::{ObjectPlan, Rfc9411Job, TARGET_MIN};
+use crate::session::{Observed, Session};
 
 /// Longest sustain phase of step 1 and of a bisection over connections.
 const SUSTAIN_INITIAL_MAX: Nanos = Nanos::from_secs(60);
@@ -31,8 +30,8 @@ const PORTS_SHARE: f64 = 0.9;
 const RESPONDER: &str = "plimsoll serve on loopback, nothing between";
 
 /// A case being measured.
-pub(super) struct Scene<'a> {
-    pub(super) bench: Bench<'a>,
+pub(super) struct Scene<'a, 's> {
+    pub(super) session: &'a Session<'s>,
     pub(super) job: &'a Rfc9411Job,
     pub(super) responder: Responder,
     pub(super) trials: Vec<TrialRecord>,
@@ -79,7 +78,7 @@ struct Trail {
     last: Option<Judged>,
 }
 
-impl Scene<'_> {
+impl Scene<'_, '_> {
     /// Every object and scenario, until all are measured or somebody stops it.
     pub(super) fn measure_case(&mut self) -> Result<Measured, Stop> {
         let mut measured = Measured::default();
@@ -114,12 +113,12 @@ impl Scene<'_> {
     }
 
     fn stopped(&self) -> bool {
-        self.bench.interrupts.is_raised()
+        self.session.is_interrupted()
     }
 
     /// A line for the reader.
     pub(super) fn note(&mut self, line: String) {
-        self.bench.run.borrow_mut().handle_event(&Event::Note(line));
+        self.session.note(line);
     }
 
     fn subject<'o>(
@@ -196,7 +195,7 @@ impl Scene<'_> {
     }
 
     fn reach(&mut self, traffic: &Traffic) -> Result<Reached, Stop> {
-        Ok(self.bench.closed_loop(traffic, self.job.sustain)?.0)
+        Ok(closed_loop(self.session, traffic, self.job.sustain)?.0)
     }
 
     /// The most that the SUT does with this traffic, and who says so.
@@ -209,7 +208,7 @@ impl Scene<'_> {
         if let Some(given) = given {
             return Ok((given, flag.to_owned()));
         }
-        let (reached, tally) = self.bench.closed_loop(traffic, self.job.sustain)?;
+        let (reached, tally) = closed_loop(self.session, traffic, self.job.sustain)?;
         let per_s = reached.transactions_per_s;
         self.note(format!("the SUT in a closed loop: {}/s", grouped(per_s as u64)));
         let failed: Vec<_> =
@@ -288,18 +287,18 @@ impl Scene<'_> {
                 Next::Run(planned) => planned,
             };
             let wait = init(planned.sustain) + procedure.rest();
-            search::rest(wait, self.bench.run.get_mut(), self.bench.interrupts);
-            if let Some(end) = self.bench.server.ended() {
+            self.session.rest(wait);
+            if let Some(end) = self.session.server_end() {
                 return Ok(procedure.handle_stop(end.reason().to_owned()));
             }
             if self.stopped() {
                 return Ok(procedure.handle_stop("interrupted".to_owned()));
             }
             let (iterated, judged) = self.iterate(subject, target, &planned)?;
-            if iterated.outcome.interrupted {
+            if iterated.observed.outcome.interrupted {
                 return Ok(procedure.handle_stop("interrupted".to_owned()));
             }
-            check_object(subject, planned.step, &iterated.outcome.tally)?;
+            check_object(subject, planned.step, &iterated.observed.outcome.tally)?;
             let window = Nanos::from_secs(u64::from(iterated.sustain_seconds));
             procedure.handle(&judged.judgement, &judged.observed.sustain, window);
             trail.add(&planned, &iterated, judged);
@@ -323,11 +322,12 @@ impl Scene<'_> {
             duration: planned.sustain,
             split: 1,
         };
-        let iterated = match self.job.case.kind() {
-            Kind::Concurrency => self.bench.held(&subject.traffic, request, target.ramp_per_s)?,
-            _ => self.bench.sessions(&subject.traffic, request)?,
+        let mut iterated = match self.job.case.kind() {
+            Kind::Concurrency => held(self.session, &subject.traffic, request, target.ramp_per_s)?,
+            _ => sessions(self.session, &subject.traffic, request)?,
         };
-        let outcome = &iterated.outcome;
+        iterated.observed.witnesses.reference = target.generator.and_then(Rate::per_second);
+        let Observed { outcome, sut_busiest_thread, witnesses } = &iterated.observed;
         let judged = judge(&Seen {
             case: self.job.case,
             step: planned.step,
@@ -343,7 +343,7 @@ impl Scene<'_> {
                 Kind::Concurrency => 1,
                 _ => subject.traffic.transactions,
             },
-            reference: target.generator,
+            witnesses,
         });
         let record = TrialRecord {
             measurement: TrialMeasurement {
@@ -351,13 +351,13 @@ impl Scene<'_> {
                 window: outcome.window,
                 aborted: outcome.aborted,
                 tally: outcome.tally.clone(),
-                sut_busiest_thread: iterated.sut_busiest_thread,
+                sut_busiest_thread: *sut_busiest_thread,
                 split: 1,
-                witnesses: Witnesses::default(),
+                witnesses: *witnesses,
             },
             judgement: judged.judgement.clone(),
         };
-        self.bench.run.get_mut().handle_event(&Event::TrialEnded(Box::new(record.clone())));
+        self.session.tell(&Event::TrialEnded(Box::new(record.clone())));
         self.trials.push(record);
         Ok((iterated, judged))
     }
@@ -468,7 +468,7 @@ impl Trail {
             load: planned.load,
             ramp_up_s: iterated.ramp_up.as_secs_f64(),
             sustain_s: f64::from(iterated.sustain_seconds),
-            sut_busiest_thread: iterated.sut_busiest_thread,
+            sut_busiest_thread: iterated.observed.sut_busiest_thread,
             verdict,
             why: (!failed.is_empty()).then(|| judged.judgement.why()),
             failed,

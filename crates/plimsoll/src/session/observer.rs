@@ -6,14 +6,18 @@ use std::path::Path;
 
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::event::Event;
-use plimsoll_model::tally::Interval;
-use plimsoll_model::witness::{HalfWindow, MemoryUse, NetworkUse, Scheduling, Witnesses};
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::witness::{
+    HalfWindow, MemoryUse, NetworkUse, PeerCounts, Scheduling, Witnesses,
+};
 use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::host::CpuTicks;
 use plimsoll_probe::limits::CgroupLimits;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::network::NetworkTotals;
+use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_probe::threads::ThreadTimes;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
@@ -33,16 +37,14 @@ pub(super) struct Scene {
     cpus: Vec<u32>,
     /// Every server has an address of this host.
     both_ends_here: bool,
-    /// The load has one rate, so that its halves are alike.
-    is_steady: bool,
 }
 
 impl Scene {
     /// That of `job`.
-    pub(super) fn of(job: &LoadJob, is_steady: bool) -> Self {
+    pub(super) fn of(job: &LoadJob) -> Self {
         let pinned = &job.plan.cpus;
         let cpus = if pinned.is_empty() { usable_cpus() } else { pinned.clone() };
-        Self { cpus, both_ends_here: job.both_ends_here, is_steady }
+        Self { cpus, both_ends_here: job.both_ends_here }
     }
 
     /// Share of the generator's CPUs that the SUT may use, too. One whose processes are not known
@@ -152,6 +154,8 @@ impl Halves {
 /// Watches one load.
 pub(super) struct Observer<'a> {
     scene: &'a Scene,
+    /// The load has one rate, so that its halves are alike.
+    is_steady: bool,
     /// The SUT's processes on this host, with all behind it.
     sut: Vec<u32>,
     /// The ones among them whose threads are looked at.
@@ -164,10 +168,15 @@ pub(super) struct Observer<'a> {
 
 impl<'a> Observer<'a> {
     /// `watched` are processes of the SUT, `behind` its backends, as far as they are known.
-    pub(super) fn new(scene: &'a Scene, watched: Vec<u32>, behind: &[u32]) -> Self {
+    pub(super) fn new(
+        scene: &'a Scene,
+        is_steady: bool,
+        watched: Vec<u32>,
+        behind: &[u32],
+    ) -> Self {
         let sut = watched.iter().chain(behind).copied().collect();
         let (first, last, halves) = (None, None, None);
-        Self { scene, sut, watched, first, last, looks: SutLooks::default(), halves }
+        Self { scene, is_steady, sut, watched, first, last, looks: SutLooks::default(), halves }
     }
 
     /// Hears what the load does.
@@ -176,7 +185,7 @@ impl<'a> Observer<'a> {
             Event::LoadStarted { planned, .. } => {
                 self.first = Some(HostReading::now());
                 self.look_at_sut();
-                self.halves = planned.filter(|_| self.scene.is_steady).and_then(Halves::of);
+                self.halves = planned.filter(|_| self.is_steady).and_then(Halves::of);
             }
             Event::Interval(interval) => {
                 if let Some(halves) = &mut self.halves {
@@ -261,15 +270,30 @@ fn memory_use(first: &HostReading, last: &HostReading, resident: u64) -> Option<
     })
 }
 
+/// The SUT's count beside ours: of requests, or of connections where nothing is sent on them.
+pub(super) fn peer_counts(plan: &LoadPlan, tally: &Tally, received: ServerCounters) -> PeerCounts {
+    let sent = tally.scheduled.saturating_sub(tally.unsent);
+    if plan.handshake_only {
+        // A connection that fails is opened again for the next operation.
+        let attempts = tally.connections.opened + tally.connections.failed;
+        return PeerCounts {
+            sent: attempts.max(sent),
+            answered: tally.ok,
+            received: received.connections,
+        };
+    }
+    let answered = tally.status.iter().map(|(_, answers)| answers).sum();
+    PeerCounts { sent, answered, received: received.requests }
+}
+
 fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::tally::Tally;
-
     use super::*;
+    use crate::plan::tests::load_job;
 
     fn second(second: u32, ok: u64, ms: u64) -> Interval {
         let mut tally = Tally { ok, ..Tally::default() };
@@ -306,12 +330,27 @@ mod tests {
 
     #[test]
     fn a_server_that_nobody_knows_may_use_every_cpu() {
-        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here, is_steady: true };
+        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here };
         assert_eq!(scene(vec![0], false).shared_cpus(&[]), None);
         assert_eq!(scene(vec![0, 1], true).shared_cpus(&[]), Some(1.0));
         // No process has this CPU.
         let own = std::process::id();
         assert_eq!(scene(vec![99_999], true).shared_cpus(&[own]), Some(0.0));
         assert_eq!(scene(usable_cpus(), true).shared_cpus(&[own]), Some(1.0));
+    }
+
+    #[test]
+    fn a_server_counts_requests_or_connections() {
+        let mut plan = load_job(&["http://127.0.0.1:9/"]).plan;
+        let mut tally = Tally { scheduled: 110, ok: 90, unsent: 10, ..Tally::default() };
+        tally.status.add(200, 90);
+        tally.status.add(503, 5);
+        (tally.connections.opened, tally.connections.failed) = (98, 4);
+        let received = ServerCounters { requests: 97, connections: 99 };
+        let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
+        assert_eq!(peer_counts(&plan, &tally, received), requests);
+        plan.handshake_only = true;
+        let connections = PeerCounts { sent: 102, answered: 90, received: 99 };
+        assert_eq!(peer_counts(&plan, &tally, received), connections);
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
-use super::witness::{Bounds, Depth, memory_gauge};
+use super::memory::{Bounds, Depth, memory_gauge};
 
 /// How often the host's memory is looked at during a ramp: 4,000 connections a second take 20 MB
 /// in such a time, far less than the reserve.

@@ -1,29 +1,21 @@
 //! One iteration of a case: ramp up, sustain, ramp down; and the short closed loops that say how
 //! much generator and SUT can do at all.
 
-use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
 
-use plimsoll_fleet::LocalAgents;
-use plimsoll_fleet::coordinator::{HoldView, LoadControl, LoadOutcome, Order, Pilot};
-use plimsoll_lab::WatchedServer;
+use plimsoll_fleet::coordinator::{HoldView, Order, Pilot};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{
-    Destination, HoldPlan, LoadPlan, Pacing, ServerName, Session, Steer, Trust,
+    Destination, HoldPlan, LoadPlan, Pacing, ServerName, Session as Sessions, Steer, Trust,
 };
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::target::{Target, TargetUrl};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{Nanos, Rate};
-use plimsoll_probe::threads::ThreadTimes;
-use plimsoll_sys::clock;
-use plimsoll_sys::signal::Interrupts;
 
 use crate::exit::Stop;
-use crate::hosts::fleet_stop;
-use crate::run::Run;
+use crate::session::{Measurement, Observed, Session};
 
 /// A ramp is a tenth of the sustain phase, within these.
 const RAMP_MAX: Nanos = Nanos::from_secs(30);
@@ -50,15 +42,6 @@ const SECOND: Nanos = Nanos::from_secs(1);
 /// Source addresses of the loops against our own responder.
 const LOOP_SOURCES: u32 = 64;
 
-/// What runs the loads of a case.
-pub(super) struct Bench<'a> {
-    pub(super) agents: LocalAgents,
-    pub(super) run: RefCell<Run>,
-    pub(super) interrupts: &'a Interrupts,
-    /// The SUT.
-    pub(super) server: &'a mut dyn WatchedServer,
-}
-
 /// What is sent in a load, and how.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
@@ -71,7 +54,7 @@ pub(super) struct Traffic {
 
 /// One iteration as it was run.
 pub(super) struct Iterated {
-    pub(super) outcome: LoadOutcome,
+    pub(super) observed: Observed,
     pub(super) intervals: Vec<Interval>,
     /// First second of the sustain phase.
     pub(super) sustain_from: u32,
@@ -79,8 +62,6 @@ pub(super) struct Iterated {
     /// Transactions planned in all, where each session has one.
     pub(super) planned_ops: Option<u64>,
     pub(super) ramp_up: Nanos,
-    /// CPU of the SUT's busiest thread, 0 to 1, where it could be observed.
-    pub(super) sut_busiest_thread: Option<f64>,
 }
 
 /// What a closed loop reached.
@@ -129,175 +110,107 @@ fn think_time(ramp_up: Nanos, sustain_seconds: u32, transactions: u32) -> Nanos 
     Nanos::from_secs_f64(whole_s / f64::from(transactions.max(1)))
 }
 
-impl Bench<'_> {
-    /// Sessions at `load` transactions per second.
-    pub(super) fn sessions(
-        &mut self,
-        traffic: &Traffic,
-        request: TrialRequest,
-    ) -> Result<Iterated, Stop> {
-        let seconds = whole_seconds(request.duration);
-        let sustain = Nanos::from_secs(u64::from(seconds));
-        let ramp = ramp(sustain);
-        let load = request.rate.get();
-        let sessions = Rate::per_second(load / f64::from(traffic.transactions)).unwrap_or_default();
-        let profile = Profile::from_stages(vec![
-            Stage { duration: ramp, from: Rate::ZERO, to: sessions },
-            Stage { duration: sustain, from: sessions, to: sessions },
-            Stage { duration: ramp, from: sessions, to: Rate::ZERO },
-        ]);
-        let transactions = profile.ops_total as f64 * f64::from(traffic.transactions);
-        let mut plan = traffic.plan.clone();
-        plan.abort_bad_ops = Some((transactions * ABORT_SHARE).max(ABORT_MIN) as u64);
-        plan.session = Some(Session { transactions: traffic.transactions });
-        plan.seed = plan.seed.wrapping_add(u64::from(request.number));
-        let planned_ops = (traffic.transactions == 1).then_some(profile.ops_total);
-        plan.pacing = Pacing::Open { profile, arrivals: traffic.arrivals };
-        let (outcome, intervals, sut_busiest_thread) = self.load(&plan, Some(request))?;
-        Ok(Iterated {
-            outcome,
-            intervals,
-            sut_busiest_thread,
-            sustain_from: (ramp.0 / SECOND.0) as u32,
-            sustain_seconds: seconds,
-            planned_ops,
-            ramp_up: ramp,
-        })
-    }
+/// Runs sessions at a rate of transactions.
+pub(super) fn sessions(
+    session: &Session<'_>,
+    traffic: &Traffic,
+    request: TrialRequest,
+) -> Result<Iterated, Stop> {
+    let seconds = whole_seconds(request.duration);
+    let sustain = Nanos::from_secs(u64::from(seconds));
+    let ramp = ramp(sustain);
+    let load = request.rate.get();
+    let rate = Rate::per_second(load / f64::from(traffic.transactions)).unwrap_or_default();
+    let profile = Profile::from_stages(vec![
+        Stage { duration: ramp, from: Rate::ZERO, to: rate },
+        Stage { duration: sustain, from: rate, to: rate },
+        Stage { duration: ramp, from: rate, to: Rate::ZERO },
+    ]);
+    let transactions = profile.ops_total as f64 * f64::from(traffic.transactions);
+    let mut plan = traffic.plan.clone();
+    plan.abort_bad_ops = Some((transactions * ABORT_SHARE).max(ABORT_MIN) as u64);
+    plan.session = Some(Sessions { transactions: traffic.transactions });
+    plan.seed = plan.seed.wrapping_add(u64::from(request.number));
+    let planned_ops = (traffic.transactions == 1).then_some(profile.ops_total);
+    plan.pacing = Pacing::Open { profile, arrivals: traffic.arrivals };
+    let mut intervals = Vec::new();
+    let observed =
+        session.run_load(&iteration(&plan, request), &mut |event| keep(event, &mut intervals))?;
+    Ok(Iterated {
+        observed,
+        intervals,
+        sustain_from: (ramp.0 / SECOND.0) as u32,
+        sustain_seconds: seconds,
+        planned_ops,
+        ramp_up: ramp,
+    })
+}
 
-    /// `load` held connections, opened at `ramp_per_s`.
-    pub(super) fn held(
-        &mut self,
-        traffic: &Traffic,
-        request: TrialRequest,
-        ramp_per_s: f64,
-    ) -> Result<Iterated, Stop> {
-        let seconds = whole_seconds(request.duration);
-        let connections = (request.rate.get() as u64).max(1);
-        let ramp_up = Nanos::from_secs_f64(connections as f64 / ramp_per_s);
-        let think = think_time(ramp_up, seconds, traffic.transactions);
-        let mut plan = traffic.plan.clone();
-        plan.connections = connections;
-        plan.threads = plan.threads.min(u32::try_from(connections).unwrap_or(u32::MAX));
-        plan.session = Some(Session { transactions: traffic.transactions });
-        plan.pacing = Pacing::Hold(HoldPlan {
-            connections_per_s: ramp_per_s,
-            opening_max: OPENING_MAX,
-            heartbeat: Some(think),
-            replace: false,
-        });
-        let mut pilot = RampPilot { connections, seconds, doing: Doing::Nothing, sustain_from: 0 };
-        let Self { agents, run, interrupts, server } = self;
-        let mut recorder = Recorder::new(&**server);
-        let interrupted = || {
-            run.borrow_mut().handle_tick();
-            interrupts.is_raised()
-        };
-        let control = LoadControl { trial: Some(request), ..LoadControl::new(&interrupted) };
-        let outcome = agents
-            .run_hold(&plan, &control, &mut pilot, &mut |event| {
-                recorder.handle_event(&event);
-                run.borrow_mut().handle_event(&event);
-            })
-            .map_err(|error| fleet_stop(&error))?;
-        Ok(Iterated {
-            outcome,
-            sut_busiest_thread: recorder.sut_busiest_thread(),
-            intervals: recorder.intervals,
-            sustain_from: pilot.sustain_from,
-            sustain_seconds: seconds,
-            planned_ops: None,
-            ramp_up,
-        })
-    }
+/// Holds connections, opened at `ramp_per_s`.
+pub(super) fn held(
+    session: &Session<'_>,
+    traffic: &Traffic,
+    request: TrialRequest,
+    ramp_per_s: f64,
+) -> Result<Iterated, Stop> {
+    let seconds = whole_seconds(request.duration);
+    let connections = (request.rate.get() as u64).max(1);
+    let ramp_up = Nanos::from_secs_f64(connections as f64 / ramp_per_s);
+    let think = think_time(ramp_up, seconds, traffic.transactions);
+    let mut plan = traffic.plan.clone();
+    plan.connections = connections;
+    plan.threads = plan.threads.min(u32::try_from(connections).unwrap_or(u32::MAX));
+    plan.session = Some(Sessions { transactions: traffic.transactions });
+    plan.pacing = Pacing::Hold(HoldPlan {
+        connections_per_s: ramp_per_s,
+        opening_max: OPENING_MAX,
+        heartbeat: Some(think),
+        replace: false,
+    });
+    let mut pilot = RampPilot { connections, seconds, doing: Doing::Nothing, sustain_from: 0 };
+    let mut intervals = Vec::new();
+    let load = iteration(&plan, request);
+    let observed = session.run_hold(&load, &mut pilot, &mut |event| keep(event, &mut intervals))?;
+    Ok(Iterated {
+        observed,
+        intervals,
+        sustain_from: pilot.sustain_from,
+        sustain_seconds: seconds,
+        planned_ops: None,
+        ramp_up,
+    })
+}
 
-    /// As fast as a closed loop of sessions goes; not part of the record, because no case asks for
-    /// it.
-    pub(super) fn closed_loop(
-        &mut self,
-        traffic: &Traffic,
-        sustain: Nanos,
-    ) -> Result<(Reached, Tally), Stop> {
-        let mut plan = traffic.plan.clone();
-        plan.session = Some(Session { transactions: traffic.transactions });
-        plan.connections = plan.connections.min(CLOSED_CONNECTIONS);
-        plan.threads = plan.threads.min(u32::try_from(plan.connections).unwrap_or(u32::MAX));
-        plan.keepalive = false;
-        let duration = Some(sustain.min(CLOSED_MAX));
-        plan.pacing = Pacing::Closed { duration, ops_total: None };
-        let interrupts = self.interrupts;
-        let run = &self.run;
-        let interrupted = || {
-            run.borrow_mut().handle_tick();
-            interrupts.is_raised()
-        };
-        let control = LoadControl::new(&interrupted);
-        let outcome = self
-            .agents
-            .run_load(&plan, &control, &mut |event| {
-                if let Event::Note(_) = &event {
-                    run.borrow_mut().handle_event(&event);
-                }
-            })
-            .map_err(|error| fleet_stop(&error))?;
-        Ok((Reached::of(&outcome.tally, outcome.window), outcome.tally))
-    }
+fn iteration(plan: &LoadPlan, request: TrialRequest) -> Measurement<'_> {
+    // Its ramps leave it no two halves that are alike.
+    Measurement { plan, trial: Some(request), is_steady: false, is_alone: true }
+}
 
-    fn load(
-        &mut self,
-        plan: &LoadPlan,
-        trial: Option<TrialRequest>,
-    ) -> Result<(LoadOutcome, Vec<Interval>, Option<f64>), Stop> {
-        let Self { agents, run, interrupts, server } = self;
-        let mut recorder = Recorder::new(&**server);
-        let interrupted = || {
-            run.borrow_mut().handle_tick();
-            interrupts.is_raised()
-        };
-        let control = LoadControl { trial, ..LoadControl::new(&interrupted) };
-        let outcome = agents
-            .run_load(plan, &control, &mut |event| {
-                recorder.handle_event(&event);
-                run.borrow_mut().handle_event(&event);
-            })
-            .map_err(|error| fleet_stop(&error))?;
-        let busiest = recorder.sut_busiest_thread();
-        Ok((outcome, recorder.intervals, busiest))
+fn keep(event: &Event, intervals: &mut Vec<Interval>) {
+    if let Event::Interval(interval) = event {
+        intervals.push((**interval).clone());
     }
 }
 
-/// What is kept of a load as it goes.
-struct Recorder<'a> {
-    server: &'a dyn WatchedServer,
-    intervals: Vec<Interval>,
-    first: Option<(Nanos, ThreadTimes)>,
-    last: Option<(Nanos, ThreadTimes)>,
-}
-
-impl<'a> Recorder<'a> {
-    fn new(server: &'a dyn WatchedServer) -> Self {
-        Self { server, intervals: Vec::new(), first: None, last: None }
-    }
-
-    fn handle_event(&mut self, event: &Event) {
-        match event {
-            Event::Interval(interval) => self.intervals.push((**interval).clone()),
-            Event::LoadStarted { .. } => self.first = self.read(),
-            Event::Draining { .. } => self.last = self.read(),
-            _ => {}
+/// As fast as a closed loop of sessions goes; not part of the record, because no case asks for it.
+pub(super) fn closed_loop(
+    session: &Session<'_>,
+    traffic: &Traffic,
+    sustain: Nanos,
+) -> Result<(Reached, Tally), Stop> {
+    let mut plan = traffic.plan.clone();
+    plan.session = Some(Sessions { transactions: traffic.transactions });
+    plan.connections = plan.connections.min(CLOSED_CONNECTIONS);
+    plan.threads = plan.threads.min(u32::try_from(plan.connections).unwrap_or(u32::MAX));
+    plan.keepalive = false;
+    let duration = Some(sustain.min(CLOSED_MAX));
+    plan.pacing = Pacing::Closed { duration, ops_total: None };
+    let outcome = session.run_unrecorded(&plan, &mut |event| {
+        if let Event::Note(_) = event {
+            session.tell(event);
         }
-    }
-
-    fn read(&self) -> Option<(Nanos, ThreadTimes)> {
-        let now = Nanos(clock::monotonic_ns());
-        Some((now, ThreadTimes::read(Path::new("/proc"), &self.server.pids())))
-    }
-
-    fn sut_busiest_thread(&self) -> Option<f64> {
-        let (from, before) = self.first.as_ref()?;
-        let (to, after) = self.last.as_ref()?;
-        after.busiest_since(before, to.since(*from))
-    }
+    })?;
+    Ok((Reached::of(&outcome.tally, outcome.window), outcome.tally))
 }
 
 impl Traffic {

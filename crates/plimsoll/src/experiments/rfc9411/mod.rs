@@ -4,151 +4,115 @@
 //! for each object: reference -> what the SUT can do at all -> steps 1 to 3 -> isolation
 //! ```
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use plimsoll_capacity::rfc9411::thresholds;
 use plimsoll_fleet::ServerGroup;
-use plimsoll_lab::{
-    LabError, LabPlan, Laboratory, NamedServer, OwnServers, Placement, WatchedServer,
-};
+use plimsoll_lab::{LabError, LabPlan, Laboratory, OwnServers, Placement};
 use plimsoll_model::Nanos;
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
 };
 use plimsoll_model::search::Mode;
-use plimsoll_model::summary::{Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::Verdict;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_report::archive::SearchHead;
-use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
-use crate::commands::lab::Site;
-use crate::commands::{hold, search};
+use super::hold::LAB_WAIT;
+use super::{LabExperiment, pin_clients};
 use crate::exit::Stop;
-use crate::hosts::{archived_host, start_load_agents};
+use crate::hosts::archived_host;
+use crate::plan::load::LoadJob;
 use crate::plan::rfc9411::Rfc9411Job;
-use crate::plan::watch::Watched;
+use crate::preflight;
 use crate::preflight::Server;
-use crate::run::{Run, RunHead};
-use crate::{preflight, run};
+use crate::session::{Experiment, Outcome, Session};
 
 mod iteration;
 mod object;
 
-use iteration::Bench;
 use object::{Measured, Scene};
 
 /// What throughput is counted at: the RFC prefers layer 2 and wants any other named.
 const THROUGHPUT_LAYER: &str = "layer 4: TCP payload in both directions, TLS records included, TCP/IP and Ethernet headers not";
-/// No think time is longer, where connections are held.
-const HELD_WAIT: Nanos = Nanos::from_secs(24 * 3600);
 
-/// `plimsoll find rfc9411`.
-pub(super) fn run_find(mut job: Rfc9411Job, watched: Watched) -> Result<(), Stop> {
-    let server = Server::of(&job.load);
-    let notes = preflight(&mut job, server)?;
-    // Until here nothing was started, and a signal ends the process as it ends any other.
-    let interrupts = run::install_interrupts()?;
-    let mut server = NamedServer::new(watched.pids, None)?;
-    let set_up = SetUp { command: "find", placement: Placement::default(), notes };
-    run(&set_up, &mut job, &mut server, &interrupts)
-}
-
-/// `plimsoll lab rfc9411`.
-pub(super) fn run_lab(site: Site, mut job: Rfc9411Job) -> Result<(), Stop> {
-    let fits = preflight(&mut job, hold::server_of(&site.sut))?;
-    let interrupts = run::install_interrupts()?;
-    let placement = Placement::of_host();
-    let plan = &mut job.load.plan;
-    let lab_plan = LabPlan {
-        connections: plan.connections,
-        longest_wait: match job.case.kind() {
-            Kind::Concurrency => HELD_WAIT,
-            _ => plan.linger,
-        },
-        placement: Some(placement.clone()),
-        resumes: false,
-        ..site.plan
-    };
-    let mut lab = Laboratory::start(&lab_plan, site.at)?;
-    job.load.target_name = lab.name();
-    if !placement.clients.is_empty() {
-        plan.cpus = placement.clients.clone();
-        plan.threads = placement.clients.len() as u32;
-    }
-    let notes = [lab.notes(), &fits].concat();
-    let set_up = SetUp { command: "lab", placement, notes };
-    run(&set_up, &mut job, &mut lab, &interrupts)
-}
-
-/// Held connections need what any hold needs: refused here where this host does not have it.
-fn preflight(job: &mut Rfc9411Job, server: Server) -> Result<Vec<String>, Stop> {
-    if job.case.kind() != Kind::Concurrency {
-        return Ok(Vec::new());
-    }
-    let limits = preflight::host_limits();
-    hold::spread_sources(&mut job.load.plan, &limits);
-    let shape = preflight::shape(&job.load, iteration::OPENING_MAX, server);
-    let fit = preflight::check(&shape, &limits, false)?;
-    Ok(fit.notes)
-}
-
-/// What is tested, and from where.
-struct SetUp {
-    command: &'static str,
+/// `find rfc9411`, and the same in a laboratory.
+pub(super) struct CaseExperiment {
+    job: Rfc9411Job,
     placement: Placement,
-    notes: Vec<String>,
 }
 
-/// Measures, reports, and says how the command ends.
-fn run(
-    set_up: &SetUp,
-    job: &mut Rfc9411Job,
-    server: &mut dyn WatchedServer,
-    interrupts: &Interrupts,
-) -> Result<(), Stop> {
-    let agents = start_load_agents(&mut job.load.plan, job.load.processes)?;
-    let job: &Rfc9411Job = job;
-    let head = RunHead {
-        command: set_up.command,
-        job: &job.load,
-        search: Some(SearchHead {
-            axis: job.case.axis(),
-            slo: format!("criteria of RFC 9411, case {}", job.case),
+impl CaseExperiment {
+    /// Held connections need what any hold needs: refused here where this host does not have it.
+    pub(super) fn new(mut job: Rfc9411Job, server: Server) -> Result<(Self, Vec<String>), Stop> {
+        let mut notes = Vec::new();
+        if job.case.kind() == Kind::Concurrency {
+            let limits = preflight::host_limits();
+            preflight::spread_sources(&mut job.load.plan, &limits);
+            let shape = preflight::shape(&job.load, iteration::OPENING_MAX, server);
+            notes = preflight::check(&shape, &limits, false)?.notes;
+        }
+        Ok((Self { job, placement: Placement::default() }, notes))
+    }
+}
+
+impl LabExperiment for CaseExperiment {
+    fn lab_plan(&self, plan: LabPlan) -> LabPlan {
+        LabPlan {
+            connections: self.job.load.plan.connections,
+            longest_wait: match self.job.case.kind() {
+                Kind::Concurrency => LAB_WAIT,
+                _ => self.job.load.plan.linger,
+            },
+            placement: Some(Placement::of_host()),
+            resumes: false,
+            ..plan
+        }
+    }
+
+    fn enter(&mut self, lab: &Laboratory, plan: &LabPlan) -> Vec<String> {
+        self.job.load.target_name = lab.name();
+        pin_clients(&mut self.job.load.plan, plan);
+        self.placement = plan.placement.clone().unwrap_or_default();
+        Vec::new()
+    }
+}
+
+impl Experiment for CaseExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        &mut self.job.load
+    }
+
+    fn search_head(&self) -> Option<SearchHead> {
+        Some(SearchHead {
+            axis: self.job.case.axis(),
+            slo: format!("criteria of RFC 9411, case {}", self.job.case),
             mode: Mode::Rfc9411,
-        }),
-        always_archive: true,
-    };
-    let run = Run::begin(head)?;
-    let mut scene = Scene {
-        bench: Bench { agents, run: RefCell::new(run), interrupts, server },
-        job,
-        responder: Responder::start(job, &set_up.placement)?,
-        trials: Vec::new(),
-        notes: Vec::new(),
-        most_bit_s: None,
-    };
-    for note in set_up.notes.iter().chain(&opening_notes(job)) {
-        scene.note(note.clone());
+        })
     }
-    let measured = scene.measure_case()?;
-    let Scene { bench, trials, notes, responder, .. } = scene;
-    let Bench { agents, run, .. } = bench;
-    drop((agents, responder));
-    let run = run.into_inner();
-    let interrupted = interrupts.is_raised();
-    let summary = summarise(set_up, job, measured, notes, &run, interrupted);
-    let verdict = summary.verdict;
-    run.finish(&summary, &trials)?;
-    if interrupted {
-        return Err(run::interrupted_stop(interrupts));
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        let Self { job, placement } = self;
+        let mut scene = Scene {
+            session,
+            job,
+            responder: Responder::start(job, placement)?,
+            trials: Vec::new(),
+            notes: Vec::new(),
+            most_bit_s: None,
+        };
+        for note in opening_notes(job) {
+            session.note(note);
+        }
+        let measured = scene.measure_case()?;
+        let Scene { trials, notes, .. } = scene;
+        let partial = session.is_interrupted();
+        Ok(Outcome { partial, trials, ..outcome(job, placement, measured, notes) })
     }
-    search::stop_of(verdict)
 }
 
 /// Our own server, which answers as fast as anything can.
@@ -187,14 +151,12 @@ fn shorter(sustain: Nanos) -> String {
     )
 }
 
-fn summarise(
-    set_up: &SetUp,
+fn outcome(
     job: &Rfc9411Job,
+    placement: &Placement,
     measured: Measured,
     mut notes: Vec<String>,
-    run: &Run,
-    interrupted: bool,
-) -> Summary {
+) -> Outcome {
     let Measured { results, reference, tally, window } = measured;
     if job.sustain < SUSTAIN_RECOMMENDED {
         notes.insert(0, shorter(job.sustain));
@@ -214,25 +176,12 @@ fn summarise(
         sustain_recommended_s: SUSTAIN_RECOMMENDED.as_secs_f64(),
         shorter_than_recommended: job.sustain < SUSTAIN_RECOMMENDED,
         throughput_layer: THROUGHPUT_LAYER.to_owned(),
-        environment: environment(job, set_up),
+        environment: environment(job, placement),
         reference,
         results,
         notes,
     };
-    let head = SummaryHead {
-        command: set_up.command.to_owned(),
-        target: job.load.target_name.clone(),
-        started_at: run.started_at.clone(),
-        window,
-        partial: interrupted,
-        settings: run::settings(&job.load, &job.load.plan),
-        verdict,
-        reasons,
-        find: None,
-        hold: None,
-        archive: run.archive_dir(),
-    };
-    Summary { rfc9411: Some(block), ..Summary::new(head, &tally) }
+    Outcome { rfc9411: Some(block), ..Outcome::new(tally, window, verdict, reasons) }
 }
 
 /// Section 4.3 wants neither side to offer resumption; what the SUT does is its own affair, and
@@ -262,7 +211,7 @@ fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
 }
 
 /// What section 6.1 wants to be told of both sides, as far as it is known here.
-fn environment(job: &Rfc9411Job, set_up: &SetUp) -> BTreeMap<String, String> {
+fn environment(job: &Rfc9411Job, placement: &Placement) -> BTreeMap<String, String> {
     let host = archived_host();
     let mut out = BTreeMap::from([
         ("generator".to_owned(), format!("plimsoll {}", env!("CARGO_PKG_VERSION"))),
@@ -276,9 +225,9 @@ fn environment(job: &Rfc9411Job, set_up: &SetUp) -> BTreeMap<String, String> {
         out.insert("generator-memory".to_owned(), text);
     }
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
-    if !set_up.placement.sut.is_empty() {
-        out.insert("sut-cpus".to_owned(), list(&set_up.placement.sut));
-        out.insert("client-cpus".to_owned(), list(&set_up.placement.clients));
+    if !placement.sut.is_empty() {
+        out.insert("sut-cpus".to_owned(), list(&placement.sut));
+        out.insert("client-cpus".to_owned(), list(&placement.clients));
     }
     let mut addresses = job.load.plan.destinations.iter().flat_map(|server| &server.addresses);
     let split =

@@ -2,18 +2,15 @@
 
 use plimsoll_capacity::cliffs;
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
-use plimsoll_lab::WatchedServer;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, ProbedTimer};
 use plimsoll_model::ending::Closer;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
-use plimsoll_sys::signal::Interrupts;
 
-use crate::commands::search;
-use crate::run::Run;
+use super::tipping;
+use crate::session::{Session, Timers};
 
 /// How often it is looked whether the probe is over.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -30,12 +27,8 @@ pub(super) struct TimerWatch {
 
 impl TimerWatch {
     /// Starts the probe, if there is to be one.
-    pub(super) fn start(
-        plan: &LoadPlan,
-        wait: Option<Nanos>,
-        server: &dyn WatchedServer,
-        run: &mut Run,
-    ) -> Self {
+    pub(super) fn start(plan: &LoadPlan, wait: Option<Nanos>, session: &Session<'_>) -> Self {
+        let server = session.server();
         let mut known = cliffs::own_timers(plan);
         known.extend(server.timers(plan));
         let first = plan.targets.first().zip(plan.target_destination.first());
@@ -48,7 +41,7 @@ impl TimerWatch {
                 wait,
                 backend_is_ours: server.backend_is_ours(),
             })
-            .map_err(|error| run.handle_event(&Event::Note(format!("{error}; no timers probed"))))
+            .map_err(|error| session.note(format!("{error}; no timers probed")))
             .ok(),
             _ => None,
         };
@@ -58,47 +51,44 @@ impl TimerWatch {
                 "timeout probe: connections wait up to {wait} for the server's timers \
                  (--probe-timeouts)"
             );
-            run.handle_event(&Event::Note(note));
+            session.note(note);
         }
         Self { known, probe, wait, probed: None }
     }
 
     /// Waits for the probe: overload ends connections, and would look like a timer.
-    pub(super) fn wait(&mut self, run: &mut Run, interrupts: &Interrupts) {
+    pub(super) fn wait(&mut self, session: &Session<'_>) {
         let under_way = |probe: &Option<Probe>| probe.as_ref().is_some_and(|p| !p.is_over());
         if under_way(&self.probe) {
-            run.handle_event(&Event::Note("waiting for the timeout probe to end".to_owned()));
+            session.note("waiting for the timeout probe to end".to_owned());
         }
-        while under_way(&self.probe) && !interrupts.is_raised() {
-            search::rest(LOOK_EVERY, run, interrupts);
+        while under_way(&self.probe) && !session.is_interrupted() {
+            session.rest(LOOK_EVERY);
         }
-        self.finish(run);
+        self.finish(session);
     }
 
     /// Takes what the probe has seen so far, and ends it.
-    pub(super) fn finish(&mut self, run: &mut Run) {
+    pub(super) fn finish(&mut self, session: &Session<'_>) {
         let Some(probe) = self.probe.take() else { return };
         let mut ends = probe.finish();
         // What was cut short shows nothing: the timer may have come right after.
         ends.retain(|end| end.closer != Closer::Us || end.after >= self.wait);
         let probed = cliffs::probed_timers(&ends, &self.known);
-        run.handle_event(&Event::TimersProbed(probed.clone()));
+        session.tell(&Event::TimersProbed(probed.clone()));
         self.probed = Some(probed);
     }
 
-    /// Looks for timers in all trials together, and adds everything to the summary.
-    pub(super) fn add_to(
-        self,
-        summary: Summary,
-        plan: &LoadPlan,
-        trials: &[TrialRecord],
-    ) -> Summary {
-        let (tally, _) = search::all_trials(trials);
+    /// Looks for timers in all trials together; what was found, and how far was looked.
+    pub(super) fn found(self, plan: &LoadPlan, trials: &[TrialRecord]) -> Timers {
+        let (tally, _) = tipping::all_trials(trials);
         let longest_trial = trials.iter().map(|trial| trial.measurement.window).max();
         let probe = self.probed.is_some().then_some(self.wait);
-        let horizon = cliffs::horizon(plan, longest_trial.unwrap_or_default(), false, probe);
         let apart: Vec<_> = trials.iter().map(|trial| &trial.measurement.tally).collect();
-        let found = cliffs::find_in_trials(&tally, &apart, &self.known);
-        summary.with_timers(&found, self.probed, horizon)
+        Timers {
+            cliffs: cliffs::find_in_trials(&tally, &apart, &self.known),
+            probed: self.probed,
+            horizon: cliffs::horizon(plan, longest_trial.unwrap_or_default(), false, probe),
+        }
     }
 }

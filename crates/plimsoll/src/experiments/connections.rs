@@ -1,0 +1,223 @@
+//! The search for the most connections that a server can hold. The search decides, a hold's pilot
+//! carries it out, in one hold from the first level to the last.
+
+use std::cell::RefCell;
+
+use plimsoll_capacity::connections::ConnectionLimits;
+use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_lab::{LabPlan, Laboratory};
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
+use plimsoll_model::summary::{FindHead, FindSummary};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::units::grouped;
+use plimsoll_probe::limits::HostLimits;
+use plimsoll_report::archive::SearchHead;
+use plimsoll_tune::doctor::Shape;
+
+use super::hold::LAB_WAIT;
+use super::memory::{Bounds, Depth, Memory, server_gauges};
+use super::pilot::{Speed, StairPilot, Surroundings};
+use super::timers::TimerWatch;
+use super::{LabExperiment, tipping};
+use crate::exit::Stop;
+use crate::plan::connections;
+use crate::plan::connections::ConnectionsJob;
+use crate::plan::load::LoadJob;
+use crate::preflight;
+use crate::preflight::Server;
+use crate::session::{Experiment, Outcome, Session};
+
+/// A laboratory's server has room for this much more than the highest level, in percent: its own
+/// configuration must not be what is found.
+const LAB_ROOM_PERCENT: u64 = 130;
+
+/// `find connections`, and the same in a laboratory.
+pub(super) struct ConnectionsExperiment {
+    job: ConnectionsJob,
+    shape: Shape,
+    limits: HostLimits,
+    /// Why this host can make no higher level.
+    our_limit: Option<String>,
+}
+
+impl ConnectionsExperiment {
+    /// Lowers the highest level to what this host can make.
+    pub(super) fn new(mut job: ConnectionsJob, server: Server) -> Result<Self, Stop> {
+        let limits = preflight::host_limits();
+        preflight::spread_sources(&mut job.load.plan, &limits);
+        // Memory is: it ends the search before it ends.
+        let shape = preflight::shape(&job.load, job.hold.opening_max, server);
+        let shape = Shape { memory_is_watched: true, ..shape };
+        let (highest, our_limit) = preflight::highest(&shape, &limits, job.lowest)?;
+        job.highest = highest;
+        job.load.plan.connections = highest;
+        let shape = Shape { connections: highest, ..shape };
+        Ok(Self { job, shape, limits, our_limit })
+    }
+
+    fn hold_head(&self, found: &Found) -> HoldHead {
+        let Self { job, limits, .. } = self;
+        let Found { load, search, tipping, trials, .. } = found;
+        let asked = trials.iter().map(|trial| trial.measurement.request.rate.get() as u64).max();
+        HoldHead {
+            asked: asked.unwrap_or(0),
+            held: found.held,
+            end: match &tipping.outcome {
+                SearchOutcome::FailsAtMinimum if load.tally.connections.opened == 0 => {
+                    HoldEnd::NothingHeld
+                }
+                SearchOutcome::Unfinished { why } if search.found().failed_at.is_some() => {
+                    HoldEnd::ServerFailed { why: why.clone() }
+                }
+                SearchOutcome::Unfinished { .. } => HoldEnd::Unfinished,
+                _ => HoldEnd::Complete,
+            },
+            hold: job.soak,
+            heartbeat: None,
+            baseline: *search.baseline(),
+            plateaus: search.levels().to_vec(),
+            projections: search.projections(),
+            last_sweep: search.levels().last().and_then(|level| level.swept),
+            both_ends_here: job.load.both_ends_here,
+            sources: job.load.plan.sources.len() as u64,
+            ports_per_source: preflight::ports_per_source(limits),
+        }
+    }
+}
+
+impl LabExperiment for ConnectionsExperiment {
+    fn lab_plan(&self, plan: LabPlan) -> LabPlan {
+        LabPlan {
+            connections: self.job.highest * LAB_ROOM_PERCENT / 100,
+            longest_wait: LAB_WAIT,
+            tls_state: self.job.load.plan.tls.state,
+            ..plan
+        }
+    }
+
+    fn enter(&mut self, lab: &Laboratory, _: &LabPlan) -> Vec<String> {
+        self.job.load.target_name = lab.name();
+        Vec::new()
+    }
+}
+
+impl Experiment for ConnectionsExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        &mut self.job.load
+    }
+
+    fn search_head(&self) -> Option<SearchHead> {
+        Some(tipping::search_head(&self.job.search))
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        let ConnectionsJob { load, search, .. } = &self.job;
+        for note in &search.notes {
+            session.note(note.clone());
+        }
+        session.note(tipping::objective(search));
+        let mut timers = TimerWatch::start(&load.plan, search.probe, session);
+        // Before the first level: what is overloaded closes connections, and would look like a
+        // timer.
+        timers.wait(session);
+        let found = find(self, session)?;
+        session.tell(&Event::SearchEnded(Box::new(found.tipping.clone())));
+        let verdict = self.verdict(&found, session);
+        let (searched, confirmed) = found.search.times();
+        let head = FindHead {
+            axis: search.axis,
+            slo: search.slo.to_string(),
+            mode: search.mode.into(),
+            search: searched,
+            confirm: confirmed,
+        };
+        let find = FindSummary {
+            connections: Some(found.search.found()),
+            ..FindSummary::new(head, &found.tipping)
+        };
+        let hold = HoldSummary::new(self.hold_head(&found), &found.load.tally);
+        let reasons = tipping::reasons(&found.tipping, &found.trials, verdict);
+        let Found { load: driven, trials, .. } = found;
+        Ok(Outcome {
+            partial: driven.is_partial(),
+            find: Some(find),
+            hold: Some(hold),
+            timers: Some(timers.found(&load.plan, &trials)),
+            trials,
+            ..Outcome::new(driven.tally, driven.window, verdict, reasons)
+        })
+    }
+}
+
+impl ConnectionsExperiment {
+    /// A server that failed is what `--push` asks for, and otherwise a fault.
+    fn verdict(&self, found: &Found, session: &Session<'_>) -> Verdict {
+        if found.load.lost_agents > 0 {
+            return Verdict::Invalid;
+        }
+        let has_failed = found.search.found().failed_at.is_some() || session.server_end().is_some();
+        tipping::verdict(&found.tipping, has_failed && !self.job.push)
+    }
+}
+
+/// What a search has found.
+struct Found {
+    load: LoadOutcome,
+    held: u64,
+    search: ConnectionSearch,
+    tipping: TippingPoint,
+    trials: Vec<TrialRecord>,
+}
+
+fn find(experiment: &ConnectionsExperiment, session: &Session<'_>) -> Result<Found, Stop> {
+    let ConnectionsExperiment { job, shape, limits, .. } = experiment;
+    let search = ConnectionSearch::new(settings(experiment));
+    let server = session.server();
+    let memory = Memory { clients: session.agents().pids(), sut: &**server };
+    let heard = RefCell::new(Tally::default());
+    let trials = RefCell::new(Vec::new());
+    let read = |depth: Depth| memory.read(depth);
+    let gauges = || server_gauges(&**server);
+    let tell = |event: Event| {
+        match &event {
+            Event::Interval(interval) => heard.borrow_mut().merge_following(&interval.tally),
+            Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
+            _ => {}
+        }
+        session.tell(&event);
+    };
+    let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
+    let rate = job.hold.connections_per_s;
+    // Whoever takes so many new connections takes as many requests.
+    let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
+    // What is not ours is felt by the limit, which is what is left of the host.
+    let bounds = Bounds::of(shape, limits, &session.agents(), true);
+    let mut pilot = StairPilot::new(search, bounds, speed, around);
+    let load = session.steer(&job.load.plan, &mut pilot, &mut |event| tell(event))?;
+    let (held, _, search) = pilot.into_parts();
+    let tipping = search.tipping_point();
+    Ok(Found { load, held, search, tipping, trials: trials.into_inner() })
+}
+
+fn settings(experiment: &ConnectionsExperiment) -> ConnectionSettings {
+    let ConnectionsExperiment { job, our_limit, .. } = experiment;
+    let limits = ConnectionLimits { soak: job.soak, ..connections::limits(job.search.mode) };
+    let highest = grouped(job.highest);
+    let asked = if job.highest_given { "--max" } else { "the default of this mode; see --max" };
+    let cap_reason = match our_limit {
+        Some(limit) => limit.clone(),
+        None => format!("{highest} connections, {asked}"),
+    };
+    ConnectionSettings {
+        slo: job.search.slo.clone(),
+        lowest: job.lowest,
+        cap: job.highest,
+        cap_reason,
+        cap_is_ours: our_limit.is_some(),
+        limits,
+        push: job.push,
+    }
+}

@@ -1,0 +1,165 @@
+//! A number of connections, opened level by level and held, and what they cost.
+
+use std::cell::RefCell;
+
+use plimsoll_capacity::{Held, StairSettings, Staircase, judge_hold};
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_lab::{LabPlan, Laboratory};
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
+use plimsoll_model::trial::Judgement;
+use plimsoll_probe::limits::HostLimits;
+use plimsoll_tune::doctor::Shape;
+
+use super::LabExperiment;
+use super::memory::{Bounds, Depth, Memory};
+use super::pilot::{Speed, StairPilot, Surroundings};
+use crate::exit::Stop;
+use crate::plan::hold::HoldJob;
+use crate::plan::load::LoadJob;
+use crate::preflight;
+use crate::preflight::Server;
+use crate::session::{Experiment, Outcome, Session};
+
+/// How long a level is left alone before memory is read: tickets arrive, allocators and the
+/// kernel's deferred frees come to rest.
+const SETTLE: Nanos = Nanos::from_secs(1);
+/// The same for levels of this many connections and more.
+const SETTLE_LARGE: Nanos = Nanos::from_secs(3);
+const LARGE: u64 = 100_000;
+/// A sweep sends so many requests for each connection that a ramp opens in the same time: a
+/// request costs less than a fifth of a handshake.
+const SWEEP_PER_RAMP: f64 = 5.0;
+/// Bounds of a sweep's pace, requests per second: below, small holds would be swept for minutes;
+/// above, a server on this host's CPUs would be measured under full load.
+const SWEEP_PER_S: (f64, f64) = (1_000.0, 15_000.0);
+/// No hold of a laboratory lasts longer.
+pub(super) const LAB_WAIT: Nanos = Nanos::from_secs(24 * 3600);
+
+/// `hold`, and the same in a laboratory.
+pub(super) struct HoldExperiment {
+    job: HoldJob,
+    shape: Shape,
+    limits: HostLimits,
+}
+
+impl HoldExperiment {
+    /// Lowers a hold to what this host can take, if that is accepted; says what the reader should
+    /// know.
+    pub(super) fn new(mut job: HoldJob, server: Server) -> Result<(Self, Vec<String>), Stop> {
+        let limits = preflight::host_limits();
+        preflight::spread_sources(&mut job.load.plan, &limits);
+        let shape = preflight::shape(&job.load, job.hold.opening_max, server);
+        let fit = preflight::check(&shape, &limits, job.up_to)?;
+        job.lower_to(fit.connections);
+        let shape = Shape { connections: fit.connections, ..shape };
+        Ok((Self { job, shape, limits }, fit.notes))
+    }
+
+    fn head(&self, driven: &Driven) -> HoldHead {
+        let Self { job, limits, .. } = self;
+        let stairs = &driven.stairs;
+        HoldHead {
+            asked: job.load.plan.connections,
+            held: driven.held,
+            end: stairs.end(),
+            hold: driven.hold,
+            heartbeat: job.hold.heartbeat,
+            baseline: *stairs.baseline(),
+            plateaus: stairs.plateaus().to_vec(),
+            projections: stairs.projections(),
+            last_sweep: stairs.last_sweep(),
+            both_ends_here: job.load.both_ends_here,
+            sources: job.load.plan.sources.len() as u64,
+            ports_per_source: preflight::ports_per_source(limits),
+        }
+    }
+}
+
+impl LabExperiment for HoldExperiment {
+    fn lab_plan(&self, plan: LabPlan) -> LabPlan {
+        // Nothing is pinned: while connections are opened, every part wants every CPU.
+        LabPlan {
+            connections: self.job.load.plan.connections,
+            longest_wait: LAB_WAIT,
+            tls_state: self.job.load.plan.tls.state,
+            ..plan
+        }
+    }
+
+    fn enter(&mut self, lab: &Laboratory, _: &LabPlan) -> Vec<String> {
+        self.job.load.target_name = lab.name();
+        Vec::new()
+    }
+}
+
+impl Experiment for HoldExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        &mut self.job.load
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        let driven = drive(self, session)?;
+        let Judgement { verdict, reasons, .. } = judge(&self.job, &driven);
+        let hold = HoldSummary::new(self.head(&driven), &driven.load.tally);
+        let partial = driven.load.is_partial();
+        let LoadOutcome { tally, window, .. } = driven.load;
+        Ok(Outcome { partial, hold: Some(hold), ..Outcome::new(tally, window, verdict, reasons) })
+    }
+}
+
+/// A hold as it was driven.
+struct Driven {
+    load: LoadOutcome,
+    held: u64,
+    hold: Nanos,
+    stairs: Staircase,
+}
+
+fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, Stop> {
+    let HoldExperiment { job, shape, limits } = experiment;
+    let plan = &job.load.plan;
+    let server = session.server();
+    // A server that somebody else started here takes memory that nobody attributes.
+    let is_all_ours = server.backend_is_ours() || !job.load.both_ends_here;
+    let bounds = Bounds::of(shape, limits, &session.agents(), is_all_ours);
+    let stairs = Staircase::new(StairSettings {
+        levels: job.levels.clone(),
+        settle: if plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },
+        hold: job.span,
+        // One level is a hold: whatever was lost, the rest is held for as long as was asked for.
+        ends_at_losses: job.levels.len() > 1,
+    });
+    let memory = Memory { clients: session.agents().pids(), sut: &**server };
+    let read = |depth: Depth| memory.read(depth);
+    let tell = |event: Event| session.tell(&event);
+    let (gauges, heard) = (Vec::new, RefCell::default());
+    let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
+    let rate = job.hold.connections_per_s;
+    let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
+    let speed = Speed { connections_per_s: rate, sweep_per_s };
+    let mut pilot = StairPilot::new(stairs, bounds, speed, around);
+    let load = session.steer(plan, &mut pilot, &mut |event| tell(event))?;
+    let (held, hold, stairs) = pilot.into_parts();
+    Ok(Driven { load, held, hold, stairs })
+}
+
+fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
+    let Driven { load, held, stairs, .. } = driven;
+    let end = stairs.end();
+    let cut_short = match &end {
+        HoldEnd::CutShort { why } => Some(why.as_str()),
+        _ => None,
+    };
+    judge_hold(&Held {
+        asked: job.load.plan.connections,
+        held: *held,
+        tally: &load.tally,
+        last_sweep: stairs.last_sweep(),
+        cut_short,
+        accepts_less: job.up_to,
+        lost_agents: load.lost_agents,
+        interrupted: load.interrupted,
+    })
+}

@@ -1,0 +1,86 @@
+//! One load.
+
+use plimsoll_capacity::{cliffs, judge_load};
+use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
+use plimsoll_model::witness::Witnesses;
+
+use crate::exit::Stop;
+use crate::plan::load::LoadJob;
+use crate::session::{Experiment, Measurement, Observed, Outcome, Session, Timers};
+
+/// `plimsoll load`.
+pub(crate) struct Load(pub(crate) LoadJob);
+
+impl Experiment for Load {
+    fn load(&mut self) -> &mut LoadJob {
+        &mut self.0
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        let Self(job) = self;
+        let plan = &job.plan;
+        let is_steady = is_steady(&plan.pacing);
+        let load = Measurement { plan, trial: None, is_steady, is_alone: true };
+        let Observed { outcome, witnesses, .. } = session.run_load(&load, &mut |_| {})?;
+        let agents = session.agents().count();
+        let Judgement { verdict, reasons, .. } = judge(job, &outcome, &witnesses, agents);
+        let partial = outcome.is_partial();
+        let timers = Timers {
+            cliffs: cliffs::find(&outcome.tally, &cliffs::own_timers(plan)),
+            probed: None,
+            horizon: cliffs::horizon(plan, outcome.window, partial, None),
+        };
+        // No SLO was missed where none was given: there was nothing to measure.
+        let unmeasured =
+            (verdict == Verdict::Bad && job.slo.is_none()).then(|| no_answer(&outcome.tally));
+        let LoadOutcome { tally, window, .. } = outcome;
+        Ok(Outcome {
+            partial,
+            timers: Some(timers),
+            unmeasured,
+            ..Outcome::new(tally, window, verdict, reasons)
+        })
+    }
+}
+
+/// Whether the load is to be the same from its beginning to its end.
+fn is_steady(pacing: &Pacing) -> bool {
+    match pacing {
+        Pacing::Open { profile, .. } => {
+            let rate = profile.stages.first().map(|stage| stage.from);
+            profile.stages.iter().all(|stage| Some(stage.from) == rate && stage.to == stage.from)
+        }
+        Pacing::Closed { .. } => true,
+        Pacing::Hold(_) => false,
+    }
+}
+
+/// The verdict on the figures, unless what became of the agents leaves none.
+fn judge(job: &LoadJob, outcome: &LoadOutcome, witnesses: &Witnesses, agents: usize) -> Judgement {
+    let open = matches!(job.plan.pacing, Pacing::Open { .. });
+    let mut judgement =
+        judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open, witnesses);
+    if outcome.interrupted && outcome.tally.scheduled == 0 {
+        judgement.verdict = Verdict::Invalid;
+        let why = "no, interrupted before the first operation";
+        judgement.reasons = vec![Check::failed(CheckId::RunComplete, why)];
+    } else if outcome.lost_agents > 0 {
+        judgement.verdict = Verdict::Invalid;
+        let lost = Measure::count("lost", outcome.lost_agents.into()).at_most(0.0);
+        let all = Measure::count("of", agents as u64);
+        judgement.reasons.insert(0, Check::new(CheckId::Agents, Level::Fail, [lost, all]));
+    }
+    judgement
+}
+
+fn no_answer(tally: &Tally) -> String {
+    let classes: Vec<_> =
+        tally.errors.iter().map(|(class, count)| format!("{count} {}", class.name())).collect();
+    format!(
+        "no operation was answered ({}); see the report for what to do",
+        if classes.is_empty() { "all unsent".to_owned() } else { classes.join(", ") }
+    )
+}

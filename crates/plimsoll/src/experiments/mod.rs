@@ -1,0 +1,59 @@
+//! What can be measured: each experiment says what is driven, and leaves the rest to its session.
+
+use plimsoll_lab::{LabPlan, Laboratory};
+use plimsoll_model::plan::LoadPlan;
+
+use crate::exit::Stop;
+use crate::plan::Job;
+use crate::preflight::Server;
+use crate::session::Experiment;
+
+mod connections;
+mod hold;
+pub(crate) mod load;
+mod memory;
+mod pilot;
+mod rate;
+mod reference;
+mod rfc9411;
+mod timers;
+mod tipping;
+
+/// An experiment that a laboratory can be made for.
+pub(crate) trait LabExperiment: Experiment {
+    /// `plan` with what this experiment needs of a laboratory.
+    fn lab_plan(&self, plan: LabPlan) -> LabPlan;
+
+    /// Takes notice of the laboratory, which runs by `plan`; says what the reader should know.
+    fn enter(&mut self, lab: &Laboratory, plan: &LabPlan) -> Vec<String>;
+}
+
+/// An experiment that is about to begin, and what the reader should know of it.
+type Prepared = (Box<dyn LabExperiment>, Vec<String>);
+
+/// Fits `job` to what this host can hold, where `server` accepts the connections.
+pub(crate) fn prepare(job: Job, server: Server) -> Result<Prepared, Stop> {
+    Ok(match job {
+        Job::Rate(job) => (Box::new(rate::RateExperiment::new(job)), Vec::new()),
+        Job::Connections(job) => {
+            (Box::new(connections::ConnectionsExperiment::new(job, server)?), Vec::new())
+        }
+        Job::Hold(job) => {
+            let (hold, notes) = hold::HoldExperiment::new(job, server)?;
+            (Box::new(hold), notes)
+        }
+        Job::Rfc9411(job) => {
+            let (case, notes) = rfc9411::CaseExperiment::new(job, server)?;
+            (Box::new(case), notes)
+        }
+    })
+}
+
+/// Pins the clients to their CPUs of a laboratory.
+fn pin_clients(plan: &mut LoadPlan, lab: &LabPlan) {
+    let clients = lab.placement.as_ref().map(|placement| &placement.clients);
+    if let Some(clients) = clients.filter(|clients| !clients.is_empty()) {
+        plan.cpus.clone_from(clients);
+        plan.threads = clients.len() as u32;
+    }
+}

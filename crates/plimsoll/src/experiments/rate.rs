@@ -1,0 +1,344 @@
+//! The search for a rate, of requests or of handshakes: trials as loads, one after another.
+
+use std::net::Ipv4Addr;
+
+use plimsoll_capacity::{RateSearch, SearchSettings, Step};
+use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
+use plimsoll_model::event::Event;
+use plimsoll_model::pace::Profile;
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::{FindHead, FindSummary};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{
+    Outcome as SearchOutcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+};
+use plimsoll_model::{Nanos, Rate};
+use plimsoll_report::archive::SearchHead;
+use plimsoll_report::terminal::trial_at_lower_bound;
+use plimsoll_sys::affinity::usable_cpus;
+
+use super::reference::Reference;
+use super::timers::TimerWatch;
+use super::{LabExperiment, pin_clients, tipping};
+use crate::exit::Stop;
+use crate::plan::load::LoadJob;
+use crate::plan::search::RateJob;
+use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
+
+/// Any machine makes so many operations; a search that stays below needs no reference run.
+const REFERENCE_FROM_PER_S: f64 = 1_000.0;
+
+/// The first connections of a trial have no ticket to offer: this little less than what was asked
+/// for is as it should be.
+const RESUMED_SHORT: f64 = 0.05;
+
+/// How long a connection to the embedded server lives, in requests.
+const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
+
+/// `find rate`, `find handshakes`, and the same in a laboratory.
+pub(super) struct RateExperiment {
+    job: RateJob,
+    reference: Reference,
+}
+
+impl RateExperiment {
+    pub(super) fn new(job: RateJob) -> Self {
+        Self { job, reference: Reference::default() }
+    }
+}
+
+impl LabExperiment for RateExperiment {
+    fn lab_plan(&self, plan: LabPlan) -> LabPlan {
+        LabPlan {
+            connections: self.job.load.plan.connections,
+            longest_wait: self.job.load.plan.linger,
+            placement: Some(Placement::of_host()),
+            ..plan
+        }
+    }
+
+    fn enter(&mut self, lab: &Laboratory, lab_plan: &LabPlan) -> Vec<String> {
+        let LoadJob { plan, target_name, .. } = &mut self.job.load;
+        *target_name = lab.name();
+        pin_clients(plan, lab_plan);
+        let mut notes = Vec::new();
+        if lab_plan.sut.is_embedded() && renew_connections(plan) {
+            notes.push(format!(
+                "every {EMBEDDED_REQUESTS_PER_CONNECTION} requests a connection is replaced, with \
+                 a full handshake (RSA-2048): our server is as cheap as our client otherwise, and \
+                 the client would be the limit"
+            ));
+        }
+        if self.job.search.axis == Axis::Handshakes {
+            let key = if lab_plan.sut.is_embedded() { "RSA-2048" } else { "ECDSA P-256" };
+            notes.push(format!("each handshake: certificate {key}, nothing is sent"));
+        }
+        // While the reference runs, the SUT's CPUs have nothing else to do.
+        let cpus = lab_plan.placement.as_ref().map(|placement| placement.sut.clone());
+        let identity = Some(lab.identity().clone());
+        self.reference = Reference { cpus: cpus.unwrap_or_default(), identity };
+        notes
+    }
+}
+
+impl Experiment for RateExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        &mut self.job.load
+    }
+
+    fn search_head(&self) -> Option<SearchHead> {
+        Some(tipping::search_head(&self.job.search))
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        let RateJob { load, search } = &self.job;
+        for note in &search.notes {
+            session.note(note.clone());
+        }
+        session.note(tipping::objective(search));
+        // Before the probe: a machine that is busy with this would disturb it.
+        let is_slow = search.max.is_some_and(|max| max.get() <= REFERENCE_FROM_PER_S);
+        let reference = std::mem::take(&mut self.reference);
+        let alone = if is_slow { None } else { reference.run(&load.plan, session) };
+        let mut timers = TimerWatch::start(&load.plan, search.probe, session);
+        let found = find(&self.job, alone, session, &mut timers)?;
+        timers.finish(session);
+        session.tell(&Event::SearchEnded(Box::new(found.tipping.clone())));
+        Ok(outcome(&self.job, found, timers, session))
+    }
+}
+
+/// Replaces connections now and then, unless the flags say how long they live; true if it does.
+fn renew_connections(plan: &mut LoadPlan) -> bool {
+    if !plan.keepalive || plan.requests_per_connection.is_some() {
+        return false;
+    }
+    plan.requests_per_connection = Some(EMBEDDED_REQUESTS_PER_CONNECTION);
+    plan.staggered = true;
+    if plan.sources.is_empty() {
+        // Closed connections keep their ports for a while; eight addresses have eight times more.
+        plan.sources = (1..=8).map(|host| Ipv4Addr::new(127, 0, 0, host).into()).collect();
+    }
+    true
+}
+
+/// What a search has found.
+struct Found {
+    tipping: TippingPoint,
+    trials: Vec<TrialRecord>,
+    search: Nanos,
+    confirm: Nanos,
+    is_server_to_blame: bool,
+}
+
+fn find(
+    job: &RateJob,
+    alone: Option<Rate>,
+    session: &Session<'_>,
+    timers: &mut TimerWatch,
+) -> Result<Found, Stop> {
+    let plan = &job.load.plan;
+    let workers = || u64::from(plan.threads) * session.agents().count() as u64;
+    // What is INVALID over the usual threads may be judged over more of them.
+    let most = split_most(workers(), cpus(plan));
+    let reference = alone.and_then(|alone| times(alone, most));
+    let settings = SearchSettings { reference, ..settings(job) };
+    let mut search = RateSearch::new(settings, job.search.slo.clone());
+    let mut trials = Vec::new();
+    let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
+    let mut is_server_to_blame = false;
+    let tipping = loop {
+        let request = match search.next_step() {
+            Step::Done(tipping) => {
+                let is_unfinished = matches!(tipping.outcome, SearchOutcome::Unfinished { .. });
+                is_server_to_blame = is_unfinished && search.is_sut_gone();
+                break tipping;
+            }
+            Step::Trial(request) => request,
+        };
+        if request.phase != Phase::Qualify {
+            timers.wait(session);
+        }
+        let began = session.elapsed();
+        session.rest(search.rest());
+        if let Some(end) = session.server_end() {
+            is_server_to_blame = matches!(end, ServerEnd::Server(_));
+            break search.handle_stop(end.reason().to_owned());
+        }
+        if session.is_interrupted() {
+            break search.handle_stop("interrupted".to_owned());
+        }
+        let abort = search.abort_bad_ops(&request);
+        let split = honoured_split(&request, workers(), cpus(plan));
+        let observed = run_trial(job, &TrialRequest { split, ..request }, abort, session)?;
+        let Observed { outcome, sut_busiest_thread, mut witnesses } = observed;
+        if outcome.interrupted {
+            break search.handle_stop("interrupted".to_owned());
+        }
+        if let Some(ServerEnd::Laboratory(how)) = session.server_end() {
+            // The trial is not counted: it says how the laboratory broke.
+            break search.handle_stop(how);
+        }
+        witnesses.reference = alone.and_then(|alone| times(alone, split));
+        let record = search.handle_result(TrialMeasurement {
+            request,
+            window: outcome.window,
+            aborted: outcome.aborted,
+            tally: outcome.tally,
+            sut_busiest_thread,
+            split,
+            witnesses,
+        });
+        session.tell(&Event::TrialEnded(Box::new(record.clone())));
+        trials.push(record);
+        let took = session.elapsed().since(began);
+        if request.phase.is_after_search() {
+            confirming = confirming + took;
+        } else {
+            searching = searching + took;
+        }
+    };
+    Ok(Found { tipping, trials, search: searching, confirm: confirming, is_server_to_blame })
+}
+
+fn settings(job: &RateJob) -> SearchSettings {
+    let defaults = SearchSettings::new(job.search.mode);
+    SearchSettings {
+        lowest: job.search.lowest(),
+        cap: job.search.max,
+        cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
+        ..defaults
+    }
+}
+
+/// One trial: a load, the SUT's CPU from its start to the end of sending, and what else was seen.
+fn run_trial(
+    job: &RateJob,
+    request: &TrialRequest,
+    abort: u64,
+    session: &Session<'_>,
+) -> Result<Observed, Stop> {
+    let mut plan = job.load.plan.clone();
+    plan.pacing = Pacing::Open {
+        profile: Profile::constant(request.rate, request.duration),
+        arrivals: job.search.arrivals,
+    };
+    plan.threads = plan.threads.saturating_mul(request.split);
+    plan.abort_bad_ops = (abort < u64::MAX).then_some(abort);
+    // Every trial draws its own arrivals, and a search can still be repeated exactly.
+    plan.seed = plan.seed.wrapping_add(u64::from(request.number));
+    let load = Measurement {
+        plan: &plan,
+        trial: Some(*request),
+        is_steady: true,
+        // While the timeout probe asks, too, the SUT counts more than the trial.
+        is_alone: job.search.probe.is_none() || request.phase != Phase::Qualify,
+    };
+    session.run_load(&load, &mut |_| {})
+}
+
+/// CPUs that an agent's threads may use.
+fn cpus(plan: &LoadPlan) -> usize {
+    if plan.cpus.is_empty() { usable_cpus().len() } else { plan.cpus.len() }
+}
+
+/// Over how many times the usual threads, `workers` in all, a trial is spread: as many as it asks
+/// for, where each of them has a CPU. Threads that share one would prove nothing.
+fn honoured_split(request: &TrialRequest, workers: u64, cpus: usize) -> u32 {
+    let fits = workers * u64::from(request.split) <= cpus as u64;
+    if fits { request.split.max(1) } else { 1 }
+}
+
+/// Over how many times the usual threads a trial can be spread at most.
+fn split_most(workers: u64, cpus: usize) -> u32 {
+    let fits = |split: &u32| workers.max(1) * u64::from(*split) <= cpus as u64;
+    (1..=3).map(|doubled| 1 << doubled).take_while(fits).last().unwrap_or(1)
+}
+
+fn times(rate: Rate, split: u32) -> Option<Rate> {
+    Rate::per_second(rate.get() * f64::from(split))
+}
+
+fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_>) -> Outcome {
+    let Found { tipping, trials, .. } = found;
+    let at_lower = tipping.lower.and_then(|lower| trial_at_lower_bound(&trials, lower));
+    let (tally, window) = match at_lower {
+        Some(record) => (record.measurement.tally.clone(), record.measurement.window),
+        None => tipping::all_trials(&trials),
+    };
+    let mut notes = tipping.notes.clone();
+    if job.search.axis == Axis::Handshakes {
+        notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
+    }
+    let head = FindHead {
+        axis: job.search.axis,
+        slo: job.search.slo.to_string(),
+        mode: job.search.mode.into(),
+        search: found.search,
+        confirm: found.confirm,
+    };
+    let verdict = tipping::verdict(&tipping, found.is_server_to_blame);
+    let reasons = tipping::reasons(&tipping, &trials, verdict);
+    Outcome {
+        partial: session.is_interrupted(),
+        find: Some(FindSummary { notes, ..FindSummary::new(head, &tipping) }),
+        timers: Some(timers.found(&job.load.plan, &trials)),
+        trials,
+        ..Outcome::new(tally, window, verdict, reasons)
+    }
+}
+
+/// A line when fewer handshakes were resumed than were asked for: then the figure is that of
+/// another mix, and full handshakes cost a server many times what resumed ones do.
+fn resumption(asked: f64, tally: &Tally) -> Option<String> {
+    let all = tally.handshakes.full + tally.handshakes.resumed;
+    let share = tally.handshakes.resumed as f64 / all.max(1) as f64;
+    (all > 0 && share < asked - RESUMED_SHORT).then(|| {
+        format!(
+            "--resume {asked}: only {:.0} % of the handshakes were resumed. The server gave no \
+             ticket before the connection was closed, or did not take it back",
+            share * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_that_was_not_had_is_told() {
+        let told = |asked, full, resumed| {
+            let mut tally = Tally::default();
+            (tally.handshakes.full, tally.handshakes.resumed) = (full, resumed);
+            resumption(asked, &tally)
+        };
+        assert_eq!(told(0.0, 100, 0), None);
+        assert_eq!(told(0.5, 53, 47), None);
+        assert_eq!(told(0.5, 0, 0), None);
+        assert!(told(0.5, 60, 40).unwrap().starts_with("--resume 0.5: only 40 % of"));
+    }
+
+    #[test]
+    fn loads_are_split_as_far_as_there_are_cpus() {
+        for (workers, cpus, most) in [(1, 1, 1), (1, 2, 2), (2, 2, 1), (1, 7, 4), (1, 64, 8)] {
+            assert_eq!(split_most(workers, cpus), most, "{workers} on {cpus}");
+        }
+    }
+
+    #[test]
+    fn a_split_needs_a_cpu_for_every_thread() {
+        let request = |split| TrialRequest {
+            number: 1,
+            phase: Phase::Expand,
+            rate: Rate::ZERO,
+            duration: Nanos::from_secs(3),
+            split,
+        };
+        assert_eq!(honoured_split(&request(1), 8, 2), 1);
+        assert_eq!(honoured_split(&request(2), 1, 2), 2);
+        assert_eq!(honoured_split(&request(2), 2, 2), 1);
+        assert_eq!(honoured_split(&request(4), 2, 8), 4);
+    }
+}

@@ -1,0 +1,367 @@
+//! One experiment, from the first agent to the exit code.
+//!
+//! A session owns what every experiment needs: agents, the server under test and what is observed of
+//! it, the sinks of the run, interrupts, the summary and how the command ends. An [`Experiment`] only
+//! says what is driven, and what its outcome is.
+
+use std::cell::{Ref, RefCell};
+use std::time::Duration;
+
+use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome, Pilot};
+use plimsoll_fleet::{FleetError, LocalAgents};
+use plimsoll_lab::{ServerEnd, WatchedServer};
+use plimsoll_model::Nanos;
+use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::rfc9411::Rfc9411Summary;
+use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Check, CheckId, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::witness::Witnesses;
+use plimsoll_report::archive::SearchHead;
+use plimsoll_sys::clock;
+use plimsoll_sys::signal::Interrupts;
+
+use crate::exit::Stop;
+use crate::hosts::{fleet_stop, start_load_agents};
+use crate::plan::load::LoadJob;
+use crate::run;
+use crate::run::{Run, RunHead};
+
+mod observer;
+
+use observer::{Observer, Scene, peer_counts};
+
+/// How often a rest looks for an interrupt.
+const REST_STEP: Duration = Duration::from_millis(50);
+
+/// What is driven in a session.
+pub(crate) trait Experiment {
+    /// The load that it is made of.
+    fn load(&mut self) -> &mut LoadJob;
+
+    /// What is searched for, as archives say it.
+    fn search_head(&self) -> Option<SearchHead> {
+        None
+    }
+
+    /// Drives the session until there is an outcome.
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop>;
+}
+
+/// What an experiment has found.
+pub(crate) struct Outcome {
+    /// What the figures of the report are drawn from.
+    pub(crate) tally: Tally,
+    /// Wall time of sending in it.
+    pub(crate) window: Nanos,
+    /// It is only a part of what was asked for.
+    pub(crate) partial: bool,
+    pub(crate) verdict: Verdict,
+    pub(crate) reasons: Vec<Check>,
+    pub(crate) trials: Vec<TrialRecord>,
+    pub(crate) find: Option<FindSummary>,
+    pub(crate) hold: Option<HoldSummary>,
+    pub(crate) rfc9411: Option<Rfc9411Summary>,
+    pub(crate) timers: Option<Timers>,
+    /// Why there is nothing to judge, where that is so.
+    pub(crate) unmeasured: Option<String>,
+}
+
+/// What is known of hidden timers.
+pub(crate) struct Timers {
+    pub(crate) cliffs: Vec<Cliff>,
+    /// Only where the timeout probe ran.
+    pub(crate) probed: Option<Vec<ProbedTimer>>,
+    pub(crate) horizon: Horizon,
+}
+
+impl Outcome {
+    /// One without any of the blocks that only some experiments have.
+    pub(crate) fn new(tally: Tally, window: Nanos, verdict: Verdict, reasons: Vec<Check>) -> Self {
+        Self {
+            tally,
+            window,
+            partial: false,
+            verdict,
+            reasons,
+            trials: Vec::new(),
+            find: None,
+            hold: None,
+            rfc9411: None,
+            timers: None,
+            unmeasured: None,
+        }
+    }
+}
+
+/// What an experiment runs in.
+pub(crate) struct SetUp<'a> {
+    /// `load`, `find`, `lab hold`.
+    pub(crate) command: &'static str,
+    /// The server under test.
+    pub(crate) server: &'a mut dyn WatchedServer,
+    pub(crate) interrupts: &'a Interrupts,
+    /// Lines that are shown first.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Runs `experiment`, reports, and says how the command ends.
+pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<(), Stop> {
+    let SetUp { command, server, interrupts, notes } = set_up;
+    let search = experiment.search_head();
+    let always_archive = search.is_some() || server.backend_is_ours();
+    let job = experiment.load();
+    let agents = start_load_agents(&mut job.plan, job.processes)?;
+    let run = Run::begin(RunHead { command, job, search, always_archive })?;
+    let session = Session {
+        scene: Scene::of(job),
+        agents: RefCell::new(agents),
+        run: RefCell::new(run),
+        server: RefCell::new(server),
+        server_end: RefCell::new(None),
+        interrupts,
+    };
+    for note in notes {
+        session.note(note);
+    }
+    let mut outcome = experiment.drive(&session)?;
+    let interrupted = interrupts.is_raised();
+    let (run, server_end) = session.end();
+    if let Some(ServerEnd::Laboratory(how)) = &server_end {
+        outcome.verdict = Verdict::Invalid;
+        outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
+    }
+    let Outcome { verdict, unmeasured, .. } = &outcome;
+    let (verdict, unmeasured) = (*verdict, unmeasured.clone());
+    let (summary, trials) = summarise(command, experiment.load(), outcome, &run);
+    run.finish(&summary, &trials)?;
+    if interrupted {
+        return Err(run::interrupted_stop(interrupts));
+    }
+    match (verdict, unmeasured) {
+        (_, Some(why)) => Err(Stop::CannotRun(why)),
+        (Verdict::Good, None) => Ok(()),
+        (Verdict::Bad, None) => Err(Stop::SloMissed),
+        (Verdict::Invalid, None) => Err(Stop::Invalid),
+    }
+}
+
+fn summarise(
+    command: &str,
+    job: &LoadJob,
+    outcome: Outcome,
+    run: &Run,
+) -> (Summary, Vec<TrialRecord>) {
+    let Outcome { tally, window, partial, verdict, reasons, trials, .. } = outcome;
+    let head = SummaryHead {
+        command: command.to_owned(),
+        target: job.target_name.clone(),
+        started_at: run.started_at.clone(),
+        window,
+        partial,
+        settings: run::settings(job, &job.plan),
+        verdict,
+        reasons,
+        find: outcome.find,
+        hold: outcome.hold,
+        archive: run.archive_dir(),
+    };
+    let mut summary = Summary { rfc9411: outcome.rfc9411, ..Summary::new(head, &tally) };
+    if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
+        summary = summary.with_timers(&cliffs, probed, horizon);
+    }
+    (summary, trials)
+}
+
+/// What an experiment drives. Everything in it is shared: a pilot reports while a load runs.
+pub(crate) struct Session<'a> {
+    agents: RefCell<LocalAgents>,
+    run: RefCell<Run>,
+    server: RefCell<&'a mut dyn WatchedServer>,
+    /// How the server ended, once that was seen.
+    server_end: RefCell<Option<ServerEnd>>,
+    interrupts: &'a Interrupts,
+    scene: Scene,
+}
+
+/// A load to run.
+pub(crate) struct Measurement<'a> {
+    pub(crate) plan: &'a LoadPlan,
+    /// The trial that it is, where it is one.
+    pub(crate) trial: Option<TrialRequest>,
+    /// The load has one rate, so that its halves are alike.
+    pub(crate) is_steady: bool,
+    /// What the server counts meanwhile is this load's alone.
+    pub(crate) is_alone: bool,
+}
+
+/// A load that was run, and what was seen beside it.
+pub(crate) struct Observed {
+    pub(crate) outcome: LoadOutcome,
+    /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
+    pub(crate) sut_busiest_thread: Option<f64>,
+    pub(crate) witnesses: Witnesses,
+}
+
+impl<'a> Session<'a> {
+    /// Runs a load and observes it; `listen` hears every event after the observer.
+    pub(crate) fn run_load(
+        &self,
+        of: &Measurement<'_>,
+        listen: &mut dyn FnMut(&Event),
+    ) -> Result<Observed, Stop> {
+        self.observe(of, listen, |agents, control, handle| {
+            agents.run_load(of.plan, control, handle)
+        })
+    }
+
+    /// The same, of connections that `pilot` steers.
+    pub(crate) fn run_hold(
+        &self,
+        of: &Measurement<'_>,
+        pilot: &mut dyn Pilot,
+        listen: &mut dyn FnMut(&Event),
+    ) -> Result<Observed, Stop> {
+        self.observe(of, listen, |agents, control, handle| {
+            agents.run_hold(of.plan, control, pilot, handle)
+        })
+    }
+
+    fn observe(
+        &self,
+        of: &Measurement<'_>,
+        listen: &mut dyn FnMut(&Event),
+        drive: impl FnOnce(
+            &mut LocalAgents,
+            &LoadControl<'_>,
+            &mut dyn FnMut(Event),
+        ) -> Result<LoadOutcome, FleetError>,
+    ) -> Result<Observed, Stop> {
+        let interrupted = || self.is_interrupted();
+        let control = LoadControl { trial: of.trial, ..LoadControl::new(&interrupted) };
+        let (watched, behind) = {
+            let server = self.server.borrow();
+            (server.pids(), server.backend_pids())
+        };
+        let mut observer = Observer::new(&self.scene, of.is_steady, watched, &behind);
+        let mut counted = None;
+        let mut handle = |event: Event| {
+            // Not earlier: a server may still be at what an aborted trial has left it.
+            if of.is_alone && matches!(event, Event::LoadStarted { .. }) {
+                counted = self.server.borrow_mut().counters();
+            }
+            observer.handle_event(&event);
+            listen(&event);
+            self.tell(&event);
+        };
+        let outcome = drive(&mut self.agents.borrow_mut(), &control, &mut handle)
+            .map_err(|error| fleet_stop(&error))?;
+        let sut_busiest_thread = observer.sut_busiest_thread();
+        let mut witnesses = observer.finish(&outcome);
+        // What an aborted trial has left in flight may be counted at any time.
+        if let Some(before) = counted.filter(|_| !outcome.aborted)
+            && let Some(after) = self.server.borrow_mut().counters()
+        {
+            let received = after.since(&before);
+            witnesses.peer = received.map(|sum| peer_counts(of.plan, &outcome.tally, sum));
+        }
+        Ok(Observed { outcome, sut_busiest_thread, witnesses })
+    }
+
+    /// Runs a load that is no part of the record: only `listen` hears of it.
+    pub(crate) fn run_unrecorded(
+        &self,
+        plan: &LoadPlan,
+        listen: &mut dyn FnMut(&Event),
+    ) -> Result<LoadOutcome, Stop> {
+        let interrupted = || self.is_interrupted();
+        let control = LoadControl::new(&interrupted);
+        self.agents
+            .borrow_mut()
+            .run_load(plan, &control, &mut |event| listen(&event))
+            .map_err(|error| fleet_stop(&error))
+    }
+
+    /// Runs a hold whose experiment observes it by itself, and hears of every event first.
+    pub(crate) fn steer(
+        &self,
+        plan: &LoadPlan,
+        pilot: &mut dyn Pilot,
+        handle: &mut dyn FnMut(Event),
+    ) -> Result<LoadOutcome, Stop> {
+        let interrupted = || self.is_interrupted();
+        let control = LoadControl::new(&interrupted);
+        self.agents
+            .borrow_mut()
+            .run_hold(plan, &control, pilot, handle)
+            .map_err(|error| fleet_stop(&error))
+    }
+
+    /// Hands an event to every sink.
+    pub(crate) fn tell(&self, event: &Event) {
+        self.run.borrow_mut().handle_event(event);
+    }
+
+    /// A line for the reader.
+    pub(crate) fn note(&self, line: String) {
+        self.tell(&Event::Note(line));
+    }
+
+    /// Whether somebody wants it to end. Asked several times a second, also while nothing happens,
+    /// so live displays move on with it.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.run.borrow_mut().handle_tick();
+        self.interrupts.is_raised()
+    }
+
+    /// Time since the run began.
+    pub(crate) fn elapsed(&self) -> Nanos {
+        self.run.borrow().elapsed()
+    }
+
+    /// Waits out what an overload left behind.
+    pub(crate) fn rest(&self, span: Nanos) {
+        let until = clock::monotonic_ns().saturating_add(span.0);
+        while clock::monotonic_ns() < until && !self.is_interrupted() {
+            std::thread::sleep(REST_STEP);
+        }
+    }
+
+    /// The processes that make the load.
+    pub(crate) fn agents(&self) -> Ref<'_, LocalAgents> {
+        self.agents.borrow()
+    }
+
+    /// The server under test.
+    pub(crate) fn server(&self) -> Ref<'_, &'a mut dyn WatchedServer> {
+        self.server.borrow()
+    }
+
+    /// How the server ended, if it has; remembered.
+    pub(crate) fn server_end(&self) -> Option<ServerEnd> {
+        let mut seen = self.server_end.borrow_mut();
+        if seen.is_none() {
+            *seen = self.server.borrow_mut().ended();
+        }
+        seen.clone()
+    }
+
+    /// Ends the agents, and looks for the last time how the server is.
+    fn end(self) -> (Run, Option<ServerEnd>) {
+        let Self { agents, run, server, server_end, .. } = self;
+        drop(agents);
+        let server_end = server_end.into_inner().or_else(|| server.into_inner().ended());
+        let mut run = run.into_inner();
+        if let Some(end) = &server_end {
+            let what = match end {
+                ServerEnd::Server(_) => "server",
+                ServerEnd::Laboratory(_) => "laboratory",
+            };
+            run.handle_event(&Event::Note(format!("the {what} ended: {}", end.reason())));
+        }
+        (run, server_end)
+    }
+}
