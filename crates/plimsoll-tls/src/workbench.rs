@@ -13,6 +13,10 @@ use crate::keyring::{KEY_BYTES, Keyring};
 const KEYS_BYTES_MAX: usize = 16 << 20;
 /// One key for each direction.
 const KEYS_PER_SESSION: usize = 2;
+/// Checking a session's secrets takes 2 % of a client's handshake: these are checked, and one of so
+/// many of the others.
+const CHECKED_FIRST: u64 = 16;
+const CHECKED_EVERY: u64 = 64;
 /// Memory for records that have come in part, in one thread: about 32,000 at their longest.
 const PARTIALS_BYTES_MAX: usize = 512 << 20;
 
@@ -24,6 +28,7 @@ pub struct Workbench {
     pub(crate) scratch: Vec<u8>,
     partials_bytes: Arc<AtomicUsize>,
     unparked: u64,
+    parked: u64,
     without_secrets: u64,
 }
 
@@ -45,6 +50,7 @@ impl Workbench {
             scratch: Vec::new(),
             partials_bytes: Arc::default(),
             unparked: 0,
+            parked: 0,
             without_secrets: 0,
         }
     }
@@ -63,12 +69,17 @@ impl Workbench {
         self.unparked
     }
 
-    /// Parked sessions whose traffic secrets did not give rustls's keys: they work by these keys
-    /// until a KeyUpdate is due. Anything but 0 is a bug here or in rustls.
-    pub const fn without_secrets(&self) -> u64 {
-        self.without_secrets
+    /// Counts a session that is parked; whether its secrets are checked against rustls's keys: a
+    /// difference would show in all of them.
+    pub(crate) const fn is_checked(&mut self) -> bool {
+        self.parked += 1;
+        self.parked <= CHECKED_FIRST
+            || self.parked.is_multiple_of(CHECKED_EVERY)
+            || self.without_secrets > 0
     }
 
+    /// Counts a parked session whose traffic secrets do not give rustls's keys: it works by these
+    /// keys until a KeyUpdate is due. A bug here or in rustls.
     pub(crate) const fn count_without_secrets(&mut self) {
         self.without_secrets += 1;
     }
@@ -104,6 +115,17 @@ mod tests {
     use plimsoll_model::ErrorClass;
 
     use super::*;
+
+    #[test]
+    fn the_first_sessions_are_checked_and_some_of_the_others() {
+        let mut bench = Workbench::new(0);
+        let checked =
+            |bench: &mut Workbench, of: u64| (0..of).filter(|_| bench.is_checked()).count();
+        assert_eq!(checked(&mut bench, CHECKED_FIRST), CHECKED_FIRST as usize);
+        assert_eq!(checked(&mut bench, 10 * CHECKED_EVERY), 10);
+        bench.count_without_secrets();
+        assert_eq!(checked(&mut bench, 100), 100);
+    }
 
     #[test]
     fn the_keys_of_ten_thousand_busy_sessions_fit() {
