@@ -3,11 +3,11 @@
 use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::Errno;
 use plimsoll_sys::socket::Socket;
-use plimsoll_tls::{Received, Session, TlsError, Workbench};
+use plimsoll_tls::{Received, Session, ThreadContext, TlsError};
 
 /// What one thread's TLS connections need only while bytes move.
 pub(crate) struct Pump {
-    bench: Workbench,
+    thread: ThreadContext,
     /// Lent to whoever handles decrypted bytes.
     plaintext: Vec<u8>,
     /// Records for the peer; empty between calls.
@@ -70,7 +70,7 @@ impl Pump {
     /// For a thread with so many busy sessions.
     pub(crate) fn new(sessions: u64, buffer_bytes: usize) -> Self {
         Self {
-            bench: Workbench::new(sessions),
+            thread: ThreadContext::new(sessions),
             plaintext: Vec::with_capacity(buffer_bytes),
             wire: Vec::with_capacity(buffer_bytes),
         }
@@ -78,7 +78,7 @@ impl Pump {
 
     /// TLS messages since the last call.
     pub(crate) fn take_messages(&mut self) -> TlsMessageCounts {
-        self.bench.take_messages()
+        self.thread.take_messages()
     }
 
     /// Decrypts `bytes`. The plaintext, which may have come before an error, is to be given back.
@@ -89,7 +89,7 @@ impl Pump {
     ) -> (Vec<u8>, Result<Received, TlsError>) {
         let mut plaintext = std::mem::take(&mut self.plaintext);
         plaintext.clear();
-        let received = session.handle_ciphertext(&mut self.bench, bytes, &mut plaintext);
+        let received = session.handle_ciphertext(&mut self.thread, bytes, &mut plaintext);
         (plaintext, received)
     }
 
@@ -109,7 +109,7 @@ impl Pump {
     pub(crate) fn send_last(&mut self, link: Link<'_>, bytes: &[u8]) -> Sent {
         let refused = self.seal(&mut *link.session, link.unsent, bytes).err();
         link.session.queue_close_notify();
-        link.session.poll_transmit(&mut self.bench, &mut self.wire);
+        link.session.poll_transmit(&mut self.thread, &mut self.wire);
         self.flush(link, refused, true)
     }
 
@@ -125,10 +125,10 @@ impl Pump {
             self.wire.extend_from_slice(&unsent);
         }
         if bytes.is_empty() {
-            session.poll_transmit(&mut self.bench, &mut self.wire);
+            session.poll_transmit(&mut self.thread, &mut self.wire);
             return Ok(());
         }
-        session.write_plaintext(&mut self.bench, bytes, &mut self.wire)
+        session.write_plaintext(&mut self.thread, bytes, &mut self.wire)
     }
 
     /// Hands the kernel the wire; keeps what it does not take.

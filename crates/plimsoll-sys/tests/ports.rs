@@ -199,7 +199,7 @@ fn time_wait_is_survived() {
     let before = pair.refusals;
     let held: Vec<_> = (0..10).map(|_| pair.open(now_ns).unwrap()).collect();
     let met_since = pair.refusals - before;
-    assert_eq!((pair.counts().resting, pair.counts().in_use), (10, 10));
+    assert_eq!((pair.counts().time_wait, pair.counts().in_use), (10, 10));
     assert!(met_since <= pair.counts().refused);
     drop(held);
     // A run right after it knows nothing of them and begins with the same ports.
@@ -265,7 +265,7 @@ fn without_a_source_the_routes_decide_the_address() {
     let remote = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 8).unwrap();
     for (choice, test) in [(PortChoice::of_kernel(), 16), (PortChoice::Bind, 17)] {
         let mut socket = Outgoing::with_choice(remote.local_address().unwrap(), choice).unwrap();
-        // Another program's load may rest on any number of ports, but not on all of them.
+        // Another program's load may have any number of ports, but not on all of them.
         let (first, all) = (own_ports(test, 1).nth(0).unwrap(), host_ports());
         let ports = (0..all.len()).filter_map(|place| all.nth(place));
         let port = ports

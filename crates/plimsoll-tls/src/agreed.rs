@@ -2,7 +2,7 @@
 
 use rustls::{HandshakeKind as Kind, NamedGroup, ProtocolVersion};
 
-use crate::parked::{Flags, Parked};
+use crate::compact::{Compact, Flags};
 
 /// How the keys came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ pub struct Handshake {
     pub group: Option<&'static str>,
 }
 
-/// Groups that can be agreed on; a parked connection keeps the place in here.
+/// Groups that can be agreed on; a compact connection keeps the place in here.
 const GROUPS: [NamedGroup; 4] =
     [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1, NamedGroup::X25519MLKEM768];
 const NO_GROUP: u8 = u8::MAX;
 
-/// The place of `group` among those that a parked connection can name.
+/// The place of `group` among those that a compact connection can name.
 pub(crate) fn group_index(group: Option<NamedGroup>) -> u8 {
     let place = GROUPS.iter().position(|known| Some(*known) == group);
     place.map_or(NO_GROUP, |place| place as u8)
@@ -60,15 +60,15 @@ impl Handshake {
         Some(Self { kind, retried, version, suite, group })
     }
 
-    pub(crate) fn of(parked: &Parked) -> Self {
-        let suite = parked.suite;
-        let resumed = parked.flags.has(Flags::RESUMED);
+    pub(crate) fn of(compact: &Compact) -> Self {
+        let suite = compact.suite;
+        let resumed = compact.flags.has(Flags::RESUMED);
         Self {
             kind: if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full },
-            retried: parked.flags.has(Flags::RETRIED),
+            retried: compact.flags.has(Flags::RETRIED),
             version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
             suite: suite.name(),
-            group: GROUPS.get(usize::from(parked.group)).and_then(|group| group.as_str()),
+            group: GROUPS.get(usize::from(compact.group)).and_then(|group| group.as_str()),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Captured {
     }
 }
 
-/// The key log of every configuration whose connections are parked.
+/// The key log of every configuration whose connections are made compact.
 #[derive(Debug)]
 pub(crate) struct SecretSink;
 

@@ -60,8 +60,8 @@ impl ClientContext {
     /// while no ticket is at hand.
     pub fn session(&self, name: &ServerName, offer_ticket: bool) -> Result<Session, ConfigError> {
         let (config, afterwards) = match &self.resuming {
-            Some(resuming) if offer_ticket => (resuming, Afterwards::SettleAndPark),
-            _ => (&self.full, Afterwards::Park),
+            Some(resuming) if offer_ticket => (resuming, Afterwards::SettleThenCompact),
+            _ => (&self.full, Afterwards::Compact),
         };
         let afterwards = match self.state {
             TlsState::Compact => afterwards,
@@ -184,7 +184,7 @@ fn describe(options: &TlsOptions, groups: &[Group]) -> String {
         "full handshakes only".to_owned()
     };
     let state = match options.state {
-        TlsState::Compact => "parked after the handshake",
+        TlsState::Compact => "compact after the handshake",
         TlsState::Rustls => "kept in rustls",
     };
     let groups = groups.join(" ");

@@ -1,15 +1,16 @@
-//! A connection that rustls drives: until it is parked, or for its whole life.
+//! A connection that rustls drives: until it is compact, or for its whole life.
 
 use std::io::{BufRead, Write};
 
 use rustls::{Connection, ConnectionTrafficSecrets};
 
 use crate::capture::Captured;
-use crate::parked::{Direction, Flags, MessageReader, Parked, Side};
+use crate::compact::{Compact, Direction, Flags, MessageReader, Side};
 use crate::suite::{Material, Secret, Suite};
-use crate::{Handshake, TlsError, Workbench, agreed, record};
+use crate::{Handshake, ThreadContext, TlsError, agreed, record};
 
-/// KeyUpdates that rustls may have sent before a connection is parked: one for each 2^24 records.
+/// KeyUpdates that rustls may have sent before a connection is made compact: one for each 2^24
+/// records.
 const KEY_UPDATES_MAX: usize = 64;
 
 /// What becomes of a connection when its handshake is done.
@@ -17,15 +18,15 @@ const KEY_UPDATES_MAX: usize = 64;
 pub(crate) enum Afterwards {
     /// It stays with rustls.
     Keep,
-    /// It is parked at once. Tickets that come later are counted and not kept.
-    Park,
+    /// It is made compact at once. Tickets that come later are counted and not kept.
+    Compact,
     /// It stays with rustls until a ticket or data has come, so that its session can be resumed.
-    SettleAndPark,
+    SettleThenCompact,
 }
 
-/// A rustls connection and what it takes to park it.
+/// A rustls connection and what it takes to make it compact.
 ///
-/// One that is to be parked is fed whole records only: what is behind the handshake's last record
+/// One that is to be compact is fed whole records only: what is behind the handshake's last record
 /// never gets into rustls, from where it could not be had back.
 pub(crate) struct Handshaking {
     connection: Connection,
@@ -55,13 +56,13 @@ struct Settling {
 pub(crate) struct Progress {
     /// The handshake ended in this call.
     pub(crate) finished: bool,
-    /// The connection can be parked; input behind this point was not taken.
-    pub(crate) may_park: bool,
+    /// The connection can be made compact; input behind this point was not taken.
+    pub(crate) may_compact: bool,
 }
 
-/// A connection that was parked, and what it owes the peer and us.
-pub(crate) struct JustParked {
-    pub(crate) parked: Parked,
+/// A connection that was made compact, and what it owes the peer and us.
+pub(crate) struct Compacted {
+    pub(crate) compact: Compact,
     /// Records that rustls left to be sent.
     pub(crate) out: Vec<u8>,
 }
@@ -108,10 +109,10 @@ impl Handshaking {
 
     // ---- receiving
 
-    /// Takes bytes off the front of `input`: all of them, or those before [`Progress::may_park`].
+    /// Takes bytes off the front of `input`: all, or those before [`Progress::may_compact`].
     pub(crate) fn receive(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         input: &mut &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<Progress, TlsError> {
@@ -120,27 +121,27 @@ impl Handshaking {
             let all = std::mem::take(input);
             let was_handshaking = self.is_handshaking();
             let begun = std::mem::take(&mut self.record);
-            self.feed(bench, &begun, plaintext)?;
-            self.feed(bench, all, plaintext)?;
+            self.feed(thread, &begun, plaintext)?;
+            self.feed(thread, all, plaintext)?;
             progress.finished = was_handshaking && !self.is_handshaking();
             return Ok(progress);
         }
-        while !progress.may_park && !input.is_empty() && self.afterwards != Afterwards::Keep {
+        while !progress.may_compact && !input.is_empty() && self.afterwards != Afterwards::Keep {
             if self.record.is_empty()
                 && let Some(whole) = whole_record(input)
             {
                 *input = &input[whole.len()..];
-                self.receive_record(bench, whole, plaintext, &mut progress)?;
+                self.receive_record(thread, whole, plaintext, &mut progress)?;
             } else if self.complete_record(input) {
                 let mut whole = std::mem::take(&mut self.record);
-                self.receive_record(bench, &whole, plaintext, &mut progress)?;
+                self.receive_record(thread, &whole, plaintext, &mut progress)?;
                 whole.clear();
                 self.record = whole;
             }
         }
         if self.afterwards == Afterwards::Keep && !input.is_empty() {
             let rest = std::mem::take(input);
-            self.feed(bench, rest, plaintext)?;
+            self.feed(thread, rest, plaintext)?;
         }
         Ok(progress)
     }
@@ -171,53 +172,53 @@ impl Handshaking {
 
     fn receive_record(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         whole: &[u8],
         plaintext: &mut Vec<u8>,
         progress: &mut Progress,
     ) -> Result<(), TlsError> {
         let was_handshaking = self.is_handshaking();
         let (before, tickets) = (plaintext.len(), self.tickets);
-        let read_along = self.settling.as_mut().map(|settling| settling.read(bench, whole));
-        self.feed(bench, whole, plaintext)?;
+        let read_along = self.settling.as_mut().map(|settling| settling.read(thread, whole));
+        self.feed(thread, whole, plaintext)?;
         if was_handshaking && !self.is_handshaking() {
             progress.finished = true;
-            self.begin_settling(bench);
-            progress.may_park = self.afterwards == Afterwards::Park;
+            self.begin_settling(thread);
+            progress.may_compact = self.afterwards == Afterwards::Compact;
         } else if let (Some(read_along), Some(settling)) = (read_along, &mut self.settling) {
             settling.settled |= plaintext.len() > before || self.tickets > tickets;
             match read_along {
-                true => progress.may_park = settling.may_end(),
-                false => self.keep(bench),
+                true => progress.may_compact = settling.may_end(),
+                false => self.keep(thread),
             }
         }
         if self.peer_closed && self.settling.is_some() {
-            self.keep(bench);
+            self.keep(thread);
         }
         Ok(())
     }
 
-    fn keep(&mut self, bench: &mut Workbench) {
+    fn keep(&mut self, thread: &mut ThreadContext) {
         self.afterwards = Afterwards::Keep;
         self.settling = None;
-        bench.count_unparked();
+        thread.count_kept_in_rustls();
     }
 
     /// The handshake is done: decides how it goes on.
-    fn begin_settling(&mut self, bench: &mut Workbench) {
+    fn begin_settling(&mut self, thread: &mut ThreadContext) {
         let suite = self.suite();
         let secrets = (self.captured.client, self.captured.server);
         match (suite, secrets) {
             // TLS 1.2 has its ticket before its handshake ends.
-            (Some(suite), _) if !suite.is_tls13() => self.afterwards = Afterwards::Park,
+            (Some(suite), _) if !suite.is_tls13() => self.afterwards = Afterwards::Compact,
             (Some(suite), (Some(_), Some(server))) => {
-                if self.afterwards == Afterwards::SettleAndPark {
+                if self.afterwards == Afterwards::SettleThenCompact {
                     let rx = Direction { secret: server, sequence: 0 };
                     let message = MessageReader::default();
                     self.settling = Some(Settling { suite, rx, message, settled: false });
                 }
             }
-            _ => self.keep(bench),
+            _ => self.keep(thread),
         }
     }
 
@@ -228,7 +229,7 @@ impl Handshaking {
     /// Hands `input` to rustls and appends the data in it to `plaintext`.
     fn feed(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         mut input: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
@@ -262,7 +263,7 @@ impl Handshaking {
         }
         if let Connection::Client(client) = &self.connection {
             let tickets = client.tls13_tickets_received();
-            bench.messages.tickets += u64::from(tickets - self.tickets);
+            thread.messages.tickets += u64::from(tickets - self.tickets);
             self.tickets = tickets;
         }
         Ok(())
@@ -299,10 +300,13 @@ impl Handshaking {
         }
     }
 
-    // ---- parking
+    // ---- making compact
 
-    /// Gives the rustls object up. To be called only where [`Progress::may_park`] was said.
-    pub(crate) fn park(mut self, bench: &mut Workbench) -> Result<JustParked, TlsError> {
+    /// Gives the rustls object up. To be called only where [`Progress::may_compact`] was said.
+    pub(crate) fn into_compact(
+        mut self,
+        thread: &mut ThreadContext,
+    ) -> Result<Compacted, TlsError> {
         let refused = |reason: &str| TlsError::Record { reason: reason.to_owned() };
         let suite = self.suite().ok_or_else(|| refused("its cipher suite is unknown"))?;
         let mut flags = self.flags();
@@ -325,7 +329,7 @@ impl Handshaking {
         let (client, server) = (self.captured.client, self.captured.server);
         let (rx, tx) = if is_server { (client, server) } else { (server, client) };
         // Before it was settled, KeyUpdates may have replaced what was caught.
-        let is_checked = bench.is_checked() || self.afterwards != Afterwards::Park;
+        let is_checked = thread.is_checked() || self.afterwards != Afterwards::Compact;
         let (rx_secret, tx_secret) = match (rx, tx) {
             (Some(rx), Some(tx)) if suite.is_tls13() && !is_checked => (Some(rx), Some(tx)),
             // The self-check: what was caught must give the keys that rustls uses.
@@ -336,19 +340,19 @@ impl Handshaking {
         };
         let (rx_secret, tx_secret) = rx_secret.zip(tx_secret).unwrap_or_else(|| {
             if suite.is_tls13() {
-                bench.count_without_secrets();
+                thread.count_without_secrets();
             }
             flags.set(Flags::GIVEN_KEYS);
             (rx_key, tx_key)
         });
         for (secret, key) in [(&rx_secret, &rx_key), (&tx_secret, &tx_key)] {
-            bench.keys.keep(suite, secret, key).map_err(|_| unknown())?;
+            thread.keys.keep(suite, secret, key).map_err(|_| unknown())?;
         }
         let rx = Direction { secret: rx_secret, sequence: secrets.rx.0 };
         let tx = Direction { secret: tx_secret, sequence: secrets.tx.0 };
-        let mut parked = Parked::new(suite, group, flags, rx, tx);
-        parked.send(bench, &self.early, &mut out)?;
-        Ok(JustParked { parked, out })
+        let mut compact = Compact::new(suite, group, flags, rx, tx);
+        compact.send(thread, &self.early, &mut out)?;
+        Ok(Compacted { compact, out })
     }
 
     fn flags(&self) -> Flags {
@@ -367,13 +371,13 @@ impl Handshaking {
 }
 
 impl Settling {
-    /// Opens `whole` beside rustls; false when it holds what this connection cannot be parked
+    /// Opens `whole` beside rustls; false when it holds what this connection cannot be made compact
     /// after.
-    fn read(&mut self, bench: &mut Workbench, whole: &[u8]) -> bool {
-        let Ok(key) = bench.keys.key(self.suite, Material::TrafficSecret, &self.rx.secret) else {
+    fn read(&mut self, thread: &mut ThreadContext, whole: &[u8]) -> bool {
+        let Ok(key) = thread.keys.key(self.suite, Material::TrafficSecret, &self.rx.secret) else {
             return false;
         };
-        let mut scratch = std::mem::take(&mut bench.scratch);
+        let mut scratch = std::mem::take(&mut thread.scratch);
         scratch.clear();
         let opened = match whole.first_chunk() {
             Some(header) if record::check_header(self.suite, header).is_ok() => {
@@ -382,13 +386,13 @@ impl Settling {
             _ => None,
         };
         self.rx.sequence += 1;
-        let parkable = match opened {
+        let may_compact = match opened {
             Some(record::HANDSHAKE) => self.has_tickets_only(&scratch),
             Some(record::APPLICATION_DATA) => true,
             _ => false,
         };
-        bench.scratch = scratch;
-        parkable
+        thread.scratch = scratch;
+        may_compact
     }
 
     fn has_tickets_only(&mut self, mut content: &[u8]) -> bool {

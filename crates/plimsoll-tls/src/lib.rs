@@ -2,8 +2,8 @@
 //! done. No sockets, no threads.
 //!
 //! A [`Session`] drops its rustls object (about 8 kB) with the end of its handshake and goes on as
-//! 120 bytes; `parked` holds the rules that it then keeps, `handshaking` the way there. What
-//! sessions need only while bytes move is in the [`Workbench`] of their thread.
+//! 120 bytes; `compact` holds the rules that it then keeps, `handshaking` the way there. What
+//! sessions need only while bytes move is in the [`ThreadContext`] of their thread.
 //!
 //! The only direct user of rustls and aws-lc-rs; none of their types appear in this crate's
 //! interface. Secrets of connections are plain bytes in memory here, and not wiped: the peers of a
@@ -16,20 +16,20 @@ mod agreed;
 mod capture;
 mod chains;
 mod client;
+mod compact;
 mod error;
 mod handshaking;
 mod identity;
-mod keyring;
-mod parked;
+mod key_cache;
 mod record;
 mod server;
 mod session;
 mod shares;
 mod suite;
+mod thread_context;
 mod ticketer;
 mod tickets;
 mod verify;
-mod workbench;
 
 pub use agreed::{Handshake, HandshakeKind};
 pub use client::ClientContext;
@@ -37,8 +37,8 @@ pub use error::{ConfigError, TlsError};
 pub use identity::{KeyKind, check_identity, self_signed};
 pub use server::ServerContext;
 pub use session::{Received, Session};
+pub use thread_context::ThreadContext;
 pub use ticketer::new_ticket_key;
-pub use workbench::Workbench;
 
 #[cfg(test)]
 mod tests;

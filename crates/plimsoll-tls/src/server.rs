@@ -82,7 +82,7 @@ impl ServerContext {
             .map_err(|error| ConfigError::refused(&error))?;
         let afterwards = match self.state {
             // Its tickets leave with the end of the handshake.
-            TlsState::Compact => Afterwards::Park,
+            TlsState::Compact => Afterwards::Compact,
             TlsState::Rustls => Afterwards::Keep,
         };
         Ok(Session::new(connection.into(), afterwards))

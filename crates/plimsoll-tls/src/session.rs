@@ -2,16 +2,16 @@
 //!
 //! It holds no socket. After any `handle_*` send what [`Session::poll_transmit`] appends.
 
-use crate::handshaking::{Afterwards, Handshaking, JustParked};
-use crate::parked::{Flags, MessageReader, Parked};
-use crate::workbench::Permit;
-use crate::{Handshake, TlsError, Workbench, record};
+use crate::compact::{Compact, Flags, MessageReader};
+use crate::handshaking::{Afterwards, Compacted, Handshaking};
+use crate::thread_context::Permit;
+use crate::{Handshake, ThreadContext, TlsError, record};
 
 /// One TLS connection. Until its handshake is done it is a rustls object on the heap; from then on
-/// it is *parked*: traffic secrets and sequence numbers, all of them in here. Bytes go through the
-/// [`Workbench`] of the thread that has the session in hand.
+/// it is *compact*: traffic secrets and sequence numbers, all of them in here. Bytes go through the
+/// [`ThreadContext`] of the thread that has the session in hand.
 ///
-/// Memory while parked: these 120 bytes, and no heap but for a record or a message that has come
+/// Memory while compact: these 120 bytes, and no heap but for a record or a message that has come
 /// in part.
 pub struct Session(State);
 
@@ -20,16 +20,16 @@ const _: () = assert!(size_of::<Option<Session>>() == 120);
 enum State {
     /// rustls has it.
     Handshaking(Box<Handshaking>),
-    /// Parked, with bytes that wait.
-    Laden(Box<Laden>),
-    Parked(Parked),
-    /// It could not be parked. Holds nothing.
+    /// Compact, with bytes that wait.
+    Buffering(Box<Buffering>),
+    Compact(Compact),
+    /// It could not be made compact. Holds nothing.
     Failed,
 }
 
-/// A parked connection and bytes that wait.
-struct Laden {
-    parked: Parked,
+/// A compact connection and bytes that wait.
+struct Buffering {
+    compact: Compact,
     /// The beginning of a record whose end has not come.
     record: Vec<u8>,
     message: MessageReader,
@@ -63,34 +63,34 @@ impl Session {
     /// an error included. After an error an alert may be waiting to be sent; nothing else works.
     pub fn handle_ciphertext(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         mut input: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<Received, TlsError> {
         let mut handshake_finished = false;
         if let State::Handshaking(handshaking) = &mut self.0 {
-            let progress = handshaking.receive(bench, &mut input, plaintext)?;
+            let progress = handshaking.receive(thread, &mut input, plaintext)?;
             handshake_finished = progress.finished;
-            if progress.may_park {
-                self.park(bench)?;
+            if progress.may_compact {
+                self.make_compact(thread)?;
             }
         }
         match &mut self.0 {
             State::Handshaking(_) => {}
-            State::Parked(parked) => {
+            State::Compact(compact) => {
                 let mut message = MessageReader::default();
-                let taken = parked.receive(bench, &mut message, input, plaintext)?;
+                let taken = compact.receive(thread, &mut message, input, plaintext)?;
                 let rest = &input[taken..];
                 if !rest.is_empty() || !message.is_between_messages() {
-                    let mut laden = Laden::new(parked.clone());
-                    laden.message = message;
-                    laden.begin_record(bench, rest)?;
-                    self.0 = State::Laden(Box::new(laden));
+                    let mut buffering = Buffering::new(compact.clone());
+                    buffering.message = message;
+                    buffering.begin_record(thread, rest)?;
+                    self.0 = State::Buffering(Box::new(buffering));
                 }
             }
-            State::Laden(laden) => {
-                laden.receive(bench, input, plaintext)?;
-                self.unload();
+            State::Buffering(buffering) => {
+                buffering.receive(thread, input, plaintext)?;
+                self.drop_empty_buffers();
             }
             State::Failed => return Err(TlsError::failed_before()),
         }
@@ -101,21 +101,21 @@ impl Session {
     /// handshake is done the bytes are held back.
     pub fn write_plaintext(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         bytes: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
         match &mut self.0 {
-            State::Parked(parked) => parked.send(bench, bytes, out),
+            State::Compact(compact) => compact.send(thread, bytes, out),
             State::Handshaking(handshaking) => {
                 handshaking.write(bytes)?;
                 handshaking.transmit(out);
                 Ok(())
             }
-            State::Laden(laden) => {
-                out.append(&mut laden.out);
-                let sent = laden.parked.send(bench, bytes, out);
-                self.unload();
+            State::Buffering(buffering) => {
+                out.append(&mut buffering.out);
+                let sent = buffering.compact.send(thread, bytes, out);
+                self.drop_empty_buffers();
                 sent
             }
             State::Failed => Err(TlsError::failed_before()),
@@ -124,15 +124,15 @@ impl Session {
 
     /// Appends what must go to the peer (handshake, alerts) to `out`; returns the number of bytes
     /// appended.
-    pub fn poll_transmit(&mut self, bench: &mut Workbench, out: &mut Vec<u8>) -> usize {
+    pub fn poll_transmit(&mut self, thread: &mut ThreadContext, out: &mut Vec<u8>) -> usize {
         let before = out.len();
         match &mut self.0 {
-            State::Parked(parked) => parked.transmit(bench, out),
+            State::Compact(compact) => compact.transmit(thread, out),
             State::Handshaking(handshaking) => handshaking.transmit(out),
-            State::Laden(laden) => {
-                out.append(&mut laden.out);
-                laden.parked.transmit(bench, out);
-                self.unload();
+            State::Buffering(buffering) => {
+                out.append(&mut buffering.out);
+                buffering.compact.transmit(thread, out);
+                self.drop_empty_buffers();
             }
             State::Failed => {}
         }
@@ -142,9 +142,11 @@ impl Session {
     /// Whether [`Self::poll_transmit`] has anything to give.
     pub fn wants_transmit(&self) -> bool {
         match &self.0 {
-            State::Parked(parked) => parked.wants_transmit(),
+            State::Compact(compact) => compact.wants_transmit(),
             State::Handshaking(handshaking) => handshaking.wants_transmit(),
-            State::Laden(laden) => !laden.out.is_empty() || laden.parked.wants_transmit(),
+            State::Buffering(buffering) => {
+                !buffering.out.is_empty() || buffering.compact.wants_transmit()
+            }
             State::Failed => false,
         }
     }
@@ -155,7 +157,7 @@ impl Session {
     }
 
     /// Whether the rustls object is gone.
-    pub const fn is_parked(&self) -> bool {
+    pub const fn is_compact(&self) -> bool {
         !matches!(self.0, State::Handshaking(_))
     }
 
@@ -164,8 +166,8 @@ impl Session {
     pub fn has_peer_closed(&self) -> bool {
         match &self.0 {
             State::Handshaking(handshaking) => handshaking.peer_closed(),
-            State::Parked(parked) => parked.flags.has(Flags::PEER_CLOSED),
-            State::Laden(laden) => laden.parked.flags.has(Flags::PEER_CLOSED),
+            State::Compact(compact) => compact.flags.has(Flags::PEER_CLOSED),
+            State::Buffering(buffering) => buffering.compact.flags.has(Flags::PEER_CLOSED),
             State::Failed => false,
         }
     }
@@ -174,8 +176,8 @@ impl Session {
     pub fn handshake(&self) -> Option<Handshake> {
         match &self.0 {
             State::Handshaking(handshaking) => handshaking.handshake(),
-            State::Parked(parked) => Some(Handshake::of(parked)),
-            State::Laden(laden) => Some(Handshake::of(&laden.parked)),
+            State::Compact(compact) => Some(Handshake::of(compact)),
+            State::Buffering(buffering) => Some(Handshake::of(&buffering.compact)),
             State::Failed => None,
         }
     }
@@ -183,62 +185,62 @@ impl Session {
     /// Queues the announcement that nothing more will be sent.
     pub fn queue_close_notify(&mut self) {
         match &mut self.0 {
-            State::Parked(parked) => parked.queue_close_notify(),
+            State::Compact(compact) => compact.queue_close_notify(),
             State::Handshaking(handshaking) => handshaking.queue_close_notify(),
-            State::Laden(laden) => laden.parked.queue_close_notify(),
+            State::Buffering(buffering) => buffering.compact.queue_close_notify(),
             State::Failed => {}
         }
     }
 
-    /// Turns a rustls connection into a parked one.
-    fn park(&mut self, bench: &mut Workbench) -> Result<(), TlsError> {
+    /// Turns a rustls connection into a compact one.
+    fn make_compact(&mut self, thread: &mut ThreadContext) -> Result<(), TlsError> {
         let State::Handshaking(handshaking) = std::mem::replace(&mut self.0, State::Failed) else {
             return Ok(());
         };
-        let JustParked { parked, out } = handshaking.park(bench)?;
+        let Compacted { compact, out } = handshaking.into_compact(thread)?;
         self.0 = if out.is_empty() {
-            State::Parked(parked)
+            State::Compact(compact)
         } else {
-            let mut laden = Laden::new(parked);
-            laden.out = out;
-            State::Laden(Box::new(laden))
+            let mut buffering = Buffering::new(compact);
+            buffering.out = out;
+            State::Buffering(Box::new(buffering))
         };
         Ok(())
     }
 
     /// Gives the heap back as soon as nothing waits.
-    fn unload(&mut self) {
-        if let State::Laden(laden) = &mut self.0
-            && laden.is_empty()
+    fn drop_empty_buffers(&mut self) {
+        if let State::Buffering(buffering) = &mut self.0
+            && buffering.is_empty()
         {
-            self.0 = State::Parked(laden.parked.clone());
+            self.0 = State::Compact(buffering.compact.clone());
         }
     }
 
     #[cfg(test)]
-    pub(crate) const fn of_parked(parked: Parked) -> Self {
-        Self(State::Parked(parked))
+    pub(crate) const fn of_compact(compact: Compact) -> Self {
+        Self(State::Compact(compact))
     }
 
     #[cfg(test)]
-    pub(crate) fn parked_mut(&mut self) -> &mut Parked {
+    pub(crate) fn compact_mut(&mut self) -> &mut Compact {
         match &mut self.0 {
-            State::Parked(parked) => parked,
-            State::Laden(laden) => &mut laden.parked,
-            _ => panic!("not parked"),
+            State::Compact(compact) => compact,
+            State::Buffering(buffering) => &mut buffering.compact,
+            _ => panic!("not compact"),
         }
     }
 
     #[cfg(test)]
-    pub(crate) const fn is_laden(&self) -> bool {
-        matches!(self.0, State::Laden(_))
+    pub(crate) const fn is_buffering(&self) -> bool {
+        matches!(self.0, State::Buffering(_))
     }
 }
 
-impl Laden {
-    const fn new(parked: Parked) -> Self {
+impl Buffering {
+    const fn new(compact: Compact) -> Self {
         let message = MessageReader::BETWEEN;
-        Self { parked, record: Vec::new(), message, out: Vec::new(), permit: None }
+        Self { compact, record: Vec::new(), message, out: Vec::new(), permit: None }
     }
 
     const fn is_empty(&self) -> bool {
@@ -246,13 +248,13 @@ impl Laden {
     }
 
     /// Keeps the beginning of a record, with room for the rest of it.
-    fn begin_record(&mut self, bench: &Workbench, bytes: &[u8]) -> Result<(), TlsError> {
+    fn begin_record(&mut self, thread: &ThreadContext, bytes: &[u8]) -> Result<(), TlsError> {
         let whole = match bytes {
             [] => 0,
             _ => record::length(bytes).unwrap_or(record::BYTES_MAX),
         };
         self.permit = None;
-        self.permit = Some(bench.permit(size_of::<Self>() + whole.max(self.record.capacity()))?);
+        self.permit = Some(thread.permit(size_of::<Self>() + whole.max(self.record.capacity()))?);
         self.record.reserve_exact(whole);
         self.record.extend_from_slice(bytes);
         Ok(())
@@ -260,7 +262,7 @@ impl Laden {
 
     fn receive(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         mut input: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
@@ -269,14 +271,14 @@ impl Laden {
         }
         let mut whole = std::mem::take(&mut self.record);
         if !whole.is_empty() {
-            self.parked.receive(bench, &mut self.message, &whole, plaintext)?;
+            self.compact.receive(thread, &mut self.message, &whole, plaintext)?;
             whole.clear();
         }
-        let taken = self.parked.receive(bench, &mut self.message, input, plaintext)?;
+        let taken = self.compact.receive(thread, &mut self.message, input, plaintext)?;
         let rest = &input[taken..];
         if !rest.is_empty() {
             self.record = whole;
-            self.begin_record(bench, rest)?;
+            self.begin_record(thread, rest)?;
         }
         Ok(())
     }
@@ -284,7 +286,7 @@ impl Laden {
     /// Moves bytes from `input` to the record that has begun; true when it is whole.
     fn complete_record(&mut self, input: &mut &[u8]) -> Result<bool, TlsError> {
         loop {
-            let length = self.parked.record_length(&self.record)?;
+            let length = self.compact.record_length(&self.record)?;
             let missing = length.unwrap_or(record::HEADER_BYTES) - self.record.len();
             if missing == 0 {
                 return Ok(true);

@@ -173,7 +173,7 @@ fn start_threads(
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Control>);
 
-/// A connection that carries one operation is not worth parking: the check and the keys would cost
+/// A connection that carries one operation is not worth making compact: the keys would cost
 /// some 2 % of its handshake, and it is gone before memory matters.
 fn tls_options(plan: &LoadPlan) -> TlsOptions {
     let state = if plan.keepalive { plan.tls.state } else { TlsState::Rustls };

@@ -21,7 +21,7 @@ use super::classify::opening_error;
 /// Most loopback addresses that a load takes by itself. With 28,000 ports each, more than any host
 /// has memory for.
 const LOOPBACK_SOURCES_MAX: u64 = 65_536;
-/// Pairs that rest in TIME_WAIT when a load opens connections all the time: 60 s at the 25,000
+/// Pairs that are in TIME_WAIT when a load opens connections all the time: 60 s at the 25,000
 /// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
 
@@ -141,8 +141,8 @@ impl Origins {
 
     /// Ports towards the first address that are in TIME_WAIT as far as is known here.
     #[cfg(test)]
-    pub(super) fn resting(&self) -> u32 {
-        self.ports.as_ref().map_or(0, |ports| ports.counts(0).resting)
+    pub(super) fn time_wait(&self) -> u32 {
+        self.ports.as_ref().map_or(0, |ports| ports.counts(0).time_wait)
     }
 }
 
@@ -257,8 +257,8 @@ fn port_plan(plan: &LoadPlan, shard: Shard, host: HostPorts, remotes: &Remotes) 
 /// every shard. As many for each remote address, so that they share pairs.
 fn loopback_sources(plan: &LoadPlan, host: &HostPorts, remotes: &Remotes, shard: Shard) -> u32 {
     let is_lasting = plan.keepalive && plan.requests_per_connection.is_none();
-    let resting = if is_lasting { 0 } else { LOOPBACK_RESTING };
-    let pairs = (remotes.busiest() + resting).saturating_mul(4).div_ceil(3) + u64::from(shard.of);
+    let time_wait = if is_lasting { 0 } else { LOOPBACK_RESTING };
+    let pairs = (remotes.busiest() + time_wait).saturating_mul(4).div_ceil(3) + u64::from(shard.of);
     let sources = pairs.div_ceil(u64::from(host.usable.len().max(1)));
     sources.clamp(1, LOOPBACK_SOURCES_MAX) as u32
 }

@@ -8,7 +8,7 @@ use plimsoll_model::plan::{Pacing, ServerName, Trust};
 use plimsoll_model::units::Rate;
 use plimsoll_sys::socket::{ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
-use plimsoll_tls::{KeyKind, ServerContext, Session, Workbench};
+use plimsoll_tls::{KeyKind, ServerContext, Session, ThreadContext};
 
 use super::conn::{Op, State};
 use super::control::Stop;
@@ -118,12 +118,12 @@ fn over_tls(connections: u64) -> (Worker, Socket, Session) {
     let mut client = client.session(&ServerName("server".into()), false).unwrap();
     let server = ServerContext::new(&identity, TlsState::Compact).unwrap();
     let mut server = server.session().unwrap();
-    let (mut bench, mut wire) = (Workbench::new(1), Vec::new());
-    while client.poll_transmit(&mut bench, &mut wire) > 0 {
-        server.handle_ciphertext(&mut bench, &wire, &mut Vec::new()).unwrap();
+    let (mut thread, mut wire) = (ThreadContext::new(1), Vec::new());
+    while client.poll_transmit(&mut thread, &mut wire) > 0 {
+        server.handle_ciphertext(&mut thread, &wire, &mut Vec::new()).unwrap();
         wire.clear();
-        server.poll_transmit(&mut bench, &mut wire);
-        client.handle_ciphertext(&mut bench, &wire, &mut Vec::new()).unwrap();
+        server.poll_transmit(&mut thread, &mut wire);
+        client.handle_ciphertext(&mut thread, &wire, &mut Vec::new()).unwrap();
         wire.clear();
     }
     let (mut worker, listener) = worker(CLOSED, connections);
@@ -163,7 +163,7 @@ fn no_close_notify_follows_half_a_record() {
         worker.close(0, false);
         let received = read_to_end(&socket);
         assert_eq!(!received.is_empty(), is_said);
-        server.handle_ciphertext(&mut Workbench::new(1), &received, &mut Vec::new()).unwrap();
+        server.handle_ciphertext(&mut ThreadContext::new(1), &received, &mut Vec::new()).unwrap();
         assert_eq!(server.has_peer_closed(), is_said);
     }
 }
@@ -175,7 +175,7 @@ fn a_close_notify_is_not_the_peers_fin() {
         let (mut worker, socket, mut server) = over_tls(20_000);
         let mut wire = Vec::new();
         server.queue_close_notify();
-        server.poll_transmit(&mut Workbench::new(1), &mut wire);
+        server.poll_transmit(&mut ThreadContext::new(1), &mut wire);
         socket.send(&wire).unwrap();
         if sends_fin {
             socket.shutdown_write().unwrap();
@@ -189,6 +189,6 @@ fn a_close_notify_is_not_the_peers_fin() {
             }
         }
         assert_eq!(worker.conns[0].state, State::Free);
-        assert_eq!(worker.conns.origins.resting(), u32::from(!sends_fin));
+        assert_eq!(worker.conns.origins.time_wait(), u32::from(!sends_fin));
     }
 }

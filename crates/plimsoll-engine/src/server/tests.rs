@@ -13,7 +13,7 @@ use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, Trust};
 use plimsoll_proto::http1::Request;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::Socket;
-use plimsoll_tls::{ClientContext, HandshakeKind, KeyKind, Session, Workbench};
+use plimsoll_tls::{ClientContext, HandshakeKind, KeyKind, Session, ThreadContext};
 
 use super::*;
 
@@ -494,26 +494,26 @@ struct TlsClient {
     session: Session,
     plaintext: Vec<u8>,
     closed: bool,
-    bench: Workbench,
+    thread: ThreadContext,
 }
 
 impl TlsClient {
     fn connect(address: SocketAddr, context: &ClientContext) -> Self {
         let session = context.session(&ServerName("localhost".to_owned()), true).unwrap();
         let stream = Client::connect(address).0;
-        let bench = Workbench::new(8);
-        Self { stream, session, bench, plaintext: Vec::new(), closed: false }
+        let thread = ThreadContext::new(8);
+        Self { stream, session, thread, plaintext: Vec::new(), closed: false }
     }
 
     fn send(&mut self, bytes: &[u8]) {
         let mut wire = Vec::new();
-        self.session.write_plaintext(&mut self.bench, bytes, &mut wire).unwrap();
+        self.session.write_plaintext(&mut self.thread, bytes, &mut wire).unwrap();
         self.stream.write_all(&wire).unwrap();
     }
 
     fn flush(&mut self) {
         let mut wire = Vec::new();
-        self.session.poll_transmit(&mut self.bench, &mut wire);
+        self.session.poll_transmit(&mut self.thread, &mut wire);
         self.stream.write_all(&wire).unwrap();
     }
 
@@ -522,9 +522,9 @@ impl TlsClient {
         let mut buffer = vec![0; 50_000];
         while !enough(&self.plaintext) {
             let count = self.stream.read(&mut buffer).unwrap();
-            let (bench, plaintext) = (&mut self.bench, &mut self.plaintext);
+            let (thread, plaintext) = (&mut self.thread, &mut self.plaintext);
             let received =
-                self.session.handle_ciphertext(bench, &buffer[..count], plaintext).unwrap();
+                self.session.handle_ciphertext(thread, &buffer[..count], plaintext).unwrap();
             self.closed |= received.peer_closed;
             self.flush();
             if count == 0 {

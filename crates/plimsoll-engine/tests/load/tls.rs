@@ -8,7 +8,7 @@ use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::plan::{LoadPlan, ServerName, TlsOptions, TlsState, Trust};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
-use plimsoll_tls::{KeyKind, ServerContext, Workbench, self_signed};
+use plimsoll_tls::{KeyKind, ServerContext, ThreadContext, self_signed};
 
 use super::scripted::{OK, closed, plan, run};
 
@@ -26,22 +26,22 @@ fn serve_tls(
     answer: &[u8],
     end: End,
 ) -> Option<()> {
-    let mut bench = Workbench::new(8);
+    let mut thread = ThreadContext::new(8);
     let mut session = context.session().ok()?;
     let (mut buffer, mut plaintext, mut wire) = ([0; 4096], Vec::new(), Vec::new());
     let mut is_answered = false;
     loop {
         let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
-        session.handle_ciphertext(&mut bench, &buffer[..count], &mut plaintext).ok()?;
+        session.handle_ciphertext(&mut thread, &buffer[..count], &mut plaintext).ok()?;
         if plaintext.ends_with(b"\r\n\r\n") {
             plaintext.clear();
-            session.write_plaintext(&mut bench, answer, &mut wire).ok()?;
+            session.write_plaintext(&mut thread, answer, &mut wire).ok()?;
             if end == End::CloseNotify {
                 session.queue_close_notify();
             }
             is_answered = true;
         }
-        session.poll_transmit(&mut bench, &mut wire);
+        session.poll_transmit(&mut thread, &mut wire);
         stream.write_all(&wire).ok()?;
         wire.clear();
         if is_answered && end != End::Never {

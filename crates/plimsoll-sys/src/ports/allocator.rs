@@ -5,17 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::delay_queue::DelayQueue;
 use super::error::{PortCounts, PortError, PortShortage};
 use super::host::HostPorts;
-use super::rest::RestQueue;
 use super::sources::Sources;
 
-/// How long a pair rests that may be in TIME_WAIT: the kernel's TCP_TIMEWAIT_LEN
+/// How long a pair that may be in TIME_WAIT is left alone: the kernel's TCP_TIMEWAIT_LEN
 /// (include/net/tcp.h), which cannot be changed.
-const REST_NS: u64 = 60_000_000_000;
-/// When nothing else is left, a pair that has rested for so long is tried: the kernel may reuse it
+const TIME_WAIT_NS: u64 = 60_000_000_000;
+/// When nothing else is left, a pair that has waited for so long is tried: the kernel may reuse it
 /// after 1 s (tcp_tw_reuse, on loopback by default, with TCP timestamps only).
-const EARLY_REST_NS: u64 = 1_100_000_000;
+const EARLY_NS: u64 = 1_100_000_000;
 /// After such an attempt has failed, the next one is made so much later.
 const EARLY_PAUSE_NS: u64 = 10_000_000_000;
 /// So many refusals in a row are reported instead of walked through: at 2 us each, a stall of
@@ -96,7 +96,7 @@ pub struct Candidate {
 enum Origin {
     /// Nothing is known against it.
     Unsuspected,
-    /// It rests, but there is no other.
+    /// It is in TIME_WAIT, but there is no other.
     Early,
     /// It was refused a minute ago.
     Refused,
@@ -109,7 +109,7 @@ pub enum Closed {
     Reset,
     /// The peer sent its FIN first, so TIME_WAIT is the peer's: free at once.
     PeerFirst,
-    /// This end sent its FIN first: the pair rests for a minute.
+    /// This end sent its FIN first: the pair is in TIME_WAIT for a minute.
     HereFirst,
 }
 
@@ -130,13 +130,13 @@ struct Ring {
     slots: u32,
     /// The longest unused is first, so that a peer has most time to forget the last connection.
     free: VecDeque<u32>,
-    resting: RestQueue,
+    time_wait: DelayQueue,
     /// Refused once.
-    refused: RestQueue,
+    refused: DelayQueue,
     in_use: u32,
     foreign: u32,
     refusals_in_a_row: u32,
-    /// Until then no pair is tried before it has rested.
+    /// Until then no pair is tried before its TIME_WAIT is over.
     early_again_ns: u64,
 }
 
@@ -172,7 +172,7 @@ impl PortAllocator {
             return Ok(Candidate { source, port, route, slot, origin });
         }
         let ring = &self.rings[route as usize];
-        let next = [ring.resting.next_ready_ns(), ring.refused.next_ready_ns()];
+        let next = [ring.time_wait.next_ready_ns(), ring.refused.next_ready_ns()];
         let ready_in_ns = next.into_iter().flatten().min().map(|at| at.saturating_sub(now_ns));
         Err(self.error(route, PortShortage::Exhausted { ready_in_ns }))
     }
@@ -193,7 +193,7 @@ impl PortAllocator {
         match candidate.origin {
             Origin::Refused => ring.foreign += 1,
             Origin::Unsuspected | Origin::Early => {
-                ring.refused.push(candidate.slot, now_ns.saturating_add(REST_NS));
+                ring.refused.push(candidate.slot, now_ns.saturating_add(TIME_WAIT_NS));
             }
         }
         if candidate.origin == Origin::Early {
@@ -224,7 +224,7 @@ impl PortAllocator {
         ring.in_use -= 1;
         match closed {
             Closed::Reset | Closed::PeerFirst => ring.free.push_back(slot),
-            Closed::HereFirst => ring.resting.push(slot, now_ns.saturating_add(REST_NS)),
+            Closed::HereFirst => ring.time_wait.push(slot, now_ns.saturating_add(TIME_WAIT_NS)),
         }
     }
 
@@ -240,7 +240,7 @@ impl PortAllocator {
             fresh: ring.slots - ring.next_fresh,
             free: ring.free.len() as u32,
             in_use: ring.in_use,
-            resting: ring.resting.len() as u32,
+            time_wait: ring.time_wait.len() as u32,
             refused: ring.refused.len() as u32,
             foreign: ring.foreign,
         }
@@ -249,8 +249,9 @@ impl PortAllocator {
     /// Slots that the queues have room for.
     #[cfg(test)]
     pub(super) fn returned_capacity(&self) -> usize {
-        let room =
-            |ring: &Ring| ring.free.capacity() + ring.resting.capacity() + ring.refused.capacity();
+        let room = |ring: &Ring| {
+            ring.free.capacity() + ring.time_wait.capacity() + ring.refused.capacity()
+        };
         self.rings.iter().map(room).sum()
     }
 
@@ -286,7 +287,7 @@ impl Ring {
             self.next_fresh += 1;
             return Some((self.next_fresh - 1, Origin::Unsuspected));
         }
-        if let Some(slot) = self.free.pop_front().or_else(|| self.resting.pop(now_ns)) {
+        if let Some(slot) = self.free.pop_front().or_else(|| self.time_wait.pop(now_ns)) {
             return Some((slot, Origin::Unsuspected));
         }
         if let Some(slot) = self.refused.pop(now_ns) {
@@ -295,8 +296,8 @@ impl Ring {
         if now_ns < self.early_again_ns {
             return None;
         }
-        let rested_enough_ns = now_ns.saturating_add(REST_NS - EARLY_REST_NS);
-        self.resting.pop(rested_enough_ns).map(|slot| (slot, Origin::Early))
+        let early_enough_ns = now_ns.saturating_add(TIME_WAIT_NS - EARLY_NS);
+        self.time_wait.pop(early_enough_ns).map(|slot| (slot, Origin::Early))
     }
 }
 

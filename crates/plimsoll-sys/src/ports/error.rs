@@ -14,7 +14,7 @@ pub struct PortCounts {
     /// Held by this load's connections.
     pub in_use: u32,
     /// In TIME_WAIT after a connection of this load.
-    pub resting: u32,
+    pub time_wait: u32,
     /// Refused once by the kernel: in TIME_WAIT after somebody else's connection, or taken. Tried
     /// again after a minute.
     pub refused: u32,
@@ -25,9 +25,9 @@ pub struct PortCounts {
 /// What kept a connection from getting a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortShortage {
-    /// Every pair is in use, resting or foreign.
+    /// Every pair is in use, in TIME_WAIT or foreign.
     Exhausted {
-        /// Until the next pair has rested, ns; `None` when none rests.
+        /// Until the next pair leaves TIME_WAIT, ns; `None` when none is in it.
         ready_in_ns: Option<u64>,
     },
     /// The kernel refused so many pairs one after the other.
@@ -64,8 +64,8 @@ impl std::fmt::Display for PortError {
         write!(
             f,
             ": of {} pairs ({sources} source addresses x {ports} ports, this thread's part) {} are \
-             in use, {} rest in TIME_WAIT, {} were refused once, {} belong to other programs",
-            counts.pairs, counts.in_use, counts.resting, counts.refused, counts.foreign,
+             in use, {} are in TIME_WAIT, {} were refused once, {} belong to other programs",
+            counts.pairs, counts.in_use, counts.time_wait, counts.refused, counts.foreign,
         )?;
         if let PortShortage::Exhausted { ready_in_ns: Some(ns) } = self.shortage {
             write!(f, "; the next is free in {} s", ns.div_ceil(1_000_000_000))?;
@@ -95,8 +95,8 @@ enum Cause {
 
 impl PortError {
     fn cause(&self) -> Cause {
-        let PortCounts { in_use, resting, refused, foreign, .. } = self.counts;
-        let waiting = resting + refused;
+        let PortCounts { in_use, time_wait, refused, foreign, .. } = self.counts;
+        let waiting = time_wait + refused;
         match self.shortage {
             PortShortage::Exhausted { .. } if in_use >= waiting.max(foreign) => Cause::Range,
             _ if waiting >= foreign => Cause::TimeWait,

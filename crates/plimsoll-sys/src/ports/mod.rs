@@ -14,9 +14,9 @@
 //! used again (twice that while its queue grows). A connection keeps a [`Lease`] of 4 bytes.
 
 mod allocator;
+mod delay_queue;
 mod error;
 mod host;
-mod rest;
 mod set;
 mod sources;
 

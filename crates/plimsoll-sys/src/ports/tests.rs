@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 const SECOND_NS: u64 = 1_000_000_000;
-const REST_NS: u64 = 60 * SECOND_NS;
+const TIME_WAIT_NS: u64 = 60 * SECOND_NS;
 
 fn host(first: u16, count: u16) -> HostPorts {
     HostPorts { usable: PortSet::new(first..=first + (count - 1), &[]), listening: Vec::new() }
@@ -46,7 +46,7 @@ impl Default for Kernel {
             bound: HashSet::new(),
             open: HashSet::new(),
             time_wait: HashMap::new(),
-            reuse_after_ns: REST_NS,
+            reuse_after_ns: TIME_WAIT_NS,
             attempts: 0,
             too_early: 0,
         }
@@ -135,7 +135,7 @@ proptest! {
                     }
                     Err(error) => {
                         // Nothing that the kernel would allow may be held back, but for pairs in
-                        // their minute of rest and those that were bound when they were tried.
+                        // their TIME_WAIT and those that were bound when they were tried.
                         let PortCounts { fresh, free, .. } = error.counts;
                         prop_assert_eq!((fresh, free), (0, 0));
                         let exhausted = matches!(error.shortage, PortShortage::Exhausted { .. });
@@ -152,8 +152,8 @@ proptest! {
             }
             for route in 0..2 {
                 let counts = ports.counts(route);
-                let PortCounts { fresh, free, in_use, resting, refused, foreign, pairs } = counts;
-                prop_assert_eq!(fresh + free + in_use + resting + refused + foreign, pairs);
+                let PortCounts { fresh, free, in_use, time_wait, refused, foreign, pairs } = counts;
+                prop_assert_eq!(fresh + free + in_use + time_wait + refused + foreign, pairs);
                 let open = held.iter().filter(|(of, ..)| *of == route).count();
                 prop_assert_eq!(in_use as usize, open);
             }
@@ -226,9 +226,9 @@ fn a_port_that_is_refused_twice_is_given_up() {
         open(&mut ports, &mut kernel, 0, 0).unwrap();
     }
     let error = open(&mut ports, &mut kernel, 0, 0).unwrap_err();
-    assert_eq!(error.shortage, PortShortage::Exhausted { ready_in_ns: Some(REST_NS) });
+    assert_eq!(error.shortage, PortShortage::Exhausted { ready_in_ns: Some(TIME_WAIT_NS) });
     assert_eq!(ports.counts(0).refused, 1);
-    let error = open(&mut ports, &mut kernel, 0, REST_NS).unwrap_err();
+    let error = open(&mut ports, &mut kernel, 0, TIME_WAIT_NS).unwrap_err();
     assert_eq!(error.shortage, PortShortage::Exhausted { ready_in_ns: None });
     assert_eq!((ports.counts(0).foreign, kernel.attempts), (1, 4));
 }
@@ -249,17 +249,17 @@ fn what_an_earlier_run_left_in_time_wait_is_survived() {
     let error = open(&mut ports, &mut kernel, 0, SECOND_NS).unwrap_err();
     assert_eq!(error.counts.refused, 3000);
     for _ in 0..3000 {
-        open(&mut ports, &mut kernel, 0, SECOND_NS + REST_NS).unwrap();
+        open(&mut ports, &mut kernel, 0, SECOND_NS + TIME_WAIT_NS).unwrap();
     }
     assert_eq!(ports.counts(0).foreign, 0);
 }
 
 #[test]
-fn where_time_wait_is_short_the_longest_rested_is_used_early() {
+fn where_time_wait_is_short_the_oldest_is_used_early() {
     let mut kernel = Kernel { reuse_after_ns: SECOND_NS, ..Kernel::default() };
     let mut ports = allocator(host(40_000, 100), routes(1, 1), Slice::WHOLE, 1);
     let mut now_ns = 0;
-    // With a minute of rest the second round would already lack ports.
+    // With a minute of TIME_WAIT the second round would already lack ports.
     for _ in 0..100 {
         for _ in 0..90 {
             let (lease, pair) = open(&mut ports, &mut kernel, 0, now_ns).unwrap();
@@ -282,7 +282,7 @@ fn an_endless_row_of_refusals_is_named() {
     assert_eq!(
         error.to_string(),
         "the kernel refused 4096 source ports in a row for 127.0.0.1:1: of 20000 pairs (1 source \
-         addresses x 20000 ports, this thread's part) 0 are in use, 0 rest in TIME_WAIT, 4096 were \
+         addresses x 20000 ports, this thread's part) 0 are in use, 0 are in TIME_WAIT, 4096 were \
          refused once, 0 belong to other programs; wait a minute for the kernel to release them, \
          or add addresses with --source"
     );

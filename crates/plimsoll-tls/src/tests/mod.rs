@@ -267,7 +267,7 @@ fn shares_are_reused_only_when_asked_for() {
     let share = |context: &ClientContext| {
         let mut out = Vec::new();
         let mut session = context.session(&name("localhost"), false).unwrap();
-        session.poll_transmit(&mut Workbench::new(0), &mut out);
+        session.poll_transmit(&mut ThreadContext::new(0), &mut out);
         key_share(&out)
     };
     for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
@@ -288,7 +288,7 @@ fn settings_are_described() {
     assert_eq!(
         ClientContext::new(&options).unwrap().describe(),
         "TLS 1.3 only, AES-128 before AES-256, groups x25519 secp256r1 secp384r1, \
-         certificates checked against --cacert, each chain once in 10 s, resuming 25 %, parked after the handshake"
+         certificates checked against --cacert, each chain once in 10 s, resuming 25 %, compact after the handshake"
     );
 }
 

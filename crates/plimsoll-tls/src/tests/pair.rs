@@ -1,11 +1,11 @@
 //! Both ends of a connection in memory.
 
-use crate::{Received, Session, TlsError, Workbench, record};
+use crate::{Received, Session, ThreadContext, TlsError, record};
 
 /// One end, what it has for the other, and what it has received.
 pub(super) struct End {
     pub(super) session: Session,
-    pub(super) bench: Workbench,
+    pub(super) thread: ThreadContext,
     pub(super) out: Vec<u8>,
     pub(super) got: Vec<u8>,
     pub(super) seen: Vec<Received>,
@@ -17,7 +17,7 @@ impl End {
     pub(super) fn new(session: Session) -> Self {
         Self {
             session,
-            bench: Workbench::new(2),
+            thread: ThreadContext::new(2),
             out: Vec::new(),
             got: Vec::new(),
             seen: Vec::new(),
@@ -26,17 +26,17 @@ impl End {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
-        self.session.write_plaintext(&mut self.bench, bytes, &mut self.out)
+        self.session.write_plaintext(&mut self.thread, bytes, &mut self.out)
     }
 
     /// As callers do: what is queued is fetched before anything else happens.
     pub(super) fn close(&mut self) {
         self.session.queue_close_notify();
-        self.session.poll_transmit(&mut self.bench, &mut self.out);
+        self.session.poll_transmit(&mut self.thread, &mut self.out);
     }
 
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
-        let received = self.session.handle_ciphertext(&mut self.bench, bytes, &mut self.got)?;
+        let received = self.session.handle_ciphertext(&mut self.thread, bytes, &mut self.got)?;
         self.seen.push(received);
         Ok(())
     }
@@ -45,7 +45,7 @@ impl End {
     pub(super) fn take_out(&mut self) -> Vec<u8> {
         let before = self.out.len();
         let wanted = self.session.wants_transmit();
-        let appended = self.session.poll_transmit(&mut self.bench, &mut self.out);
+        let appended = self.session.poll_transmit(&mut self.thread, &mut self.out);
         assert_eq!(appended, self.out.len() - before);
         assert_eq!(wanted, appended > 0);
         self.sent.extend_from_slice(&self.out);
@@ -97,15 +97,15 @@ impl Pair {
     }
 }
 
-/// Protects anything at all as the next record of a parked end, which is how a peer that breaks
+/// Protects anything at all as the next record of a compact end, which is how a peer that breaks
 /// the rules, or uses all of them, is played.
 pub(super) fn craft(end: &mut End, kind: u8, content: &[u8], padding: usize) -> Vec<u8> {
-    let material = end.session.parked_mut().material();
-    let parked = end.session.parked_mut();
-    let suite = parked.suite;
+    let material = end.session.compact_mut().material();
+    let compact = end.session.compact_mut();
+    let suite = compact.suite;
     let mut wire = Vec::new();
-    let key = end.bench.keys.key(suite, material, &parked.tx.secret).unwrap();
-    let sequence = parked.tx.sequence;
+    let key = end.thread.keys.key(suite, material, &compact.tx.secret).unwrap();
+    let sequence = compact.tx.sequence;
     if padding == 0 {
         record::seal(suite, key, sequence, kind, content, &mut wire).unwrap();
     } else {
@@ -113,6 +113,6 @@ pub(super) fn craft(end: &mut End, kind: u8, content: &[u8], padding: usize) -> 
         let padded = [content, &[kind], &vec![0; padding - 1]].concat();
         record::seal(suite, key, sequence, 0, &padded, &mut wire).unwrap();
     }
-    parked.tx.sequence += 1;
+    compact.tx.sequence += 1;
     wire
 }

@@ -7,8 +7,8 @@ use plimsoll_model::ErrorClass;
 
 use super::pair::{End, Pair, craft};
 use super::seeded::{SUITES, Settings, World};
+use crate::compact::{Direction, Flags};
 use crate::handshaking::Afterwards;
-use crate::parked::{Direction, Flags};
 use crate::record::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use crate::suite::Material;
 use crate::{Session, TlsError};
@@ -23,10 +23,10 @@ const UPDATE_BACK: [u8; 5] = [24, 0, 0, 1, 1];
 
 fn pair_of(suite: CipherSuite) -> Pair {
     let world = World::new(Settings::of(suite));
-    let (client, server) = (world.client(Afterwards::Park), world.server(Afterwards::Park));
+    let (client, server) = (world.client(Afterwards::Compact), world.server(Afterwards::Compact));
     let mut pair = Pair::of(client, server);
     pair.settle();
-    assert!(pair.client.session.is_parked() && pair.server.session.is_parked());
+    assert!(pair.client.session.is_compact() && pair.server.session.is_compact());
     pair
 }
 
@@ -55,7 +55,7 @@ fn assert_alive(pair: &mut Pair) {
     pair.server.write(b"pong").unwrap();
     pair.settle();
     assert!(pair.server.got.ends_with(b"ping") && pair.client.got.ends_with(b"pong"));
-    assert!(!pair.client.session.is_laden() && !pair.server.session.is_laden());
+    assert!(!pair.client.session.is_buffering() && !pair.server.session.is_buffering());
 }
 
 // ---- framing
@@ -190,11 +190,11 @@ fn a_part_of_a_record_takes_heap_only_until_it_is_whole() {
                 pair.client.receive(piece).unwrap();
                 let boundary = wire.len() / 2;
                 if index == 0 && step < boundary / 2 {
-                    assert!(pair.client.session.is_laden());
+                    assert!(pair.client.session.is_buffering());
                 }
             }
             assert_eq!(std::mem::take(&mut pair.client.got), b"split and joined");
-            assert!(!pair.client.session.is_laden());
+            assert!(!pair.client.session.is_buffering());
         }
     }
 }
@@ -202,8 +202,8 @@ fn a_part_of_a_record_takes_heap_only_until_it_is_whole() {
 #[test]
 fn a_sequence_does_not_wrap() {
     let mut pair = pair_of(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256);
-    pair.client.session.parked_mut().rx.sequence = u64::MAX;
-    pair.server.session.parked_mut().tx.sequence = u64::MAX - 1;
+    pair.client.session.compact_mut().rx.sequence = u64::MAX;
+    pair.server.session.compact_mut().tx.sequence = u64::MAX - 1;
     let wire = craft(&mut pair.server, APPLICATION_DATA, b"", 0);
     assert!(pair.client.receive(&wire).is_err());
 }
@@ -221,7 +221,7 @@ fn tickets_are_counted_and_discarded_however_they_are_cut() {
             pair.client.receive(&wire).unwrap();
             begin = end;
         }
-        assert_eq!(pair.client.bench.take_messages().tickets, 2);
+        assert_eq!(pair.client.thread.take_messages().tickets, 2);
         assert_alive(&mut pair);
     }
 }
@@ -232,7 +232,7 @@ fn nothing_comes_between_the_parts_of_a_message() {
         let mut pair = pair_of(TLS13);
         let wire = craft(&mut pair.server, HANDSHAKE, &TICKET[..9], 0);
         pair.client.receive(&wire).unwrap();
-        assert!(pair.client.session.is_laden());
+        assert!(pair.client.session.is_buffering());
         let wire = craft(&mut pair.server, kind, content, 0);
         refused(&mut pair, &wire, "unexpected_message");
     }
@@ -273,9 +273,9 @@ fn messages_that_have_no_place_are_refused() {
 /// Sends a KeyUpdate from the server and rolls its key, as a peer does.
 fn update_from_server(pair: &mut Pair, message: &[u8]) {
     let wire = craft(&mut pair.server, HANDSHAKE, message, 0);
-    let parked = pair.server.session.parked_mut();
-    let secret = parked.suite.next_secret(&parked.tx.secret).unwrap();
-    parked.tx = Direction { secret, sequence: 0 };
+    let compact = pair.server.session.compact_mut();
+    let secret = compact.suite.next_secret(&compact.tx.secret).unwrap();
+    compact.tx = Direction { secret, sequence: 0 };
     pair.client.receive(&wire).unwrap();
 }
 
@@ -287,7 +287,7 @@ fn key_updates_that_ask_for_nothing_get_no_answer() {
             update_from_server(&mut pair, &UPDATE);
             assert_alive(&mut pair);
         }
-        let counts = pair.client.bench.take_messages();
+        let counts = pair.client.thread.take_messages();
         assert_eq!((counts.key_updates_received, counts.key_updates_sent), (3, 0));
     }
 }
@@ -302,15 +302,15 @@ fn many_requests_get_one_answer_and_not_before_something_is_sent() {
         }
         pair.client.write(b"data").unwrap();
         assert_alive(&mut pair);
-        let counts = pair.client.bench.take_messages();
+        let counts = pair.client.thread.take_messages();
         assert_eq!((counts.key_updates_received, counts.key_updates_sent), (5, 1));
-        assert_eq!(pair.server.bench.take_messages().key_updates_received, 1);
+        assert_eq!(pair.server.thread.take_messages().key_updates_received, 1);
         // An alert is something, too.
         update_from_server(&mut pair, &UPDATE_BACK);
         pair.client.close();
         pair.settle();
         assert!(pair.server.peer_closed());
-        assert_eq!(pair.server.bench.take_messages().key_updates_received, 1);
+        assert_eq!(pair.server.thread.take_messages().key_updates_received, 1);
     }
 }
 
@@ -328,11 +328,12 @@ fn key_updates_without_end_are_refused() {
 fn a_key_that_was_given_cannot_be_updated() {
     let mut pair = pair_of(TLS13);
     // As if the traffic secrets had not been caught.
-    let parked = pair.client.session.parked_mut();
-    for direction in [&mut parked.rx, &mut parked.tx] {
-        direction.secret = parked.suite.key_of(Material::TrafficSecret, &direction.secret).unwrap();
+    let compact = pair.client.session.compact_mut();
+    for direction in [&mut compact.rx, &mut compact.tx] {
+        direction.secret =
+            compact.suite.key_of(Material::TrafficSecret, &direction.secret).unwrap();
     }
-    parked.flags.set(Flags::GIVEN_KEYS);
+    compact.flags.set(Flags::GIVEN_KEYS);
     assert_alive(&mut pair);
     let wire = craft(&mut pair.server, HANDSHAKE, &UPDATE, 0);
     refused(&mut pair, &wire, "internal_error");
@@ -342,7 +343,8 @@ fn a_key_that_was_given_cannot_be_updated() {
 fn a_tls12_key_is_not_used_beyond_its_limit() {
     for suite in &SUITES[3..5] {
         let world = World::new(Settings { records_max: Some(5), ..Settings::of(*suite) });
-        let (client, server) = (world.client(Afterwards::Park), world.server(Afterwards::Park));
+        let (client, server) =
+            (world.client(Afterwards::Compact), world.server(Afterwards::Compact));
         let mut pair = Pair::of(client, server);
         pair.settle();
         // Finished was the first record. The next three fit, the two after them do not.
@@ -451,21 +453,21 @@ fn after_close_notify_nothing_is_heard_and_the_other_direction_lives() {
     }
 }
 
-// ---- the workbench
+// ---- what a thread shares
 
 #[test]
 fn one_bench_serves_many_sessions_without_mixing_them_up() {
     for suite in SUITES {
         let mut pairs: Vec<_> = (0..20).map(|_| pair_of(suite)).collect();
-        // All of one side go through the first one's bench, whose ring is far too small.
-        let mut bench = crate::Workbench::new(2);
+        // All of one side go through the first one's context, whose cache is far too small.
+        let mut thread = crate::ThreadContext::new(2);
         for round in 0..3u8 {
             for (number, pair) in pairs.iter_mut().enumerate() {
-                std::mem::swap(&mut bench, &mut pair.client.bench);
+                std::mem::swap(&mut thread, &mut pair.client.thread);
                 pair.client.write(&[round, number as u8]).unwrap();
                 pair.settle();
                 assert_eq!(pair.server.got.split_off(0), [round, number as u8]);
-                std::mem::swap(&mut bench, &mut pair.client.bench);
+                std::mem::swap(&mut thread, &mut pair.client.thread);
             }
         }
     }
@@ -476,18 +478,18 @@ fn ten_thousand_records_may_have_come_in_part() {
     let mut pair = pair_of(TLS13);
     let wire = craft(&mut pair.server, APPLICATION_DATA, &[7; 100], 0);
     let (begin, end) = wire.split_at(50);
-    let client = pair.client.session.parked_mut();
-    let mut sessions: Vec<_> = (0..10_000).map(|_| Session::of_parked(client.clone())).collect();
-    let bench = &mut pair.client.bench;
+    let client = pair.client.session.compact_mut();
+    let mut sessions: Vec<_> = (0..10_000).map(|_| Session::of_compact(client.clone())).collect();
+    let thread = &mut pair.client.thread;
     for session in &mut sessions {
-        session.handle_ciphertext(bench, begin, &mut Vec::new()).unwrap();
-        assert!(session.is_laden());
+        session.handle_ciphertext(thread, begin, &mut Vec::new()).unwrap();
+        assert!(session.is_buffering());
     }
     for session in &mut sessions {
         let mut got = Vec::new();
-        session.handle_ciphertext(bench, end, &mut got).unwrap();
+        session.handle_ciphertext(thread, end, &mut got).unwrap();
         assert_eq!(got, [7; 100]);
-        assert!(!session.is_laden());
+        assert!(!session.is_buffering());
     }
 }
 

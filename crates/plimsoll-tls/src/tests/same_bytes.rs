@@ -1,4 +1,4 @@
-//! The parked state against the rustls object, which is the reference: in the same scenario both
+//! The compact state against the rustls object, which is the reference: in the same scenario both
 //! send the same bytes and report the same.
 
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ use plimsoll_model::ErrorClass;
 
 use super::pair::Pair;
 use super::seeded::{SUITES, Settings, World};
+use crate::compact::Side;
 use crate::handshaking::Afterwards;
-use crate::parked::Side;
 use crate::{HandshakeKind, TlsError};
 
 /// What happens after a handshake.
@@ -110,7 +110,8 @@ fn play(world: &World, modes: (Afterwards, Afterwards), steps: &[Step]) -> Seen 
 
 /// Plays `steps` with every mixture of states, twice where sessions are resumed.
 fn compare(settings: Settings, steps: &[Step]) -> Vec<Seen> {
-    let park = if settings.resumption { Afterwards::SettleAndPark } else { Afterwards::Park };
+    let compact =
+        if settings.resumption { Afterwards::SettleThenCompact } else { Afterwards::Compact };
     let keep = Afterwards::Keep;
     let run = |modes| {
         let world = World::new(settings);
@@ -118,7 +119,7 @@ fn compare(settings: Settings, steps: &[Step]) -> Vec<Seen> {
         (0..count).map(|_| play(&world, modes, steps)).collect::<Vec<_>>()
     };
     let reference = run((keep, keep));
-    for modes in [(park, keep), (keep, Afterwards::Park), (park, Afterwards::Park)] {
+    for modes in [(compact, keep), (keep, Afterwards::Compact), (compact, Afterwards::Compact)] {
         for (seen, expected) in run(modes).iter().zip(&reference) {
             assert!(
                 seen == expected,

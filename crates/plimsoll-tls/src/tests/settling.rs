@@ -5,8 +5,8 @@ use rustls::CipherSuite;
 use super::pair::{Pair, craft};
 use super::seeded::{Settings, World};
 use crate::HandshakeKind;
+use crate::compact::Direction;
 use crate::handshaking::Afterwards;
-use crate::parked::Direction;
 use crate::record::{ALERT, APPLICATION_DATA, HANDSHAKE};
 
 const TLS13: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
@@ -17,7 +17,7 @@ fn settling_pair(tickets: usize) -> (World, Pair) {
     let settings = Settings { resumption: true, tickets, ..Settings::of(TLS13) };
     let world = World::new(settings);
     let (client, server) =
-        (world.client(Afterwards::SettleAndPark), world.server(Afterwards::Park));
+        (world.client(Afterwards::SettleThenCompact), world.server(Afterwards::Compact));
     let mut pair = Pair::of(client, server);
     pair.settle();
     (world, pair)
@@ -33,10 +33,10 @@ fn assert_alive(pair: &mut Pair) {
 #[test]
 fn a_ticket_settles_a_session_and_is_kept() {
     let (world, mut pair) = settling_pair(2);
-    assert!(pair.client.session.is_parked());
+    assert!(pair.client.session.is_compact());
     assert_alive(&mut pair);
     let (client, server) =
-        (world.client(Afterwards::SettleAndPark), world.server(Afterwards::Park));
+        (world.client(Afterwards::SettleThenCompact), world.server(Afterwards::Compact));
     let mut pair = Pair::of(client, server);
     pair.settle();
     assert_eq!(pair.client.session.handshake().unwrap().kind, HandshakeKind::Resumed);
@@ -44,19 +44,19 @@ fn a_ticket_settles_a_session_and_is_kept() {
 }
 
 #[test]
-fn a_session_is_not_parked_within_a_ticket() {
+fn a_session_is_not_made_compact_within_a_ticket() {
     for cut in 1..TICKET.len() {
         let (_world, mut pair) = settling_pair(0);
-        assert!(!pair.client.session.is_parked());
+        assert!(!pair.client.session.is_compact());
         // One ticket and a part of another: settled, and yet in the middle of a message.
         let begun = [&TICKET[..], &TICKET[..cut]].concat();
         let wire = craft(&mut pair.server, HANDSHAKE, &begun, 0);
         pair.client.receive(&wire).unwrap();
-        assert!(!pair.client.session.is_parked());
+        assert!(!pair.client.session.is_compact());
         let wire = craft(&mut pair.server, HANDSHAKE, &TICKET[cut..], 0);
         pair.client.receive(&wire).unwrap();
-        assert!(pair.client.session.is_parked());
-        assert_eq!(pair.client.bench.take_messages().tickets, 2);
+        assert!(pair.client.session.is_compact());
+        assert_eq!(pair.client.thread.take_messages().tickets, 2);
         assert_alive(&mut pair);
     }
 }
@@ -72,12 +72,12 @@ fn data_settles_a_session() {
     ]
     .concat();
     pair.client.receive(&wire[..22]).unwrap();
-    assert!(!pair.client.session.is_parked(), "an empty record is no data");
+    assert!(!pair.client.session.is_compact(), "an empty record is no data");
     pair.client.receive(&wire[22..]).unwrap();
-    assert!(pair.client.session.is_parked());
+    assert!(pair.client.session.is_compact());
     assert_eq!(pair.client.got, b"onetwo");
-    // The ticket came after the parking: counted, and gone.
-    assert_eq!(pair.client.bench.take_messages().tickets, 1);
+    // The ticket came after that: counted, and gone.
+    assert_eq!(pair.client.thread.take_messages().tickets, 1);
     assert_alive(&mut pair);
 }
 
@@ -85,13 +85,13 @@ fn data_settles_a_session() {
 fn a_key_update_before_settling_leaves_the_session_to_rustls() {
     let (_world, mut pair) = settling_pair(0);
     let wire = craft(&mut pair.server, HANDSHAKE, &[24, 0, 0, 1, 1], 0);
-    let parked = pair.server.session.parked_mut();
-    let secret = parked.suite.next_secret(&parked.tx.secret).unwrap();
-    parked.tx = Direction { secret, sequence: 0 };
+    let compact = pair.server.session.compact_mut();
+    let secret = compact.suite.next_secret(&compact.tx.secret).unwrap();
+    compact.tx = Direction { secret, sequence: 0 };
     pair.client.receive(&wire).unwrap();
-    assert_eq!(pair.client.bench.unparked(), 1);
+    assert_eq!(pair.client.thread.kept_in_rustls(), 1);
     assert_alive(&mut pair);
-    assert!(!pair.client.session.is_parked());
+    assert!(!pair.client.session.is_compact());
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn tls12_needs_no_settling() {
     let settings = Settings { resumption: true, tickets: 1, ..Settings::of(TLS12) };
     let world = World::new(settings);
     for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
-        let client = world.client(Afterwards::SettleAndPark);
-        let mut pair = Pair::of(client, world.server(Afterwards::Park));
+        let client = world.client(Afterwards::SettleThenCompact);
+        let mut pair = Pair::of(client, world.server(Afterwards::Compact));
         pair.settle();
-        assert!(pair.client.session.is_parked() && pair.server.session.is_parked());
+        assert!(pair.client.session.is_compact() && pair.server.session.is_compact());
         assert_eq!(pair.client.session.handshake().unwrap().kind, kind);
         assert_alive(&mut pair);
     }

@@ -1,4 +1,4 @@
-//! A queue of slots that all rest for the same time.
+//! A queue of slots that all wait for the same time.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ const GRAIN_NS: u64 = 1_000_000_000;
 
 /// First in, first out; a slot comes out once its time has come. 4 bytes a slot.
 #[derive(Debug, Default)]
-pub(super) struct RestQueue {
+pub(super) struct DelayQueue {
     slots: VecDeque<u32>,
-    /// Ascending; at most one for each second of the rest.
+    /// Ascending; at most one for each second of the wait.
     marks: VecDeque<Mark>,
 }
 
@@ -20,8 +20,8 @@ struct Mark {
     count: u32,
 }
 
-impl RestQueue {
-    /// Lets `slot` rest until `ready_ns`, or up to a second longer. Never earlier than the slots
+impl DelayQueue {
+    /// Lets `slot` wait until `ready_ns`, or up to a second longer. Never earlier than the slots
     /// before it.
     pub(super) fn push(&mut self, slot: u32, ready_ns: u64) {
         let ready_ns = ready_ns.div_ceil(GRAIN_NS).saturating_mul(GRAIN_NS);
@@ -32,7 +32,7 @@ impl RestQueue {
         }
     }
 
-    /// A slot whose rest is over.
+    /// A slot whose wait is over.
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<u32> {
         let mark = self.marks.front_mut().filter(|mark| mark.ready_ns <= now_ns)?;
         mark.count -= 1;
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn slots_come_out_in_order_and_never_early() {
-        let mut queue = RestQueue::default();
+        let mut queue = DelayQueue::default();
         queue.push(7, 5_000_000_001);
         queue.push(8, 5_900_000_000);
         queue.push(9, 7_000_000_000);

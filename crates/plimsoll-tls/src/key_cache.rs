@@ -24,7 +24,7 @@ const _: () = assert!(KEY_BYTES <= 768);
 ///
 /// An entry belongs to whoever shows its whole secret, so that neither a slot with a new owner
 /// nor a KeyUpdate can meet another connection's key, and no entry needs to be given back.
-pub(crate) struct Keyring {
+pub(crate) struct KeyCache {
     keys_max: usize,
     /// Where the key of a secret is, by the secret's first bytes.
     index: HashMap<u64, u32, BuildHasherDefault<SecretHasher>>,
@@ -53,7 +53,7 @@ impl Hasher for SecretHasher {
     }
 }
 
-impl Keyring {
+impl KeyCache {
     /// Keeps `keys_max` keys, at least one. Memory is taken as they come.
     pub(crate) fn new(keys_max: usize) -> Self {
         let keys_max = keys_max.max(1);
@@ -143,46 +143,46 @@ mod tests {
         Secret(bytes)
     }
 
-    fn use_key(ring: &mut Keyring, number: u32) -> [u8; IV_BYTES] {
-        ring.key(Suite::Aes128, Material::TrafficSecret, &secret(number)).unwrap().iv
+    fn use_key(cache: &mut KeyCache, number: u32) -> [u8; IV_BYTES] {
+        cache.key(Suite::Aes128, Material::TrafficSecret, &secret(number)).unwrap().iv
     }
 
     #[test]
     fn it_stays_within_its_bound_and_makes_again_what_it_forgot() {
-        let mut ring = Keyring::new(8);
-        let first: Vec<_> = (0..100).map(|number| use_key(&mut ring, number)).collect();
-        assert_eq!((ring.len(), ring.index.len()), (8, 8));
-        let again: Vec<_> = (0..100).map(|number| use_key(&mut ring, number)).collect();
+        let mut cache = KeyCache::new(8);
+        let first: Vec<_> = (0..100).map(|number| use_key(&mut cache, number)).collect();
+        assert_eq!((cache.len(), cache.index.len()), (8, 8));
+        let again: Vec<_> = (0..100).map(|number| use_key(&mut cache, number)).collect();
         assert_eq!(first, again);
     }
 
     #[test]
     fn connections_used_in_turn_find_their_keys() {
-        let found = |ring: &Keyring, of: u32| {
-            (0..of).filter(|number| ring.find(Suite::Aes128, &secret(*number)).is_some()).count()
+        let found = |cache: &KeyCache, of: u32| {
+            (0..of).filter(|number| cache.find(Suite::Aes128, &secret(*number)).is_some()).count()
         };
-        let mut ring = Keyring::new(2_000);
+        let mut cache = KeyCache::new(2_000);
         for number in 0..2_000 {
-            use_key(&mut ring, number);
+            use_key(&mut cache, number);
         }
-        assert_eq!(found(&ring, 2_000), 2_000, "all that fit");
+        assert_eq!(found(&cache, 2_000), 2_000, "all that fit");
 
         let mut hits = 0;
         for number in (0..3).flat_map(|_| 0..3_000) {
-            hits += u32::from(ring.find(Suite::Aes128, &secret(number)).is_some());
-            use_key(&mut ring, number);
+            hits += u32::from(cache.find(Suite::Aes128, &secret(number)).is_some());
+            use_key(&mut cache, number);
         }
         assert!(hits > 2_000, "{hits} of 9,000 where half more are used than fit");
     }
 
     #[test]
     fn the_same_bytes_in_another_suite_are_another_key() {
-        let mut ring = Keyring::new(4);
+        let mut cache = KeyCache::new(4);
         let secret = secret(1);
-        let one = ring.key(Suite::Aes128, Material::TrafficSecret, &secret).unwrap().iv;
-        let other = ring.key(Suite::Aes256, Material::TrafficSecret, &secret).unwrap().iv;
+        let one = cache.key(Suite::Aes128, Material::TrafficSecret, &secret).unwrap().iv;
+        let other = cache.key(Suite::Aes256, Material::TrafficSecret, &secret).unwrap().iv;
         assert_ne!(one, other);
-        let again = ring.key(Suite::Aes128, Material::TrafficSecret, &secret).unwrap().iv;
+        let again = cache.key(Suite::Aes128, Material::TrafficSecret, &secret).unwrap().iv;
         assert_eq!(one, again);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use plimsoll_model::tally::TlsMessageCounts;
 
 use crate::TlsError;
-use crate::keyring::{KEY_BYTES, Keyring};
+use crate::key_cache::{KEY_BYTES, KeyCache};
 
 /// Memory for expanded keys in one thread: those of about 12,000 busy sessions.
 const KEYS_BYTES_MAX: usize = 16 << 20;
@@ -21,36 +21,38 @@ const CHECKED_EVERY: u64 = 64;
 const PARTIALS_BYTES_MAX: usize = 512 << 20;
 
 /// Expanded keys, scratch space and counters for the sessions of one thread. Any session may be
-/// used with any workbench; what it finds there only saves time.
-pub struct Workbench {
-    pub(crate) keys: Keyring,
+/// used with any of them; what it finds there only saves time.
+pub struct ThreadContext {
+    pub(crate) keys: KeyCache,
     pub(crate) messages: TlsMessageCounts,
     pub(crate) scratch: Vec<u8>,
     partials_bytes: Arc<AtomicUsize>,
-    unparked: u64,
-    parked: u64,
+    kept_in_rustls: u64,
+    compacted: u64,
     without_secrets: u64,
 }
 
-impl std::fmt::Debug for Workbench {
+impl std::fmt::Debug for ThreadContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workbench").field("unparked", &self.unparked).finish_non_exhaustive()
+        f.debug_struct("ThreadContext")
+            .field("kept_in_rustls", &self.kept_in_rustls)
+            .finish_non_exhaustive()
     }
 }
 
-impl Workbench {
+impl ThreadContext {
     /// Keeps the expanded keys of `sessions` busy sessions, as far as 16 MiB go. Making one takes
     /// about 2 us.
     pub fn new(sessions: u64) -> Self {
         let keys_max = (KEYS_BYTES_MAX / KEY_BYTES) as u64;
         let keys = sessions.saturating_mul(KEYS_PER_SESSION as u64).min(keys_max);
         Self {
-            keys: Keyring::new(keys as usize),
+            keys: KeyCache::new(keys as usize),
             messages: TlsMessageCounts::default(),
             scratch: Vec::new(),
             partials_bytes: Arc::default(),
-            unparked: 0,
-            parked: 0,
+            kept_in_rustls: 0,
+            compacted: 0,
             without_secrets: 0,
         }
     }
@@ -63,29 +65,29 @@ impl Workbench {
         )
     }
 
-    /// Sessions that were to be parked and kept their rustls object: an unknown cipher suite, or
+    /// Sessions that were to be compact and kept their rustls object: an unknown cipher suite, or
     /// a KeyUpdate before the session had settled.
-    pub const fn unparked(&self) -> u64 {
-        self.unparked
+    pub const fn kept_in_rustls(&self) -> u64 {
+        self.kept_in_rustls
     }
 
-    /// Counts a session that is parked; whether its secrets are checked against rustls's keys: a
-    /// difference would show in all of them.
+    /// Counts a session that is made compact; whether its secrets are checked against rustls's
+    /// keys: a difference would show in all of them.
     pub(crate) const fn is_checked(&mut self) -> bool {
-        self.parked += 1;
-        self.parked <= CHECKED_FIRST
-            || self.parked.is_multiple_of(CHECKED_EVERY)
+        self.compacted += 1;
+        self.compacted <= CHECKED_FIRST
+            || self.compacted.is_multiple_of(CHECKED_EVERY)
             || self.without_secrets > 0
     }
 
-    /// Counts a parked session whose traffic secrets do not give rustls's keys: it works by these
+    /// Counts a compact session whose traffic secrets do not give rustls's keys: it works by these
     /// keys until a KeyUpdate is due. A bug here or in rustls.
     pub(crate) const fn count_without_secrets(&mut self) {
         self.without_secrets += 1;
     }
 
-    pub(crate) const fn count_unparked(&mut self) {
-        self.unparked += 1;
+    pub(crate) const fn count_kept_in_rustls(&mut self) {
+        self.kept_in_rustls += 1;
     }
 
     /// The right to hold `bytes` until it is dropped.
@@ -118,32 +120,32 @@ mod tests {
 
     #[test]
     fn the_first_sessions_are_checked_and_some_of_the_others() {
-        let mut bench = Workbench::new(0);
+        let mut thread = ThreadContext::new(0);
         let checked =
-            |bench: &mut Workbench, of: u64| (0..of).filter(|_| bench.is_checked()).count();
-        assert_eq!(checked(&mut bench, CHECKED_FIRST), CHECKED_FIRST as usize);
-        assert_eq!(checked(&mut bench, 10 * CHECKED_EVERY), 10);
-        bench.count_without_secrets();
-        assert_eq!(checked(&mut bench, 100), 100);
+            |thread: &mut ThreadContext, of: u64| (0..of).filter(|_| thread.is_checked()).count();
+        assert_eq!(checked(&mut thread, CHECKED_FIRST), CHECKED_FIRST as usize);
+        assert_eq!(checked(&mut thread, 10 * CHECKED_EVERY), 10);
+        thread.count_without_secrets();
+        assert_eq!(checked(&mut thread, 100), 100);
     }
 
     #[test]
     fn the_keys_of_ten_thousand_busy_sessions_fit() {
-        assert_eq!(Workbench::new(10_000).keys.keys_max(), 20_000);
-        assert!(Workbench::new(u64::MAX).keys.keys_max() * KEY_BYTES <= KEYS_BYTES_MAX);
+        assert_eq!(ThreadContext::new(10_000).keys.keys_max(), 20_000);
+        assert!(ThreadContext::new(u64::MAX).keys.keys_max() * KEY_BYTES <= KEYS_BYTES_MAX);
     }
 
     #[test]
     fn partials_are_bounded_in_bytes_and_come_free_again() {
-        let bench = Workbench::new(0);
+        let thread = ThreadContext::new(0);
         let record_bytes = 16 << 10;
         let records = PARTIALS_BYTES_MAX / record_bytes;
         assert!(records > 10_000, "{records}");
         let mut permits: Vec<_> =
-            (0..records).map(|_| bench.permit(record_bytes).unwrap()).collect();
-        let error = bench.permit(record_bytes).err().unwrap();
+            (0..records).map(|_| thread.permit(record_bytes).unwrap()).collect();
+        let error = thread.permit(record_bytes).err().unwrap();
         assert_eq!(error.class(), ErrorClass::LocalMemory, "{error}");
         permits.pop();
-        assert!(bench.permit(record_bytes).is_ok());
+        assert!(thread.permit(record_bytes).is_ok());
     }
 }

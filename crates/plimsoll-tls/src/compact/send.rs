@@ -1,11 +1,11 @@
-//! What goes to the peer of a parked connection.
+//! What goes to the peer of a compact connection.
 
 use rustls::AlertDescription;
 
-use super::{Flags, Parked};
+use super::{Compact, Flags};
 use crate::record::Fault;
 use crate::suite::Material;
-use crate::{TlsError, Workbench, record};
+use crate::{ThreadContext, TlsError, record};
 
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
@@ -13,15 +13,15 @@ const FATAL: u8 = 2;
 const KEY_UPDATE_REQUESTED: [u8; 5] = [24, 0, 0, 1, 1];
 const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [24, 0, 0, 1, 0];
 
-impl Parked {
+impl Compact {
     /// Appends what is due, then `bytes` as records.
     pub(crate) fn send(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         bytes: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
-        self.transmit(bench, out);
+        self.transmit(thread, out);
         if bytes.is_empty() {
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl Parked {
             self.check_last_of(bytes)?;
         }
         for content in bytes.chunks(record::PLAINTEXT_BYTES_MAX) {
-            self.send_record(bench, content, out).map_err(|fault| self.fail(fault))?;
+            self.send_record(thread, content, out).map_err(|fault| self.fail(fault))?;
         }
         Ok(())
     }
@@ -49,41 +49,41 @@ impl Parked {
 
     fn send_record(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         content: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         debug_assert!(content.len() <= record::PLAINTEXT_BYTES_MAX);
-        self.answer_key_update(bench, out)?;
+        self.answer_key_update(thread, out)?;
         // Our own KeyUpdate is the last record under the old key.
         let last = self.tx.sequence.saturating_add(1) >= self.suite.records_max();
         if last && self.material() == Material::TrafficSecret {
-            self.send_key_update(bench, KEY_UPDATE_REQUESTED, out)?;
+            self.send_key_update(thread, KEY_UPDATE_REQUESTED, out)?;
         }
-        self.seal(bench, record::APPLICATION_DATA, content, out)
+        self.seal(thread, record::APPLICATION_DATA, content, out)
     }
 
     /// Appends alerts that are due. A KeyUpdate that is due goes in front of them, but does not
     /// go out by itself: it may wait for the next record (RFC 8446 4.6.3).
-    pub(crate) fn transmit(&mut self, bench: &mut Workbench, out: &mut Vec<u8>) {
+    pub(crate) fn transmit(&mut self, thread: &mut ThreadContext, out: &mut Vec<u8>) {
         if !self.wants_transmit() {
             return;
         }
         // Sealing fails only for a key that has no record left; then silence is all we can do.
-        let _ = self.answer_key_update(bench, out);
+        let _ = self.answer_key_update(thread, out);
         if self.flags.has(Flags::REFUSAL_DUE) {
             self.flags.clear(Flags::REFUSAL_DUE);
             let refusal = [WARNING, u8::from(AlertDescription::NoRenegotiation)];
-            let _ = self.seal(bench, record::ALERT, &refusal, out);
+            let _ = self.seal(thread, record::ALERT, &refusal, out);
         }
         if self.alert != 0 {
             let alert = [FATAL, std::mem::take(&mut self.alert)];
-            let _ = self.seal(bench, record::ALERT, &alert, out);
+            let _ = self.seal(thread, record::ALERT, &alert, out);
         }
         if self.flags.has(Flags::CLOSE_DUE) {
             self.flags.clear(Flags::CLOSE_DUE);
             let close = [WARNING, u8::from(AlertDescription::CloseNotify)];
-            let _ = self.seal(bench, record::ALERT, &close, out);
+            let _ = self.seal(thread, record::ALERT, &close, out);
         }
     }
 
@@ -95,29 +95,33 @@ impl Parked {
         }
     }
 
-    fn answer_key_update(&mut self, bench: &mut Workbench, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn answer_key_update(
+        &mut self,
+        thread: &mut ThreadContext,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         if !self.flags.has(Flags::KEY_UPDATE_DUE) {
             return Ok(());
         }
         self.flags.clear(Flags::KEY_UPDATE_DUE);
-        self.send_key_update(bench, KEY_UPDATE_NOT_REQUESTED, out)
+        self.send_key_update(thread, KEY_UPDATE_NOT_REQUESTED, out)
     }
 
     /// The message under the old key, then the new key.
     fn send_key_update(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         message: [u8; 5],
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        self.seal(bench, record::HANDSHAKE, &message, out)?;
-        bench.messages.key_updates_sent += 1;
-        self.update(|parked| &mut parked.tx)
+        self.seal(thread, record::HANDSHAKE, &message, out)?;
+        thread.messages.key_updates_sent += 1;
+        self.update(|compact| &mut compact.tx)
     }
 
     fn seal(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         kind: u8,
         content: &[u8],
         out: &mut Vec<u8>,
@@ -126,7 +130,7 @@ impl Parked {
             Fault { alert: AlertDescription::InternalError, reason: "our key has no record left" };
         let next = self.tx.sequence.checked_add(1).ok_or(exhausted)?;
         let material = self.material();
-        let key = bench.keys.key(self.suite, material, &self.tx.secret).map_err(|_| exhausted)?;
+        let key = thread.keys.key(self.suite, material, &self.tx.secret).map_err(|_| exhausted)?;
         record::seal(self.suite, key, self.tx.sequence, kind, content, out)?;
         self.tx.sequence = next;
         Ok(())

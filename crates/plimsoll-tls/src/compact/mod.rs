@@ -67,7 +67,7 @@ impl Flags {
 
 /// A connection whose handshake is done.
 #[derive(Clone)]
-pub(crate) struct Parked {
+pub(crate) struct Compact {
     // ---- 112 bytes: secrets
     pub(crate) rx: Direction,
     pub(crate) tx: Direction,
@@ -79,12 +79,12 @@ pub(crate) struct Parked {
     /// The fatal alert to be sent; 0 is none, because close_notify has a flag.
     alert: u8,
     /// Records since the last that brought data: a peer that sends only others wants our CPU.
-    fruitless: u8,
+    without_data: u8,
 }
 
-const _: () = assert!(size_of::<Parked>() == 120 && size_of::<Option<Parked>>() == 120);
+const _: () = assert!(size_of::<Compact>() == 120 && size_of::<Option<Compact>>() == 120);
 
-impl Parked {
+impl Compact {
     pub(crate) const fn new(
         suite: Suite,
         group: u8,
@@ -92,7 +92,7 @@ impl Parked {
         rx: Direction,
         tx: Direction,
     ) -> Self {
-        Self { rx, tx, flags, suite, group, alert: 0, fruitless: 0 }
+        Self { rx, tx, flags, suite, group, alert: 0, without_data: 0 }
     }
 
     /// Whether [`Self::transmit`] has anything to give.

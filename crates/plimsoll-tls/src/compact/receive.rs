@@ -1,26 +1,26 @@
-//! What comes from the peer of a parked connection.
+//! What comes from the peer of a compact connection.
 
 use rustls::AlertDescription;
 
 use super::messages::Message;
-use super::{Flags, MessageReader, Parked, messages};
+use super::{Compact, Flags, MessageReader, messages};
 use crate::record::Fault;
-use crate::{TlsError, Workbench, record};
+use crate::{ThreadContext, TlsError, record};
 
 /// Records without data (empty ones, KeyUpdates, warnings) that may follow each other. 32 is what
 /// OpenSSL and BoringSSL allow.
-const FRUITLESS_MAX: u8 = 32;
+const WITHOUT_DATA_MAX: u8 = 32;
 
 const UNEXPECTED: AlertDescription = AlertDescription::UnexpectedMessage;
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
-impl Parked {
+impl Compact {
     /// Takes the whole records at the front of `input` and appends their data to `plaintext`;
     /// returns the number of bytes taken. `message` is what an earlier record left of a message.
     pub(crate) fn receive(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         message: &mut MessageReader,
         input: &[u8],
         plaintext: &mut Vec<u8>,
@@ -37,7 +37,7 @@ impl Parked {
             }
             let Some(length) = self.record_length(rest)? else { return Ok(taken) };
             let Some(whole) = rest.get(..length) else { return Ok(taken) };
-            self.receive_record(bench, message, whole, plaintext)?;
+            self.receive_record(thread, message, whole, plaintext)?;
             taken += length;
         }
     }
@@ -55,13 +55,13 @@ impl Parked {
 
     fn receive_record(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         message: &mut MessageReader,
         whole: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
         let before = plaintext.len();
-        let kind = self.open(bench, whole, plaintext).map_err(|fault| self.fail(fault))?;
+        let kind = self.open(thread, whole, plaintext).map_err(|fault| self.fail(fault))?;
         if kind == record::APPLICATION_DATA {
             return self.receive_data(message, plaintext.len() - before);
         }
@@ -71,7 +71,7 @@ impl Parked {
                 Err(self.fail(Fault { alert: UNEXPECTED, reason: "it is empty and no data" }))
             }
             record::HANDSHAKE => {
-                self.receive_messages(bench, message, content).map_err(|fault| self.fail(fault))
+                self.receive_messages(thread, message, content).map_err(|fault| self.fail(fault))
             }
             record::ALERT if message.is_between_messages() => self.receive_alert(content),
             _ => {
@@ -85,7 +85,7 @@ impl Parked {
     /// Opens the next record of the receiving direction.
     fn open(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         whole: &[u8],
         plaintext: &mut Vec<u8>,
     ) -> Result<u8, Fault> {
@@ -95,7 +95,7 @@ impl Parked {
         };
         let next = self.rx.sequence.checked_add(1).ok_or(exhausted)?;
         let material = self.material();
-        let key = bench.keys.key(self.suite, material, &self.rx.secret).map_err(|_| exhausted)?;
+        let key = thread.keys.key(self.suite, material, &self.rx.secret).map_err(|_| exhausted)?;
         let kind = record::open(self.suite, key, self.rx.sequence, whole, plaintext)?;
         self.rx.sequence = next;
         Ok(kind)
@@ -107,15 +107,15 @@ impl Parked {
             return Err(self.fail(Fault { alert: UNEXPECTED, reason }));
         }
         if bytes > 0 {
-            self.fruitless = 0;
+            self.without_data = 0;
             return Ok(());
         }
-        self.count_fruitless().map_err(|fault| self.fail(fault))
+        self.count_without_data().map_err(|fault| self.fail(fault))
     }
 
-    fn count_fruitless(&mut self) -> Result<(), Fault> {
-        self.fruitless = self.fruitless.saturating_add(1);
-        if self.fruitless > FRUITLESS_MAX {
+    fn count_without_data(&mut self) -> Result<(), Fault> {
+        self.without_data = self.without_data.saturating_add(1);
+        if self.without_data > WITHOUT_DATA_MAX {
             let reason = "too many records without data have followed each other";
             return Err(Fault { alert: UNEXPECTED, reason });
         }
@@ -124,20 +124,20 @@ impl Parked {
 
     fn receive_messages(
         &mut self,
-        bench: &mut Workbench,
+        thread: &mut ThreadContext,
         reader: &mut MessageReader,
         mut content: &[u8],
     ) -> Result<(), Fault> {
         let tls13 = self.suite.is_tls13();
         while let Some(message) = reader.next(&mut content, self.side(), tls13)? {
             match message.kind {
-                messages::NEW_SESSION_TICKET => bench.messages.tickets += 1,
+                messages::NEW_SESSION_TICKET => thread.messages.tickets += 1,
                 messages::KEY_UPDATE => {
                     if !content.is_empty() {
                         let reason = "a KeyUpdate does not end its record";
                         return Err(Fault { alert: UNEXPECTED, reason });
                     }
-                    bench.messages.key_updates_received += 1;
+                    thread.messages.key_updates_received += 1;
                     self.receive_key_update(message)?;
                 }
                 // HelloRequest or ClientHello: the reader lets nothing else pass.
@@ -148,7 +148,7 @@ impl Parked {
     }
 
     fn receive_key_update(&mut self, message: Message) -> Result<(), Fault> {
-        self.count_fruitless()?;
+        self.count_without_data()?;
         match message.first {
             0 => {}
             1 => self.flags.set(Flags::KEY_UPDATE_DUE),
@@ -159,7 +159,7 @@ impl Parked {
                 });
             }
         }
-        self.update(|parked| &mut parked.rx)
+        self.update(|compact| &mut compact.rx)
     }
 
     fn refuse_renegotiation(&mut self) -> Result<(), Fault> {
@@ -195,7 +195,7 @@ impl Parked {
             _ => Some(AlertDescription::IllegalParameter),
         };
         match answer {
-            None => self.count_fruitless().map_err(|fault| self.fail(fault)),
+            None => self.count_without_data().map_err(|fault| self.fail(fault)),
             Some(answer) => {
                 self.fail(Fault { alert: answer, reason: "" });
                 Err(TlsError::alert_received(alert))
