@@ -68,7 +68,8 @@ fn tls_haproxy(certificate: &Certificate, rules: &str) -> Haproxy {
 #[test]
 fn a_goal_that_no_load_meets() {
     let serve = Serve::start(&["--http", "127.0.0.1:0", "--https", "127.0.0.1:0"], 2);
-    let slow = ["--slo", "p99<10ms,errors<1%", "-H", "sleep-fixed: 100"];
+    // The looser the goal, the less of it may be lost to a busy machine.
+    let slow = ["--slo", "p99<60ms,errors<1%", "-H", "sleep-fixed: 100"];
     let words = ["missed the SLO even at the lowest load", "loosen --slo"];
     assert_never_good("rate", &serve.urls[0], &slow, &words);
     // No handshake is that fast.
