@@ -30,8 +30,8 @@ pub struct Held<'a> {
 
 /// Judges a hold.
 ///
-/// INVALID when this machine was the limit, BAD when the server refused, lost or did not answer
-/// connections. What this machine lost is no reason to call the server bad; what the server lost
+/// INVALID when this host was the limit, BAD when the server refused, lost or did not answer
+/// connections. What this host lost is no reason to call the server bad; what the server lost
 /// is one, even if connections were opened in the place of the lost ones.
 pub fn judge_hold(held: &Held<'_>) -> Judgement {
     let mut checks = Vec::new();
@@ -52,7 +52,7 @@ const fn fail_if(condition: bool) -> Level {
     Level::of(condition, false)
 }
 
-/// What this machine ran out of, lost, or decided not to try.
+/// What this host ran out of, lost, or decided not to try.
 fn own_limits(held: &Held<'_>) -> Vec<Check> {
     let tally = held.tally;
     let mut errors = local([&tally.errors, &tally.connection_errors, &tally.losses]);

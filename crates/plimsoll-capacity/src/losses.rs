@@ -38,7 +38,7 @@ pub(crate) fn server_time(tally: &Tally) -> Option<Nanos> {
 /// Bad operations by cause; the numerators of every goal.
 pub(crate) struct Losses<'a> {
     tally: &'a Tally,
-    /// Failed by the peer or by a timer of ours; this machine's faults are no loss of the SUT.
+    /// Failed by the peer or by a timer of ours; this host's faults are no loss of the SUT.
     failed: u64,
     /// Of those, ended by an interrupt.
     interrupted: u64,

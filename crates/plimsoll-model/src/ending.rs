@@ -61,7 +61,7 @@ pub enum Closer {
     Status(u16),
     /// One of plimsoll's own timers.
     OwnTimer,
-    /// This machine's kernel gave up: no answer to the SYN.
+    /// This host's kernel gave up: no answer to the SYN.
     Kernel,
     /// plimsoll, and no timer.
     Us,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Fault {
     /// The server's or the network's: a result.
     Peer,
-    /// This machine's or this process's: makes a trial INVALID, never counts against the SUT.
+    /// This host's or this process's: makes a trial INVALID, never counts against the SUT.
     Local,
     /// One of plimsoll's own timers, or an interrupt, ended the wait.
     OwnTimer,

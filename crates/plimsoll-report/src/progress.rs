@@ -331,7 +331,7 @@ impl State {
 
 fn draining(in_flight: u64) -> String {
     let plural = if in_flight == 1 { "" } else { "s" };
-    format!("sending is over, waiting for {} answer{plural}", grouped(in_flight))
+    format!("sending finished, waiting for {} answer{plural}", grouped(in_flight))
 }
 
 #[cfg(test)]
@@ -368,7 +368,7 @@ mod tests {
         insta::assert_snapshot!(lines_of(ProgressMode::Lines, &events), @r"
         10 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
         20 s of 25 s: 1,000/s, 100 % ok, p99 34.0 ms, 100 connections
-        sending is over, waiting for 1 answer
+        sending finished, waiting for 1 answer
         ");
     }
 
@@ -452,8 +452,8 @@ mod tests {
         let some = Interval { second: 1, tally: fixtures::tally(1_000, 1_000, 1) };
         let none = Interval { second: 2, tally: plimsoll_model::tally::Tally::default() };
         for (interval, expected) in [
-            (some, "sending is over, waiting for 500 answers | 1,000/s, 100 % ok, p99 "),
-            (none, "sending is over, waiting for 500 answers | no answers, 0 connections"),
+            (some, "sending finished, waiting for 500 answers | 1,000/s, 100 % ok, p99 "),
+            (none, "sending finished, waiting for 500 answers | no answers, 0 connections"),
         ] {
             state.handle_event(&Event::Interval(Box::new(interval)), at);
             let line = state.live_line(at);

@@ -34,7 +34,7 @@ pub(super) struct Level {
     pub(super) sweeps_left: u32,
     /// What of the soak is still to come.
     pub(super) soak_left: Nanos,
-    /// This machine ended the ramp: out of what.
+    /// This host ended the ramp: out of what.
     pub(super) cut: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Judged {
     /// Some connections took too long to open, and nothing else failed: the pace of the ramp may
     /// have been too much for a busy server.
     pub(super) only_slow: bool,
-    /// This machine ran out of something: trying again is of no use.
+    /// This host ran out of something: trying again is of no use.
     pub(super) is_hard_limit: bool,
     /// Lost by the server, of those that were usable.
     pub(super) lost: u64,
@@ -185,7 +185,7 @@ impl Level {
         ]
     }
 
-    /// What this machine ran out of.
+    /// What this host ran out of.
     fn own_limits(&self, whole: &Tally) -> Vec<Check> {
         let mut checks =
             vec![validity::local([&whole.errors, &whole.connection_errors, &whole.losses])];

@@ -331,7 +331,7 @@ impl ConnectionSearch {
         }
         let Votes { good, bad } = self.votes;
         let is_good = (good > 0 && bad == 0) || good > 1;
-        // One slow moment of this machine or of the server is no limit.
+        // One slow moment of this host or of the server is no limit.
         let is_doubtful = (judged.only_goals || judged.only_slow) && bad == 1;
         if !is_good && (is_doubtful || (good, bad) == (1, 1)) {
             return self.begin_level(self.level.request.phase, target, now);

@@ -85,7 +85,7 @@ pub struct ConnectionSettings {
     pub cap: u64,
     /// What set the highest level.
     pub cap_reason: String,
-    /// The highest level is all that this machine can make.
+    /// The highest level is all that this host can make.
     pub cap_is_ours: bool,
     /// The mode's figures, with the soak that was asked for.
     pub limits: ConnectionLimits,

@@ -91,12 +91,12 @@ pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     Some(Check::new(CheckId::PeerCounters, Level::of(off > PEER_FAIL, off > PEER_WARN), measures))
 }
 
-/// Nothing failed because of this machine.
+/// Nothing failed because of this host.
 pub(super) fn local_errors(subject: &Subject<'_>) -> Check {
     local([&subject.tally.errors, &subject.tally.connection_errors])
 }
 
-/// The check that none of these errors are this machine's, each class with its count.
+/// The check that none of these errors are this host's, each class with its count.
 pub(crate) fn local<'a>(counts: impl IntoIterator<Item = &'a ErrorCounts>) -> Check {
     let all = counts.into_iter().flat_map(ErrorCounts::iter);
     let local = all.filter(|(class, _)| class.fault() == Fault::Local);

@@ -23,7 +23,7 @@ pub fn render_compare(
         page.hanging(
             Tone::Warn,
             "PARTIAL",
-            "The comparison was cut short; all figures are what was seen until then.",
+            "The comparison was cut short; all figures cover the time until then.",
         )?;
     }
     let (tone, lead, text) = headline(compare);
@@ -84,7 +84,7 @@ fn undecided(compare: &CompareSummary) -> String {
         }
     };
     let stopped = stopped.unwrap_or_default();
-    format!("{made}, and six are the fewest that support a statement.{stopped}")
+    format!("{made}, and a statement needs at least six.{stopped}")
 }
 
 /// `text` as the beginning of a sentence.
@@ -121,7 +121,7 @@ fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
         let mut items = vec![
             format!("A against itself, {}", counted(compare.same.len() as u64, "time")),
             format!("varies by {} (CV)", percent(noise.cv)),
-            format!("differences below {} may go unseen", percent(noise.detectable)),
+            format!("differences below {} may not be detected", percent(noise.detectable)),
         ];
         if compare.threshold > 0.0 {
             items.push(format!("below {} ignored as asked", percent(compare.threshold)));
@@ -130,8 +130,8 @@ fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
     }
     if compare.resolution > 0.0 {
         let text = format!(
-            "each search tells its bound within {}, which widens the interval at both ends; \
-             --mode strict tells it within 1 %",
+            "each search finds its bound to within {}, which widens the interval at both ends; \
+             --mode strict finds it to within 1 %",
             percent(compare.resolution)
         );
         page.quiet(13, &text)?;

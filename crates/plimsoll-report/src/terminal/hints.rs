@@ -7,7 +7,7 @@ use plimsoll_model::{ErrorClass, Fault};
 pub(crate) const fn fault(class: ErrorClass) -> &'static str {
     match class.fault() {
         Fault::Peer => "server or network",
-        Fault::Local => "this machine",
+        Fault::Local => "this host",
         Fault::OwnTimer => "plimsoll stopped waiting",
     }
 }
@@ -16,14 +16,14 @@ pub(crate) const fn fault(class: ErrorClass) -> &'static str {
 pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
     match class {
         ErrorClass::ConnectRefused => {
-            "nothing accepts connections there: check address and port, and that it still runs"
+            "nothing listens there: check address and port, and that the server still runs"
         }
         ErrorClass::ConnectTimeout => {
-            "no answer to connecting: a firewall drops it, or the server's accept queue is full"
+            "no answer to the SYN: a firewall drops it, or the server's accept queue is full"
         }
         ErrorClass::ConnectUnreachable => "no route to host: check the address and the routes here",
         ErrorClass::ConnectReset => {
-            "cut off while connecting: look for a connection limit at the server or a proxy"
+            "reset while connecting: look for a connection limit at the server or a proxy"
         }
         ErrorClass::TlsAlert => {
             "the server refused the handshake: its log says why; it may want a client \
@@ -40,10 +40,10 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "closed during the handshake: the server is overloaded or at a connection limit"
         }
         ErrorClass::TlsRecord => {
-            "encrypted data arrived broken, or the server raised an alarm: see its log"
+            "a TLS record could not be decrypted, or the server sent an alert: see its log"
         }
         ErrorClass::ResetByPeer => {
-            "cut off after the request was sent: a crash, a limit or a timeout at the server"
+            "reset after the request was sent: a crash, a limit or a timeout at the server"
         }
         ErrorClass::ClosedByPeer => {
             "closed before the answer was complete: a crash, a restart or a timeout at the server"
@@ -61,8 +61,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         ErrorClass::Status4xx => "the server refused the request: check method, path and headers",
         ErrorClass::Status5xx => "the server or a backend behind it failed: see its log",
         ErrorClass::Timeout => {
-            "no answer in the whole wait (deadline plus linger): raise --linger to see how long \
-             it takes"
+            "no answer within deadline plus linger: raise --linger to see how long it takes"
         }
         ErrorClass::Interrupted => {
             "not finished when the run was stopped: says nothing about the server"

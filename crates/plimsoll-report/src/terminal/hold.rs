@@ -92,7 +92,7 @@ fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
 /// One line per level: what each connection costs, and what is left.
 pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.plateaus.is_empty() {
-        return page.quiet(0, "No level was reached at which memory could be read.");
+        return page.quiet(0, "Memory could not be read at any level.");
     }
     let has_sut = hold.plateaus.iter().any(|level| level.sut_bytes_per_connection.is_some());
     let sut = if has_sut { format!("{:>10}", "SUT") } else { String::new() };
@@ -124,9 +124,9 @@ pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     page.quiet(
         2,
         &format!(
-            "Memory per connection above that of the empty start. Client: private memory of \
-             plimsoll's processes; kernel: slab; machine: all that is no longer available, also \
-             because of other programs. {ends}"
+            "Memory per connection above the baseline without connections. Client: private \
+             memory of plimsoll's processes; kernel: slab; machine: all memory that is no longer \
+             available, other programs included. {ends}"
         ),
     )
 }

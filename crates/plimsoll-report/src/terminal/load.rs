@@ -69,7 +69,7 @@ fn sentence(summary: &Summary) -> String {
     let mut text = String::new();
     if summary.partial {
         text.push_str(&format!(
-            "Cut short after {}; all figures are what was seen until then. ",
+            "Cut short after {}; all figures cover the time until then. ",
             span(summary.seconds)
         ));
     }

@@ -23,7 +23,7 @@ pub fn render_rfc9411(
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
     if summary.partial {
-        let text = "The case was cut short; what follows is what was seen until then.";
+        let text = "The case was cut short; all figures cover the time until then.";
         page.hanging(Tone::Warn, "PARTIAL", text)?;
     }
     let tone = Tone::from(summary.verdict);

@@ -59,8 +59,8 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     if closed && both.corrected.max.is_some() {
         page.quiet(
             2,
-            "In a closed loop a server that stalls also stops the load, so its stalls weigh too \
-             little here; measure with --rate to see what users would feel.",
+            "In a closed loop a server that stalls also stops the load, so its stalls are \
+             under-reported; measure with --rate to see what users experience.",
         )?;
     }
     Ok(())
@@ -120,7 +120,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
     if summary.unsent > 0 && summary.connections.opened > 0 {
         page.quiet(
             13,
-            "unsent: came due and found no free connection before the end; the server was too \
+            "unsent: due, and no connection became free before the end; the server was too \
              slow for the pool, or --connections is too small",
         )?;
     }
@@ -366,7 +366,7 @@ pub(crate) fn archive(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
         Some(dir) => {
             page.blank()?;
             page.entry("Archive", &clean(dir))?;
-            page.quiet(13, &format!("draw again: plimsoll report {}", clean(dir)))
+            page.quiet(13, &format!("to draw it again: plimsoll report {}", clean(dir)))
         }
         None => Ok(()),
     }

@@ -67,7 +67,7 @@ pub(crate) fn probe(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let Some(rows) = &summary.timers else { return Ok(()) };
     page.blank()?;
     if rows.is_empty() {
-        return page.heading("Timeout probe: no connection got as far as waiting");
+        return page.heading("Timeout probe: no connection reached the point of waiting");
     }
     page.heading(&format!("{:25} {:>9} {:12} {}", "Timeout probe", "after", "ended by", "whose"))?;
     for row in rows {
@@ -97,7 +97,10 @@ pub(crate) fn longest(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
     if let Some(ms) = longest.probe_ms {
         items.push(format!("{} in the timeout probe", time(ms)));
     }
-    page.entry("Timers", &format!("longest that this run could have seen: {}", items.join(", ")))
+    page.entry(
+        "Timers",
+        &format!("longest timer that this run could observe: {}", items.join(", ")),
+    )
 }
 
 /// For a table's cell, which nothing tears.

@@ -20,7 +20,7 @@ pub(super) fn top(
     (tone, lead, text): (Tone, &str, String),
 ) -> io::Result<()> {
     if summary.partial {
-        let text = "The search was cut short; all figures are what was seen until then.";
+        let text = "The search was cut short; all figures cover the time until then.";
         page.hanging(Tone::Warn, "PARTIAL", text)?;
     }
     page.hanging(tone, lead, &text)?;
