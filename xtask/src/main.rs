@@ -4,6 +4,7 @@
 
 mod bench;
 mod ci;
+mod dist;
 mod floors;
 mod fuzz;
 mod licences;
@@ -28,6 +29,7 @@ usage: cargo xtask COMMAND
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
                   docs/benchmarks.md; --help lists its flags
+  dist            build the binary as it is released: fat LTO, one codegen unit
   simulate        run the simulated searches and write docs/search-quality.md
   fuzz TARGET [--seconds N]
                   run one fuzz target (needs a nightly toolchain and cargo-fuzz)
@@ -59,6 +61,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
+        ["dist"] => dist::run(),
         ["simulate"] => simulate::run(),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, "--seconds", seconds] => {
