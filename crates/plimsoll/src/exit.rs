@@ -28,7 +28,7 @@ pub(crate) enum Stop {
     Usage(String),
     /// What was typed is right and the world does not allow it: *what is wrong; what to do*.
     CannotRun(String),
-    /// This machine does not take as many connections as were asked for: what is wrong, then a
+    /// This host cannot hold as many connections as were asked for: what is wrong, then a
     /// line for each limit that is short.
     TooMany(Vec<String>),
     /// The report is written: the SLO was missed.

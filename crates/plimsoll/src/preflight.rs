@@ -1,4 +1,4 @@
-//! Does this machine take so many connections? Asked before the first packet, limit by limit.
+//! Can this host hold so many connections? Checked before the first packet, limit by limit.
 //!
 //! Says what is to run here, and how the command goes on; the arithmetic is [`Needs`]'s. Pure but
 //! for [`host_limits`]; what is printed when it does not fit is [`Stop::TooMany`].
@@ -125,7 +125,7 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: Server) -> Shape {
     }
 }
 
-/// What this machine takes.
+/// What this host can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fit {
     /// Connections to hold.
@@ -134,7 +134,7 @@ pub(crate) struct Fit {
     pub(crate) notes: Vec<String>,
 }
 
-/// How many connections this machine takes: those that were asked for, or with `up_to` as many as
+/// How many connections this host can hold: those that were asked for, or with `up_to` as many as
 /// fit. Refused otherwise, with every limit that is short.
 pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<Fit, Stop> {
     let asked = shape.connections;
@@ -145,21 +145,22 @@ pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<F
     let fits = needs.fits();
     if up_to && fits > 0 {
         let lowered = Needs::of(&Shape { connections: fits, ..shape.clone() }, limits);
-        let first = format!("{} of {} connections fit", grouped(fits), grouped(asked));
+        let first =
+            format!("this host can hold {} of {} connections", grouped(fits), grouped(asked));
         let notes = std::iter::once(first).chain(warnings(&lowered)).collect();
         return Ok(Fit { connections: fits, notes });
     }
     let mut lines = vec![format!(
-        "this machine does not take {} connections; {} fit{}",
+        "this host cannot hold {} connections; it can hold {}{}",
         grouped(asked),
         grouped(fits),
-        if fits > 0 { ", and --up-to holds them" } else { "" }
+        if fits > 0 { "; --up-to holds as many" } else { "" }
     )];
     lines.extend(needs.short().map(ToString::to_string));
     Err(Stop::TooMany(lines))
 }
 
-/// The highest level of a search that this machine can make, at most `shape.connections`, and the
+/// The highest level of a search that this host can make, at most `shape.connections`, and the
 /// limit that is in the way of a higher one. Refused where not even `lowest` fits.
 pub(crate) fn highest(
     shape: &Shape,
@@ -184,7 +185,7 @@ pub(crate) fn highest(
 
 fn warnings(needs: &Needs) -> impl Iterator<Item = String> {
     let may_be_reached = needs.lines.iter().filter(|need| need.verdict == Verdict::Warn);
-    may_be_reached.map(|need| format!("may be reached: {need}"))
+    may_be_reached.map(|need| format!("this limit may be reached: {need}"))
 }
 
 #[cfg(test)]
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_machine_takes_a_million() {
+    fn a_large_host_holds_a_million() {
         for server in [Server::Elsewhere, Server::Running, Server::Embedded] {
             let fit = Fit { connections: 1_000_000, notes: Vec::new() };
             assert_eq!(check(&million(server), &large(), false), Ok(fit), "{server:?}");
@@ -276,8 +277,8 @@ mod tests {
         assert_eq!(
             refusal(&asked, &small),
             [
-                "this machine does not take 1,000,000 connections; 1,000 fit, and --up-to holds \
-                 them",
+                "this host cannot hold 1,000,000 connections; it can hold 1,000; --up-to holds as \
+                 many",
                 "open files of a process (clients): needs 500,064, has 1,024; ulimit -Hn 500064 \
                  as root, LimitNOFILE=500064 in systemd, or 1,042 processes",
                 "fs.file-max: needs 2,002,000, has 100,000; sysctl -w fs.file-max=2110000",
@@ -291,7 +292,7 @@ mod tests {
             ]
         );
         let fit = check(&asked, &small, true).unwrap();
-        let notes = vec!["1,000 of 1,000,000 connections fit".to_owned()];
+        let notes = vec!["this host can hold 1,000 of 1,000,000 connections".to_owned()];
         assert_eq!(fit, Fit { connections: 1_000, notes });
     }
 
@@ -337,7 +338,7 @@ mod tests {
             Err(Stop::TooMany(lines)) => lines,
             other => panic!("{other:?}"),
         };
-        assert!(lines[0].starts_with("this machine does not take 30,000 connections"), "{lines:?}");
+        assert!(lines[0].starts_with("this host cannot hold 30,000 connections"), "{lines:?}");
     }
 
     #[test]

@@ -40,6 +40,10 @@ fn met(finished: &Finished) -> (Summary, Vec<Value>) {
         assert_eq!(series.len(), 1, "a sample a second");
         let criteria = result["criteria"].as_array().expect("a list");
         assert!(criteria.iter().all(|check| check["level"] == "pass"), "{result}");
+        // What was seen beside the load is judged as in every trial.
+        let checks = result["checks"].as_array().expect("a list");
+        let host = checks.iter().find(|check| check["check"] == "scheduling");
+        assert!(host.is_some(), "{checks:?}");
         let failed = criteria[0]["value"].as_str().expect("a text");
         assert!(failed.starts_with("0 %") && failed.contains("95 % upper bound"), "{failed}");
         let iterations = result["iterations"].as_array().expect("a list");

@@ -65,14 +65,16 @@ impl LabExperiment for RateExperiment {
         let mut notes = Vec::new();
         if lab_plan.sut.is_embedded() && renew_connections(plan) {
             notes.push(format!(
-                "every {EMBEDDED_REQUESTS_PER_CONNECTION} requests a connection is replaced, with \
-                 a full handshake (RSA-2048): our server is as cheap as our client otherwise, and \
-                 the client would be the limit"
+                "each connection is replaced after {EMBEDDED_REQUESTS_PER_CONNECTION} requests, \
+                 with a full handshake (RSA-2048); otherwise the embedded server would need as \
+                 little CPU as the client, and the client would be the limit"
             ));
         }
         if self.job.search.axis == Axis::Handshakes {
             let key = if lab_plan.sut.is_embedded() { "RSA-2048" } else { "ECDSA P-256" };
-            notes.push(format!("each handshake: certificate {key}, nothing is sent"));
+            notes.push(format!(
+                "each operation is one handshake with an {key} certificate; no request is sent"
+            ));
         }
         // While the reference runs, the SUT's CPUs have nothing else to do.
         let cpus = lab_plan.placement.as_ref().map(|placement| placement.sut.clone());
@@ -296,8 +298,8 @@ fn resumption(asked: f64, tally: &Tally) -> Option<String> {
     let share = tally.handshakes.resumed as f64 / all.max(1) as f64;
     (all > 0 && share < asked - RESUMED_SHORT).then(|| {
         format!(
-            "--resume {asked}: only {:.0} % of the handshakes were resumed. The server gave no \
-             ticket before the connection was closed, or did not take it back",
+            "--resume {asked}: only {:.0} % of the handshakes were resumed; the server sent no ticket \
+             before the connection was closed, or did not accept it",
             share * 100.0
         )
     })

@@ -42,18 +42,20 @@ impl Reference {
         let note = match self.measure(plan, session) {
             Ok(Some(alone)) => {
                 let line = format!(
-                    "reference: the generator alone reaches {alone} against a server that does \
-                     nothing ({SPAN}, extrapolated to a full thread); no trial offers over \
-                     {:.0} % of it",
+                    "reference run: the load generator alone reaches {alone} against a null server \
+                     ({SPAN}, extrapolated to a fully used thread); no trial offers more than \
+                     {:.0} % of that",
                     REFERENCE_FAIL * 100.0
                 );
                 session.note(line);
                 return Some(alone);
             }
-            Ok(None) => "reference: not measured, because the requests or this machine keep the \
+            Ok(None) => {
+                "reference run: no result, because the requests or this host keep the load \
                          generator waiting"
-                .to_owned(),
-            Err(why) => format!("reference: not measured: {why}"),
+                    .to_owned()
+            }
+            Err(why) => format!("reference run failed: {why}"),
         };
         session.note(note);
         None

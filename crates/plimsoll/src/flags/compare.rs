@@ -8,8 +8,8 @@ use super::shared::OutputFlags;
 use super::values::{metric, positive_duration, ratio, rounds, seed};
 
 const EXAMPLES: &str = "\
-A measures itself first, so that noise is not taken for a difference. Then each round measures A
-and B once, in random order. Searches skip the timeout probe unless --probe-timeouts asks for it.
+A is first compared with itself, to measure the noise. Then each round measures A and B once, in
+random order. Searches skip the timeout probe unless --probe-timeouts is given.
 
 Examples:
   plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'
@@ -18,22 +18,22 @@ Examples:
   plimsoll compare --metric p99 http://a/ http://b/ -- --rate 2k --duration 30s
   plimsoll compare 'load http://a/ --rate 0' 'load http://a/ --rate 0 --threads 4' --budget 10m
 
-Exit codes: 0 compared, 1 could not run, 2 bad usage, 98 invalid (the generator was the limit in too
-many rounds), 130 interrupted";
+Exit codes: 0 compared, 1 could not run, 2 bad usage, 98 invalid (the load generator was the limit
+in too many rounds), 130 interrupted";
 
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareFlags {
-    /// What B is compared with: a URL, or a command (lab, find or load) with its flags in quotes
+    /// Baseline: a URL, or a quoted command (lab, find or load) with its flags
     #[arg(value_name = "A")]
     pub(crate) a: Option<String>,
 
-    /// What is compared: another URL, or the same command with other flags
+    /// Candidate: another URL, or the same command with other flags
     #[arg(value_name = "B")]
     pub(crate) b: Option<String>,
 
-    /// Flags of both, after two dashes
+    /// Flags for both, after --
     #[arg(last = true, value_name = "FLAGS")]
     pub(crate) both: Vec<String>,
 
@@ -42,7 +42,7 @@ pub(crate) struct CompareFlags {
     #[arg(long, value_name = "METRIC", value_parser = metric, help_heading = "Comparison")]
     pub(crate) metric: Option<Metric>,
 
-    /// Rounds, each of which measures both: 6 to 200
+    /// Number of rounds, 6 to 200; each measures both
     #[arg(
         long,
         value_name = "N",
@@ -52,7 +52,7 @@ pub(crate) struct CompareFlags {
     )]
     pub(crate) rounds: u32,
 
-    /// Begin no round that would end after this
+    /// Start no round that would end after this time
     #[arg(
         long,
         value_name = "DURATION",
@@ -61,7 +61,7 @@ pub(crate) struct CompareFlags {
     )]
     pub(crate) budget: Option<Nanos>,
 
-    /// Differences up to this do not matter, such as 2%
+    /// Ignore differences up to this, such as 2%
     #[arg(
         long,
         value_name = "RATIO",
@@ -71,7 +71,7 @@ pub(crate) struct CompareFlags {
     )]
     pub(crate) threshold: f64,
 
-    /// Seed of the order, and of the arrivals unless A or B has its own
+    /// Random seed of the order, and of the arrivals unless A or B sets its own
     #[arg(
         long,
         value_name = "N",

@@ -48,7 +48,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Processes that share the ports; auto takes as many as descriptor limits require
+    /// Processes that share the ports; auto starts as many as the open file limit requires
     #[arg(
         long,
         value_name = "N|auto",
@@ -58,7 +58,7 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) processes: Processes,
 
-    /// Connections to make room for, where --processes is auto
+    /// Connections to expect, for --processes auto
     #[arg(
         short = 'c',
         long,
@@ -72,7 +72,7 @@ pub(crate) struct ServeFlags {
     #[arg(short = 't', long, value_name = "N", value_parser = threads, help_heading = "Workers")]
     pub(crate) threads: Option<u32>,
 
-    /// What is kept of a TLS connection after its handshake: compact (secrets only) or rustls
+    /// State kept per TLS connection after its handshake: compact (traffic secrets only) or rustls
     #[arg(
         long,
         value_name = "STATE",
@@ -82,7 +82,7 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) tls_state: TlsStateFlag,
 
-    /// Longest wait for a whole request head, or for more of a body
+    /// Timeout for a complete request head, and for each part of a body
     #[arg(
         long,
         value_name = "DURATION",
@@ -92,7 +92,7 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) request_timeout: Nanos,
 
-    /// Longest wait for the next request on a connection
+    /// Timeout for the next request on a connection
     #[arg(
         long,
         value_name = "DURATION",
@@ -102,15 +102,15 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) idle_timeout: Nanos,
 
-    /// Seed of the random sleeps
+    /// Random seed of the delays
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed, help_heading = "Behaviour")]
     pub(crate) seed: u64,
 
-    /// Send StatsD counters here, over UDP
+    /// Send StatsD counters to this address, over UDP
     #[arg(long, value_name = "HOST:PORT", help_heading = "Output")]
     pub(crate) statsd: Option<String>,
 
-    /// No progress display
+    /// Do not show progress
     #[arg(long, help_heading = "Output")]
     pub(crate) no_ui: bool,
 }
@@ -123,7 +123,7 @@ pub(crate) struct ReportFlags {
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// Write one JSON object (plimsoll.summary/1); - writes it to standard output
+    /// Write the result as one JSON object (plimsoll.summary/1); - writes to standard output
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 }

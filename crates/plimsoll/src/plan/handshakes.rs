@@ -14,13 +14,13 @@ use super::load::LoadJob;
 use super::search::SearchJob;
 use crate::exit::Stop;
 
-/// How long a port rests after a close that was ours: TIME_WAIT on Linux.
+/// How long a port stays in TIME_WAIT on Linux.
 const TIME_WAIT_S: f64 = 60.0;
-/// Share of the ports that may rest at once; beyond it a free one is found slowly.
-const RESTING_SHARE: f64 = 0.7;
-/// More than this many from one address to one server are never left to rest: beyond it the engine
+/// Share of the ports that may be in TIME_WAIT at once; beyond it a free one is found slowly.
+const TIME_WAIT_SHARE: f64 = 0.7;
+/// Most ports in TIME_WAIT from one address to one server: beyond it the engine
 /// resets connections instead of closing them, which users do not do.
-const RESTING_MAX: f64 = 20_000.0;
+const TIME_WAIT_MAX: f64 = 20_000.0;
 /// Loopback addresses per CPU when no highest rate is asked for: 21,000 handshakes/s, twice what a
 /// core makes as a client.
 const LOOPBACK_PER_CPU: u64 = 64;
@@ -66,7 +66,7 @@ pub(super) fn loopback_sources(max: Option<Rate>, inputs: &Inputs<'_>) -> Vec<Ip
 
 /// Connections per second from one source address to one server address.
 pub(super) fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
-    (inputs.source_ports as f64 * RESTING_SHARE).clamp(1.0, RESTING_MAX) / TIME_WAIT_S
+    (inputs.source_ports as f64 * TIME_WAIT_SHARE).clamp(1.0, TIME_WAIT_MAX) / TIME_WAIT_S
 }
 
 /// Refuses rates that the ports do not allow; where none was asked for, they end the search.
@@ -85,7 +85,7 @@ fn bound_by_ports(
             return Err(Stop::usage(
                 format_args!(
                     "{what} of {} handshakes/s is more than the {} that the ports of {} allow: \
-                     each rests 60 s",
+                     each stays in TIME_WAIT for 60 s",
                     grouped(rate.get() as u64),
                     grouped(allowed as u64),
                     addresses(sources)
@@ -101,12 +101,11 @@ fn bound_by_ports(
     let words = format!("{} handshakes/s from {}", grouped(allowed as u64), addresses(sources));
     load.settings.insert("source-ports".to_owned(), format!("allow {words}"));
     load.settings.remove("sources");
-    search.notes.push(format!("source ports rest 60 s after a close and allow {words}"));
+    search.notes.push(format!("source ports stay in TIME_WAIT for 60 s, which allows {words}"));
     if search.max.is_none() {
         search.max = Rate::per_second(allowed);
         search.cap_reason = Some(format!(
-            "the source ports, which rest 60 s after a close, allow {words}; --source adds \
-             addresses"
+            "source ports stay in TIME_WAIT for 60 s, which allows {words}; --source adds addresses"
         ));
     }
     Ok(())

@@ -400,7 +400,7 @@ fn spread_over_ports(
         return Err(Stop::usage(
             format_args!(
                 "--target needs {} connections/s, more than the {} that the ports of {} allow: \
-                 each rests 60 s",
+                 each stays in TIME_WAIT for 60 s",
                 grouped(per_s.ceil() as u64),
                 grouped(allowed as u64),
                 handshakes::addresses(sources)

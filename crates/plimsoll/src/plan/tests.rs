@@ -370,7 +370,7 @@ fn searches_of_handshakes() {
     let job = find("https://10.0.0.1/", &[]);
     assert_eq!(job.load.plan.sources.len(), 0);
     assert!((job.search.max.unwrap().get() - 329.4).abs() < 0.1);
-    assert!(job.search.notes[0].ends_with("allow 329 handshakes/s from 1 address"));
+    assert!(job.search.notes[0].ends_with("allows 329 handshakes/s from 1 address"));
     let job = find("https://10.0.0.1/", &["--source", "10.0.1.0/28", "--max", "2k"]);
     assert_eq!((job.load.plan.sources.len(), job.search.max), (14, Some(rate(2e3))));
     let found = searched(&["lab", "handshakes"]);

@@ -105,7 +105,7 @@ fn what_contradicts_a_case_is_refused_in_one_line() {
         (
             vec!["http://10.0.0.1/{size}", "--case", "7.2", "--target", "500"],
             "--target needs 500 connections/s, more than the 329 that the ports of 1 address \
-             allow: each rests 60 s; give 2 addresses with --source, or lower --target",
+             allow: each stays in TIME_WAIT for 60 s; give 2 addresses with --source, or lower --target",
         ),
         (
             vec!["--case", "7.1"],

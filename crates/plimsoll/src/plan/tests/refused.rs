@@ -156,12 +156,12 @@ fn bad_searches_laboratories_and_servers() {
         (
             vec!["find", "handshakes", "https://10.0.0.1/", "--max", "2k"],
             "--max of 2,000 handshakes/s is more than the 329 that the ports of 1 address allow: \
-             each rests 60 s; give 7 addresses with --source, or lower --max",
+             each stays in TIME_WAIT for 60 s; give 7 addresses with --source, or lower --max",
         ),
         (
             vec!["find", "handshakes", "https://10.0.0.1/", "--min", "400"],
             "the lowest rate of 400 handshakes/s is more than the 329 that the ports of 1 address \
-             allow: each rests 60 s; give 2 addresses with --source, or lower --min",
+             allow: each stays in TIME_WAIT for 60 s; give 2 addresses with --source, or lower --min",
         ),
         (
             vec!["find", "connections", URL, "--min", "300k"],
