@@ -24,7 +24,7 @@ use plimsoll_sys::outgoing::{Outgoing, OutgoingError};
 use plimsoll_sys::ports::{
     Closed, HostPorts, Lease, PortAllocator, PortPlan, Route, Slice, Sources,
 };
-use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_sys::socket::{FirstBytes, ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
 
 /// Connects timed for each row.
@@ -68,7 +68,7 @@ impl Row {
                 (Socket::connect(remote, Some(self.source)).unwrap().0, None)
             }
             Choice::Exact(ports) => {
-                let mut socket = Outgoing::new(remote).unwrap();
+                let mut socket = Outgoing::new(remote, FirstBytes::Later).unwrap();
                 loop {
                     let candidate = ports.take(0, 0).unwrap();
                     self.attempts += 1;

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::socket::{
-    Connecting, Socket, begin_connect, bind_or_freebind, set_int_option, tcp_socket,
+    Connecting, FirstBytes, Socket, begin_connect, bind_or_freebind, client_socket, set_int_option,
+    tcp_socket,
 };
 
 /// include/uapi/linux/in.h; the option's level is IPPROTO_IP for IPv6 sockets, too.
@@ -59,6 +60,7 @@ pub struct Outgoing {
     fd: OwnedFd,
     remote: SocketAddr,
     choice: PortChoice,
+    first_bytes: FirstBytes,
     /// What the socket is bound to so far.
     bound: Option<IpAddr>,
     /// The socket has an explicit port and cannot get another.
@@ -67,14 +69,18 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// A socket for a connection to `remote`. Nagle is off.
-    pub fn new(remote: SocketAddr) -> Result<Self, Errno> {
-        Self::with_choice(remote, PortChoice::of_kernel())
+    pub fn new(remote: SocketAddr, first_bytes: FirstBytes) -> Result<Self, Errno> {
+        Self::with_choice(remote, PortChoice::of_kernel(), first_bytes)
     }
 
     /// As [`Self::new`], asking for ports in the way given.
-    pub fn with_choice(remote: SocketAddr, choice: PortChoice) -> Result<Self, Errno> {
-        let fd = prepared_socket(remote, choice)?;
-        Ok(Self { fd, remote, choice, bound: None, spent: false })
+    pub fn with_choice(
+        remote: SocketAddr,
+        choice: PortChoice,
+        first_bytes: FirstBytes,
+    ) -> Result<Self, Errno> {
+        let fd = prepared_socket(remote, choice, first_bytes)?;
+        Ok(Self { fd, remote, choice, first_bytes, bound: None, spent: false })
     }
 
     /// Begins to connect from `port` of `source`, or of the address that the routes give. The port
@@ -112,7 +118,7 @@ impl Outgoing {
 
     fn bind_port(&mut self, source: Option<IpAddr>, port: u16) -> Result<(), OutgoingError> {
         if self.spent {
-            self.fd = prepared_socket(self.remote, self.choice)?;
+            self.fd = prepared_socket(self.remote, self.choice, self.first_bytes)?;
         }
         let any = match self.remote {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -129,9 +135,12 @@ impl Outgoing {
     }
 }
 
-fn prepared_socket(remote: SocketAddr, choice: PortChoice) -> Result<OwnedFd, Errno> {
-    let fd = tcp_socket(remote)?;
-    sockopt::set_tcp_nodelay(&fd, true)?;
+fn prepared_socket(
+    remote: SocketAddr,
+    choice: PortChoice,
+    first_bytes: FirstBytes,
+) -> Result<OwnedFd, Errno> {
+    let fd = client_socket(remote, first_bytes)?;
     match choice {
         PortChoice::Range => {
             set_int_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;

@@ -24,14 +24,31 @@ pub enum Connecting {
     InProgress,
 }
 
+/// When this end sends first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstBytes {
+    /// As soon as the connection is established: the ACK of the SYN-ACK goes with them.
+    AtOnce,
+    /// Perhaps never.
+    Later,
+}
+
 impl Socket {
     /// Begins to connect to `remote`, from `source` where one is given. Nagle is off.
     pub fn connect(
         remote: SocketAddr,
         source: Option<IpAddr>,
     ) -> Result<(Self, Connecting), Errno> {
-        let fd = tcp_socket(remote)?;
-        sockopt::set_tcp_nodelay(&fd, true)?;
+        Self::connect_to(remote, source, FirstBytes::Later)
+    }
+
+    /// As [`Self::connect`].
+    pub fn connect_to(
+        remote: SocketAddr,
+        source: Option<IpAddr>,
+        first_bytes: FirstBytes,
+    ) -> Result<(Self, Connecting), Errno> {
+        let fd = client_socket(remote, first_bytes)?;
         if let Some(source) = source {
             // Leaves the port to connect(), so that one port can serve several destinations.
             set_int_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
@@ -39,6 +56,21 @@ impl Socket {
         }
         let progress = begin_connect(&fd, remote)?;
         Ok((Self(fd), progress))
+    }
+
+    /// Whether a connect that was in progress is done, without waiting. An error is reported once.
+    pub fn is_connected(&self) -> Result<bool, Errno> {
+        match self.send(&[]) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// From now on what comes is acknowledged at once, as on a new connection.
+    pub fn acknowledge_at_once(&self) {
+        // An old kernel without it delays some ACKs, as it does anyway.
+        let _ = sockopt::set_tcp_quickack(&self.0, true);
     }
 
     /// The pending error of a connect, if there is one.
@@ -191,6 +223,15 @@ pub(crate) fn begin_connect(fd: &OwnedFd, remote: SocketAddr) -> Result<Connecti
     }
 }
 
+pub(crate) fn client_socket(remote: SocketAddr, first_bytes: FirstBytes) -> Result<OwnedFd, Errno> {
+    let fd = tcp_socket(remote)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    if first_bytes == FirstBytes::AtOnce {
+        sockopt::set_tcp_quickack(&fd, false)?;
+    }
+    Ok(fd)
+}
+
 pub(crate) fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     net::socket_with(
@@ -287,6 +328,24 @@ mod tests {
         assert_eq!(poller.wait(Some(5_000_000_000)), Ok(1));
         // The socket that only keeps the port takes no connection away from the one that listens.
         assert!(listener.accept().is_ok());
+    }
+
+    #[test]
+    fn on_loopback_a_connect_is_decided_when_it_returns() {
+        let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 8).unwrap();
+        let remote = listener.local_address().unwrap();
+        let (client, _) = Socket::connect_to(remote, None, FirstBytes::AtOnce).unwrap();
+        assert_eq!(client.is_connected(), Ok(true));
+        assert_eq!(client.send(b"hello"), Ok(5));
+        client.acknowledge_at_once();
+        let mut received = [0; 16];
+        assert_eq!(listener.accept().unwrap().recv(&mut received), Ok(5));
+        drop(listener);
+        let refused = match Socket::connect(remote, None) {
+            Ok((socket, _)) => socket.is_connected().unwrap_err(),
+            Err(errno) => errno,
+        };
+        assert_eq!(refused, Errno::CONNREFUSED);
     }
 
     #[test]

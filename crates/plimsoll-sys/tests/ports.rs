@@ -13,7 +13,7 @@ use plimsoll_sys::ports::{
     Closed, HostPorts, Lease, PortAllocator, PortCounts, PortPlan, PortSet, PortShortage, Route,
     Slice, Sources,
 };
-use plimsoll_sys::socket::{ListenSocket, Socket};
+use plimsoll_sys::socket::{FirstBytes, ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
 
 const WAIT_NS: u64 = 5_000_000_000;
@@ -76,7 +76,8 @@ impl Pair {
 
     /// Opens a connection and accepts it.
     fn open(&mut self, now_ns: u64) -> Result<Opened, PortShortage> {
-        let mut socket = Outgoing::with_choice(self.remote(), self.choice).unwrap();
+        let mut socket =
+            Outgoing::with_choice(self.remote(), self.choice, FirstBytes::Later).unwrap();
         let (lease, wanted) = loop {
             let candidate = self.ports.take(0, now_ns).map_err(|error| error.shortage)?;
             let wanted = (candidate.source, candidate.port);
@@ -238,7 +239,7 @@ fn a_socket_that_was_refused_moves_on_to_another_source() {
         let mut one = Pair::new("127.0.0.1:0", vec![first], own_ports(test, 20), choice);
         let opened = one.open(0).unwrap();
         let port = opened.client.local_address().unwrap().port();
-        let mut socket = Outgoing::with_choice(one.remote(), choice).unwrap();
+        let mut socket = Outgoing::with_choice(one.remote(), choice, FirstBytes::Later).unwrap();
         let refused = socket.connect_from(Some(first), port).unwrap_err();
         assert_eq!(refused, OutgoingError::Taken);
         socket.connect_from(Some(second), port).unwrap();
@@ -264,7 +265,9 @@ fn ipv6_sockets_get_the_port_that_was_asked_for() {
 fn without_a_source_the_routes_decide_the_address() {
     let remote = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 8).unwrap();
     for (choice, test) in [(PortChoice::of_kernel(), 16), (PortChoice::Bind, 17)] {
-        let mut socket = Outgoing::with_choice(remote.local_address().unwrap(), choice).unwrap();
+        let mut socket =
+            Outgoing::with_choice(remote.local_address().unwrap(), choice, FirstBytes::Later)
+                .unwrap();
         // Another program's load may have any number of ports, but not on all of them.
         let (first, all) = (own_ports(test, 1).nth(0).unwrap(), host_ports());
         let ports = (0..all.len()).filter_map(|place| all.nth(place));
@@ -285,7 +288,7 @@ fn an_address_of_another_host_is_no_lack_of_ports() {
     let remote = remote.local_address().unwrap();
     for (choice, test) in [(PortChoice::of_kernel(), 18), (PortChoice::Bind, 19)] {
         let port = own_ports(test, 1).nth(0).unwrap();
-        let mut socket = Outgoing::with_choice(remote, choice).unwrap();
+        let mut socket = Outgoing::with_choice(remote, choice, FirstBytes::Later).unwrap();
         let foreign = Some("192.0.2.1".parse().unwrap());
         let error = socket.connect_from(foreign, port).unwrap_err();
         assert_eq!(error, OutgoingError::Failed(Errno::ADDRNOTAVAIL));

@@ -11,7 +11,7 @@ use plimsoll_model::plan::{LoadPlan, Pacing, ServerName};
 use plimsoll_model::tally::TlsMessageCounts;
 use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::ports::Closed;
-use plimsoll_sys::socket::Connecting;
+use plimsoll_sys::socket::{Connecting, FirstBytes};
 use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 
@@ -102,22 +102,34 @@ impl Conns {
 
     // ---- opening and closing
 
-    /// Begins a connection to `destination`, in a slot of its own.
+    /// Begins a connection to `destination`, in a slot of its own; returns that, and whether the
+    /// connection is established already.
     pub(super) fn begin(
         &mut self,
         plan: &LoadPlan,
         destination: u32,
+        first_bytes: FirstBytes,
         now: Nanos,
-    ) -> Result<(u32, Connecting), OriginError> {
-        let begun = self.origins.connect(&plan.sources, destination, now)?;
+    ) -> Result<(u32, bool), OriginError> {
+        let begun = self.origins.connect(&plan.sources, destination, first_bytes, now)?;
+        let is_established = match begun.progress {
+            Connecting::Done => Ok(true),
+            // On this host it takes no longer than the call.
+            _ if begun.is_local && first_bytes == FirstBytes::AtOnce => begun.socket.is_connected(),
+            Connecting::InProgress => Ok(false),
+        };
         let index = self.slab.take();
-        if let Err(errno) = self.poller.add(&begun.socket, self.slab.token(index)) {
-            self.slab.release(index);
-            if let Some(lease) = begun.lease {
-                self.origins.give_back(lease, Closed::HereFirst, now);
+        let watched = self.poller.add(&begun.socket, self.slab.token(index));
+        let is_established = match watched.and(is_established) {
+            Ok(is_established) => is_established,
+            Err(errno) => {
+                self.slab.release(index);
+                if let Some(lease) = begun.lease {
+                    self.origins.give_back(lease, Closed::HereFirst, now);
+                }
+                return Err(errno.into());
             }
-            return Err(errno.into());
-        }
+        };
         self.slab.cold[index as usize].lease = begun.lease;
         let hot = &mut self[index];
         *hot = ConnHot {
@@ -128,7 +140,7 @@ impl Conns {
             generation: hot.generation,
             ..ConnHot::default()
         };
-        Ok((index, begun.progress))
+        Ok((index, is_established))
     }
 
     /// Begins a handshake with the server called `name`.
@@ -207,6 +219,16 @@ impl Conns {
         match self.slab.link(index) {
             Some(link) => self.pump.send_last(link, &[]),
             None => Sent::NOTHING,
+        }
+    }
+
+    /// The first bytes of a plaintext connection have taken the handshake's ACK with them: from
+    /// here on its ACKs are like any other's. Over TLS the client's Finished makes them so.
+    pub(super) fn acknowledge_at_once(&self, index: u32) {
+        if let Some(socket) = &self[index].socket
+            && !self.slab.tls.has(index)
+        {
+            socket.acknowledge_at_once();
         }
     }
 

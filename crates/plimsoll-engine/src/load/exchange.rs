@@ -83,11 +83,15 @@ impl Worker {
             hot.peer = Peer::Ended;
         }
         if hot.state == State::Connecting {
-            match socket.take_error() {
-                Err(errno) => return self.fail_opening(index, opening_error(errno), &errno, now),
-                Ok(()) if ready.is_writable() => self.handle_connected(index, now),
-                Ok(()) => return,
+            if ready.is_broken()
+                && let Err(errno) = socket.take_error()
+            {
+                return self.fail_opening(index, opening_error(errno), &errno, now);
             }
+            if !ready.is_writable() {
+                return;
+            }
+            self.handle_connected(index, now);
         } else if ready.is_writable() && self.has_more_to_send(index) {
             self.push(index, now);
         }

@@ -1,7 +1,8 @@
 //! Opening and closing connections: TCP, then TLS where the destination asks for it.
 
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_sys::socket::Connecting;
+use plimsoll_sys::clock;
+use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
 
 use super::conn::{Op, State};
@@ -19,7 +20,9 @@ impl Worker {
     /// Begins a connection, for `op` if the load keeps none alive.
     pub(super) fn open(&mut self, destination: u32, op: Option<Op>, now: Nanos) {
         self.pools.begin_opening(destination);
-        let (index, progress) = match self.conns.begin(&self.plan, destination, now) {
+        let first_bytes = self.first_bytes(destination, op.is_some());
+        let begun = self.conns.begin(&self.plan, destination, first_bytes, now);
+        let (index, is_established) = match begun {
             Ok(begun) => begun,
             Err(error) => return self.fail_unopened(destination, op, &error, now),
         };
@@ -30,11 +33,17 @@ impl Worker {
             self.attach_op(index, op);
         }
         self.conns.arm(index, now + self.plan.connect_timeout);
-        // A handshake-only operation would end, and begin the next one, inside this call; the poller
-        // brings the same news.
-        if progress == Connecting::Done && !self.plan.handshake_only {
-            self.handle_connected(index, now);
+        if is_established {
+            self.handle_connected(index, Nanos(clock::monotonic_ns()));
         }
+    }
+
+    /// A plaintext handshake-only operation would end, and begin the next one, inside the call that
+    /// opens it; and a silent connection sends nothing.
+    fn first_bytes(&self, destination: u32, has_op: bool) -> FirstBytes {
+        let over_tls = self.plan.destinations[destination as usize].tls.is_some();
+        let sends = over_tls || (has_op && !self.plan.handshake_only);
+        if sends { FirstBytes::AtOnce } else { FirstBytes::Later }
     }
 
     /// Operations that a connection opened now counts as having had. Connections that are opened
@@ -125,6 +134,7 @@ impl Worker {
             self.finish_handshake(index, now);
         } else {
             self.begin_request(index, now);
+            self.conns.acknowledge_at_once(index);
         }
     }
 

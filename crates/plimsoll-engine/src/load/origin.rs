@@ -14,7 +14,7 @@ use plimsoll_sys::outgoing::{Outgoing, OutgoingError};
 use plimsoll_sys::ports::{
     Closed, HostPorts, Lease, PortAllocator, PortError, PortPlan, Route, Slice, Sources,
 };
-use plimsoll_sys::socket::{Connecting, Socket};
+use plimsoll_sys::socket::{Connecting, FirstBytes, Socket};
 
 use super::classify::opening_error;
 
@@ -61,6 +61,8 @@ struct Remote {
 pub(super) struct Begun {
     pub(super) socket: Socket,
     pub(super) progress: Connecting,
+    /// The other end is on this host, so that no round trip is waited for.
+    pub(super) is_local: bool,
     /// To be given back once it is closed.
     pub(super) lease: Option<Lease>,
 }
@@ -105,6 +107,7 @@ impl Origins {
         &mut self,
         sources: &[IpAddr],
         destination: u32,
+        first_bytes: FirstBytes,
         now: Nanos,
     ) -> Result<Begun, OriginError> {
         let (nth, turn) = (self.next, self.turn() as usize);
@@ -115,8 +118,8 @@ impl Origins {
         for route in in_turn {
             let remote = self.remotes.all[*route as usize].address;
             outcome = match &mut self.ports {
-                Some(ports) => connect_owned(ports, *route, remote, now),
-                None => connect_any(remote, nth_of_family(sources, remote, nth)),
+                Some(ports) => connect_owned(ports, *route, remote, first_bytes, now),
+                None => connect_any(remote, nth_of_family(sources, remote, nth), first_bytes),
             };
             if !matches!(outcome, Err(OriginError::NoPort(_))) {
                 break;
@@ -147,9 +150,13 @@ impl Origins {
 }
 
 /// Leaves the port to the kernel.
-fn connect_any(remote: SocketAddr, source: Option<IpAddr>) -> Result<Begun, OriginError> {
-    let (socket, progress) = Socket::connect(remote, source)?;
-    Ok(Begun { socket, progress, lease: None })
+fn connect_any(
+    remote: SocketAddr,
+    source: Option<IpAddr>,
+    first_bytes: FirstBytes,
+) -> Result<Begun, OriginError> {
+    let (socket, progress) = Socket::connect_to(remote, source, first_bytes)?;
+    Ok(Begun { socket, progress, is_local: remote.ip().is_loopback(), lease: None })
 }
 
 /// The source whose turn it is among those that can reach `remote`.
@@ -164,10 +171,11 @@ fn connect_owned(
     ports: &mut PortAllocator,
     route: u32,
     remote: SocketAddr,
+    first_bytes: FirstBytes,
     now: Nanos,
 ) -> Result<Begun, OriginError> {
     let mut candidate = ports.take(route, now.0)?;
-    let mut outgoing = match Outgoing::new(remote) {
+    let mut outgoing = match Outgoing::new(remote, first_bytes) {
         Ok(outgoing) => outgoing,
         Err(errno) => {
             ports.unused(candidate);
@@ -178,7 +186,8 @@ fn connect_owned(
         match outgoing.connect_from(candidate.source, candidate.port) {
             Ok(progress) => {
                 let lease = Some(ports.connected(candidate));
-                return Ok(Begun { socket: outgoing.into_socket(), progress, lease });
+                let is_local = remote.ip().is_loopback();
+                return Ok(Begun { socket: outgoing.into_socket(), progress, is_local, lease });
             }
             Err(OutgoingError::Taken) => {
                 ports.refused(candidate, now.0)?;

@@ -124,7 +124,7 @@ fn connections_go_to_every_address_from_pairs_of_their_own() {
     for index in 0..3 {
         let mut origins = Origins::with_host(&plan, Shard { index, of: 3 }, Some(host(50)));
         for _ in 0..40 {
-            let begun = origins.connect(&[], 0, Nanos::ZERO).unwrap();
+            let begun = origins.connect(&[], 0, FirstBytes::Later, Nanos::ZERO).unwrap();
             assert!(begun.lease.is_some());
             held.push(begun);
         }
@@ -152,7 +152,7 @@ fn an_address_without_ports_is_passed_over_and_the_lack_is_a_local_fault() {
     let mut origins = Origins::with_host(&plan, Shard::WHOLE, Some(host(8)));
     let mut held = Vec::new();
     let error = loop {
-        match origins.connect(&plan.sources, 0, Nanos::ZERO) {
+        match origins.connect(&plan.sources, 0, FirstBytes::Later, Nanos::ZERO) {
             Ok(begun) => held.push(begun),
             Err(error) => break error,
         }
@@ -167,7 +167,7 @@ fn an_address_without_ports_is_passed_over_and_the_lack_is_a_local_fault() {
     let (lease, from) = (begun.lease.unwrap(), begun.socket.local_address().unwrap());
     drop(begun.socket);
     origins.give_back(lease, Closed::Reset, Nanos::ZERO);
-    let again = origins.connect(&plan.sources, 0, Nanos::ZERO).unwrap();
+    let again = origins.connect(&plan.sources, 0, FirstBytes::Later, Nanos::ZERO).unwrap();
     assert_eq!(again.socket.local_address().unwrap(), from);
 }
 
