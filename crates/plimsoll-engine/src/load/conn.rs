@@ -23,7 +23,7 @@ pub(crate) enum State {
     Idle,
     /// An operation is being sent or awaits its answer.
     Busy,
-    /// A session is over: our FIN is sent, the peer's is awaited, what else it says is not read.
+    /// A session is over: our FIN is sent, the peer's is awaited, and anything else from it is discarded.
     Closing,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct ConnHot {
     pub(crate) generation: u32,
     /// Index into the plan's destinations.
     pub(crate) destination: u32,
-    /// Target of the operation in hand.
+    /// Target of the current operation.
     pub(crate) target: u32,
     // ---- 24 bytes: time
-    /// Intended start of the operation in hand.
+    /// Intended start of the current operation.
     pub(crate) intended: Nanos,
-    /// Actual send of the operation in hand. While idle: since when. While opening: the SYN.
+    /// Actual send of the current operation. While idle: since when. While opening: the SYN.
     pub(crate) since: Nanos,
     /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable.
     pub(crate) beat_due: Nanos,
@@ -109,7 +109,7 @@ pub(crate) enum Peer {
     /// Its FIN or its RST is here, perhaps behind bytes that are yet to be read. No request may
     /// follow, and no TIME_WAIT remains here.
     Ended,
-    /// As `Ended`: a send was refused with a reset, which no later call reports again.
+    /// As `Ended`: a send was refused with a reset, which no later call reports.
     Reset,
 }
 
@@ -122,9 +122,9 @@ pub(crate) enum Sweep {
     No,
     /// A request, once it is its turn.
     Planned,
-    /// A request, as soon as the answer in hand is complete.
+    /// A request, as soon as the current answer is complete.
     Due,
-    /// The end of the operation in hand.
+    /// The end of the current operation.
     Sent,
 }
 

@@ -1,4 +1,4 @@
-//! What the owner of a load and its workers say to each other.
+//! Messages between the owner of a load and its workers.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -9,7 +9,7 @@ use plimsoll_model::plan::Steer;
 use plimsoll_model::tally::Interval;
 use plimsoll_sys::clock;
 
-/// What a worker says.
+/// What a worker reports.
 pub(crate) enum WorkerEvent {
     Ready {
         opened: u64,
@@ -46,7 +46,7 @@ pub(super) enum Stop {
     Now,
 }
 
-/// What the owner tells the workers.
+/// Orders of the owner, read by the workers.
 #[derive(Debug)]
 pub(super) struct Control {
     /// CLOCK_MONOTONIC ns of the first intended start; 0 until it is known.
@@ -117,7 +117,7 @@ impl Control {
     }
 }
 
-/// A worker's line to its owner.
+/// A worker's connection to its owner.
 pub(super) struct Owner {
     pub(super) control: Arc<Control>,
     pub(super) worker: u32,
@@ -128,7 +128,7 @@ pub(super) struct Owner {
 
 impl Owner {
     /// The owner outlives its workers; if it does not, nobody is interested any more.
-    pub(super) fn tell(&self, event: WorkerEvent) {
+    pub(super) fn send(&self, event: WorkerEvent) {
         let _ = self.events.send(event);
     }
 

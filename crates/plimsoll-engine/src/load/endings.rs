@@ -13,14 +13,14 @@ pub(super) const fn wrapping_ms(now: Nanos) -> u32 {
 }
 
 impl Worker {
-    /// The operation in hand, sent at `since`, fails in `class`.
+    /// The current operation, sent at `since`, fails in `class`.
     pub(super) fn count_failed_operation(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         if let Some(closer) = Closer::of_class(class) {
             self.count_ending(index, Stretch::Operation, closer, now);
         }
     }
 
-    /// The operation in hand was answered with a failing `status`.
+    /// The current operation was answered with a failing `status`.
     pub(super) fn count_failing_answer(&mut self, index: u32, status: u16, now: Nanos) {
         if let Some(closer) = Closer::of_status(status) {
             self.count_ending(index, Stretch::Operation, closer, now);

@@ -36,7 +36,7 @@ impl Worker {
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
         let head_method = self.requests.get(hot.target).head_method;
         self.conns.slab.parser(index).expect_response(head_method);
-        self.conns.arm(index, now + self.patience());
+        self.conns.arm(index, now + self.answer_timeout());
         self.push(index, now);
     }
 
@@ -137,7 +137,7 @@ impl Worker {
                     self.meter.tally().bytes.received += received as u64;
                     let bytes = &buffer[..received];
                     if self.conns[index].state == State::Closing {
-                        // A close_notify, a late ticket: nobody waits for it.
+                        // A close_notify or a late ticket: not needed.
                     } else if self.conns.slab.tls.has(index) {
                         self.handle_ciphertext(index, bytes, now);
                     } else {
@@ -341,7 +341,7 @@ impl Worker {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;
-            // A server that announces the end, or says more than was asked, is the one that ends it.
+            // A server that announces the end, or sends more than was asked, is the one that ends it.
             let loss = match (answer.keep_alive, exact) {
                 (false, _) => Some(ErrorClass::ClosedByPeer),
                 (true, false) => Some(ErrorClass::HttpMalformed),
@@ -376,7 +376,7 @@ impl Worker {
         self.pools.of(destination).idle.push_back(token);
     }
 
-    /// The operation in hand, if any, ends in `class`, and the connection with it.
+    /// The current operation, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         if self.conns[index].has_op {
             self.detach_op(index);

@@ -1,7 +1,7 @@
 //! Holding connections: opened at a pace, kept, asked for an answer now and then.
 //!
 //! What is opened follows from the steers: a ramp says how many connections this worker shall have
-//! tried in all; with `replace`, each one lost or not opened is owed another attempt. One pace and
+//! tried in all; with `replace`, each one lost or not opened is replaced by another attempt. One pace and
 //! one bound on openings hold for both. Heartbeats are in time with the load's epoch and not with
 //! the ramp, so that they stay evenly spread whatever the ramp did.
 
@@ -59,10 +59,10 @@ pub(super) struct Hold {
     /// Those of them that a ramp wants; ramp_opening <= opening.
     ramp_opening: u64,
     /// Replacements to be tried.
-    owed: u64,
+    replacements_due: u64,
     /// Connections that have become usable, for the next one's place in the period.
     usable: u64,
-    /// Whether the attempt in hand is a replacement.
+    /// Whether the current attempt is a replacement.
     is_replacing: bool,
     /// Ramps that wait to be done: all of them when the latest is.
     ramps: Vec<u32>,
@@ -89,7 +89,7 @@ impl Hold {
             ended: 0,
             opening: 0,
             ramp_opening: 0,
-            owed: 0,
+            replacements_due: 0,
             usable: 0,
             is_replacing: false,
             ramps: Vec::new(),
@@ -123,7 +123,7 @@ impl Hold {
     pub(super) fn begin_trim(&mut self, id: u32, connections: u64) {
         // What is on its way up stops first.
         self.target = self.target.min(self.tried);
-        self.owed = 0;
+        self.replacements_due = 0;
         self.trims.push_back(TrimRun::new(id, self.shard.share(connections)));
     }
 
@@ -137,7 +137,7 @@ impl Hold {
     /// Whether to open a connection now.
     pub(super) fn poll_open(&mut self, now: Nanos) -> bool {
         let is_ramping = self.tried < self.target;
-        if !is_ramping && self.owed == 0 {
+        if !is_ramping && self.replacements_due == 0 {
             self.pacer.rest();
             return false;
         }
@@ -151,13 +151,13 @@ impl Hold {
             self.tried += 1;
             self.ramp_opening += 1;
         } else {
-            self.owed -= 1;
+            self.replacements_due -= 1;
         }
         true
     }
 
     pub(super) fn next_open(&self) -> Option<Nanos> {
-        if self.tried >= self.target && self.owed == 0 {
+        if self.tried >= self.target && self.replacements_due == 0 {
             return None;
         }
         self.pacer.next_due()
@@ -173,7 +173,7 @@ impl Hold {
 
     /// A connection was lost, or could not be opened.
     pub(super) fn count_loss(&mut self) {
-        self.owed += u64::from(self.plan.replace);
+        self.replacements_due += u64::from(self.plan.replace);
         self.ended += u64::from(!self.plan.replace);
     }
 
@@ -181,7 +181,7 @@ impl Hold {
         self.plan.heartbeat
     }
 
-    /// Whether the attempt in hand takes the place of another connection.
+    /// Whether the current attempt takes the place of another connection.
     pub(super) const fn is_replacing(&self) -> bool {
         self.is_replacing
     }

@@ -65,19 +65,19 @@ impl Worker {
             return;
         }
         for id in done {
-            self.say_steered(id);
+            self.report_steered(id);
         }
         // What handshakes needed is not needed by connections that only wait.
         memory::give_back_unused();
     }
 
-    /// The hold ends: whatever it was told is not done any further.
+    /// The hold ends: steers that are not finished are dropped.
     pub(super) fn end_steers(&mut self) {
         let Some(hold) = self.demand.hold_mut() else { return };
         let (ids, unsent) = hold.end();
         self.meter.tally().unsent += unsent;
         for id in ids {
-            self.say_steered(id);
+            self.report_steered(id);
         }
     }
 
@@ -178,7 +178,7 @@ impl Worker {
         let free_since = hot.since;
         // The timer may be armed for the next beat, which is too late to give an answer up.
         let beat_due = hot.beat_due;
-        self.conns.rearm(index, beat_due.min(now + self.patience()));
+        self.conns.rearm(index, beat_due.min(now + self.answer_timeout()));
         self.send_op(index, Op { intended: due, target }, free_since, now);
     }
 }

@@ -1,4 +1,4 @@
-//! The workers' words, merged into the load's: whole seconds, and what all workers have done.
+//! Merges the events of the workers into those of the load.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use plimsoll_sys::{clock, limits};
 
 use super::control::WorkerEvent;
 
-/// What a load says.
+/// What a load reports.
 #[derive(Debug)]
 pub enum LoadEvent {
     /// The pool is open, as far as it could be.
@@ -23,7 +23,7 @@ pub enum LoadEvent {
     },
     /// One second, all threads.
     Interval(Box<Interval>),
-    /// A hold has done what it was told, and every second in which it did so has been yielded.
+    /// A hold has carried out a steer, and every second in which it did so has been yielded.
     Steered {
         /// The number that was given to [`super::Load::steer`].
         id: u32,
@@ -40,7 +40,7 @@ pub enum LoadEvent {
     },
 }
 
-/// What the workers of a load have said, and what of it the owner has not been told.
+/// What the workers of a load have reported, and what of it was not yet passed on.
 #[derive(Debug)]
 pub(super) struct Merge {
     workers: usize,
@@ -76,7 +76,7 @@ impl Merge {
         }
     }
 
-    /// Takes a worker's word.
+    /// Handles an event of a worker.
     pub(super) fn handle_event(&mut self, event: WorkerEvent) {
         match event {
             WorkerEvent::Ready { opened, failed, first_error } => {
@@ -139,7 +139,7 @@ impl Merge {
         }
     }
 
-    /// The owner has been told that the load has ended.
+    /// Whether [`LoadEvent::Ended`] was passed on.
     pub(super) const fn is_done(&self) -> bool {
         self.done
     }

@@ -1,7 +1,7 @@
 //! The client role: worker threads that make one load together.
 //!
 //! [`Load::prepare`] starts the threads, which open the pool; [`Load::start`] names the instant of
-//! the first operation; [`Load::steer`] tells a hold how far to go; [`Load::next_event`] yields
+//! the first operation; [`Load::steer`] sets the target of a hold; [`Load::next_event`] yields
 //! whole seconds, merged over the threads, until the load has ended. Nothing here decides whether
 //! a result is good.
 
@@ -101,7 +101,7 @@ impl Load {
         self.stopper().start(epoch);
     }
 
-    /// Tells a hold what to do; [`LoadEvent::Steered`] with the same `id` says that it is done. A
+    /// Steers a hold; [`LoadEvent::Steered`] with the same `id` says that it is done. A
     /// stop ends what has begun, and so does the end of the load.
     pub fn steer(&self, id: u32, steer: Steer) {
         self.stopper().steer(id, steer);
@@ -139,7 +139,7 @@ impl Load {
             }
             match self.events.recv() {
                 Ok(event) => self.merge.handle_event(event),
-                // Every worker is gone without a word: end rather than wait for ever.
+                // Every worker ended without an event: end rather than wait for ever.
                 Err(_) => self.merge.handle_loss(),
             }
         }

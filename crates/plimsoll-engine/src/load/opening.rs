@@ -171,7 +171,7 @@ impl Worker {
         self.conns.close(index, reset);
     }
 
-    /// `op` is in hand on the connection.
+    /// `op` becomes the current operation of the connection.
     pub(super) fn attach_op(&mut self, index: u32, op: Op) {
         let hot = &mut self.conns[index];
         hot.has_op = true;
@@ -179,7 +179,7 @@ impl Worker {
         self.pools.attach();
     }
 
-    /// The operation in hand has ended.
+    /// The current operation has ended.
     pub(super) fn detach_op(&mut self, index: u32) {
         self.conns[index].has_op = false;
         self.pools.detach();

@@ -64,7 +64,7 @@ impl Worker {
         }
         let hot = &mut self.conns[index];
         let Some(socket) = &hot.socket else { return };
-        // It fails on a socket that is dead, which the next read tells.
+        // It fails only on a dead socket, which the next read shows.
         let _ = socket.shutdown_write();
         hot.state = State::Closing;
         hot.since = now;

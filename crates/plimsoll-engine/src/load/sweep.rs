@@ -1,7 +1,7 @@
 //! A sweep of a hold: one request on each connection that was held when it began.
 //!
 //! Every connection that it began with gives exactly one operation: sent at its turn, or at the
-//! end of the operation that was in hand then, or unsent where the connection was lost before.
+//! end of the operation that was under way then, or unsent where the connection was lost before.
 //!
 //! A sweep asks whether all answer, not how many a second the server can take: it has a bounded
 //! number of requests in flight, as a ramp has of openings. What waits for a place keeps its

@@ -21,7 +21,7 @@ impl Worker {
             if sweep.is_done() {
                 let id = sweep.id;
                 hold.sweep = None;
-                self.say_steered(id);
+                self.report_steered(id);
                 continue;
             }
             if sweep.next_due().is_none_or(|due| due > now) {

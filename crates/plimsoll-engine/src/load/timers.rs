@@ -11,7 +11,7 @@ use super::worker::Worker;
 
 impl Worker {
     /// How long an answer is waited for.
-    pub(super) fn patience(&self) -> Nanos {
+    pub(super) fn answer_timeout(&self) -> Nanos {
         self.plan.deadline.unwrap_or_default() + self.plan.linger
     }
 
@@ -25,7 +25,7 @@ impl Worker {
             State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
                 let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
-                Some(request_began + self.patience())
+                Some(request_began + self.answer_timeout())
             }
         }
     }

@@ -25,7 +25,7 @@ impl Worker {
                 None => {
                     hold.trims.pop_front();
                     hold.forget_attempts(self.pools.held());
-                    self.say_steered(id);
+                    self.report_steered(id);
                 }
             }
         }

@@ -171,7 +171,7 @@ impl Worker {
         self.phases.end_prewarming();
         let (opened, failed) = (self.prewarm.opened, self.prewarm.failed);
         let first_error = self.prewarm.first_error.take();
-        self.owner.tell(WorkerEvent::Ready { opened, failed, first_error });
+        self.owner.send(WorkerEvent::Ready { opened, failed, first_error });
     }
 
     fn look_for_start(&mut self, now: Nanos) {
@@ -223,8 +223,7 @@ impl Worker {
         }
     }
 
-    /// Takes what the owner told a hold since the last look; other loads have nothing to steer, and
-    /// say so by being done at once.
+    /// Handles new steers. Other loads than holds have nothing to steer, and report them as done.
     fn look_for_steers(&mut self, now: Nanos) {
         if matches!(self.phases.phase(), Phase::Prewarming | Phase::Ready) {
             return;
@@ -232,19 +231,19 @@ impl Worker {
         for (id, steer) in self.owner.take_steers() {
             match self.phases.phase() {
                 Phase::Running if self.demand.is_hold() => self.handle_steer(id, steer, now),
-                _ => self.say_steered(id),
+                _ => self.report_steered(id),
             }
         }
     }
 
     /// What the steer did is in the seconds up to the present one.
-    pub(super) fn say_steered(&self, id: u32) {
-        self.owner.tell(WorkerEvent::Steered { id, second: self.meter.second() });
+    pub(super) fn report_steered(&self, id: u32) {
+        self.owner.send(WorkerEvent::Steered { id, second: self.meter.second() });
     }
 
     // ---- the end
 
-    /// The kernel refuses to say what is ready: nothing more can be done here. Operations in hand
+    /// The kernel refuses to say what is ready: nothing more can be done here. Current operations
     /// fail, those that wait and those still to come are unsent.
     pub(super) fn give_up(&mut self, errno: Errno) {
         if self.phases.is(Phase::Prewarming) {
@@ -271,7 +270,7 @@ impl Worker {
         self.phases.begin_draining(now, send_for);
         self.end_steers();
         self.next_due = None;
-        self.owner.tell(WorkerEvent::Draining { in_flight: self.pools.in_flight() });
+        self.owner.send(WorkerEvent::Draining { in_flight: self.pools.in_flight() });
     }
 
     fn drop_waiting(&mut self) {
@@ -295,6 +294,6 @@ impl Worker {
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);
-        self.owner.tell(WorkerEvent::Ended { worker: self.owner.worker, window });
+        self.owner.send(WorkerEvent::Ended { worker: self.owner.worker, window });
     }
 }

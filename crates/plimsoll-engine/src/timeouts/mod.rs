@@ -21,7 +21,7 @@ use crate::transport::{Link, Outcome, Pump, Unsent, send_plain};
 
 mod script;
 
-use script::{Heard, Script};
+use script::{Effect, Script};
 
 /// Connections of each kind: one may meet an accident, three do not meet the same.
 const OF_EACH_KIND: usize = 3;
@@ -45,7 +45,7 @@ pub struct ProbePlan {
     pub tls: TlsOptions,
     /// How long each connection waits.
     pub wait: Nanos,
-    /// Our own backend answers, which sleeps as it is told: a slow answer can be asked for.
+    /// The server is our own backend, which can be asked for a slow answer.
     pub backend_is_ours: bool,
 }
 
@@ -287,9 +287,9 @@ impl Waiting {
 
     fn handle_bytes(&mut self, index: usize, bytes: &[u8]) {
         match self.conns[index].script.handle_bytes(bytes) {
-            Heard::Nothing => {}
-            Heard::WaitBegins => self.conns[index].waits_since = Some(now()),
-            Heard::Ended(closer) => self.end(index, closer, now()),
+            Effect::Nothing => {}
+            Effect::WaitBegins => self.conns[index].waits_since = Some(now()),
+            Effect::Ended(closer) => self.end(index, closer, now()),
         }
     }
 

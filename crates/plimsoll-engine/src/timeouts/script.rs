@@ -1,4 +1,4 @@
-//! What one connection of the probe says, and what the bytes that come back mean for it. It holds
+//! What one connection of the probe sends, and what the bytes that come back mean for it. It holds
 //! no socket and no clock.
 
 use plimsoll_model::cliff::{Hand, ProbeKind};
@@ -17,7 +17,7 @@ const CARRIAGE: [&str; 5] =
 
 /// What bytes from the peer brought about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Effect {
     /// Nothing is decided yet.
     Nothing,
     /// The good answer is complete, and the wait begins.
@@ -70,24 +70,24 @@ impl Script {
         hand(&self.head)
     }
 
-    pub(super) fn handle_bytes(&mut self, bytes: &[u8]) -> Heard {
+    pub(super) fn handle_bytes(&mut self, bytes: &[u8]) -> Effect {
         let room = HEAD_BYTES_MAX.saturating_sub(self.head.len());
         self.head.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         match self.parser.handle_bytes(bytes) {
-            Ok((_, Progress::NeedMore)) => Heard::Nothing,
+            Ok((_, Progress::NeedMore)) => Effect::Nothing,
             Ok((_, Progress::Complete(answer))) => {
                 if self.kind == ProbeKind::Answered && self.good_hand.is_none() {
                     self.good_hand = Some(self.hand().unwrap_or_default());
                     self.head.clear();
                     self.parser.expect_response(self.is_head_request);
-                    return Heard::WaitBegins;
+                    return Effect::WaitBegins;
                 }
-                Heard::Ended(match answer.status {
+                Effect::Ended(match answer.status {
                     400.. => Closer::Status(answer.status),
                     _ => Closer::Success,
                 })
             }
-            Err(_) => Heard::Ended(Closer::PeerAnswer),
+            Err(_) => Effect::Ended(Closer::PeerAnswer),
         }
     }
 }
@@ -170,16 +170,16 @@ mod tests {
             b"HTTP/1.1 408 Late\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n";
         let get = target("GET", b"");
         let mut idle = Script::new(ProbeKind::Answered, &get, 0);
-        assert_eq!(idle.handle_bytes(&GOOD[..20]), Heard::Nothing);
-        assert_eq!(idle.handle_bytes(&GOOD[20..]), Heard::WaitBegins);
+        assert_eq!(idle.handle_bytes(&GOOD[..20]), Effect::Nothing);
+        assert_eq!(idle.handle_bytes(&GOOD[20..]), Effect::WaitBegins);
         assert_eq!(idle.good_hand, Some(Hand(vec!["x-app".to_owned()])));
-        assert_eq!(idle.handle_bytes(LATE), Heard::Ended(Closer::Status(408)));
+        assert_eq!(idle.handle_bytes(LATE), Effect::Ended(Closer::Status(408)));
         assert_eq!(idle.hand(), Some(Hand(vec!["content-type".to_owned()])));
         let mut half = Script::new(ProbeKind::HalfHead, &get, 0);
-        assert_eq!(half.handle_bytes(LATE), Heard::Ended(Closer::Status(408)));
+        assert_eq!(half.handle_bytes(LATE), Effect::Ended(Closer::Status(408)));
         let mut slow = Script::new(ProbeKind::SlowAnswer, &get, 0);
-        assert_eq!(slow.handle_bytes(GOOD), Heard::Ended(Closer::Success));
+        assert_eq!(slow.handle_bytes(GOOD), Effect::Ended(Closer::Success));
         let mut other = Script::new(ProbeKind::Connected, &get, 0);
-        assert_eq!(other.handle_bytes(b"220 mail\r\n\r\n"), Heard::Ended(Closer::PeerAnswer));
+        assert_eq!(other.handle_bytes(b"220 mail\r\n\r\n"), Effect::Ended(Closer::PeerAnswer));
     }
 }
