@@ -23,7 +23,7 @@ pub(crate) enum State {
     Idle,
     /// An operation is being sent or awaits its answer.
     Busy,
-    /// A session is over: our FIN is sent, the peer's is awaited, and anything else from it is discarded.
+    /// A session is over: our FIN is sent, the peer's is awaited, anything else is discarded.
     Closing,
 }
 

@@ -183,8 +183,8 @@ impl Conns {
 
     // ---- bytes
 
-    /// Hands the kernel as much of the current request, or of what is queued before it, as it takes. Over
-    /// TLS one piece at a time.
+    /// Hands the kernel as much of the current request, or of what is queued before it, as it
+    /// takes. Over TLS one piece at a time.
     pub(super) fn send_request(&mut self, index: u32, request: &[u8]) -> Sent {
         let has_unsent = self.has_unsent(index);
         let hot = &mut self.slab.hot[index as usize];

@@ -341,7 +341,7 @@ impl Worker {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;
-            // A server that announces the end, or sends more than was asked, is the one that ends it.
+            // A server that announces the end, or sends more than was asked, is what ends it.
             let loss = match (answer.keep_alive, exact) {
                 (false, _) => Some(ErrorClass::ClosedByPeer),
                 (true, false) => Some(ErrorClass::HttpMalformed),

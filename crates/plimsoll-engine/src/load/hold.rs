@@ -1,8 +1,8 @@
 //! Holding connections: opened at a pace, kept, asked for an answer now and then.
 //!
 //! What is opened follows from the steers: a ramp says how many connections this worker shall have
-//! tried in all; with `replace`, each one lost or not opened is replaced by another attempt. One pace and
-//! one bound on openings hold for both. Heartbeats are in time with the load's epoch and not with
+//! tried in all; with `replace`, each one lost or not opened is replaced by another attempt. One
+//! pace and one bound on openings hold for both. Heartbeats are in time with the load's epoch and not with
 //! the ramp, so that they stay evenly spread whatever the ramp did.
 
 use std::collections::VecDeque;

@@ -96,7 +96,7 @@ impl Worker {
 
     /// Replaces a connection of a warm pool that ended with an answer. Left to demand, the pool
     /// would drain to nothing and then be opened at once, again and again. Connections that end
-    /// otherwise are replaced on demand only: a server that drops them all must not be flooded with new ones.
+    /// otherwise are replaced on demand only: a server that drops them all is not flooded.
     pub(super) fn keep_pool_full(&mut self, destination: u32, now: Nanos) {
         let open_loop = self.demand.is_open() && self.phases.is(Phase::Running);
         if open_loop
