@@ -8,47 +8,28 @@ mod served;
 use std::net::SocketAddr;
 
 use plimsoll_engine::load::{Load, LoadEvent};
-use plimsoll_model::pace::{Arrivals, Profile, Shard};
-use plimsoll_model::plan::{
-    Destination, LoadPlan, Pacing, ServerName, TlsOptions, TlsVersion, Trust,
-};
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::{LoadPlan, Pacing, ServerName, TlsOptions, TlsVersion, Trust};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Target;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::ListenSocket;
 use served::serve;
 
 fn plan(address: SocketAddr, tls: bool, pacing: Pacing) -> LoadPlan {
-    let scheme = if tls { "https" } else { "http" };
-    let url = format!("{scheme}://{address}/ping").parse().unwrap();
-    LoadPlan {
-        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
-        target_destination: vec![0],
-        destinations: vec![Destination {
-            name: address.to_string(),
-            addresses: vec![address],
-            tls: tls.then(|| ServerName("localhost".to_owned())),
-        }],
-        pacing,
+    let mut plan = LoadPlan {
         connections: 16,
         keepalive: false,
         handshake_only: true,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
         linger: Nanos::from_secs(30),
         connect_timeout: Nanos::from_secs(30),
         tls: TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() },
-        sources: vec![],
         threads: 2,
-        cpus: vec![],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
-    }
+        ..LoadPlan::plain(&[&[address]], pacing)
+    };
+    plan.targets[0].url.tls = tls;
+    plan.destinations[0].tls = tls.then(|| ServerName("localhost".to_owned()));
+    plan
 }
 
 /// 100 operations, on a schedule and one after another.

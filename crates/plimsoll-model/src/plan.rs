@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
-use crate::target::Target;
+use crate::target::{Target, TargetUrl};
 use crate::units::ParseError;
 
 /// How operations come due.
@@ -298,6 +298,57 @@ pub struct LoadPlan {
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
     pub abort_bad_ops: Option<u64>,
+}
+
+impl LoadPlan {
+    /// The simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8
+    /// connections, one worker thread, nothing late. Each entry is one server with its addresses;
+    /// the requests go to the first.
+    pub fn plain(servers: &[&[SocketAddr]], pacing: Pacing) -> Self {
+        let first = servers.first().and_then(|addresses| addresses.first());
+        let targets: Vec<_> = first
+            .map(|address| Target {
+                method: "GET".to_owned(),
+                url: TargetUrl {
+                    tls: false,
+                    host: address.ip().to_string(),
+                    port: address.port(),
+                    path: "/ping".to_owned(),
+                },
+                headers: Vec::new(),
+                body: Vec::new(),
+            })
+            .into_iter()
+            .collect();
+        let destination = |addresses: &&[SocketAddr]| Destination {
+            name: addresses.first().map(ToString::to_string).unwrap_or_default(),
+            addresses: addresses.to_vec(),
+            tls: None,
+        };
+        Self {
+            target_destination: vec![0; targets.len()],
+            targets,
+            destinations: servers.iter().map(destination).collect(),
+            pacing,
+            connections: 8,
+            keepalive: true,
+            handshake_only: false,
+            requests_per_connection: None,
+            session: None,
+            staggered: false,
+            prewarm: true,
+            deadline: None,
+            linger: Nanos::from_secs(5),
+            connect_timeout: Nanos::from_secs(5),
+            tls: TlsOptions::default(),
+            sources: Vec::new(),
+            threads: 1,
+            cpus: Vec::new(),
+            seed: 1,
+            shard: Shard::WHOLE,
+            abort_bad_ops: None,
+        }
+    }
 }
 
 /// What a backend agent serves.

@@ -9,7 +9,7 @@ use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::hold::{
     Confidence, HoldEnd, HoldHead, HoldSummary, MemoryReading, Plateau, Projection, Swept,
 };
-use plimsoll_model::pace::{Arrivals, Profile, Shard};
+use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{
     Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
     TlsVersion, Trust,
@@ -88,6 +88,11 @@ pub(crate) fn tally(ok: u64, typical_us: u64, seconds: u64) -> Tally {
 }
 
 pub(crate) fn plan() -> LoadPlan {
+    let address = "127.0.0.1:8443".parse().expect("an address");
+    let pacing = Pacing::Open {
+        profile: Profile::constant(rate(5_000.0), Nanos::from_secs(10)),
+        arrivals: Arrivals::Poisson,
+    };
     LoadPlan {
         targets: vec![Target {
             method: "POST".to_owned(),
@@ -100,23 +105,12 @@ pub(crate) fn plan() -> LoadPlan {
             ],
             body: SECRET.as_bytes().to_vec(),
         }],
-        target_destination: vec![0],
         destinations: vec![Destination {
             name: "127.0.0.1:8443".to_owned(),
-            addresses: vec!["127.0.0.1:8443".parse().expect("an address")],
+            addresses: vec![address],
             tls: Some(ServerName("127.0.0.1".to_owned())),
         }],
-        pacing: Pacing::Open {
-            profile: Profile::constant(rate(5_000.0), Nanos::from_secs(10)),
-            arrivals: Arrivals::Poisson,
-        },
         connections: 100,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
         deadline: Some(Nanos::from_millis(50)),
         linger: Nanos::from_secs(150),
         connect_timeout: Nanos::from_secs(10),
@@ -132,12 +126,9 @@ pub(crate) fn plan() -> LoadPlan {
             reuse_key_share: false,
             state: TlsState::Compact,
         },
-        sources: Vec::new(),
         threads: 2,
         cpus: vec![0, 1],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
+        ..LoadPlan::plain(&[&[address]], pacing)
     }
 }
 

@@ -4,12 +4,8 @@ use std::net::SocketAddr;
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::Nanos;
-use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{
-    Destination, HoldPlan, LoadPlan, Pacing, ServerName, Steer, TlsOptions, Trust,
-};
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, ServerName, Steer, TlsOptions, Trust};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Target;
 use plimsoll_sys::clock;
 
 /// A test that waits longer than this has failed.
@@ -17,33 +13,13 @@ pub(crate) const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A hold of at most 5000 connections to `address` in two workers.
 pub(crate) fn plan(address: SocketAddr, hold: HoldPlan) -> LoadPlan {
-    let url = format!("http://{address}/ping").parse().unwrap();
     LoadPlan {
-        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
-        target_destination: vec![0],
-        destinations: vec![Destination {
-            name: address.to_string(),
-            addresses: vec![address],
-            tls: None,
-        }],
-        pacing: Pacing::Hold(hold),
         connections: 5000,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
         linger: PATIENCE,
         connect_timeout: PATIENCE,
         tls: TlsOptions { trust: Trust::Insecure, ..TlsOptions::default() },
-        sources: vec![],
         threads: 2,
-        cpus: vec![],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
+        ..LoadPlan::plain(&[&[address]], Pacing::Hold(hold))
     }
 }
 

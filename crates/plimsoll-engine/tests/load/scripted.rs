@@ -5,10 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 use plimsoll_engine::load::{Load, LoadEvent};
-use plimsoll_model::pace::{Arrivals, Profile, Shard};
-use plimsoll_model::plan::{Destination, LoadPlan, Pacing, TlsOptions};
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::target::Target;
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::clock;
 
@@ -54,34 +53,7 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> bool {
 }
 
 pub(crate) fn plan(address: SocketAddr, pacing: Pacing) -> LoadPlan {
-    let url = format!("http://{address}/ping").parse().unwrap();
-    LoadPlan {
-        targets: vec![Target { method: "GET".into(), url, headers: vec![], body: vec![] }],
-        target_destination: vec![0],
-        destinations: vec![Destination {
-            name: address.to_string(),
-            addresses: vec![address],
-            tls: None,
-        }],
-        pacing,
-        connections: 8,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
-        linger: Nanos::from_secs(5),
-        connect_timeout: Nanos::from_secs(5),
-        tls: TlsOptions::default(),
-        sources: vec![],
-        threads: 2,
-        cpus: vec![],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
-    }
+    LoadPlan { threads: 2, ..LoadPlan::plain(&[&[address]], pacing) }
 }
 
 pub(crate) fn open(per_s: f64, ms: u64) -> Pacing {

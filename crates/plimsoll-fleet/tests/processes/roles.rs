@@ -8,8 +8,8 @@ use plimsoll_fleet::coordinator::LoadControl;
 use plimsoll_fleet::message::{Readiness, SupervisedProgram, SupervisorPlan};
 use plimsoll_fleet::{AgentCommand, AgentSpec, LocalAgents, Supervisor};
 use plimsoll_model::event::Event;
-use plimsoll_model::pace::{Arrivals, Profile, Shard};
-use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing, TlsOptions};
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_sys::signal::Interrupts;
 
@@ -32,27 +32,11 @@ pub(crate) fn plan(behaviour: u64) -> LoadPlan {
         Pacing::Open { profile, arrivals: Arrivals::Poisson }
     };
     LoadPlan {
-        targets: Vec::new(),
-        target_destination: Vec::new(),
-        destinations: Vec::new(),
-        pacing,
         connections: 10,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
         linger: Nanos::ZERO,
         connect_timeout: Nanos::ZERO,
-        tls: TlsOptions::default(),
-        sources: Vec::new(),
-        threads: 1,
-        cpus: Vec::new(),
         seed: behaviour,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
+        ..LoadPlan::plain(&[], pacing)
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use plimsoll_model::Rate;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{Destination, HoldPlan, TlsOptions};
-use plimsoll_model::target::Target;
+use plimsoll_model::plan::HoldPlan;
 use plimsoll_sys::ports::PortSet;
 use plimsoll_sys::socket::ListenSocket;
 
@@ -24,39 +23,7 @@ pub(in crate::load) fn plan(
     connections: u64,
     destinations: &[&[SocketAddr]],
 ) -> LoadPlan {
-    let destination = |addresses: &&[SocketAddr]| Destination {
-        name: "server".into(),
-        addresses: addresses.to_vec(),
-        tls: None,
-    };
-    LoadPlan {
-        targets: vec![Target {
-            method: "GET".into(),
-            url: "http://server/".parse().unwrap(),
-            headers: vec![],
-            body: vec![],
-        }],
-        target_destination: vec![0],
-        destinations: destinations.iter().map(destination).collect(),
-        pacing,
-        connections,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: true,
-        deadline: None,
-        linger: Nanos::ZERO,
-        connect_timeout: Nanos::from_secs(5),
-        tls: TlsOptions::default(),
-        sources: vec![],
-        threads: 1,
-        cpus: vec![],
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
-    }
+    LoadPlan { connections, linger: Nanos::ZERO, ..LoadPlan::plain(destinations, pacing) }
 }
 
 fn host(count: u16) -> HostPorts {

@@ -1,8 +1,8 @@
 //! The machine fed by hand: scripts of frames and losses, and what comes out.
 
 use plimsoll_model::Rate;
-use plimsoll_model::pace::{Arrivals, Profile, Shard};
-use plimsoll_model::plan::{HoldPlan, TlsOptions};
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::HoldPlan;
 use proptest::prelude::*;
 
 use crate::message::AgentFault;
@@ -12,32 +12,9 @@ use super::*;
 /// Two seconds at 10/s.
 pub(in crate::coordinator) fn plan() -> LoadPlan {
     let rate = Rate::per_second(10.0).unwrap();
-    LoadPlan {
-        targets: Vec::new(),
-        target_destination: Vec::new(),
-        destinations: Vec::new(),
-        pacing: Pacing::Open {
-            profile: Profile::constant(rate, Nanos::from_secs(2)),
-            arrivals: Arrivals::Uniform,
-        },
-        connections: 8,
-        keepalive: true,
-        handshake_only: false,
-        requests_per_connection: None,
-        staggered: false,
-        session: None,
-        prewarm: false,
-        deadline: None,
-        linger: Nanos::from_secs(3),
-        connect_timeout: Nanos::from_secs(5),
-        tls: TlsOptions::default(),
-        sources: Vec::new(),
-        threads: 1,
-        cpus: Vec::new(),
-        seed: 1,
-        shard: Shard::WHOLE,
-        abort_bad_ops: None,
-    }
+    let profile = Profile::constant(rate, Nanos::from_secs(2));
+    let pacing = Pacing::Open { profile, arrivals: Arrivals::Uniform };
+    LoadPlan { prewarm: false, linger: Nanos::from_secs(3), ..LoadPlan::plain(&[], pacing) }
 }
 
 const NOW: Nanos = Nanos::from_secs(1000);
