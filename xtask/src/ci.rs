@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::metadata::Depth;
-use crate::{floors, fuzz, licences, metadata, packages, tidy};
+use crate::{fuzz, layers, licences, metadata, packages, tidy};
 
 /// How much to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { name: "packages", is_fast: false, run: packages::run },
     Step { name: "fmt", is_fast: true, run: fmt },
-    Step { name: "floors", is_fast: true, run: floors::run },
+    Step { name: "layers", is_fast: true, run: layers::run },
     Step { name: "tidy", is_fast: true, run: tidy::run },
     Step { name: "licences", is_fast: true, run: licences::run },
     Step { name: "clippy", is_fast: true, run: clippy },
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn fast_leaves_out_what_is_slow() {
-        let fast = ["fmt", "floors", "tidy", "licences", "clippy", "test-pure"];
+        let fast = ["fmt", "layers", "tidy", "licences", "clippy", "test-pure"];
         assert_eq!(names(Extent::Fast), fast);
         let full = names(Extent::Full);
         assert_eq!(full.first(), Some(&"packages"));

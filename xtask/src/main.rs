@@ -5,8 +5,8 @@
 mod bench;
 mod ci;
 mod dist;
-mod floors;
 mod fuzz;
+mod layers;
 mod licences;
 mod metadata;
 mod packages;
@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
 
   ci [--fast]     everything CI runs; --fast leaves out what takes more than a minute
   packages        install the programs that the end-to-end tests drive
-  floors          check which crate imports which; --table prints the table for ARCHITECTURE.md
+  layers          check which crate imports which; --table prints the table for ARCHITECTURE.md
   tidy            check the source text
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
@@ -53,9 +53,9 @@ fn run(arguments: &[String]) -> Result<()> {
         ["ci"] => ci::run(ci::Extent::Full),
         ["ci", "--fast"] => ci::run(ci::Extent::Fast),
         ["packages"] => packages::run(),
-        ["floors"] => floors::run(),
-        ["floors", "--table"] => {
-            print!("{}", floors::table());
+        ["layers"] => layers::run(),
+        ["layers", "--table"] => {
+            print!("{}", layers::table());
             Ok(())
         }
         ["tidy"] => tidy::run(),

@@ -17,12 +17,10 @@ const OPERATIONS: usize = 20_000;
 const FIXED: Service = Service::Fixed(Duration::from_millis(10));
 const UNIFORM: Service = Service::Uniform(Duration::from_millis(50));
 const FREEZE: Duration = Duration::from_secs(2);
-/// A quantile may be off by this fraction of the exact one, or by so much, whichever is more.
+/// A quantile may be off by this fraction of the exact one, or by so much, whichever is more. A
+/// shared virtual CPU may not reach it: there a loop that only sleeps is late by 0.8 ms at p99.
 const OFF: f64 = 0.02;
 const OFF_MS: f64 = 0.5;
-/// What p99 of fixed service times may be off: on a shared virtual CPU a loop that only sleeps is late
-/// by 0.8 ms at p99 and by 6 ms at p99.9.
-const OFF_MS_FIXED_P99: f64 = 3.0;
 
 /// A server, and what makes it take as long as it should.
 enum Server {
@@ -116,10 +114,7 @@ fn assert_quantiles(service: Service, start: fn(Service, u64) -> Server) {
         }
     }
     for ((name, _), off_ms, exact_ms) in off_ms {
-        let allowed_ms = match (service, name) {
-            (Service::Fixed(_), "p99") => OFF_MS_FIXED_P99,
-            _ => (exact_ms * OFF).max(OFF_MS),
-        };
+        let allowed_ms = (exact_ms * OFF).max(OFF_MS);
         let off_ms = median(off_ms);
         println!("{service} {name}: off by {off_ms:.3} ms, {allowed_ms} ms are allowed");
         assert!(off_ms.abs() <= allowed_ms, "{service} {name}: {off_ms} ms off");

@@ -13,7 +13,7 @@ use crate::metadata::{Depth, Package};
 ///
 /// sys is imported for ports (probe), listeners and pinning (backend), and child processes (fleet);
 /// lab has fleet start every process, tls make the SUT's certificate, and tune say what a process needs.
-const FLOORS: &str = "\
+const LAYERS: &str = "\
 plimsoll-model | | pure: no clock, no chance of the system, no I/O, no threads
 plimsoll-sys | | every system call and the only `unsafe`; mechanism, no policy
 plimsoll-proto | model | sans-IO; bounded memory; no bytes from a peer make it panic
@@ -34,25 +34,25 @@ e2e | | drives the built binary from outside
 ";
 
 /// One line of the table.
-struct Floor {
+struct Layer {
     name: &'static str,
     /// Without `plimsoll-`.
     may_import: Vec<&'static str>,
     promise: &'static str,
 }
 
-fn floors() -> Vec<Floor> {
-    let floor = |line: &'static str| {
+fn layers() -> Vec<Layer> {
+    let layer = |line: &'static str| {
         let mut cells = line.split('|').map(str::trim);
         let mut cell = || cells.next().unwrap_or_default();
         let (name, imports) = (cell(), cell());
-        Floor {
+        Layer {
             name,
             may_import: imports.split(' ').filter(|one| !one.is_empty()).collect(),
             promise: cell(),
         }
     };
-    FLOORS.lines().map(floor).collect()
+    LAYERS.lines().map(layer).collect()
 }
 
 /// A crate's name as the table's second column has it.
@@ -88,32 +88,32 @@ pub(crate) fn run() -> Result<()> {
             check_unsafe(&package.name, &fs::read_to_string(root)?, &mut offences);
         }
     }
-    crate::verdict("edges that xtask/src/floors.rs does not allow", &offences)
+    crate::verdict("edges that xtask/src/layers.rs does not allow", &offences)
 }
 
 /// The table of ARCHITECTURE.md.
 pub(crate) fn table() -> String {
     let mut text = "| crate | may import | promise |\n|---|---|---|\n".to_owned();
-    for floor in floors() {
-        let imports = floor.may_import.join(", ");
+    for layer in layers() {
+        let imports = layer.may_import.join(", ");
         let imports = if imports.is_empty() { "-" } else { &imports };
-        text.push_str(&format!("| `{}` | {imports} | {} |\n", floor.name, floor.promise));
+        text.push_str(&format!("| `{}` | {imports} | {} |\n", layer.name, layer.promise));
     }
     text
 }
 
 fn check_edges(package: &Package, offences: &mut Vec<String>) {
     let name = &package.name;
-    let floors = floors();
-    let Some(floor) = floors.iter().find(|floor| floor.name == name) else {
-        offences.push(format!("{name} has no floor: give it a line, with its promise"));
+    let layers = layers();
+    let Some(layer) = layers.iter().find(|layer| layer.name == name) else {
+        offences.push(format!("{name} has no layer: give it a line, with its promise"));
         return;
     };
     for dependency in &package.dependencies {
         let import = dependency.name.as_str();
-        let is_ours = floors.iter().any(|floor| floor.name == import);
+        let is_ours = layers.iter().any(|layer| layer.name == import);
         let is_test_use = dependency.is_dev() && import == TEST_CRATE;
-        if is_ours && !is_test_use && !floor.may_import.contains(&short(import)) {
+        if is_ours && !is_test_use && !layer.may_import.contains(&short(import)) {
             offences.push(format!("{name} imports {import}"));
         }
         let users = DIRECT_USERS.iter().find(|(library, _)| *library == import);
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn the_table_only_goes_down() {
-        let floors = floors();
-        for (index, floor) in floors.iter().enumerate() {
-            for import in &floor.may_import {
-                let at = floors.iter().position(|floor| short(floor.name) == *import);
-                assert!(at.is_some_and(|at| at < index), "{} imports {import}", floor.name);
+        let layers = layers();
+        for (index, layer) in layers.iter().enumerate() {
+            for import in &layer.may_import {
+                let at = layers.iter().position(|layer| short(layer.name) == *import);
+                assert!(at.is_some_and(|at| at < index), "{} imports {import}", layer.name);
             }
         }
     }
