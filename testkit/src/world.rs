@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
+use plimsoll_model::observation::Observations;
 use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Nanos};
 
 use crate::generator::{Generator, Sending};
@@ -90,7 +90,7 @@ impl World {
             tally,
             sut_busiest_thread: self.observed.then(|| serving.busiest(request.duration)),
             split: 1,
-            witnesses: Witnesses::default(),
+            observations: Observations::default(),
         }
     }
 

@@ -3,10 +3,10 @@
 //! Goals judge the SUT, validity checks judge the generator; goals are joined by AND and never
 //! averaged. It does not know why a load was chosen.
 
+use plimsoll_model::observation::Observations;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, TrialMeasurement, Unit};
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use crate::losses::{Context, Losses};
@@ -22,7 +22,7 @@ pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Ju
     goals.extend(aborted(measurement, &goals));
     let subject = validity::Subject {
         tally,
-        witnesses: &measurement.witnesses,
+        observations: &measurement.observations,
         window: measurement.window,
         rate: Some(measurement.request.rate),
         losses: &losses,
@@ -47,7 +47,7 @@ pub fn judge_load(
     window: Nanos,
     slo: Option<&Slo>,
     open: bool,
-    witnesses: &Witnesses,
+    observations: &Observations,
 ) -> Judgement {
     let losses = Losses::of(tally, false);
     let context = Context::default();
@@ -62,7 +62,7 @@ pub fn judge_load(
     let deadline = slo.and_then(Slo::deadline);
     let subject = validity::Subject {
         tally,
-        witnesses,
+        observations,
         window,
         // A load with stages has more than one.
         rate: None,

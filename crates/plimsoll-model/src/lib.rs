@@ -12,6 +12,7 @@ pub mod error_class;
 pub mod event;
 pub mod hist;
 pub mod hold;
+pub mod observation;
 pub mod pace;
 pub mod plan;
 pub mod rfc9411;
@@ -25,7 +26,6 @@ pub mod target;
 pub mod time;
 pub mod trial;
 pub mod units;
-pub mod witness;
 
 pub use error_class::{ErrorClass, Fault};
 pub use hist::Histogram;

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::witness::ArrivalSpread;
+use crate::observation::ArrivalSpread;
 
 /// Width of a narrow bin.
 pub const NARROW_BIN: Nanos = Nanos::from_millis(10);

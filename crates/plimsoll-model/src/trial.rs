@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::observation::Observations;
 use crate::tally::Tally;
-use crate::witness::Witnesses;
 use crate::{Fault, Nanos, Rate};
 
 mod check;
@@ -83,8 +83,8 @@ pub struct TrialMeasurement {
     #[serde(default = "unsplit")]
     pub split: u32,
     /// What was observed beside the tally.
-    #[serde(default)]
-    pub witnesses: Witnesses,
+    #[serde(default, rename = "witnesses")]
+    pub observations: Observations,
 }
 
 /// Three-valued verdict.

@@ -9,6 +9,7 @@ use plimsoll_model::ending::{Closer, Stretch};
 use plimsoll_model::hold::{
     Confidence, HoldEnd, HoldHead, HoldSummary, MemoryReading, Plateau, Projection, Swept,
 };
+use plimsoll_model::observation::Observations;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{
     Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
@@ -23,7 +24,6 @@ use plimsoll_model::trial::{
     Check, CheckId, Confirmations, Judgement, Level, Measure, Outcome, Phase, TippingPoint,
     TrialMeasurement, TrialRecord, TrialRequest, Unit, Verdict,
 };
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
 use crate::settings;
@@ -580,7 +580,7 @@ pub(crate) fn trial(
             sut_busiest_thread: (verdict == Verdict::Bad || phase == Phase::Confirm)
                 .then_some(0.984),
             split: 1,
-            witnesses: Witnesses::default(),
+            observations: Observations::default(),
         },
     }
 }

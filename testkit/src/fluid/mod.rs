@@ -15,9 +15,9 @@ mod stretch;
 use fastrand::Rng;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::observation::{Observations, Scheduling};
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
-use plimsoll_model::witness::{Scheduling, Witnesses};
 
 use crate::anomalies::Anomalies;
 use crate::generator::Generator;
@@ -127,7 +127,7 @@ impl Fluid {
             request,
             window,
             aborted: cut.is_some(),
-            witnesses: self.witnesses(&trial, &tally, window),
+            observations: self.observations(&trial, &tally, window),
             tally,
             sut_busiest_thread: self.observed.then_some(busiest),
             split,
@@ -235,7 +235,7 @@ impl Fluid {
         tally.generator.threads = split;
     }
 
-    fn witnesses(&mut self, trial: &Trial, tally: &Tally, window: Nanos) -> Witnesses {
+    fn observations(&mut self, trial: &Trial, tally: &Tally, window: Nanos) -> Observations {
         let sent_per_s = tally.scheduled as f64 / seconds(window).max(1e-9);
         let wants = (sent_per_s / self.generator.capacity_per_s).min(1.0);
         // What a rival takes is waited for whenever the thread wants to run.
@@ -243,7 +243,7 @@ impl Fluid {
             self.generator.rival * (wants / (1.0 - self.generator.rival).max(0.01)).min(1.0);
         let paused = trial.rates.pause.map_or(0.0, |(from, to)| (to - from) / trial.rates.window_s);
         let quiet = 0.004 * self.rng.f64();
-        Witnesses {
+        Observations {
             scheduling: Some(Scheduling {
                 run_delay: Some((waits + paused + quiet).min(1.0)),
                 // What a rival takes is taken in slices of milliseconds.
@@ -251,7 +251,7 @@ impl Fluid {
                 steal: Some(0.002 * self.rng.f64()),
                 throttled_periods: Some(0),
             }),
-            ..Witnesses::default()
+            ..Observations::default()
         }
     }
 

@@ -167,7 +167,7 @@ fn a_faulty_generator_shows_in_its_own_figures() {
     rival.generator = Generator { capacity_per_s: 1_500.0, rival: 0.5, ..Generator::default() };
     let measurement = rival.run(request(1_000.0), None);
     assert!(lag(&measurement.tally, 0.5) > Nanos::from_secs(1));
-    let scheduling = measurement.witnesses.scheduling.expect("witnessed");
+    let scheduling = measurement.observations.scheduling.expect("observed");
     assert!(scheduling.run_delay > Some(0.4), "{scheduling:?}");
     let mut ports = Fluid::new(Sut::with_capacity(5_000.0), 1);
     ports.generator.ports_per_s_max = 800.0;

@@ -1,11 +1,11 @@
 //! One level of held connections: what was seen of it, and whether it is GOOD, BAD or INVALID.
 
 use plimsoll_model::hold::Swept;
+use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::{ErrorCounts, Tally};
 use plimsoll_model::trial::{
     Check, CheckId, Judgement, Level as Grade, Measure, TrialMeasurement, TrialRequest,
 };
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use super::settings::ConnectionSettings;
@@ -109,7 +109,7 @@ impl Level {
             tally: self.whole(),
             sut_busiest_thread: None,
             split: 1,
-            witnesses: Witnesses::default(),
+            observations: Observations::default(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Level {
         let context = Context::default();
         let subject = validity::Subject {
             tally: &self.swept,
-            witnesses: &Witnesses::default(),
+            observations: &Observations::default(),
             window: Nanos::ZERO,
             rate: None,
             losses: &losses,

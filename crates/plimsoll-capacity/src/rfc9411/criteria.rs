@@ -6,11 +6,11 @@
 
 use plimsoll_model::criterion::Criterion;
 use plimsoll_model::criterion::Criterion::{Concurrency, Failed, Forwarding, Reset, Target};
+use plimsoll_model::observation::Observations;
 use plimsoll_model::rfc9411::{Case, Isolation, Kind, Sample, Step, TRANSACTIONS_SHOWN};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Unit};
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use super::kpi::{Observed, transactions};
@@ -78,7 +78,7 @@ pub struct Seen<'a> {
     pub transactions: u32,
     /// What was seen beside the load; its reference is what the generator alone reaches, in the
     /// case's unit.
-    pub witnesses: &'a Witnesses,
+    pub observations: &'a Observations,
 }
 
 /// What was judged of it.
@@ -114,7 +114,7 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
     let no_goals = Slo { goals: Vec::new() };
     let checks = validity::checks(&validity::Subject {
         tally: seen.whole,
-        witnesses: seen.witnesses,
+        observations: seen.observations,
         window: seen.window,
         rate: Rate::per_second(seen.load).filter(|_| !held),
         losses: &losses,

@@ -1,9 +1,9 @@
 //! Steps 1 to 3 of a case, for one object: which load comes next, and how it ends.
 
+use plimsoll_model::observation::Observations;
 use plimsoll_model::rfc9411::{Ending, Step};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Judgement, Outcome, TrialMeasurement, TrialRequest, Verdict};
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{Nanos, Rate};
 
 use crate::search::{Mode, RateSearch, SearchSettings, Step as SearchStep};
@@ -342,6 +342,6 @@ fn measurement(request: TrialRequest, sustain: &Tally, window: Nanos) -> TrialMe
         tally: sustain.clone(),
         sut_busiest_thread: None,
         split: 1,
-        witnesses: Witnesses::default(),
+        observations: Observations::default(),
     }
 }

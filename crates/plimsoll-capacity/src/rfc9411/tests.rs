@@ -1,10 +1,10 @@
 //! Criteria on hand-made seconds, and whole procedures against simulated servers.
 
 use plimsoll_model::criterion::Criterion;
+use plimsoll_model::observation::{Observations, PeerCounts};
 use plimsoll_model::rfc9411::{Case, Ending, Step};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Verdict};
-use plimsoll_model::witness::{PeerCounts, Witnesses};
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::procedure::Search;
@@ -33,7 +33,7 @@ fn steady() -> Vec<Interval> {
 }
 
 fn judged(case: Case, step: Step, intervals: &[Interval], aborted: bool) -> Judged {
-    observed(case, step, intervals, aborted, &Witnesses::default())
+    observed(case, step, intervals, aborted, &Observations::default())
 }
 
 fn observed(
@@ -41,7 +41,7 @@ fn observed(
     step: Step,
     intervals: &[Interval],
     aborted: bool,
-    witnesses: &Witnesses,
+    observations: &Observations,
 ) -> Judged {
     let mut whole = Tally::default();
     intervals.iter().for_each(|interval| whole.merge_following(&interval.tally));
@@ -57,7 +57,7 @@ fn observed(
         aborted,
         planned_ops: None,
         transactions: 1,
-        witnesses,
+        observations,
     })
 }
 
@@ -68,18 +68,18 @@ fn find<'a>(judged: &'a Judged, letter: &str) -> &'a Check {
 
 #[test]
 fn what_was_seen_beside_an_iteration_is_judged_as_in_every_trial() {
-    let verdict = |witnesses| {
-        let judged = observed(Case::HttpThroughput, Step::Target, &steady(), false, &witnesses);
+    let verdict = |observations| {
+        let judged = observed(Case::HttpThroughput, Step::Target, &steady(), false, &observations);
         let failed = judged.checks.iter().filter(|check| check.level == Level::Fail);
         (judged.judgement.verdict, failed.map(|check| check.id.clone()).collect::<Vec<_>>())
     };
-    assert_eq!(verdict(Witnesses::default()), (Verdict::Good, vec![]));
+    assert_eq!(verdict(Observations::default()), (Verdict::Good, vec![]));
     let all = PeerCounts { sent: 4_000, answered: 4_000, received: 4_000 };
-    let counted = Witnesses { peer: Some(all), ..Witnesses::default() };
+    let counted = Observations { peer: Some(all), ..Observations::default() };
     assert_eq!(verdict(counted), (Verdict::Good, vec![]));
     // The server has received half of what was sent and answered: one of the counts is wrong.
     let half = PeerCounts { received: 2_000, ..all };
-    let lost = Witnesses { peer: Some(half), ..Witnesses::default() };
+    let lost = Observations { peer: Some(half), ..Observations::default() };
     assert_eq!(verdict(lost), (Verdict::Invalid, vec![CheckId::PeerCounters]));
 }
 

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use plimsoll_model::ErrorClass;
+use plimsoll_model::observation::{HalfWindow, Observations};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Confirmations, Recovery};
-use plimsoll_model::witness::{HalfWindow, Witnesses};
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn answer(request: TrialRequest, verdict: Verdict) -> TrialMeasurement {
         tally,
         sut_busiest_thread: None,
         split: request.split,
-        witnesses: Witnesses::default(),
+        observations: Observations::default(),
     }
 }
 
@@ -332,7 +332,7 @@ fn run_drifting(
                 let verdict = if invalid(number) { Verdict::Invalid } else { verdict };
                 let mut seen = answer(request, verdict);
                 let half = |ms| HalfWindow { p50: Nanos::from_millis(ms), completed: request.rate };
-                seen.witnesses.halves =
+                seen.observations.halves =
                     Some([half(10), half(if drifts(number) { 13 } else { 12 })]);
                 search.handle_result(seen);
             }

@@ -1,8 +1,8 @@
 //! Do the figures agree with each other, and with what the other side counted?
 
+use plimsoll_model::observation::HalfWindow;
 use plimsoll_model::tally::ErrorCounts;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure, TrialMeasurement, Unit};
-use plimsoll_model::witness::HalfWindow;
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use super::subject::Subject;
@@ -79,7 +79,7 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
 
 /// The SUT counted what we counted: all that it answered, and no more than was sent.
 pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
-    let peer = subject.witnesses.peer?;
+    let peer = subject.observations.peer?;
     let expected = peer.received.clamp(peer.answered.min(peer.sent), peer.sent);
     let off = expected.abs_diff(peer.received) as f64 / peer.sent.max(1) as f64;
     let measures = [
@@ -148,7 +148,7 @@ fn missed_but_for(subject: &Subject<'_>, ops: u64) -> bool {
 
 /// The second half was like the first. Says nothing about whose doing it is.
 pub(super) fn stationarity(subject: &Subject<'_>) -> Option<Check> {
-    let [first, second] = subject.witnesses.halves?;
+    let [first, second] = subject.observations.halves?;
     let drift = drift([first, second], subject.window);
     let answers = |name, half: HalfWindow| Measure::new(name, half.completed.get(), Unit::PerS);
     let measures = [
@@ -181,13 +181,13 @@ fn drift([first, second]: [HalfWindow; 2], window: Nanos) -> f64 {
 
 /// Whether the halves differ so much that a longer trial is to tell what becomes of it.
 pub(crate) fn is_drifting(measurement: &TrialMeasurement) -> bool {
-    let halves = measurement.witnesses.halves;
+    let halves = measurement.observations.halves;
     halves.is_some_and(|halves| drift(halves, measurement.window) > HALVES_EXTEND)
 }
 
 /// The SUT was looked at often enough to say what limits it.
 pub(super) fn monitor(subject: &Subject<'_>) -> Option<Check> {
-    let gap = subject.witnesses.monitor_gap?;
+    let gap = subject.observations.monitor_gap?;
     let longest = Measure::span("longest gap", gap).at_most(MONITOR_GAP_MAX.as_millis_f64());
     Some(Check::new(CheckId::Monitor, Level::of(false, gap > MONITOR_GAP_MAX), [longest]))
 }

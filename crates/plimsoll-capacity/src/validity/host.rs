@@ -1,8 +1,8 @@
 //! Was the machine that made the load up to it?
 
 use plimsoll_model::Nanos;
+use plimsoll_model::observation::Scheduling;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
-use plimsoll_model::witness::Scheduling;
 
 use super::subject::Subject;
 
@@ -48,8 +48,8 @@ pub(super) fn generator_cpu(subject: &Subject<'_>) -> Check {
 /// A server on the same host is searched until its CPUs are full: that is the answer, not a fault.
 /// Whether the generator got its part of them is said by [`scheduling`] and by the send lag.
 pub(super) fn host_cpu(subject: &Subject<'_>) -> Option<Check> {
-    let busy = subject.witnesses.host_cpu?;
-    let is_shared = subject.witnesses.shared_cpus.is_some();
+    let busy = subject.observations.host_cpu?;
+    let is_shared = subject.observations.shared_cpus.is_some();
     let spoils = busy > HOST_CPU_FAIL && !is_shared;
     let level = Level::of(subject.decides() && spoils, busy > HOST_CPU_WARN && !is_shared);
     let limit = (!is_shared).then_some(HOST_CPU_FAIL);
@@ -59,7 +59,7 @@ pub(super) fn host_cpu(subject: &Subject<'_>) -> Option<Check> {
 
 /// Threads that were ready ran.
 pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
-    let seen = subject.witnesses.scheduling?;
+    let seen = subject.observations.scheduling?;
     let throttled = seen.throttled_periods.unwrap_or(0);
     let wait_max = wait_max(subject.deadline);
     let stolen = seen.steal.unwrap_or(0.0);
@@ -109,7 +109,7 @@ fn delays(seen: &Scheduling, share: f64, wait: Nanos) -> bool {
 /// Interfaces also count as dropped what nobody here listens to; it matters where TCP had to send
 /// again. What is sent again without a drop here was lost further on, or refused by a full server.
 pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
-    let seen = subject.witnesses.network?;
+    let seen = subject.observations.network?;
     let link = seen.link.unwrap_or(0.0);
     let loses = seen.drops > 0 && seen.retransmits > RETRANSMITS_WARN;
     let spoils = loses || link > LINK_FAIL;
@@ -130,7 +130,7 @@ pub(super) fn network(subject: &Subject<'_>) -> Option<Check> {
 
 /// The generating processes had memory.
 pub(super) fn memory(subject: &Subject<'_>) -> Option<Check> {
-    let seen = subject.witnesses.memory?;
+    let seen = subject.observations.memory?;
     let spoils = seen.resident > MEMORY_FAIL || seen.stalled > MEMORY_STALL_FAIL;
     let measures = [
         Measure::ratio("of the limit", seen.resident).at_most(MEMORY_FAIL),
@@ -142,7 +142,7 @@ pub(super) fn memory(subject: &Subject<'_>) -> Option<Check> {
 
 /// On one host the two sides take each other's time; the reader has to know.
 pub(super) fn co_location(subject: &Subject<'_>) -> Option<Check> {
-    let shared = subject.witnesses.shared_cpus?;
+    let shared = subject.observations.shared_cpus?;
     let shared = Measure::ratio("generator CPUs that the server may use", shared).at_most(0.0);
     Some(Check::new(CheckId::CoLocation, Level::Warn, [shared]))
 }

@@ -102,7 +102,7 @@ fn missed_without(subject: &Subject<'_>, late: f64) -> bool {
 /// Starts came as the arrival process says. They are compared with their own schedule, so what
 /// differs is late, and bursts are harder on a server: a load that met its goals has met them.
 pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
-    let seen = subject.witnesses.arrivals?;
+    let seen = subject.observations.arrivals?;
     let bins = [
         (seen.dispersion_10ms, seen.displaced_10ms, DISPLACED_10MS_MAX),
         (seen.dispersion_100ms, seen.displaced_100ms, DISPLACED_100MS_MAX),
@@ -133,7 +133,7 @@ pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
 
 /// The generator can do clearly more than it was asked for.
 pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
-    let (reference, rate) = (subject.witnesses.reference?, subject.rate?);
+    let (reference, rate) = (subject.observations.reference?, subject.rate?);
     let share = if reference.get() > 0.0 { rate.get() / reference.get() } else { f64::INFINITY };
     // A search offers just this much, and arithmetic may round.
     let fail = subject.decides() && share > REFERENCE_FAIL + 1e-6;

@@ -1,8 +1,8 @@
 //! The load that is examined, with everything that was seen of it.
 
+use plimsoll_model::observation::Observations;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::witness::Witnesses;
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::{Context, Losses};
@@ -10,7 +10,7 @@ use crate::losses::{Context, Losses};
 /// What is examined.
 pub(crate) struct Subject<'a> {
     pub(crate) tally: &'a Tally,
-    pub(crate) witnesses: &'a Witnesses,
+    pub(crate) observations: &'a Observations,
     /// Wall time of sending.
     pub(crate) window: Nanos,
     /// The load that was asked for, where it was one rate.

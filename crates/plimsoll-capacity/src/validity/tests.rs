@@ -1,12 +1,12 @@
 //! Every check on what was seen beside the tally: just inside its limit and just beyond it, in a
 //! trial that met its goals and in one that missed one.
 
+use plimsoll_model::observation::{
+    ArrivalSpread, HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling,
+};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Level, Phase, TrialMeasurement, TrialRequest, Verdict};
-use plimsoll_model::witness::{
-    ArrivalSpread, HalfWindow, MemoryUse, NetworkUse, PeerCounts, Scheduling, Witnesses,
-};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::Context;
@@ -19,7 +19,7 @@ fn per_s(rate: f64) -> Rate {
 }
 
 /// 10,000 operations in 5 s, `late` of them after 100 ms and the others after 1 ms.
-fn measurement(late: u64, witnesses: Witnesses) -> TrialMeasurement {
+fn measurement(late: u64, observations: Observations) -> TrialMeasurement {
     let mut tally = Tally { scheduled: OPS, ok: OPS, late, ..Tally::default() };
     for (ms, ops) in [(1, OPS - late), (100, late)] {
         tally.spans.corrected.record_n(Nanos::from_millis(ms), ops);
@@ -40,13 +40,13 @@ fn measurement(late: u64, witnesses: Witnesses) -> TrialMeasurement {
         tally,
         sut_busiest_thread: None,
         split: 1,
-        witnesses,
+        observations,
     }
 }
 
 /// The level of one check, and the verdict.
-fn judged(name: &str, late: u64, witnesses: Witnesses) -> (Level, Verdict) {
-    let judgement = judge(&measurement(late, witnesses), &Slo::default(), &Context::default());
+fn judged(name: &str, late: u64, observations: Observations) -> (Level, Verdict) {
+    let judgement = judge(&measurement(late, observations), &Slo::default(), &Context::default());
     let check = judgement.reasons.iter().find(|check| check.id.name() == name);
     let check = check.unwrap_or_else(|| panic!("{name} was not checked"));
     assert!(check.deciding().is_some(), "{name} has no figure");
@@ -54,7 +54,7 @@ fn judged(name: &str, late: u64, witnesses: Witnesses) -> (Level, Verdict) {
 }
 
 /// Passes, warns and fails: what makes latency worse fails only where a goal was missed.
-fn spoils_bad_trials_only(name: &str, pass: Witnesses, warn: Witnesses, fail: Witnesses) {
+fn spoils_bad_trials_only(name: &str, pass: Observations, warn: Observations, fail: Observations) {
     assert_eq!(judged(name, 0, pass), (Level::Pass, Verdict::Good));
     assert_eq!(judged(name, 0, warn), (Level::Warn, Verdict::Good));
     assert_eq!(judged(name, 0, fail), (Level::Warn, Verdict::Good), "a GOOD trial stays GOOD");
@@ -63,8 +63,8 @@ fn spoils_bad_trials_only(name: &str, pass: Witnesses, warn: Witnesses, fail: Wi
     assert_eq!(judged(name, 500, fail), (Level::Fail, Verdict::Invalid));
 }
 
-fn none() -> Witnesses {
-    Witnesses::default()
+fn none() -> Observations {
+    Observations::default()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn what_nobody_saw_is_not_checked() {
 
 #[test]
 fn another_arrival_process_is_another_load() {
-    let arrivals = |gap_distance, narrow: (f64, f64), wide: (f64, f64)| Witnesses {
+    let arrivals = |gap_distance, narrow: (f64, f64), wide: (f64, f64)| Observations {
         arrivals: Some(ArrivalSpread {
             gap_distance,
             dispersion_10ms: narrow.0,
@@ -120,7 +120,7 @@ fn another_arrival_process_is_another_load() {
 
 #[test]
 fn the_servers_count_has_to_agree() {
-    let counts = |sent, answered, received| Witnesses {
+    let counts = |sent, answered, received| Observations {
         peer: Some(PeerCounts { sent, answered, received }),
         ..none()
     };
@@ -139,19 +139,19 @@ fn the_servers_count_has_to_agree() {
 
 #[test]
 fn a_busy_host_or_a_thread_that_waits_spoils_bad_trials() {
-    let cpu = |host_cpu| Witnesses { host_cpu: Some(host_cpu), ..none() };
+    let cpu = |host_cpu| Observations { host_cpu: Some(host_cpu), ..none() };
     spoils_bad_trials_only("host-cpu", cpu(0.8), cpu(0.9), cpu(0.96));
-    let delay = |run_delay| Witnesses {
+    let delay = |run_delay| Observations {
         scheduling: Some(Scheduling { run_delay: Some(run_delay), ..Scheduling::default() }),
         ..none()
     };
     spoils_bad_trials_only("scheduling", delay(0.009), delay(0.015), delay(0.021));
-    let steal = |steal| Witnesses {
+    let steal = |steal| Observations {
         scheduling: Some(Scheduling { steal: Some(steal), ..Scheduling::default() }),
         ..none()
     };
     spoils_bad_trials_only("scheduling", steal(0.02), steal(0.05), steal(0.11));
-    let throttled = Witnesses {
+    let throttled = Observations {
         scheduling: Some(Scheduling { throttled_periods: Some(1), ..Scheduling::default() }),
         ..none()
     };
@@ -160,7 +160,7 @@ fn a_busy_host_or_a_thread_that_waits_spoils_bad_trials() {
 
 #[test]
 fn short_waits_for_a_shared_cpu_do_no_harm() {
-    let waits = |share, us: u64| Witnesses {
+    let waits = |share, us: u64| Observations {
         scheduling: Some(Scheduling {
             run_delay: Some(share),
             wait_mean: Some(Nanos(us * 1_000)),
@@ -177,13 +177,13 @@ fn short_waits_for_a_shared_cpu_do_no_harm() {
 
 #[test]
 fn a_server_on_the_same_host_may_fill_it() {
-    let full = Witnesses { host_cpu: Some(1.0), shared_cpus: Some(0.0), ..none() };
+    let full = Observations { host_cpu: Some(1.0), shared_cpus: Some(0.0), ..none() };
     assert_eq!(judged("host-cpu", 500, full), (Level::Pass, Verdict::Bad));
 }
 
 #[test]
 fn no_server_fails_requests_because_the_client_is_busy() {
-    let busy = Witnesses { host_cpu: Some(0.99), ..none() };
+    let busy = Observations { host_cpu: Some(0.99), ..none() };
     let mut measurement = measurement(500, busy);
     measurement.tally.ok -= 100;
     measurement.tally.errors.add(plimsoll_model::ErrorClass::ConnectRefused, 100);
@@ -195,9 +195,9 @@ fn no_server_fails_requests_because_the_client_is_busy() {
 
 #[test]
 fn a_load_without_goals_has_only_its_figures() {
-    let measurement = measurement(0, Witnesses { host_cpu: Some(0.96), ..none() });
+    let measurement = measurement(0, Observations { host_cpu: Some(0.96), ..none() });
     let judged = |slo: Option<&Slo>, open| {
-        let (tally, seen) = (&measurement.tally, &measurement.witnesses);
+        let (tally, seen) = (&measurement.tally, &measurement.observations);
         crate::judge_load(tally, measurement.window, slo, open, seen).verdict
     };
     assert_eq!(judged(None, true), Verdict::Invalid);
@@ -207,7 +207,7 @@ fn a_load_without_goals_has_only_its_figures() {
 
 #[test]
 fn network_memory_and_reference_spoil_bad_trials() {
-    let network = |drops, retransmits, link| Witnesses {
+    let network = |drops, retransmits, link| Observations {
         network: Some(NetworkUse { drops, retransmits, link: Some(link) }),
         ..none()
     };
@@ -226,8 +226,10 @@ fn network_memory_and_reference_spoil_bad_trials() {
         network(0, 0.002, 0.9),
         network(0, 0.0, 0.91),
     );
-    let memory =
-        |resident, stalled| Witnesses { memory: Some(MemoryUse { resident, stalled }), ..none() };
+    let memory = |resident, stalled| Observations {
+        memory: Some(MemoryUse { resident, stalled }),
+        ..none()
+    };
     spoils_bad_trials_only(
         "generator-memory",
         memory(0.7, 0.0),
@@ -240,25 +242,25 @@ fn network_memory_and_reference_spoil_bad_trials() {
         memory(0.8, 0.0),
         memory(0.1, 0.01),
     );
-    let reference = |rate| Witnesses { reference: Some(per_s(rate)), ..none() };
+    let reference = |rate| Observations { reference: Some(per_s(rate)), ..none() };
     spoils_bad_trials_only("reference", reference(4_100.0), reference(3_000.0), reference(2_400.0));
 }
 
 #[test]
 fn what_is_not_the_generators_doing_only_warns() {
     let half = |ms, rate| HalfWindow { p50: Nanos::from_millis(ms), completed: per_s(rate) };
-    let halves = |second| Witnesses { halves: Some([half(10, 2_000.0), second]), ..none() };
+    let halves = |second| Observations { halves: Some([half(10, 2_000.0), second]), ..none() };
     assert_eq!(judged("stationarity", 500, halves(half(10, 2_100.0))).0, Level::Pass);
     assert_eq!(judged("stationarity", 500, halves(half(20, 2_000.0))), (Level::Warn, Verdict::Bad));
     assert_eq!(judged("stationarity", 500, halves(half(10, 1_000.0))), (Level::Warn, Verdict::Bad));
     // Few operations differ by chance, and medians by less than a millisecond mean nothing.
     let few = |us: u64, rate| HalfWindow { p50: Nanos(us * 1_000), completed: per_s(rate) };
-    let halves = Witnesses { halves: Some([few(100, 20.0), few(900, 23.0)]), ..none() };
+    let halves = Observations { halves: Some([few(100, 20.0), few(900, 23.0)]), ..none() };
     assert_eq!(judged("stationarity", 500, halves).0, Level::Pass);
-    let gap = |ms| Witnesses { monitor_gap: Some(Nanos::from_millis(ms)), ..none() };
+    let gap = |ms| Observations { monitor_gap: Some(Nanos::from_millis(ms)), ..none() };
     assert_eq!(judged("monitor", 500, gap(2_000)).0, Level::Pass);
     assert_eq!(judged("monitor", 500, gap(2_001)), (Level::Warn, Verdict::Bad));
-    let shared = Witnesses { shared_cpus: Some(0.5), ..none() };
+    let shared = Observations { shared_cpus: Some(0.5), ..none() };
     assert_eq!(judged("co-location", 500, shared), (Level::Warn, Verdict::Bad));
 }
 

@@ -1,7 +1,7 @@
 //! One trial, one defect: each check fails for its own reason and for no other.
 
+use plimsoll_model::observation::Observations;
 use plimsoll_model::trial::{Phase, TrialRequest, Verdict};
-use plimsoll_model::witness::Witnesses;
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn measurement() -> TrialMeasurement {
         tally,
         sut_busiest_thread: None,
         split: 1,
-        witnesses: Witnesses::default(),
+        observations: Observations::default(),
     }
 }
 
@@ -237,7 +237,7 @@ fn a_growing_backlog_is_bad_before_the_deadline_notices() {
         growing.window,
         Some(&Slo::default()),
         true,
-        &Witnesses::default(),
+        &Observations::default(),
     );
     assert_eq!(load.verdict, Verdict::Good);
     assert!(load.reasons.iter().any(|c| c.id == CheckId::Stable && c.level == Level::Warn));
@@ -248,25 +248,25 @@ fn plain_loads() {
     let seconds = Nanos::from_secs(5);
     let good = measurement().tally;
     assert_eq!(
-        judge_load(&good, seconds, None, true, &Witnesses::default()).verdict,
+        judge_load(&good, seconds, None, true, &Observations::default()).verdict,
         Verdict::Good
     );
     let late = with_late(5_000).tally;
     assert_eq!(
-        judge_load(&late, seconds, None, true, &Witnesses::default()).verdict,
+        judge_load(&late, seconds, None, true, &Observations::default()).verdict,
         Verdict::Good
     );
     assert_eq!(
-        judge_load(&late, seconds, Some(&Slo::default()), true, &Witnesses::default()).verdict,
+        judge_load(&late, seconds, Some(&Slo::default()), true, &Observations::default()).verdict,
         Verdict::Bad
     );
     let mut lagging = good;
     lagging.spans.send_lag.record_n(Nanos::from_millis(30), OPS);
     assert_eq!(
-        judge_load(&lagging, seconds, None, true, &Witnesses::default()).verdict,
+        judge_load(&lagging, seconds, None, true, &Observations::default()).verdict,
         Verdict::Invalid
     );
-    let closed = judge_load(&lagging, seconds, None, false, &Witnesses::default());
+    let closed = judge_load(&lagging, seconds, None, false, &Observations::default());
     assert_eq!(closed.verdict, Verdict::Good);
     assert!(
         closed.reasons.iter().all(|c| ![CheckId::SendLag, CheckId::RateFidelity].contains(&c.id))
@@ -281,26 +281,26 @@ fn a_load_that_nothing_answered_is_no_success() {
     refused.connections.failed = 50;
     // Operations that no connection was ever there for lag without any meaning.
     refused.spans.send_lag.record_n(Nanos::from_millis(30), 50);
-    let load = judge_load(&refused, seconds, None, true, &Witnesses::default());
+    let load = judge_load(&refused, seconds, None, true, &Observations::default());
     assert_eq!(load.verdict, Verdict::Bad, "{:?}", load.reasons);
     assert_eq!(load.reasons.first().map(|check| &check.id), Some(&CheckId::Answers));
     // A bad answer is an answer; what was cut short proves nothing.
     let mut answered = refused.clone();
     answered.status.add(503, 1);
     assert_eq!(
-        judge_load(&answered, seconds, None, true, &Witnesses::default()).verdict,
+        judge_load(&answered, seconds, None, true, &Observations::default()).verdict,
         Verdict::Good
     );
     let mut stopped = Tally { scheduled: 1, ..Tally::default() };
     stopped.errors.add(ErrorClass::Interrupted, 1);
     assert_eq!(
-        judge_load(&stopped, seconds, None, true, &Witnesses::default()).verdict,
+        judge_load(&stopped, seconds, None, true, &Observations::default()).verdict,
         Verdict::Good
     );
     let mut ours = Tally { scheduled: 50, ..Tally::default() };
     ours.errors.add(ErrorClass::LocalPorts, 50);
     assert_eq!(
-        judge_load(&ours, seconds, None, true, &Witnesses::default()).verdict,
+        judge_load(&ours, seconds, None, true, &Observations::default()).verdict,
         Verdict::Invalid
     );
 }

@@ -84,9 +84,9 @@ impl OpenBin {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::observation::ArrivalSpread;
     use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
     use plimsoll_model::units::Rate;
-    use plimsoll_model::witness::ArrivalSpread;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use plimsoll_capacity::{cliffs, judge_load};
 use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Judgement, Level, Measure, Verdict};
-use plimsoll_model::witness::Witnesses;
 
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
@@ -24,9 +24,9 @@ impl Experiment for Load {
         let plan = &job.plan;
         let is_steady = is_steady(&plan.pacing);
         let load = Measurement { plan, trial: None, is_steady, is_alone: true };
-        let Observed { outcome, witnesses, .. } = session.run_load(&load, &mut |_| {})?;
+        let Observed { outcome, observations, .. } = session.run_load(&load, &mut |_| {})?;
         let agents = session.agents().count();
-        let Judgement { verdict, reasons, .. } = judge(job, &outcome, &witnesses, agents);
+        let Judgement { verdict, reasons, .. } = judge(job, &outcome, &observations, agents);
         let partial = outcome.is_partial();
         let timers = Timers {
             cliffs: cliffs::find(&outcome.tally, &cliffs::own_timers(plan)),
@@ -59,10 +59,15 @@ fn is_steady(pacing: &Pacing) -> bool {
 }
 
 /// The verdict on the figures, unless what became of the agents leaves none.
-fn judge(job: &LoadJob, outcome: &LoadOutcome, witnesses: &Witnesses, agents: usize) -> Judgement {
+fn judge(
+    job: &LoadJob,
+    outcome: &LoadOutcome,
+    observations: &Observations,
+    agents: usize,
+) -> Judgement {
     let open = matches!(job.plan.pacing, Pacing::Open { .. });
     let mut judgement =
-        judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open, witnesses);
+        judge_load(&outcome.tally, outcome.window, job.slo.as_ref(), open, observations);
     if outcome.interrupted && outcome.tally.scheduled == 0 {
         judgement.verdict = Verdict::Invalid;
         let why = "no, interrupted before the first operation";

@@ -174,7 +174,7 @@ fn find(
         let abort = search.abort_bad_ops(&request);
         let split = honoured_split(&request, workers(), cpus(plan));
         let observed = run_trial(job, &TrialRequest { split, ..request }, abort, session)?;
-        let Observed { outcome, sut_busiest_thread, mut witnesses } = observed;
+        let Observed { outcome, sut_busiest_thread, mut observations } = observed;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
         }
@@ -182,7 +182,7 @@ fn find(
             // The trial is not counted: it says how the laboratory broke.
             break search.handle_stop(how);
         }
-        witnesses.reference = alone.and_then(|alone| times(alone, split));
+        observations.reference = alone.and_then(|alone| times(alone, split));
         let record = search.handle_result(TrialMeasurement {
             request,
             window: outcome.window,
@@ -190,7 +190,7 @@ fn find(
             tally: outcome.tally,
             sut_busiest_thread,
             split,
-            witnesses,
+            observations,
         });
         session.tell(&Event::TrialEnded(Box::new(record.clone())));
         trials.push(record);

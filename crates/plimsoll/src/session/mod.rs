@@ -14,12 +14,12 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldSummary;
+use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, TrialRecord, TrialRequest, Verdict};
-use plimsoll_model::witness::Witnesses;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -203,7 +203,7 @@ pub(crate) struct Observed {
     pub(crate) outcome: LoadOutcome,
     /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
     pub(crate) sut_busiest_thread: Option<f64>,
-    pub(crate) witnesses: Witnesses,
+    pub(crate) observations: Observations,
 }
 
 impl<'a> Session<'a> {
@@ -260,15 +260,15 @@ impl<'a> Session<'a> {
         let outcome = drive(&mut self.agents.borrow_mut(), &control, &mut handle)
             .map_err(|error| fleet_stop(&error))?;
         let sut_busiest_thread = observer.sut_busiest_thread();
-        let mut witnesses = observer.finish(&outcome);
+        let mut observations = observer.finish(&outcome);
         // What an aborted trial has left in flight may be counted at any time.
         if let Some(before) = counted.filter(|_| !outcome.aborted)
             && let Some(after) = self.server.borrow_mut().counters()
         {
             let received = after.since(&before);
-            witnesses.peer = received.map(|sum| peer_counts(of.plan, &outcome.tally, sum));
+            observations.peer = received.map(|sum| peer_counts(of.plan, &outcome.tally, sum));
         }
-        Ok(Observed { outcome, sut_busiest_thread, witnesses })
+        Ok(Observed { outcome, sut_busiest_thread, observations })
     }
 
     /// Runs a load that is no part of the record: only `listen` hears of it.

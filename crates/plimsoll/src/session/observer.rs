@@ -6,11 +6,11 @@ use std::path::Path;
 
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::event::Event;
+use plimsoll_model::observation::{
+    HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling,
+};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::witness::{
-    HalfWindow, MemoryUse, NetworkUse, PeerCounts, Scheduling, Witnesses,
-};
 use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::host::CpuTicks;
@@ -140,7 +140,7 @@ impl Halves {
         }
     }
 
-    fn witness(&self) -> Option<[HalfWindow; 2]> {
+    fn observed(&self) -> Option<[HalfWindow; 2]> {
         let half = |index: usize| {
             Some(HalfWindow {
                 p50: self.latency[index].quantile(0.5)?,
@@ -217,16 +217,16 @@ impl<'a> Observer<'a> {
 
     /// Everything that was seen. Others know what the SUT has counted, and what the generator does
     /// alone.
-    pub(super) fn finish(mut self, outcome: &LoadOutcome) -> Witnesses {
+    pub(super) fn finish(mut self, outcome: &LoadOutcome) -> Observations {
         // A load that ends with its last operation does not drain.
         let last = self.last.take().unwrap_or_else(HostReading::now);
         let halves = self.halves.as_ref().filter(|_| !outcome.aborted && !outcome.interrupted);
-        let mut witnesses = Witnesses {
+        let mut observations = Observations {
             arrivals: outcome.tally.starts.spread(),
-            halves: halves.and_then(Halves::witness),
+            halves: halves.and_then(Halves::observed),
             monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),
             shared_cpus: self.scene.shared_cpus(&self.sut),
-            ..Witnesses::default()
+            ..Observations::default()
         };
         let generator = &outcome.tally.generator;
         let mut scheduling = Scheduling {
@@ -236,15 +236,15 @@ impl<'a> Observer<'a> {
         };
         if let Some(first) = &self.first {
             let ticks = first.cpu.zip(last.cpu);
-            witnesses.host_cpu = ticks.and_then(|(before, after)| after.busy_since(&before));
+            observations.host_cpu = ticks.and_then(|(before, after)| after.busy_since(&before));
             scheduling.steal = ticks.and_then(|(before, after)| after.stolen_since(&before));
             scheduling.throttled_periods =
                 first.throttled.zip(last.throttled).map(|(a, b)| b.saturating_sub(a));
-            witnesses.network = network_use(first, &last, self.scene.both_ends_here);
-            witnesses.memory = memory_use(first, &last, generator.rss_bytes_max);
+            observations.network = network_use(first, &last, self.scene.both_ends_here);
+            observations.memory = memory_use(first, &last, generator.rss_bytes_max);
         }
-        witnesses.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
-        witnesses
+        observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
+        observations
     }
 }
 
@@ -308,14 +308,14 @@ mod tests {
         for (number, ok) in [(0, 900), (1, 10), (2, 30), (3, 700), (4, 40), (5, 80), (6, 500)] {
             halves.add(&second(number, ok, u64::from(number) + 1));
         }
-        let [first, last] = halves.witness().expect("answers in both");
+        let [first, last] = halves.observed().expect("answers in both");
         assert_eq!((first.completed.get(), last.completed.get()), (20.0, 60.0));
         assert!(first.p50 < Nanos::from_millis(4) && last.p50 > Nanos::from_millis(5));
         for ms in [0, 900, 2_900] {
             assert!(Halves::of(Nanos::from_millis(ms)).is_none(), "{ms}");
         }
         // Without answers there is no median.
-        assert_eq!(Halves::of(Nanos::from_secs(9)).expect("long enough").witness(), None);
+        assert_eq!(Halves::of(Nanos::from_secs(9)).expect("long enough").observed(), None);
     }
 
     #[test]

@@ -326,8 +326,8 @@ impl Scene<'_, '_> {
             Kind::Concurrency => held(self.session, &subject.traffic, request, target.ramp_per_s)?,
             _ => sessions(self.session, &subject.traffic, request)?,
         };
-        iterated.observed.witnesses.reference = target.generator.and_then(Rate::per_second);
-        let Observed { outcome, sut_busiest_thread, witnesses } = &iterated.observed;
+        iterated.observed.observations.reference = target.generator.and_then(Rate::per_second);
+        let Observed { outcome, sut_busiest_thread, observations } = &iterated.observed;
         let judged = judge(&Seen {
             case: self.job.case,
             step: planned.step,
@@ -343,7 +343,7 @@ impl Scene<'_, '_> {
                 Kind::Concurrency => 1,
                 _ => subject.traffic.transactions,
             },
-            witnesses,
+            observations,
         });
         let record = TrialRecord {
             measurement: TrialMeasurement {
@@ -353,7 +353,7 @@ impl Scene<'_, '_> {
                 tally: outcome.tally.clone(),
                 sut_busiest_thread: *sut_busiest_thread,
                 split: 1,
-                witnesses: *witnesses,
+                observations: *observations,
             },
             judgement: judged.judgement.clone(),
         };

@@ -1,6 +1,6 @@
 //! What was seen beside a trial's tally: on the machines that made the load, on the SUT, on the
-//! network between them. Each witness is optional, because a kernel, a container or a remote SUT
-//! may not tell; what is missing is left out of the judgement, never guessed.
+//! network between them. Each figure is optional, because a kernel, a container or a remote SUT
+//! may not have it; what is missing is left out of the judgement, never guessed.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::{Nanos, Rate};
 /// Everything that was observed over the measured window of one trial. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Witnesses {
+pub struct Observations {
     /// The starts that were really made.
     pub arrivals: Option<ArrivalSpread>,
     /// Operations as the SUT counted them.
