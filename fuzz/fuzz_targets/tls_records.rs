@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, TlsVersion, Trust};
-use plimsoll_tls::{ClientContext, KeyKind, ServerContext, Session, Workbench};
+use plimsoll_tls::{ClientContext, KeyKind, ServerContext, Session, ThreadContext};
 
 struct World {
     clients: [ClientContext; 2],
@@ -31,7 +31,7 @@ fn world() -> &'static World {
 }
 
 /// Both ends after a handshake.
-fn parked(version: usize, bench: &mut Workbench) -> [Session; 2] {
+fn compact(version: usize, thread: &mut ThreadContext) -> [Session; 2] {
     let name = ServerName("localhost".to_owned());
     let mut client = world().clients[version].session(&name, false).unwrap();
     let mut server = world().server.session().unwrap();
@@ -43,31 +43,31 @@ fn parked(version: usize, bench: &mut Workbench) -> [Session; 2] {
                 false => (&mut server, &mut client),
             };
             let mut wire = Vec::new();
-            from.poll_transmit(bench, &mut wire);
-            to.handle_ciphertext(bench, &wire, &mut plaintext).unwrap();
+            from.poll_transmit(thread, &mut wire);
+            to.handle_ciphertext(thread, &wire, &mut plaintext).unwrap();
         }
     }
-    assert!(client.is_parked() && server.is_parked() && plaintext.is_empty());
+    assert!(client.is_compact() && server.is_compact() && plaintext.is_empty());
     [client, server]
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&choice, input)) = bytes.split_first() else { return };
     let (version, side) = (usize::from(choice & 1), usize::from(choice >> 1 & 1));
-    let mut bench = Workbench::new(8);
-    let mut sessions = parked(version, &mut bench);
+    let mut thread = ThreadContext::new(8);
+    let mut sessions = compact(version, &mut thread);
     let session = &mut sessions[side];
     let mut plaintext = Vec::new();
     let mut failed = false;
     for piece in input.chunks(usize::from(choice >> 2) + 1) {
-        failed |= session.handle_ciphertext(&mut bench, piece, &mut plaintext).is_err();
+        failed |= session.handle_ciphertext(&mut thread, piece, &mut plaintext).is_err();
         // Once over, it stays over.
-        assert!(!failed || session.handle_ciphertext(&mut bench, piece, &mut plaintext).is_err());
+        assert!(!failed || session.handle_ciphertext(&mut thread, piece, &mut plaintext).is_err());
     }
     assert!(plaintext.is_empty(), "a forged record was taken");
     let mut out = Vec::new();
-    session.poll_transmit(&mut bench, &mut out);
+    session.poll_transmit(&mut thread, &mut out);
     // One alert at most, and only after a failure.
     assert!(if failed { (20..50).contains(&out.len()) } else { out.is_empty() });
-    assert!(failed || session.write_plaintext(&mut bench, b"alive", &mut out).is_ok());
+    assert!(failed || session.write_plaintext(&mut thread, b"alive", &mut out).is_ok());
 });
