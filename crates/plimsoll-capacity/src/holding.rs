@@ -7,7 +7,7 @@ use plimsoll_model::{ErrorClass, Fault};
 
 use crate::validity::local;
 
-/// What a hold came to.
+/// The result of a hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     /// Connections that were asked for.

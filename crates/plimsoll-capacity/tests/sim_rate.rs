@@ -313,7 +313,7 @@ fn a_generator_that_is_the_limit_is_never_taken_for_the_server() {
         short.generator.offers_per_s_max = 600.0;
         let (lower, why) = limited(&search(&mut short, Mode::Quick, lowest_of(seed), true), seed);
         assert!((400.0..620.0).contains(&lower), "seed {seed}: {lower}");
-        assert!(why.starts_with("rate-fidelity: "), "{why}");
+        assert_eq!(why.split(", ").next(), Some("rate-fidelity"), "{why}");
 
         // Five connections and 10 ms per answer: less than 500/s.
         let sut = Sut { base: Nanos::from_millis(10), ..Sut::with_capacity(10_000.0) };
@@ -321,7 +321,7 @@ fn a_generator_that_is_the_limit_is_never_taken_for_the_server() {
         small.generator.connections = 5;
         let (lower, why) = limited(&search(&mut small, Mode::Quick, lowest_of(seed), true), seed);
         assert!((250.0..500.0).contains(&lower), "seed {seed}: {lower}");
-        assert!(why.starts_with("pool: "), "{why}");
+        assert_eq!(why.split(", ").next(), Some("pool"), "{why}");
     }
 }
 

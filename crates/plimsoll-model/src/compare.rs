@@ -1,4 +1,4 @@
-//! Comparing two configurations: what is compared, what each round gave, what it came to.
+//! Comparing two configurations: what is compared, what each round gave, and the result.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ impl Metric {
     }
 }
 
-/// What a comparison came to; B is seen from A.
+/// The result of a comparison; B is relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {

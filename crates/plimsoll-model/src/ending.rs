@@ -47,7 +47,7 @@ impl Stretch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Closer {
-    /// It came to its good end: an answer below 400, an established connection.
+    /// It ended well: an answer below 400, an established connection.
     Success,
     /// The peer's FIN or close_notify.
     PeerFin,

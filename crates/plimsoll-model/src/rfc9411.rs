@@ -1,5 +1,5 @@
-//! RFC 9411, benchmarking network security devices: its cases, its KPIs by their names, and what a
-//! run of one case came to.
+//! RFC 9411, benchmarking network security devices: its cases, its KPIs by their names, and the
+//! result of a case.
 
 use std::fmt;
 use std::str::FromStr;
@@ -371,7 +371,7 @@ pub struct Isolation {
     pub holds: bool,
 }
 
-/// What the case came to for one object.
+/// The result of the case for one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
 pub struct ObjectResult {

@@ -72,7 +72,7 @@ pub enum Next {
     Done(Conclusion),
 }
 
-/// What the procedure came to.
+/// The result of the procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
     /// How it ended.

@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Climbs to the end; says the steps that were taken, ramps by their levels.
-    fn climb(&self, stairs: &mut Staircase) -> Vec<u64> {
+    fn ramp_all(&self, stairs: &mut Staircase) -> Vec<u64> {
         let mut ramps = Vec::new();
         let mut held = 0;
         for _ in 0..200 {
@@ -109,7 +109,7 @@ const MILLION: [u64; 5] = [100_000, 250_000, 500_000, 750_000, 1_000_000];
 #[test]
 fn a_machine_that_is_large_enough_is_climbed_to_the_top() {
     let mut stairs = stairs(&MILLION);
-    let ramps = Machine::new(22.0 * GB, linear(9_300.0)).climb(&mut stairs);
+    let ramps = Machine::new(22.0 * GB, linear(9_300.0)).ramp_all(&mut stairs);
     assert_eq!(ramps, MILLION);
     assert_eq!(stairs.end(), HoldEnd::Complete);
     assert_eq!(stairs.last_sweep(), Some(Swept { connections: 1_000_000, answered: 1_000_000 }));
@@ -126,7 +126,7 @@ fn a_machine_that_is_large_enough_is_climbed_to_the_top() {
 fn a_small_machine_is_filled_to_the_projection_and_never_past_it() {
     let machine = Machine::new(8.0 * GB, linear(9_300.0));
     let mut stairs = stairs(&MILLION);
-    let ramps = machine.climb(&mut stairs);
+    let ramps = machine.ramp_all(&mut stairs);
     // 6 GB at 9.3 kB each.
     let fits = 645_161;
     let last = *ramps.last().unwrap();
@@ -142,7 +142,7 @@ fn one_jump_does_not_bend_the_line() {
     // A hash table that is allocated once, on the way to the third level.
     let jump = |held: u64| linear(9_000.0)(held) + if held > 300_000 { 0.2 * GB } else { 0.0 };
     let mut stairs = stairs(&MILLION);
-    let ramps = Machine::new(22.0 * GB, jump).climb(&mut stairs);
+    let ramps = Machine::new(22.0 * GB, jump).ramp_all(&mut stairs);
     assert_eq!(ramps, MILLION);
     let memory = &stairs.projections()[0];
     assert!((memory.per_connection / 9_000.0 - 1.0).abs() < 0.05, "{memory:?}");
@@ -153,7 +153,7 @@ fn one_jump_does_not_bend_the_line() {
 fn what_leaks_is_projected_by_its_last_levels() {
     let leak = |held: u64| 2.0 * GB + 4_000.0 * held as f64 + 0.012 * (held as f64).powi(2);
     let mut stairs = stairs(&MILLION);
-    let ramps = Machine::new(15.0 * GB, leak).climb(&mut stairs);
+    let ramps = Machine::new(15.0 * GB, leak).ramp_all(&mut stairs);
     let memory = &stairs.projections()[0];
     assert!(memory.superlinear && memory.confidence == Confidence::Low, "{memory:?}");
     assert!(matches!(stairs.end(), HoldEnd::CutShort { .. }), "{ramps:?}");
@@ -166,7 +166,7 @@ fn the_guard_ends_a_ramp_that_no_projection_foresaw() {
     let cliff = |held: u64| if held < 90_000 { 2.0 * GB } else { 9.0 * GB };
     let machine = Machine::new(8.0 * GB, cliff);
     let mut stairs = stairs(&[10_000, 100_000]);
-    let ramps = machine.climb(&mut stairs);
+    let ramps = machine.ramp_all(&mut stairs);
     assert_eq!(ramps, [10_000, 90_000]);
     let why = "memory ran out during the ramp".to_owned();
     assert_eq!(stairs.end(), HoldEnd::CutShort { why });
@@ -177,19 +177,19 @@ fn losses_are_the_end_of_the_stairs() {
     let mut full = Machine::new(22.0 * GB, linear(1_000.0));
     full.keeps = 300_000;
     let mut first = stairs(&MILLION);
-    assert_eq!(full.climb(&mut first), [100_000, 250_000, 500_000]);
+    assert_eq!(full.ramp_all(&mut first), [100_000, 250_000, 500_000]);
     let why = "200,000 of 500,000 connections were not held".to_owned();
     assert_eq!(first.end(), HoldEnd::ServerFailed { why });
     let mut mute = Machine::new(22.0 * GB, linear(1_000.0));
     mute.silent = 7;
     let mut second = stairs(&MILLION);
-    assert_eq!(mute.climb(&mut second), [100_000]);
+    assert_eq!(mute.ramp_all(&mut second), [100_000]);
     let why = "7 of 100,000 connections were silent".to_owned();
     assert_eq!(second.end(), HoldEnd::ServerFailed { why });
     // A hold with one level goes on with what it has, and its verdict counts the losses.
     let settings = StairSettings { ends_at_losses: false, ..first.settings.clone() };
     let mut third = Staircase::new(StairSettings { levels: vec![500_000], ..settings });
-    full.climb(&mut third);
+    full.ramp_all(&mut third);
     assert_eq!((third.end(), third.plateaus()[0].held), (HoldEnd::Complete, 300_000));
 }
 
@@ -198,7 +198,7 @@ fn nothing_held_and_a_stop_are_ends() {
     let mut nothing = Machine::new(22.0 * GB, linear(1_000.0));
     nothing.keeps = 0;
     let mut empty = stairs(&MILLION);
-    nothing.climb(&mut empty);
+    nothing.ramp_all(&mut empty);
     assert_eq!((empty.end(), empty.plateaus().len()), (HoldEnd::NothingHeld, 0));
     let mut stopped = stairs(&MILLION);
     stopped.handle(Done::Read { memory: MemoryReading::default(), gauges: Vec::new() });
@@ -227,7 +227,7 @@ proptest! {
         let machine = Machine::new(gigabytes * GB, used);
         let fits = ((gigabytes - 2.0) * GB / bytes) as u64;
         let mut stairs = stairs(&levels);
-        let ramps = machine.climb(&mut stairs);
+        let ramps = machine.ramp_all(&mut stairs);
         let last = *ramps.last().unwrap();
         prop_assert!(last <= asked.max(1));
         match stairs.end() {

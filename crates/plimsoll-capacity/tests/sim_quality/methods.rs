@@ -8,7 +8,7 @@ use plimsoll_model::trial::{
 use plimsoll_model::{Nanos, Rate};
 use testkit::Fluid;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) lower: Option<f64>,

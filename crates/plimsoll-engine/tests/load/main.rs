@@ -186,7 +186,8 @@ fn what_ends_well_or_by_our_will_costs_nothing() {
 
 #[test]
 fn a_refusing_server_is_a_result() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // An address of its own, or another test may listen on this port next.
+    let listener = TcpListener::bind("127.77.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     for pacing in [open(500.0, 200), closed(40)] {

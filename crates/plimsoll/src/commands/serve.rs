@@ -94,8 +94,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     Ok(())
 }
 
-/// For processes that share their ports: a session is resumed by whichever of them a connection
-/// comes to.
+/// For processes that share their ports: whichever of them accepts a connection can resume its
+/// session.
 fn ticket_key() -> Result<TicketKey, Stop> {
     plimsoll_tls::new_ticket_key().map_err(|error| Stop::CannotRun(error.to_string()))
 }

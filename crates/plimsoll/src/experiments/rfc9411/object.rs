@@ -40,7 +40,7 @@ pub(super) struct Scene<'a, 's> {
     pub(super) most_bit_s: Option<f64>,
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) results: Vec<ObjectResult>,
