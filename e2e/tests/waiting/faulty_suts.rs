@@ -92,8 +92,7 @@ fn a_server_that_accepts_and_says_nothing() {
 #[test]
 fn a_server_that_refuses_every_connection() {
     let address = port::free();
-    let words =
-        ["not one operation was answered", "connect-refused", "nothing listens there"];
+    let words = ["not one operation was answered", "connect-refused", "nothing listens there"];
     for (axis, scheme) in [("rate", "http"), ("rate", "https"), ("handshakes", "https")] {
         let summary = assert_never_good(axis, &format!("{scheme}://{address}/"), &LENIENT, &words);
         let classes = summary.counts("error_classes");
