@@ -68,9 +68,7 @@ pub(super) fn rate(
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<RateJob, Stop> {
-    let RangeFlags { min, max, arrivals } = flags.range;
-    let search = SearchJob { min, max, ..search(Axis::Rate, &flags.search, arrivals, to)? };
-    check_range(min, max)?;
+    let search = search_in_range(Axis::Rate, &flags.search, &flags.range, to)?;
     let parts = Parts {
         to,
         pool: &flags.pool,
@@ -95,10 +93,7 @@ pub(super) fn handshakes(
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<RateJob, Stop> {
-    let RangeFlags { min, max, arrivals } = flags.range;
-    let search = search(Axis::Handshakes, &flags.search, arrivals, to)?;
-    let mut search = SearchJob { min, max, ..search };
-    check_range(min, max)?;
+    let mut search = search_in_range(Axis::Handshakes, &flags.search, &flags.range, to)?;
     let pool = PoolFlags { connections: flags.connections, ..PoolFlags::default() };
     let parts = Parts {
         to,
@@ -150,13 +145,21 @@ pub(super) fn search(
     })
 }
 
-fn check_range(min: Option<Rate>, max: Option<Rate>) -> Result<(), Stop> {
+/// The same for rates, which have a range.
+fn search_in_range(
+    axis: Axis,
+    flags: &SearchFlags,
+    range: &RangeFlags,
+    to: &Destination,
+) -> Result<SearchJob, Stop> {
+    let RangeFlags { min, max, arrivals } = *range;
+    let search = search(axis, flags, arrivals, to)?;
     match (min, max) {
         (Some(min), Some(max)) if min >= max => Err(Stop::usage(
             format_args!("--min {} is not below --max {}", min.get(), max.get()),
             "widen the range",
         )),
-        _ => Ok(()),
+        _ => Ok(SearchJob { min, max, ..search }),
     }
 }
 

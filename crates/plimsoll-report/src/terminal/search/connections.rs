@@ -11,9 +11,10 @@ use plimsoll_model::trial::{CheckId, Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::page::{
-    LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view, why,
+    LEAD, explanation, notes, phase_word, search_entry, top, trial_at_lower_bound, verdict_word,
+    view, why,
 };
-use crate::terminal::layout::{Page, Style, Tone, clean, counted, ms, span, whole};
+use crate::terminal::layout::{Page, Style, Tone, clean, ms, span, whole};
 use crate::terminal::{hold, sections, timers};
 
 /// Writes the report of `find connections` and `lab --find connections`.
@@ -117,21 +118,7 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         "is GOOD when all its connections are held, each one answers a request, and the answers \
          meet the SLO; as many may be missing as the SLO allows errors",
     )?;
-    let invalid = match find.invalid_trials {
-        0 => String::new(),
-        n => format!(" and {n} INVALID"),
-    };
-    let mut items = vec![
-        format!("axis {}", find.axis.name()),
-        format!("mode {}", find.mode.name()),
-        format!("{} judged{invalid}", counted(find.trials.into(), "level")),
-    ];
-    for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
-        if seconds > 0.0 {
-            items.push(format!("{what} {}", span(seconds)));
-        }
-    }
-    page.entry_items("Search", &items)?;
+    search_entry(page, find, "level")?;
     let Some(found) = &find.connections else { return Ok(()) };
     if let Some(soaked) = found.soaked {
         let held = format!("{} held for {}", load(soaked as f64), span(found.soak_s));

@@ -8,7 +8,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Phase, TrialRecord, Verdict};
 
 use crate::terminal::findings;
-use crate::terminal::layout::{Page, Tone, clean};
+use crate::terminal::layout::{Page, Tone, clean, counted, span};
 
 /// What stands before the interval.
 pub(super) const LEAD: &str = "Tipping point:";
@@ -25,6 +25,25 @@ pub(super) fn top(
     }
     page.hanging(tone, lead, &text)?;
     page.blank()
+}
+
+/// How it was searched, how much was judged and how long that took; `unit` is what a trial is called.
+pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) -> io::Result<()> {
+    let invalid = match find.invalid_trials {
+        0 => String::new(),
+        n => format!(" and {n} INVALID"),
+    };
+    let mut items = vec![
+        format!("axis {}", find.axis.name()),
+        format!("mode {}", find.mode.name()),
+        format!("{} judged{invalid}", counted(find.trials.into(), unit)),
+    ];
+    for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
+        if seconds > 0.0 {
+            items.push(format!("{what} {}", span(seconds)));
+        }
+    }
+    page.entry_items("Search", &items)
 }
 
 /// The trial that shows the SUT at the lower bound: a GOOD one at that load, a confirming one

@@ -11,10 +11,11 @@ use plimsoll_model::trial::{Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::page::{
-    LEAD, explanation, notes, phase_word, top, trial_at_lower_bound, verdict_word, view, why,
+    LEAD, explanation, notes, phase_word, search_entry, top, trial_at_lower_bound, verdict_word,
+    view, why,
 };
 use crate::terminal::layout::{
-    Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
+    Page, Style, Tone, clean, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
 use crate::terminal::{findings, hints, sections, timers};
 
@@ -144,27 +145,13 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
     page.entry("Target", &clean(&summary.target))?;
     let lost = clean(&find.slo);
     page.entry("SLO", &format!("{lost} (late, failed and unsent operations all count)"))?;
-    let invalid = match find.invalid_trials {
-        0 => String::new(),
-        n => format!(" and {n} INVALID"),
-    };
     if sections::is_handshakes(summary) {
         page.entry(
             "Operation",
             "one new TLS connection, closed once established; nothing is sent",
         )?;
     }
-    let mut items = vec![
-        format!("axis {}", find.axis.name()),
-        format!("mode {}", find.mode.name()),
-        format!("{} judged{invalid}", counted(find.trials.into(), "trial")),
-    ];
-    for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
-        if seconds > 0.0 {
-            items.push(format!("{what} {}", span(seconds)));
-        }
-    }
-    page.entry_items("Search", &items)?;
+    search_entry(page, find, "trial")?;
     after_search(page, find)?;
     if let Some(rate) = find.conditional_throughput {
         page.entry(
