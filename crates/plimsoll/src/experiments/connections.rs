@@ -23,7 +23,6 @@ use super::pilot::{Speed, StairPilot, Surroundings};
 use super::timers::TimerWatch;
 use super::{LabExperiment, tipping};
 use crate::exit::Stop;
-use crate::plan::connections;
 use crate::plan::connections::ConnectionsJob;
 use crate::plan::load::LoadJob;
 use crate::preflight;
@@ -204,7 +203,7 @@ fn find(experiment: &ConnectionsExperiment, session: &Session<'_>) -> Result<Fou
 
 fn settings(experiment: &ConnectionsExperiment) -> ConnectionSettings {
     let ConnectionsExperiment { job, our_limit, .. } = experiment;
-    let limits = ConnectionLimits { soak: job.soak, ..connections::limits(job.search.mode) };
+    let limits = ConnectionLimits { soak: job.soak, ..*ConnectionLimits::of(job.search.mode) };
     let highest = grouped(job.highest);
     let asked = if job.highest_given { "--max" } else { "the default of this mode; see --max" };
     let cap_reason = match our_limit {

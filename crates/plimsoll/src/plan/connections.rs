@@ -1,7 +1,6 @@
 //! `find connections` and `lab connections` into jobs: a load whose connections are held, and the
 //! range of levels that is searched.
 
-use plimsoll_capacity::Mode;
 use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{HoldPlan, Pacing};
@@ -42,11 +41,6 @@ pub(crate) struct ConnectionsJob {
     pub(crate) push: bool,
 }
 
-/// The figures of a search's mode.
-pub(crate) fn limits(mode: Mode) -> ConnectionLimits {
-    *ConnectionLimits::of(mode)
-}
-
 /// Plans the search for the most connections that can be held.
 pub(super) fn plan(
     flags: &ConnectionsFlags,
@@ -56,7 +50,7 @@ pub(super) fn plan(
 ) -> Result<ConnectionsJob, Stop> {
     let uniform = ArrivalsFlags { arrivals: ArrivalsFlag::Uniform };
     let search = search::search(Axis::Connections, &flags.search, uniform, to)?;
-    let limits = limits(search.mode);
+    let limits = ConnectionLimits::of(search.mode);
     let highest = flags.max.unwrap_or(limits.cap);
     let lowest = flags.min.unwrap_or_else(|| LOWEST.min(highest));
     if lowest > highest {
