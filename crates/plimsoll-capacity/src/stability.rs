@@ -18,6 +18,8 @@ const GROWTH_OPS_MIN: f64 = 10.0;
 /// Standard deviations of a random walk with the steps seen that growth must exceed: a healthy
 /// queue near saturation wanders by chance, and how much depends on the arrivals and on the server.
 const WALK_SIGMAS: f64 = 2.0;
+/// One blip is two large steps of the count, up and down.
+const BLIP_STEPS: usize = 2;
 /// More points than this are averaged together: pairs grow with the square.
 const POINTS_MAX: usize = 120;
 /// Fewer points than this say nothing.
@@ -112,13 +114,18 @@ fn theil_sen(points: &[f64]) -> f64 {
     median(pairs)
 }
 
-/// How far a random walk with the steps of these samples goes by chance: a standard deviation.
+/// How far a random walk with the steps of these samples goes by chance: a standard deviation. Its
+/// [`BLIP_STEPS`] largest steps count as the next one does, so that a blip raises nothing.
 fn walk_sd(samples: &[u32]) -> f64 {
-    let steps = || samples.windows(2).map(|pair| f64::from(pair[1]) - f64::from(pair[0]));
-    let count = samples.len().saturating_sub(1).max(1) as f64;
-    let mean = steps().sum::<f64>() / count;
-    let variance = steps().map(|step| (step - mean).powi(2)).sum::<f64>() / count;
-    (variance * count).sqrt()
+    let steps = samples.windows(2).map(|pair| f64::from(pair[1]) - f64::from(pair[0]));
+    let mut steps: Vec<f64> = steps.collect();
+    steps.sort_by(f64::total_cmp);
+    let usual = steps.get(BLIP_STEPS..steps.len().saturating_sub(BLIP_STEPS)).unwrap_or_default();
+    let mean = usual.iter().sum::<f64>() / usual.len().max(1) as f64;
+    let mut sizes: Vec<f64> = steps.iter().map(|step| (step - mean).abs()).collect();
+    sizes.sort_by(|a, b| b.total_cmp(a));
+    let most = sizes.get(BLIP_STEPS).copied().unwrap_or_default();
+    sizes.iter().map(|size| size.min(most).powi(2)).sum::<f64>().sqrt()
 }
 
 /// Mann-Kendall's z with the correction for ties.
@@ -174,6 +181,14 @@ mod tests {
         assert!(!observe(&pause, 20_000.0).grows());
         let tiny: Vec<u32> = (0..50).map(|i| i / 7).collect();
         assert!(!observe(&tiny, 100.0).grows());
+    }
+
+    #[test]
+    fn one_blip_does_not_hide_overload() {
+        let mut samples: Vec<u32> = (0..50).map(|i| 100 + i * 40).collect();
+        samples[20] += 1_500;
+        let backlog = observe(&samples, 20_000.0);
+        assert!(backlog.grows(), "{backlog:?}");
     }
 
     #[test]

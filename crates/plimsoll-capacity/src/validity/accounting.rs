@@ -16,6 +16,8 @@ const LITTLE_OPS_MIN: f64 = 20.0;
 /// Standard errors of the gauge's mean that are chance. Neighbouring samples are alike, so only
 /// each third one counts.
 const LITTLE_ERRORS: f64 = 4.0;
+/// Requests that others may send to the server beside the load.
+const PEER_OTHERS_PER_S: f64 = 5.0;
 const PEER_FAIL: f64 = 0.01;
 const PEER_WARN: f64 = 0.001;
 /// Second half over first, or the other way round.
@@ -62,9 +64,11 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
     let variance = samples.iter().map(|ops| (ops - seen).powi(2)).sum::<f64>() / count;
     let chance = LITTLE_ERRORS * (variance / (count / 3.0)).sqrt();
     let latency_s = tally.spans.corrected.mean()?.as_secs_f64();
-    let timed_out_s = subject.deadline.unwrap_or_default().as_secs_f64();
-    let lost = (tally.scheduled - tally.ok.min(tally.scheduled)) as f64 * timed_out_s;
-    let expected = (tally.ok as f64 * latency_s + lost) / subject.window.as_secs_f64();
+    // What failed may have failed at once, or have been in flight to the end of the window: half of
+    // it in the mean. How long it was is not recorded.
+    let lost = (tally.scheduled - tally.ok.min(tally.scheduled)) as f64 / 2.0;
+    let answered = tally.ok as f64 * latency_s / subject.window.as_secs_f64();
+    let expected = seen.clamp(answered, answered + lost);
     let larger = seen.max(expected);
     let off = ((seen - expected).abs() - chance).max(0.0) / larger.max(1.0);
     let is_enough = larger >= LITTLE_OPS_MIN;
@@ -80,7 +84,9 @@ pub(super) fn littles_law(subject: &Subject<'_>) -> Option<Check> {
 /// The SUT counted what we counted: all that it answered, and no more than was sent.
 pub(super) fn peer_counters(subject: &Subject<'_>) -> Option<Check> {
     let peer = subject.observations.peer?;
-    let expected = peer.received.clamp(peer.answered.min(peer.sent), peer.sent);
+    // Health checks and the like are nobody's fault.
+    let others = (PEER_OTHERS_PER_S * subject.window.as_secs_f64()) as u64;
+    let expected = peer.received.clamp(peer.answered.min(peer.sent), peer.sent + others);
     let off = expected.abs_diff(peer.received) as f64 / peer.sent.max(1) as f64;
     let measures = [
         Measure::ratio("outside of answered to sent", off).at_most(PEER_FAIL),

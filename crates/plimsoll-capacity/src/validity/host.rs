@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::observation::Scheduling;
+use plimsoll_model::slo::Goal;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 
 use super::subject::Subject;
@@ -27,6 +28,10 @@ const STARVED_WARN: f64 = 0.2;
 /// server its part of them.
 const STEAL_FAIL: f64 = 0.10;
 const STEAL_WARN: f64 = 0.02;
+/// The kernel's usual period of a CPU quota: a throttled one is stopped for a part of it.
+const CGROUP_PERIOD: Nanos = Nanos::from_millis(100);
+/// So many operations may be late for each one that was due while the generator was stopped.
+const THROTTLED_SPREAD: f64 = 3.0;
 const LINK_FAIL: f64 = 0.90;
 const RETRANSMITS_WARN: f64 = 0.001;
 /// Of the lowest limit on memory.
@@ -67,8 +72,9 @@ pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
     let spoils = delays(&seen, DELAY_FAIL, wait_max)
         || delayed > STARVED_FAIL
         || stolen > STEAL_FAIL
-        || throttled > 0;
-    let alarms = delays(&seen, DELAY_WARN, Nanos(wait_max.0 / 2))
+        || throttling_spoils(subject, throttled);
+    let alarms = throttled > 0
+        || delays(&seen, DELAY_WARN, Nanos(wait_max.0 / 2))
         || delayed > STARVED_WARN
         || stolen > STEAL_WARN;
     // Short waits do no harm until they starve the thread.
@@ -81,13 +87,30 @@ pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
         ratio("ready but not running", seen.run_delay, delay_max),
         seen.wait_mean.map(|mean| Measure::span("mean wait", mean)),
         ratio("stolen", seen.steal, STEAL_FAIL),
-        Some(Measure::count("throttled periods", throttled).at_most(0.0)),
+        Some(Measure::count("throttled periods", throttled).at_most(throttled_max(subject))),
     ]
     .into_iter()
     .flatten()
     .collect();
     let level = Level::of(subject.decides() && spoils, spoils || alarms);
     Some(Check::new(CheckId::Scheduling, level, measures))
+}
+
+/// Throttled periods that a trial may have whatever it missed.
+fn throttled_max(subject: &Subject<'_>) -> f64 {
+    (DELAY_FAIL * subject.window.as_secs_f64() / CGROUP_PERIOD.as_secs_f64()).floor()
+}
+
+/// Whether the periods in which a cgroup stopped the generator are long enough to have made the
+/// operations late that missed the goal: under a quota single ones are usual.
+fn throttling_spoils(subject: &Subject<'_>, periods: u64) -> bool {
+    let stopped_s = periods as f64 * CGROUP_PERIOD.as_secs_f64();
+    let share = (stopped_s / subject.window.as_secs_f64().max(1e-3)).min(1.0);
+    let is_explained = |goal: &Goal| {
+        let missed = subject.losses.bad_share(goal) - goal.bad_ratio_max();
+        missed <= THROTTLED_SPREAD * share
+    };
+    share > DELAY_FAIL && subject.slo.is_none_or(|slo| slo.goals.iter().all(is_explained))
 }
 
 /// The mean wait for a CPU that harms no latency worth a verdict.

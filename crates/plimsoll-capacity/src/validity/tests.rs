@@ -7,7 +7,7 @@ use plimsoll_model::observation::{
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Level, Phase, TrialMeasurement, TrialRequest, Verdict};
-use plimsoll_model::{Nanos, Rate};
+use plimsoll_model::{ErrorClass, Nanos, Rate};
 
 use crate::losses::Context;
 use crate::verdict::judge;
@@ -126,8 +126,10 @@ fn the_servers_count_has_to_agree() {
     };
     let peer = |received| counts(OPS, OPS, received);
     assert_eq!(judged("peer-counters", 0, peer(OPS - 10)).0, Level::Pass);
-    assert_eq!(judged("peer-counters", 0, peer(OPS + 20)).0, Level::Warn);
-    assert_eq!(judged("peer-counters", 0, peer(OPS + 101)), (Level::Fail, Verdict::Invalid));
+    // Five health checks a second.
+    assert_eq!(judged("peer-counters", 0, peer(OPS + 25)).0, Level::Pass);
+    assert_eq!(judged("peer-counters", 0, peer(OPS + 45)).0, Level::Warn);
+    assert_eq!(judged("peer-counters", 0, peer(OPS + 127)), (Level::Fail, Verdict::Invalid));
     assert_eq!(judged("peer-counters", 0, peer(0)), (Level::Fail, Verdict::Invalid));
     // What was sent to a full server and not answered may never have been read by it.
     let queued = |received| counts(OPS, 4_000, received);
@@ -151,11 +153,41 @@ fn a_busy_host_or_a_thread_that_waits_spoils_bad_trials() {
         ..none()
     };
     spoils_bad_trials_only("scheduling", steal(0.02), steal(0.05), steal(0.11));
-    let throttled = Observations {
-        scheduling: Some(Scheduling { throttled_periods: Some(1), ..Scheduling::default() }),
+}
+
+#[test]
+fn throttling_spoils_what_it_can_explain() {
+    let throttled = |periods| Observations {
+        scheduling: Some(Scheduling { throttled_periods: Some(periods), ..Scheduling::default() }),
         ..none()
     };
-    assert_eq!(judged("scheduling", 500, throttled), (Level::Fail, Verdict::Invalid));
+    // One period of 100 ms in 5 s is usual under a quota.
+    assert_eq!(judged("scheduling", 500, throttled(1)), (Level::Warn, Verdict::Bad));
+    assert_eq!(judged("scheduling", 500, throttled(5)), (Level::Fail, Verdict::Invalid));
+    // Nearly all operations are late: that were not five periods.
+    assert_eq!(judged("scheduling", 9_000, throttled(5)), (Level::Warn, Verdict::Bad));
+    assert_eq!(judged("scheduling", 0, throttled(5)), (Level::Warn, Verdict::Good));
+}
+
+#[test]
+fn operations_that_hang_until_the_end_agree_with_littles_law() {
+    let trial = measurement(0, none());
+    // 30 by rate and latency, and up to 20 more that hang.
+    let level = |seen: u32, hang: u64| {
+        let mut trial = trial.clone();
+        trial.tally.ok -= hang;
+        trial.tally.errors.add(ErrorClass::Timeout, hang);
+        trial.tally.spans.corrected.clear();
+        trial.tally.spans.corrected.record_n(Nanos::from_millis(15), OPS - hang);
+        trial.tally.outstanding = vec![seen; 50];
+        let judgement = judge(&trial, &"p99<50ms".parse().expect("goals"), &Context::default());
+        let mut checks = judgement.reasons.iter();
+        checks.find(|check| check.id == CheckId::LittlesLaw).map(|check| check.level)
+    };
+    assert_eq!(level(30, 4), Some(Level::Pass));
+    assert_eq!(level(49, 40), Some(Level::Pass));
+    assert_eq!(level(49, 4), Some(Level::Fail));
+    assert_eq!(level(90, 40), Some(Level::Fail));
 }
 
 #[test]
@@ -186,7 +218,7 @@ fn no_server_fails_requests_because_the_client_is_busy() {
     let busy = Observations { host_cpu: Some(0.99), ..none() };
     let mut measurement = measurement(500, busy);
     measurement.tally.ok -= 100;
-    measurement.tally.errors.add(plimsoll_model::ErrorClass::ConnectRefused, 100);
+    measurement.tally.errors.add(ErrorClass::ConnectRefused, 100);
     measurement.tally.spans.corrected.clear();
     measurement.tally.spans.corrected.record_n(Nanos::from_millis(1), OPS - 100);
     let judgement = judge(&measurement, &Slo::default(), &Context::default());
