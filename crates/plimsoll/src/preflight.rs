@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use plimsoll_lab::Sut;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
@@ -32,38 +33,30 @@ const PORT_FILL: f64 = 0.8;
 const ONE_SOURCE_FILL: f64 = 0.5;
 
 /// What accepts the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     /// Somebody's, on another host.
     Elsewhere,
-    /// Somebody's, on this host; it is taken for `plimsoll serve`.
+    /// Somebody's, on this host; its needs are estimated as those of `plimsoll serve`.
     Running,
-    /// The laboratory's own.
-    Embedded,
-    /// The laboratory's HAProxy.
-    Haproxy,
-    /// The laboratory's nginx.
-    Nginx,
+    /// The laboratory's.
+    Laboratory(Sut),
 }
 
 impl Server {
-    const fn is_laboratory(self) -> bool {
-        matches!(self, Self::Embedded | Self::Haproxy | Self::Nginx)
-    }
-
     /// Its processes on this host. The backends behind a proxy are not among them: an idle client
     /// keeps no connection to a backend, so a few are shared by all.
-    fn part(self) -> Option<Part> {
+    fn part(&self) -> Option<Part> {
         let serve = Part::servers(SERVER_BYTES);
-        let proxy = || Part { sockets: 1, ..Part::proxy(PROXY_BYTES, Processes::AtLeast(1)) };
+        let proxy = Part { sockets: 1, ..Part::proxy(PROXY_BYTES, Processes::AtLeast(1)) };
         match self {
             Self::Elsewhere => None,
             Self::Running => Some(Part { processes: Processes::Running, ..serve }),
-            Self::Embedded => Some(serve),
+            Self::Laboratory(Sut::Embedded) => Some(serve),
             // Its configuration names no other user.
-            Self::Haproxy => Some(Part { is_privileged: true, ..proxy() }),
+            Self::Laboratory(Sut::Haproxy(_)) => Some(Part { is_privileged: true, ..proxy }),
             // Workers of a privileged nginx become `nobody`.
-            Self::Nginx => Some(proxy()),
+            Self::Laboratory(Sut::Nginx(_)) => Some(proxy),
         }
     }
 }
@@ -100,7 +93,7 @@ pub(crate) fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
 }
 
 /// What runs on this host for `job`, of whose connections `opening_max` are opened at once.
-pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: Server) -> Shape {
+pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
     let plan = &job.plan;
     let destinations: usize = plan.destinations.iter().map(|server| server.addresses.len()).sum();
     let processes = match job.processes {
@@ -121,7 +114,7 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: Server) -> Shape {
         opening_max: u64::from(opening_max),
         // A hold ends that way.
         closes_by_reset: true,
-        memory_is_watched: server.is_laboratory(),
+        memory_is_watched: matches!(server, Server::Laboratory(_)),
     }
 }
 
@@ -190,12 +183,18 @@ fn warnings(needs: &Needs) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::plan::tests::hold_job;
 
     const HERE: &str = "https://127.0.0.1:8443/";
     /// 62 addresses that hosts may have.
     const SOURCES: [&str; 2] = ["--source", "127.1.0.0/26"];
+
+    const EMBEDDED: Server = Server::Laboratory(Sut::Embedded);
+    const HAPROXY: Server = Server::Laboratory(Sut::Haproxy(PathBuf::new()));
+    const NGINX: Server = Server::Laboratory(Sut::Nginx(PathBuf::new()));
 
     fn large() -> HostLimits {
         HostLimits {
@@ -211,12 +210,12 @@ mod tests {
         }
     }
 
-    fn shape_of(flags: &[&str], server: Server) -> Shape {
+    fn shape_of(flags: &[&str], server: &Server) -> Shape {
         let job = hold_job(&[&[HERE], flags].concat());
         shape(&job.load, job.hold.opening_max, server)
     }
 
-    fn million(server: Server) -> Shape {
+    fn million(server: &Server) -> Shape {
         shape_of(&[&["-c", "1M"], &SOURCES[..]].concat(), server)
     }
 
@@ -230,19 +229,19 @@ mod tests {
     #[test]
     fn a_job_becomes_what_runs_here() {
         let flags = ["-c", "9k", "--processes", "3", "--opening", "70"];
-        let shape = shape_of(&flags, Server::Elsewhere);
+        let shape = shape_of(&flags, &Server::Elsewhere);
         assert_eq!((shape.connections, shape.opening_max, shape.parts.len()), (9_000, 70, 1));
         assert_eq!(shape.parts[0].processes, Processes::Exactly(3));
         assert_eq!((shape.hops[0].sources, shape.hops[0].destinations), (Some(1), 1));
-        assert_eq!(million(Server::Elsewhere).hops[0].sources, Some(62));
+        assert_eq!(million(&Server::Elsewhere).hops[0].sources, Some(62));
         for (server, sockets, is_watched) in [
             (Server::Elsewhere, 1, false),
             (Server::Running, 2, false),
-            (Server::Embedded, 2, true),
-            (Server::Haproxy, 2, true),
-            (Server::Nginx, 2, true),
+            (EMBEDDED, 2, true),
+            (HAPROXY, 2, true),
+            (NGINX, 2, true),
         ] {
-            let shape = million(server);
+            let shape = million(&server);
             assert_eq!(
                 (shape.sockets_each(), shape.memory_is_watched),
                 (sockets, is_watched),
@@ -253,12 +252,12 @@ mod tests {
 
     #[test]
     fn a_large_host_holds_a_million() {
-        for server in [Server::Elsewhere, Server::Running, Server::Embedded] {
+        for server in [Server::Elsewhere, Server::Running, EMBEDDED] {
             let fit = Fit { connections: 1_000_000, notes: Vec::new() };
-            assert_eq!(check(&million(server), &large(), false), Ok(fit), "{server:?}");
+            assert_eq!(check(&million(&server), &large(), false), Ok(fit), "{server:?}");
         }
         // Nothing is said of what the kernel does not tell.
-        let unknown = check(&million(Server::Running), &HostLimits::default(), false);
+        let unknown = check(&million(&Server::Running), &HostLimits::default(), false);
         assert_eq!(unknown.map(|fit| fit.connections), Ok(1_000_000));
     }
 
@@ -273,7 +272,7 @@ mod tests {
             memory_available_bytes: Some(1_200_000_000),
             ..large()
         };
-        let asked = shape_of(&["-c", "1M", "--processes", "2"], Server::Running);
+        let asked = shape_of(&["-c", "1M", "--processes", "2"], &Server::Running);
         assert_eq!(
             refusal(&asked, &small),
             [
@@ -299,9 +298,9 @@ mod tests {
     #[test]
     fn a_server_elsewhere_takes_half_of_the_files() {
         let tight = HostLimits { epoll_watches_max: Some(1_000_000), ..large() };
-        let lines = refusal(&million(Server::Running), &tight);
+        let lines = refusal(&million(&Server::Running), &tight);
         assert!(lines.len() == 2 && lines[1].starts_with("fs.epoll.max_user_watches"), "{lines:?}");
-        assert!(check(&million(Server::Elsewhere), &tight, false).is_ok());
+        assert!(check(&million(&Server::Elsewhere), &tight, false).is_ok());
     }
 
     #[test]
@@ -312,27 +311,27 @@ mod tests {
             may_exceed_file_max: true,
             ..large()
         };
-        let lines = refusal(&million(Server::Running), &poor);
+        let lines = refusal(&million(&Server::Running), &poor);
         assert!(lines.len() == 2 && lines[1].starts_with("memory of the host"), "{lines:?}");
-        for server in [Server::Embedded, Server::Haproxy] {
-            let fit = check(&million(server), &poor, false).unwrap();
+        for server in [EMBEDDED, HAPROXY] {
+            let fit = check(&million(&server), &poor, false).unwrap();
             let names: Vec<_> =
                 fit.notes.iter().filter_map(|note| note.split(": ").nth(1)).collect();
             assert_eq!(names, ["fs.file-max", "memory of the host"], "{server:?}");
         }
         // The workers of nginx have no privilege left.
-        let lines = refusal(&million(Server::Nginx), &poor);
+        let lines = refusal(&million(&NGINX), &poor);
         assert!(lines.len() == 2 && lines[1].starts_with("fs.file-max"), "{lines:?}");
     }
 
     #[test]
     fn a_search_goes_as_high_as_the_first_limit_and_names_it() {
-        let shape = shape_of(&["-c", "200k"], Server::Elsewhere);
+        let shape = shape_of(&["-c", "200k"], &Server::Elsewhere);
         let (fits, why) = highest(&shape, &large(), 100).unwrap();
         assert_eq!(fits, 28_232);
         let why = why.unwrap();
         assert!(why.starts_with("source ports (clients) for 28,232 connections; "), "{why}");
-        let few = shape_of(&["-c", "20k"], Server::Elsewhere);
+        let few = shape_of(&["-c", "20k"], &Server::Elsewhere);
         assert_eq!(highest(&few, &large(), 100), Ok((20_000, None)));
         let lines = match highest(&shape, &large(), 30_000) {
             Err(Stop::TooMany(lines)) => lines,
@@ -344,7 +343,7 @@ mod tests {
     #[test]
     fn nothing_fits_is_refused_even_up_to() {
         let none = HostLimits { descriptors_per_process: Some(64), ..large() };
-        assert!(check(&million(Server::Running), &none, true).is_err());
+        assert!(check(&million(&Server::Running), &none, true).is_err());
     }
 
     #[test]

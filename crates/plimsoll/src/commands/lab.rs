@@ -12,21 +12,15 @@ use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let hosts = plan::lab::hosts(flags.hosts())?;
-    let sut = hosts.sut()?;
-    let at = SutAddress::reserve(key_kind(flags, &sut))?;
+    let at = SutAddress::reserve(key_kind(flags, &hosts.sut))?;
     let url = at.url(flags.is_tls());
     let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
     let mut stdin = std::io::stdin();
     let job = plan::lab(flags, &to, &mut Inputs::of_host(&mut stdin))?;
-    let server = match sut {
-        Sut::Embedded => Server::Embedded,
-        Sut::Haproxy(_) => Server::Haproxy,
-        Sut::Nginx(_) => Server::Nginx,
-    };
-    let (mut experiment, fits) = experiments::prepare(job, server)?;
+    let (mut experiment, fits) = experiments::prepare(job, &Server::Laboratory(hosts.sut.clone()))?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let lab_plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan(&sut) };
+    let lab_plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan() };
     let lab_plan = experiment.lab_plan(lab_plan);
     let mut lab = Laboratory::start(&lab_plan, at)?;
     let own = experiment.enter(&lab, &lab_plan);

@@ -44,7 +44,7 @@ pub(super) struct ConnectionsExperiment {
 
 impl ConnectionsExperiment {
     /// Lowers the highest level to what this host can make.
-    pub(super) fn new(mut job: ConnectionsJob, server: Server) -> Result<Self, Stop> {
+    pub(super) fn new(mut job: ConnectionsJob, server: &Server) -> Result<Self, Stop> {
         let limits = preflight::host_limits();
         preflight::spread_sources(&mut job.load.plan, &limits);
         // Memory is: it ends the search before it ends.

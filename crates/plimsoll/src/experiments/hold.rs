@@ -47,7 +47,7 @@ pub(super) struct HoldExperiment {
 impl HoldExperiment {
     /// Lowers a hold to what this host can take, if that is accepted; says what the reader should
     /// know.
-    pub(super) fn new(mut job: HoldJob, server: Server) -> Result<(Self, Vec<String>), Stop> {
+    pub(super) fn new(mut job: HoldJob, server: &Server) -> Result<(Self, Vec<String>), Stop> {
         let limits = preflight::host_limits();
         preflight::spread_sources(&mut job.load.plan, &limits);
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);

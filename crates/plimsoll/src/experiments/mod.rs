@@ -32,7 +32,7 @@ pub(crate) trait LabExperiment: Experiment {
 type Prepared = (Box<dyn LabExperiment>, Vec<String>);
 
 /// Fits `job` to what this host can hold, where `server` accepts the connections.
-pub(crate) fn prepare(job: Job, server: Server) -> Result<Prepared, Stop> {
+pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared, Stop> {
     Ok(match job {
         Job::Rate(job) => (Box::new(rate::RateExperiment::new(job)), Vec::new()),
         Job::Connections(job) => {

@@ -1,8 +1,8 @@
 //! What the laboratory is made of, out of the flags of `plimsoll lab`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use plimsoll_lab::{LabError, LabPlan, Sut};
+use plimsoll_lab::{LabPlan, Sut};
 use plimsoll_model::plan::Trust;
 
 use crate::exit::Stop;
@@ -12,38 +12,26 @@ use crate::flags::values::{IsolateFlag, SutFlag};
 /// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hosts {
-    /// What is tested, where named.
-    pub(crate) sut: Option<SutFlag>,
-    /// Its program, where named; it exists.
-    pub(crate) program: Option<PathBuf>,
+    /// The program under test; it is installed.
+    pub(crate) sut: Sut,
+    /// Whether the flags name none.
+    pub(crate) sut_is_default: bool,
     /// Backends behind the SUT; 1 to 256.
     pub(crate) backends: u32,
     /// Whether the generated config stays.
     pub(crate) keep: bool,
-    /// Whether the clients take the SUT for what it says it is.
+    /// Whether the clients accept any certificate.
     pub(crate) insecure: bool,
 }
 
 impl Hosts {
-    /// Finds the program under test: HAProxy when one is installed, else our own server, unless
-    /// something was named.
-    pub(crate) fn sut(&self) -> Result<Sut, LabError> {
-        let named = self.program.as_deref();
-        match self.sut {
-            None => Ok(Sut::installed()),
-            Some(SutFlag::Embedded) => Ok(Sut::Embedded),
-            Some(SutFlag::Haproxy) => Sut::haproxy(named),
-            Some(SutFlag::Nginx) => Sut::nginx(named),
-        }
-    }
-
-    /// A laboratory with `sut` in it.
-    pub(crate) fn lab_plan(&self, sut: &Sut) -> LabPlan {
+    /// The laboratory.
+    pub(crate) fn lab_plan(&self) -> LabPlan {
         LabPlan {
-            sut_is_default: self.sut.is_none(),
+            sut_is_default: self.sut_is_default,
             backends: self.backends,
             keep_config: self.keep,
-            ..LabPlan::new(sut.clone())
+            ..LabPlan::new(self.sut.clone())
         }
     }
 
@@ -53,22 +41,36 @@ impl Hosts {
     }
 }
 
-/// Checks what the laboratory is to be made of.
+/// Checks what the laboratory is to be made of, and finds the program under test: HAProxy where it
+/// is installed, else our own server, unless the flags name one.
 pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
     if flags.isolate == IsolateFlag::Netns {
         return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
     }
-    let (sut, program) = sut(flags)?;
-    Ok(Hosts { sut, program, backends: flags.backends, keep: flags.keep, insecure: flags.insecure })
+    let (kind, program) = named(flags)?;
+    let sut = match kind {
+        None => Sut::installed(),
+        Some(SutFlag::Embedded) => Sut::Embedded,
+        Some(SutFlag::Haproxy) => Sut::haproxy(program)?,
+        Some(SutFlag::Nginx) => Sut::nginx(program)?,
+    };
+    Ok(Hosts {
+        sut,
+        sut_is_default: kind.is_none(),
+        backends: flags.backends,
+        keep: flags.keep,
+        insecure: flags.insecure,
+    })
 }
 
-fn sut(flags: &HostFlags) -> Result<(Option<SutFlag>, Option<PathBuf>), Stop> {
-    let named = [
+/// The program under test and its file, as far as the flags name them.
+fn named(flags: &HostFlags) -> Result<(Option<SutFlag>, Option<&Path>), Stop> {
+    let programs = [
         ("--haproxy", &flags.haproxy, SutFlag::Haproxy),
         ("--nginx", &flags.nginx, SutFlag::Nginx),
     ];
     let (mut sut, mut program) = (flags.sut, None);
-    for (flag, path, kind) in named {
+    for (flag, path, kind) in programs {
         let Some(path) = path else { continue };
         if !path.is_file() {
             return Err(Stop::usage(
@@ -82,7 +84,7 @@ fn sut(flags: &HostFlags) -> Result<(Option<SutFlag>, Option<PathBuf>), Stop> {
                 format_args!("drop {flag}, or change --sut"),
             ));
         }
-        (sut, program) = (Some(kind), Some(path.clone()));
+        (sut, program) = (Some(kind), Some(path.as_path()));
     }
     Ok((sut, program))
 }

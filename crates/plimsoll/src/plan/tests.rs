@@ -4,11 +4,14 @@ mod comparisons;
 mod holds;
 mod refused;
 
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::{fs, io};
 
 use plimsoll_capacity::Mode;
+use plimsoll_lab::Sut;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{Group, HoldPlan, Pacing, ServerName, TlsState, TlsVersion, Trust};
 use plimsoll_model::slo::Slo;
@@ -23,7 +26,7 @@ use super::search::RateJob;
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
-use crate::flags::values::{OutputFile, Processes, SutFlag};
+use crate::flags::values::{OutputFile, Processes};
 use crate::flags::{Command, parse_words};
 
 const URL: &str = "http://127.0.0.1:9/";
@@ -381,13 +384,14 @@ fn searches_of_handshakes() {
 #[test]
 fn laboratories() {
     let made = hosts(&["lab"]);
-    assert_eq!((made.sut, made.backends, made.keep), (None, 4, false));
+    assert_eq!((made.sut_is_default, made.backends, made.keep), (true, 4, false));
     let job = searched(&["lab"]);
     assert_eq!(job.search.mode, Mode::Quick);
     assert_eq!(job, searched(&["lab", "rate"]));
     let flags = ["--sut", "embedded", "-H", "sleep: 20", "-c", "7", "--slo", "p90<9ms"];
     let words = [&["lab"], &flags[..]].concat();
-    assert_eq!(hosts(&words).sut, Some(SutFlag::Embedded));
+    let named = hosts(&words);
+    assert_eq!((named.sut, named.sut_is_default), (Sut::Embedded, false));
     let plan = searched(&words).load.plan;
     // The lab knows its own certificate; whoever wants cheaper handshakes says so.
     assert_eq!((plan.connections, plan.tls.trust), (7, Trust::Roots("ca".into())));
@@ -398,7 +402,9 @@ fn laboratories() {
     // A program that is named is what is tested; it must not contradict --sut.
     let folder = tempfile::tempdir().unwrap();
     let program = file(folder.path(), "nginx", "PROGRAM");
-    assert_eq!(hosts(&["lab", "--nginx", &program]).sut, Some(SutFlag::Nginx));
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let named = hosts(&["lab", "--nginx", &program]);
+    assert_eq!((named.sut, named.sut_is_default), (Sut::Nginx((&program).into()), false));
     let (said, code) = refused(&["lab", "--sut", "haproxy", "--nginx", &program], b"");
     assert_eq!(code, 2, "{said}");
 }

@@ -48,7 +48,7 @@ pub(super) struct CaseExperiment {
 
 impl CaseExperiment {
     /// Held connections need what any hold needs: refused here where this host does not have it.
-    pub(super) fn new(mut job: Rfc9411Job, server: Server) -> Result<(Self, Vec<String>), Stop> {
+    pub(super) fn new(mut job: Rfc9411Job, server: &Server) -> Result<(Self, Vec<String>), Stop> {
         let mut notes = Vec::new();
         if job.case.kind() == Kind::Concurrency {
             let limits = preflight::host_limits();
