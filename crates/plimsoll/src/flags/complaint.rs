@@ -66,7 +66,6 @@ const FOREIGN_TO: &[(&[&str], &[&str], &str)] = &[
         &["--stages", "--duration", "-d", "--requests", "-n"],
         SET_BY_SEARCH,
     ),
-    (&["rate"], &["--handshake-only"], "use the experiment handshakes"),
     (&["connections"], &["--connections", "-c"], RAISED),
     (&["connections"], &["--arrivals"], "connections are opened evenly at --rate"),
     (&["rfc9411"], &["--slo", "--deadline"], CRITERIA),

@@ -1,10 +1,12 @@
 //! Command lines of the first version, spelled as today: `lab --find connections` is `lab
-//! connections`, `find rate URL --mode rfc9411` is `find rfc9411 URL`, and `lab` alone is `lab rate`.
+//! connections`, `find rate URL --mode rfc9411` is `find rfc9411 URL`, `find rate URL
+//! --handshake-only` is `find handshakes URL`, and `lab` alone is `lab rate`.
 
 use std::ffi::OsString;
 
 /// The experiments of `find`, by name.
-const FOUND: &[&str] = &["rate", "handshakes", "connections", "rfc9411"];
+const FOUND: &[&str] = &["rate", HANDSHAKES, "connections", RFC9411];
+const HANDSHAKES: &str = "handshakes";
 const RFC9411: &str = "rfc9411";
 
 /// `args`, program name first, with the experiment right after `find` or `lab`.
@@ -26,9 +28,22 @@ pub(super) fn current(mut args: Vec<OsString>) -> Vec<OsString> {
             let experiment = if take_rfc9411(&mut args) { RFC9411.into() } else { axis };
             args.insert(2, experiment);
         }
-        _ => {}
+        _ => return args,
     }
+    name_handshakes(&mut args);
     args
+}
+
+/// Spells a search for a rate of bare handshakes as today, without the flags that it implies.
+fn name_handshakes(args: &mut Vec<OsString>) {
+    const IMPLIED: &[&str] = &["--handshake-only", "--no-keepalive"];
+    let is_rate = args.get(2).is_some_and(|experiment| experiment == "rate");
+    if is_rate && args.iter().any(|arg| arg == "--handshake-only") {
+        args[2] = HANDSHAKES.into();
+    }
+    if args.get(2).is_some_and(|experiment| experiment == HANDSHAKES) {
+        args.retain(|arg| !IMPLIED.iter().any(|flag| arg == flag));
+    }
 }
 
 fn take_rfc9411(args: &mut Vec<OsString>) -> bool {
@@ -74,6 +89,15 @@ mod tests {
             ("lab --find=handshakes", "lab handshakes"),
             ("lab --find", "lab rate"),
             ("lab --mode rfc9411 --case 7.6 --find handshakes", "lab rfc9411 --case 7.6"),
+            ("find rate URL -k --handshake-only", "find handshakes URL -k"),
+            ("find --handshake-only rate URL", "find handshakes URL"),
+            ("find rate URL --no-keepalive", "find rate URL --no-keepalive"),
+            ("find rate URL --no-keepalive --handshake-only", "find handshakes URL"),
+            ("find handshakes URL --handshake-only --no-keepalive", "find handshakes URL"),
+            ("lab --handshake-only --mode quick", "lab handshakes --mode quick"),
+            ("lab --find handshakes --no-keepalive", "lab handshakes"),
+            ("find connections URL --handshake-only", "find connections URL --handshake-only"),
+            ("load URL --handshake-only", "load URL --handshake-only"),
             ("load URL --mode rfc9411", "load URL --mode rfc9411"),
             ("find", "find"),
         ] {

@@ -3,6 +3,7 @@
 mod comparisons;
 mod holds;
 mod refused;
+mod spellings;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -55,7 +56,7 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
 const SUT: &str = "127.0.0.1:4433";
 
 /// Whatever a command line asks for, so that one table can hold them all.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum Asked {
     Load(LoadJob),
     Experiment(Job),
