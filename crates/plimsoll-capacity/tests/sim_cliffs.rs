@@ -3,10 +3,11 @@
 
 use fastrand::Rng;
 use plimsoll_capacity::cliffs;
+use plimsoll_capacity::cliffs::{Load, SlowAnswers};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Cliff, Owner};
 use plimsoll_model::ending::{Closer, Stretch};
-use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::{Interval, Tally};
 
 /// The values of the timers that must be found, in seconds.
 const TIMERS_S: [f64; 5] = [3.0, 17.0, 30.0, 60.0, 120.0];
@@ -74,6 +75,13 @@ impl Law {
     }
 }
 
+/// What one second of a load shows.
+fn find(tally: &Tally) -> Vec<Cliff> {
+    let mut slow = SlowAnswers::default();
+    slow.handle_second(&Interval { second: 0, tally: tally.clone() });
+    cliffs::find(&[Load { tally, slow: &slow, rate: None, sent_again: None }], &[])
+}
+
 fn span(seconds: f64) -> Nanos {
     Nanos::from_secs_f64(seconds)
 }
@@ -123,7 +131,7 @@ fn timers_among_smooth_durations_are_found_and_nothing_else() {
             for law in laws {
                 let mut rng = Rng::with_seed(0xC11F_F000 + seed);
                 let tally = held_up(&mut rng, law, 3_000, timer, 0.05);
-                let found = cliffs::find(&tally, &[]);
+                let found = find(&tally);
                 // Where the law's own tail is most of what is slow, the share may be too small;
                 // these laws leave the timer the most of it.
                 assert_eq!(found.len(), 1, "seed {seed}, {timer} s in {law:?}: {found:?}");
@@ -149,7 +157,7 @@ fn timers_that_cut_off_a_long_tail_are_found_and_ascribed() {
                 // 7 % of the answers would take longer than the timer.
                 let law = Law::Lognormal { median: timer / 4.5, sigma: 1.0 };
                 let tally = cut_off(&mut rng, law, 2_000, timer, closer);
-                let found = cliffs::find(&tally, &[]);
+                let found = find(&tally);
                 assert_eq!(found.len(), 1, "seed {seed}, {timer} s, {closer}: {found:?}");
                 assert!(is_near(&found[0], timer), "seed {seed}, {timer} s: {found:?}");
                 assert_eq!(found[0].owner, owner, "{closer}");
@@ -175,7 +183,7 @@ fn no_cliff_is_seen_in_a_thousand_smooth_loads() {
             let lasted = span(law.draw(&mut rng));
             endings.record(Stretch::Lifetime, Closer::PeerFin, lasted, i, now);
         }
-        let found = cliffs::find(&tally, &[]);
+        let found = find(&tally);
         assert_eq!(found, [], "seed {seed}: {ops} of {law:?}");
     }
 }

@@ -15,17 +15,20 @@ pub enum Owner {
     Sut,
     /// What stands behind the SUT and makes the answers.
     Backend,
+    /// The path between plimsoll and the SUT: packets were lost there and sent again.
+    Network,
     /// The evidence does not say.
     Unknown,
 }
 
 impl Owner {
-    /// `client`, `sut`, `backend` or `unknown`.
+    /// `client`, `sut`, `backend`, `network` or `unknown`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Sut => "sut",
             Self::Backend => "backend",
+            Self::Network => "network",
             Self::Unknown => "unknown",
         }
     }

@@ -87,6 +87,9 @@ pub struct NetworkUse {
     pub drops: u64,
     /// Segments sent again over segments sent.
     pub retransmits: f64,
+    /// Segments that this host sent again; both ends' where the server is on it.
+    #[serde(default)]
+    pub sent_again: u64,
     /// Load of the busiest interface over its line rate; `None` where it has none (loopback).
     pub link: Option<f64>,
 }

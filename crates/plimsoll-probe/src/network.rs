@@ -38,6 +38,8 @@ pub struct NetworkChange {
     pub drops: u64,
     /// Segments retransmitted, as a fraction of segments sent.
     pub retransmits: f64,
+    /// Segments retransmitted.
+    pub sent_again: u64,
     /// Utilisation of the busiest link in its busier direction; `None` where no interface has a line
     /// rate.
     pub link: Option<f64>,
@@ -94,6 +96,7 @@ impl NetworkTotals {
         let sent = self.segments_out.saturating_sub(earlier.segments_out);
         let again = self.segments_again.saturating_sub(earlier.segments_again);
         change.retransmits = again as f64 / sent.max(1) as f64;
+        change.sent_again = again;
         change
     }
 }
@@ -188,10 +191,12 @@ Udp: 5
         let before = totals(3, 0, 1, 1_000, 5);
         let after = totals(5, 125_000_000, 2, 2_000, 6);
         let change = after.since(&before, 2.0, false);
-        assert_eq!(change, NetworkChange { drops: 3, retransmits: 0.001, link: Some(0.5) });
+        let expected =
+            NetworkChange { drops: 3, retransmits: 0.001, sent_again: 1, link: Some(0.5) };
+        assert_eq!(change, expected);
         assert_eq!(
             after.since(&before, 2.0, true),
-            NetworkChange { drops: 1, retransmits: 0.001, link: None }
+            NetworkChange { drops: 1, link: None, ..expected }
         );
     }
 

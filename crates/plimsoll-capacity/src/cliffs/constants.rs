@@ -12,9 +12,18 @@ const NEAR: f64 = 0.015;
 /// its wheel, 36 ms in 1 s and 256 ms in 7 s at 250 Hz; a loaded host adds a little.
 const KERNEL_LATE: std::ops::RangeInclusive<f64> = -0.001..=0.05;
 
+/// What a Linux receiver waits before it acknowledges, and its kernel's timer adds at 250 Hz or more.
+const DELAYED_ACK_MS: std::ops::RangeInclusive<f64> = 39.9..=46.0;
+/// What holds an answer of two small writes up for that time.
+pub(super) const DELAYED_ACK: &str = "near 0.04 s (delayed ACK with Nagle's algorithm)";
+/// After what times Linux sends again: the smallest timeout, doubled each time, all added up.
+const RETRANSMISSIONS_MS: [f64; 3] = [200.0, 600.0, 1_400.0];
+/// How late the kernel is with that, at most, in round trips (the timeout begins with one, and the
+/// answer takes another), of itself and in milliseconds.
+const RETRANSMISSION_LATE: (f64, f64, f64) = (3.0, 0.05, 10.0);
+
 /// Timers of programs and load balancers, in seconds.
-const PROGRAMS: [(f64, &str); 19] = [
-    (0.04, "delayed ACK with Nagle's algorithm"),
+const PROGRAMS: [(f64, &str); 18] = [
     (0.2, "smallest retransmission timeout, or delayed ACK"),
     (5.0, "Node.js and uvicorn keep-alive, Envoy connect, DNS retry"),
     (10.0, "common client and health-check default"),
@@ -55,7 +64,7 @@ const CONNECTING: [(f64, &str); 14] = [
 
 /// The nearest well-known constant and whose it commonly is: `near 60 s (nginx, ...)`. Timers of
 /// connecting are meant only where `connecting` was part of what lasted.
-pub(crate) fn label(at: Nanos, connecting: bool) -> Option<String> {
+pub(super) fn label(at: Nanos, connecting: bool) -> Option<String> {
     let off = |seconds: f64| (at.as_secs_f64() / seconds).ln().abs();
     let kernels = if connecting { &CONNECTING[..] } else { &[] };
     let (seconds, name) =
@@ -65,11 +74,25 @@ pub(crate) fn label(at: Nanos, connecting: bool) -> Option<String> {
 
 /// The kernel's timer for connecting that `at` is late for, by no more than kernels are: those of
 /// other causes, such as a far address among near ones, are no timers.
-pub(crate) fn connecting_label(at: Nanos) -> Option<String> {
+pub(super) fn connecting_label(at: Nanos) -> Option<String> {
     let late = |seconds: f64| at.as_secs_f64() / seconds - 1.0;
     let (seconds, name) =
         CONNECTING.iter().find(|(seconds, _)| KERNEL_LATE.contains(&late(*seconds)))?;
     Some(format!("near {seconds} s ({name})"))
+}
+
+/// Whether a server that waits for a delayed ACK answers after `at`.
+pub(super) fn is_delayed_ack(at: Nanos) -> bool {
+    DELAYED_ACK_MS.contains(&at.as_millis_f64())
+}
+
+/// Whether an answer comes after `at` when a segment was lost on a path of so long a round trip.
+pub(super) fn is_retransmission(at: Nanos, round_trip: Nanos) -> bool {
+    let (round_trips, of_itself, ms) = RETRANSMISSION_LATE;
+    RETRANSMISSIONS_MS.iter().any(|after| {
+        let late = round_trip.as_millis_f64() * round_trips + after * of_itself + ms;
+        (*after..=after + late).contains(&at.as_millis_f64())
+    })
 }
 
 #[cfg(test)]

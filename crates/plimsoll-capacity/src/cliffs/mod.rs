@@ -5,38 +5,60 @@
 //! simulation (`tests/sim_cliffs.rs`).
 
 use plimsoll_model::cliff::{Awaits, Cliff, Confidence, Horizon, KnownTimer, Owner};
-use plimsoll_model::ending::{Closer, Series, SeriesKey, Stretch};
+use plimsoll_model::ending::{Closer, Endings, Series, SeriesKey, Stretch};
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::Tally;
-use plimsoll_model::{Histogram, Nanos};
+use plimsoll_model::{Histogram, Nanos, Rate};
 
+mod answers;
 mod constants;
 mod owner;
 mod peaks;
 mod probed;
+mod slow;
 
 use constants::SAME;
 use peaks::Timer;
 
 pub use probed::rows as probed_timers;
+pub use slow::SlowAnswers;
 
-/// Nothing below this is called a timer: retransmissions and schedulers live there.
+/// Below this, schedulers and queues make many piles: only a delayed ACK is looked for there.
 const FLOOR_MIN: Nanos = Nanos::from_millis(100);
+/// A delayed ACK comes after 40 ms.
+const DELAYED_ACK_FLOOR: Nanos = Nanos::from_millis(30);
 /// A success is slow above so many medians.
 const FLOOR_MEDIANS: u64 = 3;
 /// Histograms hold nothing longer.
 const HORIZON_MAX: Nanos = Nanos::from_secs(3_590);
 
-/// Every timer that `tally` shows, the one that ended most first. `known` are our own timers
-/// ([`own_timers`]) and those of servers that we configured.
-pub fn find(tally: &Tally, known: &[KnownTimer]) -> Vec<Cliff> {
-    let (answers, connects) = (&tally.spans.uncorrected, &tally.spans.connect);
-    let good = |stretch| SeriesKey { stretch, closer: Closer::Success };
-    let mut cliffs = piles(answers, good(Stretch::Operation), slow(answers), known);
-    cliffs.extend(retransmissions(connects));
+/// A load in which timers are looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    /// All of it.
+    pub tally: &'a Tally,
+    /// Its slow answers.
+    pub slow: &'a SlowAnswers,
+    /// Offered load, where that was one rate.
+    pub rate: Option<Rate>,
+    /// Segments that this host sent again meanwhile, where that was seen.
+    pub sent_again: Option<u64>,
+}
+
+/// Every timer that `loads` show: one load, or the trials of a search together. The one that ended
+/// most comes first. `known` are our own timers ([`own_timers`]) and those of servers that we
+/// configured.
+pub fn find(loads: &[Load<'_>], known: &[KnownTimer]) -> Vec<Cliff> {
+    let (mut connects, mut endings) = (Histogram::new(), Endings::default());
+    for load in loads {
+        connects.merge(&load.tally.spans.connect);
+        endings.merge(&load.tally.endings);
+    }
+    let mut cliffs = answers::find(loads, known);
+    cliffs.extend(retransmissions(&connects));
     // A refusal takes a round trip, as connecting does, and nobody waited.
-    let floor = slow(connects);
-    for (key, series) in tally.endings.iter() {
+    let floor = slow(&connects);
+    for (key, series) in endings.iter() {
         if is_request_limit(key, series) {
             continue;
         }
@@ -49,29 +71,6 @@ pub fn find(tally: &Tally, known: &[KnownTimer]) -> Vec<Cliff> {
     cliffs
 }
 
-/// The same in `whole`, which `trials` make together, less the good answers that were as slow as most
-/// of their own trial: they waited for an overloaded server, each behind a whole pool of others.
-pub fn find_in_trials(whole: &Tally, trials: &[&Tally], known: &[KnownTimer]) -> Vec<Cliff> {
-    let mut cliffs = find(whole, known);
-    cliffs.retain(|cliff| {
-        let is_answer = cliff.closer == Closer::Success && cliff.stretch == Stretch::Operation;
-        !is_answer || is_slow_in_its_trials(cliff.at, trials)
-    });
-    cliffs
-}
-
-/// Whether at least half of the answers near `at` were slow beside the others of their trial.
-fn is_slow_in_its_trials(at: Nanos, trials: &[&Tally]) -> bool {
-    let (mut slower, mut all) = (0, 0);
-    for answers in trials.iter().map(|tally| &tally.spans.uncorrected) {
-        let above = |factor: f64| answers.count_above(Nanos((at.0 as f64 * factor) as u64));
-        let near = above(1.0 - SAME) - above(1.0 + SAME);
-        all += near;
-        slower += if at > slow(answers) { near } else { 0 };
-    }
-    slower * 2 >= all
-}
-
 /// What is slow among durations that are mostly no timer's doing.
 fn slow(hist: &Histogram) -> Nanos {
     let typical = hist.quantile(0.5).unwrap_or_default();
@@ -79,8 +78,7 @@ fn slow(hist: &Histogram) -> Nanos {
 }
 
 fn piles(hist: &Histogram, key: SeriesKey, floor: Nanos, known: &[KnownTimer]) -> Vec<Cliff> {
-    // Without keep-alive a good answer begins with its connection's SYN.
-    let connecting = key.stretch == Stretch::Opening || key.closer == Closer::Success;
+    let connecting = key.stretch == Stretch::Opening;
     let of_peak = |peak: peaks::Peak| {
         let found = owner::ascribe(key.stretch, key.closer, peak.at, known);
         Cliff {
@@ -141,11 +139,11 @@ fn doubt_single_event(cliff: &mut Cliff, series: &Series) {
 
 /// A connection's age at its end repeats what ended its last operation or its rest.
 fn drop_echoes(cliffs: &mut Vec<Cliff>) {
-    let near = |a: &Cliff, b: &Cliff| (a.at.0 as f64 / b.at.0 as f64).ln().abs() <= SAME;
     let firsts: Vec<Cliff> =
         cliffs.iter().filter(|cliff| cliff.stretch != Stretch::Lifetime).cloned().collect();
     cliffs.retain(|cliff| {
-        cliff.stretch != Stretch::Lifetime || !firsts.iter().any(|first| near(first, cliff))
+        cliff.stretch != Stretch::Lifetime
+            || !firsts.iter().any(|first| peaks::is_same(first.at, cliff.at))
     });
 }
 
@@ -186,116 +184,4 @@ pub fn horizon(plan: &LoadPlan, window: Nanos, cut_short: bool, probe: Option<Na
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_model::tally::Tally;
-
-    use super::*;
-
-    fn ms(ms: u64) -> Nanos {
-        Nanos::from_millis(ms)
-    }
-
-    /// Answers around 10 ms, and `count` ends of one kind at `at`, spread over `over`.
-    fn tally(stretch: Stretch, closer: Closer, at: Nanos, ops: [u32; 2], over: Nanos) -> Tally {
-        let mut tally = Tally::default();
-        for i in 0..1_000 {
-            tally.spans.uncorrected.record(ms(5 + i % 10));
-        }
-        for i in 0..100u64 {
-            let ops = ops[i as usize % 2];
-            tally.endings.record(stretch, closer, at, ops, Nanos(over.0 / 100 * i));
-        }
-        tally
-    }
-
-    #[test]
-    fn a_gateway_timeout_is_found_and_named() {
-        let at = Nanos::from_secs(30);
-        let tally = tally(Stretch::Operation, Closer::Status(504), at, [0, 0], at);
-        let [cliff] = &find(&tally, &[])[..] else { panic!("{:?}", find(&tally, &[])) };
-        assert_eq!((cliff.owner, cliff.count), (Owner::Sut, 100));
-        assert!(
-            cliff.label.as_ref().is_some_and(|label| label.starts_with("near 30 s")),
-            "{cliff:?}"
-        );
-    }
-
-    #[test]
-    fn a_limit_on_requests_is_no_timer() {
-        let at = Nanos::from_secs(10);
-        let find_with =
-            |ops| find(&tally(Stretch::Lifetime, Closer::PeerAnswer, at, ops, at), &[]).len();
-        assert_eq!(find_with([100, 100]), 0);
-        assert_eq!(find_with([99, 104]), 1);
-    }
-
-    #[test]
-    fn ends_at_one_instant_are_doubted() {
-        let at = Nanos::from_secs(5);
-        for (over, confidence) in [(ms(40), Confidence::Possible), (at, Confidence::Likely)] {
-            let tally = tally(Stretch::Idle, Closer::PeerFin, at, [0, 3], over);
-            assert_eq!(find(&tally, &[])[0].confidence, confidence);
-        }
-    }
-
-    #[test]
-    fn the_age_of_a_connection_does_not_repeat_what_ended_it() {
-        let at = Nanos::from_secs(3);
-        let mut tally = tally(Stretch::Operation, Closer::Status(504), at, [0, 0], at);
-        for i in 0..50 {
-            let (at, now) = (at + ms(9), Nanos(i * 100_000_000));
-            tally.endings.record(Stretch::Lifetime, Closer::PeerAnswer, at, i as u32, now);
-        }
-        assert_eq!(find(&tally, &[]).len(), 1);
-    }
-
-    #[test]
-    fn a_syn_that_was_sent_again_is_told_from_a_far_address() {
-        let connects = |late_ms: u64| {
-            let mut tally = Tally::default();
-            for i in 0..200 {
-                tally.spans.connect.record(ms(late_ms + i % 33));
-                tally.spans.connect.record(ms(if i % 2 == 0 { 1 } else { late_ms }));
-            }
-            find(&tally, &[])
-        };
-        let [cliff] = &connects(1_000)[..] else { panic!("{:?}", connects(1_000)) };
-        assert_eq!((cliff.owner, cliff.closer), (Owner::Client, Closer::Success));
-        assert_eq!(cliff.label.as_deref(), Some("near 1 s (first SYN retransmission)"));
-        assert_eq!(connects(1_500), []);
-    }
-
-    #[test]
-    fn answers_as_slow_as_most_are_no_cliff() {
-        let mut tally = Tally::default();
-        for i in 0..1_000 {
-            tally.spans.uncorrected.record(ms(3_000 + i % 5));
-        }
-        assert_eq!(find(&tally, &[]), []);
-    }
-
-    #[test]
-    fn what_an_overloaded_pool_makes_every_answer_wait_is_no_timer() {
-        let trial = |fast: u64, at_143_ms: u64| {
-            let mut tally = Tally::default();
-            for i in 0..fast {
-                tally.spans.uncorrected.record(ms(5 + i % 10));
-            }
-            for i in 0..at_143_ms {
-                tally.spans.uncorrected.record(Nanos(142_500_000 + i % 10 * 100_000));
-            }
-            tally
-        };
-        let found = |overloaded: Tally| {
-            let calm = trial(9_000, 0);
-            let mut whole = calm.clone();
-            whole.merge_following(&overloaded);
-            let merged = find(&whole, &[]).len();
-            (merged, find_in_trials(&whole, &[&calm, &overloaded], &[]).len())
-        };
-        // 100 connections of which each is served every 143 ms: beside the other trials a pile.
-        assert_eq!(found(trial(50, 3_000)), (1, 0));
-        // One answer in four at that value, in a trial whose others are fast, waited for something.
-        assert_eq!(found(trial(9_000, 3_000)), (1, 1));
-    }
-}
+mod tests;

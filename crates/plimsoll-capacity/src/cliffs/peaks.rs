@@ -3,9 +3,12 @@
 
 use plimsoll_model::{Histogram, Nanos};
 
+use super::constants::SAME;
+
 /// Values in a pile, at least: fewer happen by chance.
 const COUNT_MIN: f64 = 20.0;
-/// Share of the values above the floor, at least: a smaller pile bothers nobody.
+/// Share of the values from half of the pile's own on, at least: a smaller pile bothers nobody.
+/// What is faster than that says nothing: an overload's queue fills a tail with any number.
 const SHARE_MIN: f64 = 0.10;
 /// How many times denser than its neighbourhood.
 const CONTRAST_MIN: f64 = 5.0;
@@ -14,6 +17,8 @@ const WINDOW: f64 = 0.01;
 /// How much wider everything is for [`Timer::Coarse`]: Linux rounds the 1 s of a first SYN
 /// retransmission up by as much as 36 ms, and the 4 s of a third by 256 ms (250 Hz).
 const COARSE: f64 = 2.5;
+/// And for [`Timer::Tick`]: 40 ms come after 40 to 45 ms at 250 Hz.
+const TICK: f64 = 6.0;
 /// Half the width within which a pile has to be narrow.
 const CLUSTER: f64 = 0.05;
 /// Share of the cluster, less the background, that lies in the window. For a normal spread this
@@ -30,31 +35,54 @@ const SATURATED: Nanos = Nanos::from_secs(3_590);
 
 /// One pile.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Peak {
+pub(super) struct Peak {
     /// Its middle.
-    pub(crate) at: Nanos,
+    pub(super) at: Nanos,
     /// Values in it.
-    pub(crate) count: u64,
+    pub(super) count: u64,
     /// Its share of the values above the floor, 0 to 1.
-    pub(crate) share: f64,
+    pub(super) share: f64,
 }
 
 /// How exactly a timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Timer {
+pub(super) enum Timer {
     /// Within 1 %, as programs' do.
     Fine,
     /// Within 2.5 %, as a kernel's own do.
     Coarse,
+    /// Within 6 %, as a kernel's shortest do.
+    Tick,
+}
+
+impl Timer {
+    const fn scale(self) -> f64 {
+        match self {
+            Self::Fine => 1.0,
+            Self::Coarse => COARSE,
+            Self::Tick => TICK,
+        }
+    }
+}
+
+/// Whether two piles this near to each other are one timer.
+pub(super) fn is_same(a: Nanos, b: Nanos) -> bool {
+    (a.0.max(1) as f64 / b.0.max(1) as f64).ln().abs() <= SAME
+}
+
+/// Values about `at`.
+pub(super) fn near(hist: &Histogram, at: Nanos) -> u64 {
+    let above = |factor: f64| hist.count_above(Nanos((at.0 as f64 * factor) as u64));
+    above(1.0 - SAME) - above(1.0 + SAME)
 }
 
 /// Every pile above `floor`, the largest first.
-pub(crate) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
+pub(super) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
     let tail = hist.count_above(floor) as f64;
     if tail < COUNT_MIN {
         return Vec::new();
     }
-    let density = Density::of(hist, if timer == Timer::Fine { 1.0 } else { COARSE });
+    let density = Density::of(hist, timer.scale());
     let floor_ln = (floor.0.max(1) as f64).ln();
     let mut centres: Vec<(f64, f64)> = density
         .points
@@ -74,7 +102,7 @@ pub(crate) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
         let at = density.median_around(near, WINDOW);
         looked_at.push(at);
         if let Some(excess) = density.pile_at(at)
-            && excess >= SHARE_MIN * tail
+            && excess >= SHARE_MIN * slower(hist, floor, at)
         {
             found.push(Peak {
                 at: Nanos(at.exp().round() as u64),
@@ -84,6 +112,11 @@ pub(crate) fn peaks(hist: &Histogram, floor: Nanos, timer: Timer) -> Vec<Peak> {
         }
     }
     found
+}
+
+/// Values from half of `at` (a logarithm) on, those above `floor`.
+fn slower(hist: &Histogram, floor: Nanos, at: f64) -> f64 {
+    hist.count_above(Nanos((at.exp() / 2.0) as u64).max(floor)) as f64
 }
 
 /// The recorded values on a logarithmic axis, with running sums.
@@ -175,9 +208,9 @@ mod tests {
             ("below the floor", vec![99.0; 1_000]),
             ("above an hour", vec![4_000_000.0; 1_000]),
             (
-                "9 % of the tail",
+                "9 % of what is as slow",
                 (0..1_000)
-                    .map(|i| if i < 90 { 3_000.0 } else { 200.0 * 1.005_f64.powi(i - 90) })
+                    .map(|i| if i < 90 { 3_000.0 } else { 1_500.0 * 1.0025_f64.powi(i - 90) })
                     .collect(),
             ),
         ];

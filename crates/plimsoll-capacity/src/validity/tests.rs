@@ -240,7 +240,7 @@ fn a_load_without_goals_has_only_its_figures() {
 #[test]
 fn network_memory_and_reference_spoil_bad_trials() {
     let network = |drops, retransmits, link| Observations {
-        network: Some(NetworkUse { drops, retransmits, link: Some(link) }),
+        network: Some(NetworkUse { drops, retransmits, sent_again: 0, link: Some(link) }),
         ..none()
     };
     let fine = network(0, 0.0005, 0.5);

@@ -126,6 +126,7 @@ const fn owner(owner: Owner) -> &'static str {
         Owner::Client => "plimsoll",
         Owner::Sut => "the SUT",
         Owner::Backend => "a backend",
+        Owner::Network => "the path",
         Owner::Unknown => "-",
     }
 }

@@ -122,7 +122,7 @@ impl Experiment for ConnectionsExperiment {
         // Before the first level: what is overloaded closes connections, and would look like a
         // timer.
         timers.wait(session);
-        let found = find(self, session)?;
+        let found = find(self, session, &mut timers)?;
         session.tell(&Event::SearchEnded(Box::new(found.tipping.clone())));
         let verdict = self.verdict(&found, session);
         let (searched, confirmed) = found.search.times();
@@ -171,13 +171,18 @@ struct Found {
     trials: Vec<TrialRecord>,
 }
 
-fn find(experiment: &ConnectionsExperiment, session: &Session<'_>) -> Result<Found, Stop> {
+fn find(
+    experiment: &ConnectionsExperiment,
+    session: &Session<'_>,
+    timers: &mut TimerWatch,
+) -> Result<Found, Stop> {
     let ConnectionsExperiment { job, shape, limits, .. } = experiment;
     let search = ConnectionSearch::new(settings(experiment));
     let server = session.server();
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
     let heard = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
+    let timers = RefCell::new(timers);
     let read = |depth: Depth| memory.read(depth);
     let gauges = || server_gauges(&**server);
     let tell = |event: Event| {
@@ -186,6 +191,7 @@ fn find(experiment: &ConnectionsExperiment, session: &Session<'_>) -> Result<Fou
             Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
             _ => {}
         }
+        timers.borrow_mut().handle_event(&event);
         session.tell(&event);
     };
     let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };

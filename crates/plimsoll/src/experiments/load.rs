@@ -1,7 +1,9 @@
 //! One load.
 
+use plimsoll_capacity::cliffs::SlowAnswers;
 use plimsoll_capacity::{cliffs, judge_load};
 use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_model::event::Event;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::tally::Tally;
@@ -24,12 +26,24 @@ impl Experiment for Load {
         let plan = &job.plan;
         let is_steady = is_steady(&plan.pacing);
         let load = Measurement { plan, trial: None, is_steady, is_alone: true };
-        let Observed { outcome, observations, .. } = session.run_load(&load, &mut |_| {})?;
+        let mut slow = SlowAnswers::default();
+        let mut listen = |event: &Event| {
+            if let Event::Interval(interval) = event {
+                slow.handle_second(interval);
+            }
+        };
+        let Observed { outcome, observations, .. } = session.run_load(&load, &mut listen)?;
         let agents = session.agents().count();
         let Judgement { verdict, reasons, .. } = judge(job, &outcome, &observations, agents);
         let partial = outcome.is_partial();
+        let seen = cliffs::Load {
+            tally: &outcome.tally,
+            slow: &slow,
+            rate: None,
+            sent_again: observations.network.map(|network| network.sent_again),
+        };
         let timers = Timers {
-            cliffs: cliffs::find(&outcome.tally, &cliffs::own_timers(plan)),
+            cliffs: cliffs::find(&[seen], &cliffs::own_timers(plan)),
             probed: None,
             horizon: cliffs::horizon(plan, outcome.window, partial, None),
         };

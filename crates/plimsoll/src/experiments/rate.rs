@@ -173,7 +173,10 @@ fn find(
         }
         let abort = search.abort_bad_ops(&request);
         let split = honoured_split(&request, workers(), cpus(plan));
-        let observed = run_trial(job, &TrialRequest { split, ..request }, abort, session)?;
+        let observed =
+            run_trial(job, &TrialRequest { split, ..request }, abort, session, &mut |event| {
+                timers.handle_event(event)
+            })?;
         let Observed { outcome, sut_busiest_thread, mut observations } = observed;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
@@ -220,6 +223,7 @@ fn run_trial(
     request: &TrialRequest,
     abort: u64,
     session: &Session<'_>,
+    listen: &mut dyn FnMut(&Event),
 ) -> Result<Observed, Stop> {
     let mut plan = job.load.plan.clone();
     plan.pacing = Pacing::Open {
@@ -237,7 +241,7 @@ fn run_trial(
         // While the timeout probe asks, too, the SUT counts more than the trial.
         is_alone: job.search.probe.is_none() || request.phase != Phase::Qualify,
     };
-    session.run_load(&load, &mut |_| {})
+    session.run_load(&load, listen)
 }
 
 /// CPUs that an agent's threads may use.

@@ -1,15 +1,15 @@
 //! Hidden timers of a search: the timeout probe beside its first trials, and what all trials show.
 
 use plimsoll_capacity::cliffs;
+use plimsoll_capacity::cliffs::{Load, SlowAnswers};
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, ProbedTimer};
 use plimsoll_model::ending::Closer;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::{TrialMeasurement, TrialRecord};
 
-use super::tipping;
 use crate::session::{Session, Timers};
 
 /// How often it is looked whether the probe is over.
@@ -23,6 +23,8 @@ pub(super) struct TimerWatch {
     wait: Nanos,
     /// What it saw, once it is over.
     probed: Option<Vec<ProbedTimer>>,
+    /// The slow answers of every trial that has begun.
+    slow: Vec<SlowAnswers>,
 }
 
 impl TimerWatch {
@@ -53,7 +55,22 @@ impl TimerWatch {
             );
             session.note(note);
         }
-        Self { known, probe, wait, probed: None }
+        Self { known, probe, wait, probed: None, slow: Vec::new() }
+    }
+
+    /// Hears what happens in trials.
+    pub(super) fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::LoadStarted { trial: Some(_), .. } | Event::TrialStarted(_) => {
+                self.slow.push(SlowAnswers::default());
+            }
+            Event::Interval(interval) => {
+                if let Some(slow) = self.slow.last_mut() {
+                    slow.handle_second(interval);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Waits for the probe: overload ends connections, and would look like a timer.
@@ -81,14 +98,20 @@ impl TimerWatch {
 
     /// Looks for timers in all trials together; what was found, and how far was looked.
     pub(super) fn found(self, plan: &LoadPlan, trials: &[TrialRecord]) -> Timers {
-        let (tally, _) = tipping::all_trials(trials);
         let longest_trial = trials.iter().map(|trial| trial.measurement.window).max();
         let probe = self.probed.is_some().then_some(self.wait);
-        let apart: Vec<_> = trials.iter().map(|trial| &trial.measurement.tally).collect();
+        // A trial that was interrupted has no record.
+        let loads: Vec<_> = trials.iter().zip(&self.slow).map(load).collect();
         Timers {
-            cliffs: cliffs::find_in_trials(&tally, &apart, &self.known),
+            cliffs: cliffs::find(&loads, &self.known),
             probed: self.probed,
             horizon: cliffs::horizon(plan, longest_trial.unwrap_or_default(), false, probe),
         }
     }
+}
+
+fn load<'a>((trial, slow): (&'a TrialRecord, &'a SlowAnswers)) -> Load<'a> {
+    let TrialMeasurement { request, tally, observations, .. } = &trial.measurement;
+    let sent_again = observations.network.map(|network| network.sent_again);
+    Load { tally, slow, rate: Some(request.rate), sent_again }
 }

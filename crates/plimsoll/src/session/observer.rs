@@ -251,7 +251,12 @@ impl<'a> Observer<'a> {
 fn network_use(first: &HostReading, last: &HostReading, loopback: bool) -> Option<NetworkUse> {
     let (before, after) = (first.network.as_ref()?, last.network.as_ref()?);
     let change = after.since(before, last.at.since(first.at).as_secs_f64(), loopback);
-    Some(NetworkUse { drops: change.drops, retransmits: change.retransmits, link: change.link })
+    Some(NetworkUse {
+        drops: change.drops,
+        retransmits: change.retransmits,
+        sent_again: change.sent_again,
+        link: change.link,
+    })
 }
 
 /// The agents' memory over what they could have had: theirs, and what was left of the host's and of
