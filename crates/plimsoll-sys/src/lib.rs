@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod affinity;
+pub mod arrival;
 pub mod clock;
 pub mod limits;
 pub mod memory;

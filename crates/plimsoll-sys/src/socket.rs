@@ -247,7 +247,7 @@ fn local_address(fd: &OwnedFd) -> Result<SocketAddr, Errno> {
 }
 
 pub(crate) fn set_int_option(
-    fd: &OwnedFd,
+    fd: impl AsFd,
     level: i32,
     option: i32,
     value: i32,
@@ -255,7 +255,7 @@ pub(crate) fn set_int_option(
     // SAFETY: the pointer and length describe `value`, which outlives the call.
     let code = unsafe {
         libc::setsockopt(
-            fd.as_raw_fd(),
+            fd.as_fd().as_raw_fd(),
             level,
             option,
             (&raw const value).cast(),
@@ -265,7 +265,7 @@ pub(crate) fn set_int_option(
     if code == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-fn last_errno() -> Errno {
+pub(crate) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
