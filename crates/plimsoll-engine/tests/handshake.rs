@@ -68,8 +68,11 @@ fn each_operation_is_a_handshake_and_nothing_else() {
         assert_eq!(tally.spans.corrected.count(), 100);
         assert_eq!((tally.status.iter().count(), tally.spans.ttfb.count()), (0, 0));
         assert_eq!(tally.connections.held_end, 0);
-        // TCP's part of an operation is within it.
+        // TCP's part of an operation is within it, and so is the wire's.
         assert!(tally.spans.connect.max() <= tally.spans.uncorrected.max());
+        assert!(tally.spans.wire.max() <= tally.spans.uncorrected.max());
+        let every = u64::from(tally.stamps.every);
+        assert_eq!(every == 1, tally.spans.wire.count() + tally.stamps.missing == 100);
         // Every handshake is complete on the server's side, too: it was closed, not reset.
         let begun = Nanos(clock::monotonic_ns());
         while server.counters().handshakes_full < 100 {

@@ -155,6 +155,22 @@ pub struct Spans {
     /// SYN to the end of the first answer; sessions whose first answer is ok.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub syn_to_last_byte: Histogram,
+    /// Actual send to the arrival of the answer's last bytes in this host's kernel, less what this
+    /// process took to read what the handshake waited for: the server and the path. Stamped
+    /// operations, see [`StampCounts`].
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub wire: Histogram,
+    /// That arrival to our reading of it; stamped operations.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub receive_lag: Histogram,
+    /// `corrected` of the stamped operations.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub stamped: Histogram,
+    /// What `corrected` would at least have been without our own delay; stamped operations. Taken
+    /// out are the receive lag and the delay in sending, be it their own or that of earlier
+    /// operations which the server received together with them because of it.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub undelayed: Histogram,
 }
 
 impl Spans {
@@ -169,7 +185,17 @@ impl Spans {
         self.all_mut().into_iter().for_each(Histogram::clear);
     }
 
-    const fn all(&self) -> [&Histogram; 8] {
+    /// Forgets what rests on stamps; returns of how many operations.
+    pub fn clear_stamped(&mut self) -> u64 {
+        let stamped = self.wire.count();
+        for span in [&mut self.wire, &mut self.receive_lag, &mut self.stamped, &mut self.undelayed]
+        {
+            span.clear();
+        }
+        stamped
+    }
+
+    const fn all(&self) -> [&Histogram; 12] {
         [
             &self.corrected,
             &self.uncorrected,
@@ -179,10 +205,14 @@ impl Spans {
             &self.send_lag,
             &self.syn_to_first_byte,
             &self.syn_to_last_byte,
+            &self.wire,
+            &self.receive_lag,
+            &self.stamped,
+            &self.undelayed,
         ]
     }
 
-    const fn all_mut(&mut self) -> [&mut Histogram; 8] {
+    const fn all_mut(&mut self) -> [&mut Histogram; 12] {
         [
             &mut self.corrected,
             &mut self.uncorrected,
@@ -192,7 +222,35 @@ impl Spans {
             &mut self.send_lag,
             &mut self.syn_to_first_byte,
             &mut self.syn_to_last_byte,
+            &mut self.wire,
+            &mut self.receive_lag,
+            &mut self.stamped,
+            &mut self.undelayed,
         ]
+    }
+}
+
+/// How many ok operations were stamped: how many answers' arrivals the kernel told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampCounts {
+    /// About one of so many operations was to be stamped; 0 where the kernel refuses. The largest
+    /// number over threads.
+    pub every: u32,
+    /// Answers that were to be stamped and were not, or not reliably.
+    pub missing: u64,
+    /// Seconds, over threads, in which somebody set the host's clock: their stamps are not used.
+    pub clock_set: u32,
+}
+
+impl StampCounts {
+    const fn is_none(&self) -> bool {
+        self.every == 0 && self.missing == 0
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.every = self.every.max(other.every);
+        self.missing += other.missing;
+        self.clock_set += other.clock_set;
     }
 }
 
@@ -263,6 +321,9 @@ pub struct Tally {
     /// When operations were started, beside when they were due; open loops only.
     #[serde(default, skip_serializing_if = "StartCounts::is_empty")]
     pub starts: StartCounts,
+    /// Arrivals that the kernel told.
+    #[serde(default, skip_serializing_if = "StampCounts::is_none")]
+    pub stamps: StampCounts,
     /// Times a pool had every connection busy and at its cap while an operation was due.
     pub pool_exhausted: u64,
     /// CPU and memory.
@@ -369,6 +430,7 @@ impl Tally {
         self.spans.merge(&other.spans);
         self.endings.merge(&other.endings);
         self.starts.merge(&other.starts);
+        self.stamps.merge(other.stamps);
         self.pool_exhausted += other.pool_exhausted;
         self.generator.cpu_user = self.generator.cpu_user + other.generator.cpu_user;
         self.generator.cpu_system = self.generator.cpu_system + other.generator.cpu_system;

@@ -58,7 +58,7 @@ impl Worker {
                 self.open(destination, None, now);
             } else {
                 let Some(op) = self.take_closed_op(destination, now) else { return };
-                self.open(destination, Some(op), now);
+                self.open(destination, Some((op, now)), now);
             }
         }
     }

@@ -15,6 +15,17 @@ use crate::transport::{Outcome, Sent};
 /// some 0.1 ms.
 const READS_PER_TURN: u32 = 4;
 
+/// How far a connection is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// The socket is empty; the next byte is a new event.
+    Emptied,
+    /// The end of the stream, or nothing more has come.
+    End,
+    /// Nothing more has come by this instant, as far as the kernel tells.
+    Arrived(Nanos),
+}
+
 impl Worker {
     // ---- operations begin
 
@@ -22,6 +33,7 @@ impl Worker {
     pub(super) fn send_op(&mut self, index: u32, op: Op, free_since: Nanos, now: Nanos) {
         let could_start = op.intended.max(free_since);
         self.meter.tally().spans.send_lag.record(now.since(could_start));
+        self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
         self.attach_op(index, op);
         self.conns[index].since = now;
         self.begin_request(index, now);
@@ -33,10 +45,12 @@ impl Worker {
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
-        hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
         let head_method = self.requests.get(hot.target).head_method;
         self.conns.slab.parser(index).expect_response(head_method);
         self.conns.arm(index, now + self.answer_timeout());
+        let leaves = self.time_of_sending(index, now);
+        let hot = &mut self.conns[index];
+        hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
         self.push(index, now);
     }
 
@@ -115,15 +129,31 @@ impl Worker {
 
     /// Reads what has come, one turn's worth.
     pub(super) fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
+        let until = if ready.is_closing() { Until::End } else { Until::Emptied };
+        if self.read_until(index, until, now) {
+            self.conns.read_later(ready);
+        }
+    }
+
+    /// Reads what has come; returns whether more is left than one turn's worth.
+    pub(super) fn read_until(&mut self, index: u32, until: Until, now: Nanos) -> bool {
+        let token = self.conns.slab.token(index);
         let mut buffer = self.conns.lend_buffer();
         let mut reads_left = READS_PER_TURN;
-        while let Some(socket) = &self.conns[index].socket {
+        let mut has_more = false;
+        while let Some(socket) = &self.conns.slab.hot[index as usize].socket {
             if reads_left == 0 {
-                self.conns.read_later(ready);
+                has_more = true;
                 break;
             }
             reads_left -= 1;
-            match socket.recv(&mut buffer) {
+            let read = match until {
+                Until::Arrived(_) => self.stamps.read_stamped(socket, &mut buffer),
+                Until::Emptied | Until::End => {
+                    self.stamps.read(index, &self.conns[index], socket, &mut buffer)
+                }
+            };
+            match read {
                 Ok(0) if self.conns[index].peer == Peer::Reset => {
                     self.handle_lost(index, Errno::CONNRESET, now);
                     break;
@@ -135,6 +165,11 @@ impl Worker {
                 }
                 Ok(received) => {
                     self.meter.tally().bytes.received += received as u64;
+                    if let Until::Arrived(by) = until
+                        && self.stamps.arrived_by(by) == Some(false)
+                    {
+                        break;
+                    }
                     let bytes = &buffer[..received];
                     if self.conns[index].state == State::Closing {
                         // A close_notify or a late ticket: not needed.
@@ -144,8 +179,8 @@ impl Worker {
                         self.handle_bytes(index, bytes, now);
                     }
                     // A short read has emptied the socket; the next byte is a new event.
-                    let emptied = received < buffer.len() && !ready.is_closing();
-                    if emptied || self.conns.slab.index_of(ready.token).is_none() {
+                    let emptied = received < buffer.len() && until == Until::Emptied;
+                    if emptied || self.conns.slab.index_of(token).is_none() {
                         break;
                     }
                 }
@@ -156,7 +191,9 @@ impl Worker {
                 }
             }
         }
+        self.stamps.end_reading();
         self.conns.give_buffer_back(buffer);
+        has_more
     }
 
     fn handle_ciphertext(&mut self, index: u32, bytes: &[u8], now: Nanos) {
@@ -174,6 +211,11 @@ impl Worker {
                 }
             }
             Ok(received) => {
+                let hot = &self.conns[index];
+                let is_over = received.handshake_finished && self.plan.handshake_only;
+                if hot.state == State::Handshaking && !is_over {
+                    self.stamps.count_handshake(index, hot, now);
+                }
                 if received.handshake_finished {
                     // The first request leaves with the handshake's last message.
                     self.handle_usable(index, now);
@@ -307,6 +349,7 @@ impl Worker {
             self.count_failing_answer(index, answer.status, now);
         }
         self.detach_op(index);
+        let stamped = if answer.status < 400 { self.take_stamped(index, now) } else { None };
         let hot = &mut self.conns[index];
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
@@ -319,7 +362,7 @@ impl Worker {
             500.. => tally.errors.count(ErrorClass::Status5xx),
             400.. => tally.errors.count(ErrorClass::Status4xx),
             _ => {
-                self.meter.count_ok(corrected, uncorrected, self.plan.deadline);
+                self.meter.count_ok(corrected, uncorrected, stamped, self.plan.deadline);
                 if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
                     self.meter.tally().spans.syn_to_last_byte.record(uncorrected);
                 }

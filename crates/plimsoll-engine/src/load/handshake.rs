@@ -23,7 +23,10 @@ impl Worker {
         let hot = &self.conns[index];
         let (destination, intended, sent) = (hot.destination, hot.intended, hot.since);
         self.detach_op(index);
-        self.meter.count_ok(now.since(intended), now.since(sent), self.plan.deadline);
+        // Without TLS nothing arrives that could carry a stamp.
+        let is_tls = self.conns.slab.tls.has(index);
+        let stamped = if is_tls { self.take_stamped(index, now) } else { None };
+        self.meter.count_ok(now.since(intended), now.since(sent), stamped, self.plan.deadline);
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         // In TLS 1.2 the ticket is part of the handshake.
         let tickets_follow = handshake.is_some_and(|handshake| handshake.version == "TLS 1.3");

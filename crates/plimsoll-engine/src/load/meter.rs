@@ -8,6 +8,7 @@ use plimsoll_sys::thread::RunQueue;
 use plimsoll_sys::{clock, thread};
 
 use super::control::WorkerEvent;
+use super::stamps::Stamped;
 
 /// Shortest stretch whose CPU share is worth reporting.
 const SHARE_WALL_MIN: Nanos = Nanos::from_millis(100);
@@ -80,17 +81,25 @@ impl Meter {
         }
     }
 
-    /// An operation has ended well, so long after its intended start and its actual one.
+    /// An operation has ended well, so long after its intended start and its actual one, of which
+    /// the kernel's stamp may tell the parts.
     pub(crate) fn count_ok(
         &mut self,
         corrected: Nanos,
         uncorrected: Nanos,
+        stamped: Option<Stamped>,
         deadline: Option<Nanos>,
     ) {
         let tally = &mut self.interval.tally;
         tally.ok += 1;
         tally.spans.corrected.record(corrected);
         tally.spans.uncorrected.record(uncorrected);
+        if let Some(stamped) = stamped {
+            tally.spans.wire.record(stamped.wire);
+            tally.spans.receive_lag.record(stamped.receive_lag);
+            tally.spans.stamped.record(corrected);
+            tally.spans.undelayed.record(stamped.undelayed);
+        }
         if deadline.is_some_and(|deadline| corrected > deadline) {
             tally.late += 1;
         }
@@ -115,6 +124,11 @@ impl Meter {
         (self.interval_began + SECOND).min(self.next_sample)
     }
 
+    /// Whether the present second is over.
+    pub(crate) fn ends_second(&self, now: Nanos) -> bool {
+        self.epoch != Nanos::MAX && now >= self.interval_began + SECOND
+    }
+
     /// Takes the samples that are due and hands over the seconds that have ended.
     pub(crate) fn advance(&mut self, now: Nanos, outstanding: u64, held: u64) {
         while self.next_sample <= now {
@@ -128,7 +142,7 @@ impl Meter {
             self.interval.tally.outstanding.push(sample);
             self.next_sample = self.next_sample + OUTSTANDING_SAMPLE;
         }
-        if self.epoch != Nanos::MAX && now >= self.interval_began + SECOND {
+        if self.ends_second(now) {
             self.hand_over(now, held);
             let second = now.since(self.epoch).0 / SECOND.0;
             self.interval.second = u32::try_from(second).unwrap_or(u32::MAX);

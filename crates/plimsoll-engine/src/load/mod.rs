@@ -37,6 +37,7 @@ mod pool;
 mod prewarm;
 mod requests;
 mod session;
+mod stamps;
 mod starts;
 mod sweep;
 mod sweeping;

@@ -39,7 +39,7 @@ impl Worker {
         if !self.plan.keepalive {
             if pool.has_room() && !pool.is_awaited() {
                 self.meter.tally().spans.send_lag.record(now.since(op.intended));
-                self.open(destination, Some(op), now);
+                self.open(destination, Some((op, op.intended)), now);
                 return;
             }
         } else if !pool.is_awaited()
@@ -89,7 +89,7 @@ impl Worker {
             } else if let Some(op) = self.pools.take_waiting(destination) {
                 // It waited for a place in the pool, not for us.
                 self.meter.tally().spans.send_lag.record(Nanos::ZERO);
-                self.open(destination, Some(op), now);
+                self.open(destination, Some((op, now)), now);
             }
         }
     }

@@ -17,8 +17,10 @@ use super::worker::Worker;
 const CLOSE_BY_FIN_MAX: u64 = 10_000;
 
 impl Worker {
-    /// Begins a connection, for `op` if the load keeps none alive.
-    pub(super) fn open(&mut self, destination: u32, op: Option<Op>, now: Nanos) {
+    /// Begins a connection, if the load keeps none alive for an operation, which has had a place
+    /// in the pool since the instant beside it.
+    pub(super) fn open(&mut self, destination: u32, op: Option<(Op, Nanos)>, now: Nanos) {
+        let (op, free_since) = op.unzip();
         self.pools.begin_opening(destination);
         let first_bytes = self.first_bytes(destination, op.is_some());
         let begun = self.conns.begin(&self.plan, destination, first_bytes, now);
@@ -29,7 +31,11 @@ impl Worker {
         let (ops_total, replaces) = (self.age_of_next_prewarmed(), self.is_replacing());
         let hot = &mut self.conns[index];
         (hot.ops_total, hot.replaces) = (ops_total, replaces);
+        let is_reused = self.plan.keepalive || self.plan.session.is_some();
+        self.stamps.watch(index, &self.conns[index], is_reused);
         if let Some(op) = op {
+            let free_since = free_since.unwrap_or(now);
+            self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
             self.attach_op(index, op);
         }
         self.conns.arm(index, now + self.plan.connect_timeout);

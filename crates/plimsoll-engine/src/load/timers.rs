@@ -5,7 +5,9 @@
 
 use plimsoll_model::{ErrorClass, Nanos};
 
+use super::classify::opening_error;
 use super::conn::State;
+use super::exchange::Until;
 use super::session::FIN_WAIT;
 use super::worker::Worker;
 
@@ -38,9 +40,13 @@ impl Worker {
             self.beat(index, now);
         }
         // A beat that was sent has armed the timer, or has lost the connection.
-        let state = self.conns[index].state;
-        match state {
-            _ if self.gives_up_at(index).is_none_or(|at| now < at) => self.arm_next(index),
+        let Some(gave_up) = self.gives_up_at(index).filter(|at| *at <= now) else {
+            return self.arm_next(index);
+        };
+        if self.look_before_giving_up(index, gave_up, now) {
+            return;
+        }
+        match self.conns[index].state {
             State::Free => {}
             State::Idle => self.handle_tickets(index, now),
             State::Connecting | State::Handshaking => {
@@ -50,6 +56,40 @@ impl Worker {
             State::Busy => self.fail_op_and_close(index, ErrorClass::Timeout, now),
             State::Closing => self.end_session(index, now),
         }
+    }
+
+    /// What the connection waits for may have come before its timer was due, and only we have not
+    /// looked. Returns whether that, or the connection's end, is now handled.
+    fn look_before_giving_up(&mut self, index: u32, gave_up: Nanos, now: Nanos) -> bool {
+        let token = self.conns.slab.token(index);
+        let was = self.conns[index].state;
+        match was {
+            State::Free | State::Idle | State::Closing => return false,
+            State::Connecting => {
+                let Some(socket) = &self.conns[index].socket else { return false };
+                match socket.is_connected() {
+                    Ok(true) => self.handle_connected(index, now),
+                    Ok(false) => return false,
+                    Err(errno) => self.fail_opening(index, opening_error(errno), &errno, now),
+                }
+            }
+            State::Handshaking | State::Busy => {
+                self.read_until(index, Until::Arrived(gave_up), now);
+            }
+        }
+        if self.conns.slab.index_of(token).is_none() {
+            return true;
+        }
+        if self.gives_up_at(index).is_none_or(|at| now < at) {
+            self.arm_next(index);
+            return true;
+        }
+        // Established in time, and the handshake begins only now.
+        let begins = was == State::Connecting && self.conns[index].state == State::Handshaking;
+        if begins {
+            self.conns.rearm(index, now + self.plan.connect_timeout);
+        }
+        begins
     }
 
     /// Arms the timer for whatever comes first.

@@ -17,6 +17,7 @@ use super::phases::{Phase, Phases};
 use super::pool::Pools;
 use super::prewarm::Prewarm;
 use super::requests::Requests;
+use super::stamps::Stamps;
 
 /// How often a worker with nothing to do looks for a start or a stop.
 const CONTROL_PERIOD: Nanos = Nanos::from_millis(50);
@@ -28,6 +29,7 @@ const SEND_GRACE: Nanos = Nanos::from_secs(1);
 pub(super) struct Worker {
     pub(super) plan: Arc<LoadPlan>,
     pub(super) meter: Meter,
+    pub(super) stamps: Stamps,
     pub(super) phases: Phases,
     pub(super) requests: Requests,
     pub(super) conns: Conns,
@@ -54,6 +56,7 @@ impl Worker {
         let pools = Pools::new(&plan, shard);
         Ok(Self {
             meter: Meter::new(index, events.clone(), now),
+            stamps: Stamps::new(&plan, shard),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
@@ -139,6 +142,9 @@ impl Worker {
         }
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         let outstanding = self.pools.outstanding();
+        if self.meter.ends_second(now) {
+            self.stamps.end_second(self.meter.tally());
+        }
         self.meter.advance(now, outstanding, self.pools.held());
         !(self.phases.is(Phase::Draining) && outstanding == 0)
     }
@@ -292,6 +298,7 @@ impl Worker {
         self.close_all();
         let now = Nanos(clock::monotonic_ns());
         self.meter.count_tls_messages(self.conns.take_tls_messages());
+        self.stamps.end_second(self.meter.tally());
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);
         self.owner.send(WorkerEvent::Ended { worker: self.owner.worker, window });

@@ -52,6 +52,34 @@ fn without_keepalive_each_operation_has_its_own_connection() {
 }
 
 #[test]
+fn the_wire_takes_no_longer_than_the_operation() {
+    let server = Scripted::start(|mut stream| {
+        while read_request(&mut stream) {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            if stream.write_all(OK).is_err() {
+                return;
+            }
+        }
+    });
+    for keepalive in [true, false] {
+        let tally = run(LoadPlan { keepalive, ..plan(server.address, open(300.0, 500)) });
+        let (spans, stamps) = (&tally.spans, tally.stamps);
+        assert_eq!((tally.ok, stamps.every, stamps.clock_set), (150, 1, 0));
+        let stamped = spans.wire.count();
+        // The kernel begins to stamp a moment after it is asked.
+        assert_eq!(stamped + stamps.missing, tally.ok);
+        assert!(stamped > 100, "{stamps:?}");
+        for other in [&spans.receive_lag, &spans.stamped, &spans.undelayed] {
+            assert_eq!(other.count(), stamped);
+        }
+        assert!(spans.wire.max() <= spans.uncorrected.max());
+        assert!(spans.undelayed.max() <= spans.stamped.max());
+        assert!(spans.wire.min() >= Some(Nanos::from_millis(2)), "{:?}", spans.wire.min());
+        assert!(spans.receive_lag.mean() < spans.wire.mean());
+    }
+}
+
+#[test]
 fn requests_per_connection_bounds_reuse() {
     let server = Scripted::answering();
     let plan = LoadPlan {

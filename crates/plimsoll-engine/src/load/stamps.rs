@@ -1,0 +1,266 @@
+//! Which operations are stamped, and how much of their latency is our own delay.
+//!
+//! The kernel stamps the arrival of every answer; reading a stamp and recording what follows from it
+//! costs some 2 % of a request's CPU. At low rates that is nothing, and every operation is stamped.
+//! At others one of [`SAMPLED`] is, chosen by a hash of its connection and its number there, so that
+//! nothing is stored for it and no cycle of targets is met.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::tally::Tally;
+use plimsoll_sys::arrival::{ArrivalClock, Stamp};
+use plimsoll_sys::socket::Socket;
+
+use super::conn::{ConnHot, State};
+use super::worker::Worker;
+
+/// At up to so many operations per second in a thread, every one is stamped.
+const RATE_OF_ALL_MAX: f64 = 2_000.0;
+/// Else one of so many.
+const SAMPLED: u32 = 8;
+/// Operations that were sent late arrive at the server together. One with a twentieth of its
+/// capacity to spare needs so many times the delay to work off what has gathered, and those sent
+/// meanwhile wait behind it.
+const CATCHING_UP: u64 = 20;
+
+/// One worker's part in it.
+pub(super) struct Stamps {
+    /// `None` where the kernel gives no stamps.
+    clock: Option<ArrivalClock>,
+    /// About one of so many operations is stamped.
+    every: u32,
+    /// By slot: the delays of its current operation, where that is stamped. A hold, whose
+    /// connections must cost nothing, has none.
+    delays: Option<Vec<Delays>>,
+    sending: SendDelay,
+    /// When the bytes that are being handled arrived, where the kernel told.
+    arrival: Option<Nanos>,
+}
+
+/// What this process has added to an operation before its answer, in us.
+#[derive(Clone, Copy, Default)]
+struct Delays {
+    sending: u32,
+    /// Reading what the handshake waited for.
+    handshake: u32,
+}
+
+/// By how much the operations that are sent now are late at the server because of us.
+#[derive(Default)]
+struct SendDelay {
+    delay: Nanos,
+    at: Nanos,
+}
+
+impl SendDelay {
+    /// What is left of it at `now`.
+    fn left(&self, now: Nanos) -> Nanos {
+        Nanos(self.delay.0.saturating_sub(now.since(self.at).0 / CATCHING_UP))
+    }
+
+    /// An operation is sent at `now`, so long after it could have been.
+    fn add(&mut self, lag: Nanos, now: Nanos) {
+        (self.delay, self.at) = (self.left(now).max(lag), now);
+    }
+}
+
+/// The parts of a stamped operation's latency.
+pub(super) struct Stamped {
+    pub(super) wire: Nanos,
+    pub(super) receive_lag: Nanos,
+    pub(super) undelayed: Nanos,
+}
+
+impl Stamps {
+    pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
+        let is_hold = matches!(plan.pacing, Pacing::Hold(_));
+        let rate = match &plan.pacing {
+            Pacing::Open { profile, .. } => profile.mean_rate().get() / f64::from(shard.of.max(1)),
+            Pacing::Closed { .. } => f64::INFINITY,
+            Pacing::Hold(_) => 0.0,
+        };
+        Self {
+            clock: ArrivalClock::new().ok(),
+            every: if rate <= RATE_OF_ALL_MAX { 1 } else { SAMPLED },
+            delays: (!is_hold).then(Vec::new),
+            sending: SendDelay::default(),
+            arrival: None,
+        }
+    }
+
+    /// Asks for stamps on a new connection whose operations may be stamped.
+    pub(super) fn watch(&self, index: u32, hot: &ConnHot, is_reused: bool) {
+        if let Some(socket) = &hot.socket
+            && (is_reused || self.samples(index, hot, 0))
+        {
+            // Without them its answers count as not stamped.
+            let _ = socket.ask_for_stamps();
+        }
+    }
+
+    /// Whether the connection's current operation is stamped, or the one `ahead` after it.
+    fn samples(&self, index: u32, hot: &ConnHot, ahead: u32) -> bool {
+        if self.clock.is_none() {
+            return false;
+        }
+        let connection = index.wrapping_mul(0x9e37_79b1).wrapping_add(hot.generation);
+        let mut hash = connection.wrapping_mul(0x85eb_ca6b);
+        hash = (hash ^ (hash >> 15)).wrapping_add(hot.ops_total.wrapping_add(ahead));
+        hash = (hash ^ (hash >> 16)).wrapping_mul(0x7feb_352d);
+        hash = (hash ^ (hash >> 15)).wrapping_mul(0x846c_a68b);
+        (hash ^ (hash >> 16)).is_multiple_of(self.every)
+    }
+
+    /// Reads what has come, with its arrival where the connection's operation wants it. The next
+    /// operation wants it, too: it may be waiting for the connection.
+    pub(super) fn read(
+        &mut self,
+        index: u32,
+        hot: &ConnHot,
+        socket: &Socket,
+        buffer: &mut [u8],
+    ) -> Result<usize, plimsoll_sys::Errno> {
+        let awaits = matches!(hot.state, State::Busy | State::Handshaking);
+        if awaits && (self.samples(index, hot, 0) || self.samples(index, hot, 1)) {
+            return self.read_stamped(socket, buffer);
+        }
+        self.arrival = None;
+        socket.recv(buffer)
+    }
+
+    /// Reads what has come, with its arrival.
+    pub(super) fn read_stamped(
+        &mut self,
+        socket: &Socket,
+        buffer: &mut [u8],
+    ) -> Result<usize, plimsoll_sys::Errno> {
+        let (received, stamp) = socket.recv_stamped(buffer)?;
+        self.arrival = stamp.and_then(|stamp| self.arrival_of(stamp));
+        Ok(received)
+    }
+
+    fn arrival_of(&self, stamp: Stamp) -> Option<Nanos> {
+        self.clock.as_ref().map(|clock| Nanos(clock.monotonic_ns(stamp)))
+    }
+
+    /// Whether the bytes that were just read are known to have arrived by `at`; `None` where that is
+    /// not known.
+    pub(super) fn arrived_by(&self, at: Nanos) -> Option<bool> {
+        self.arrival.map(|arrival| arrival <= at)
+    }
+
+    /// What was read is handled.
+    pub(super) const fn end_reading(&mut self) {
+        self.arrival = None;
+    }
+
+    /// An operation is sent at `now` on a connection that was free since `free_since` as far as we
+    /// had read.
+    pub(super) fn count_sent(
+        &mut self,
+        index: u32,
+        hot: &ConnHot,
+        intended: Nanos,
+        free_since: Nanos,
+        now: Nanos,
+    ) {
+        // The answer before it may have been here for a while.
+        let freed = self.arrival.map_or(free_since, |arrival| arrival.min(free_since));
+        self.sending.add(now.since(intended.max(freed)), now);
+        let sending = us(self.sending.left(now));
+        let is_stamped = self.samples(index, hot, 0);
+        if is_stamped && let Some(delays) = self.slot(index) {
+            *delays = Delays { sending, handshake: 0 };
+        }
+    }
+
+    /// The request of a stamped operation leaves so long after it was begun to be sent.
+    fn add_sending(&mut self, index: u32, delay: Nanos) {
+        if let Some(delays) = self.slot(index) {
+            delays.sending = delays.sending.saturating_add(us(delay));
+        }
+    }
+
+    /// The handshake of a stamped operation goes on with what was just read.
+    pub(super) fn count_handshake(&mut self, index: u32, hot: &ConnHot, now: Nanos) {
+        if let Some(arrival) = self.arrival
+            && hot.has_op
+            && self.samples(index, hot, 0)
+            && let Some(delays) = self.slot(index)
+        {
+            delays.handshake = delays.handshake.saturating_add(us(now.since(arrival)));
+        }
+    }
+
+    fn slot(&mut self, index: u32) -> Option<&mut Delays> {
+        let (delays, index) = (self.delays.as_mut()?, index as usize);
+        if delays.len() <= index {
+            delays.resize(index + 1, Delays::default());
+        }
+        delays.get_mut(index)
+    }
+
+    /// The second is over: compares the clocks again, and drops what they spoiled.
+    pub(super) fn end_second(&mut self, tally: &mut Tally) {
+        let Some(clock) = &mut self.clock else { return };
+        tally.stamps.every = self.every;
+        if clock.renew() {
+            tally.stamps.clock_set += 1;
+            tally.stamps.missing += tally.spans.clear_stamped();
+        }
+    }
+}
+
+impl Worker {
+    /// The request of the connection's operation is about to leave; returns when.
+    pub(super) fn time_of_sending(&mut self, index: u32, now: Nanos) -> Nanos {
+        if !self.stamps.samples(index, &self.conns[index], 0) {
+            return now;
+        }
+        let leaves = Nanos(plimsoll_sys::clock::monotonic_ns());
+        self.stamps.add_sending(index, leaves.since(now));
+        leaves
+    }
+
+    /// The parts of the latency of an operation that has ended well, where it is stamped.
+    pub(super) fn take_stamped(&mut self, index: u32, now: Nanos) -> Option<Stamped> {
+        let hot = &self.conns[index];
+        if !self.stamps.samples(index, hot, 0) {
+            return None;
+        }
+        // Where its connection was opened for it, it was sent with the SYN.
+        let is_sent_with_syn = !self.plan.keepalive && !hot.reused;
+        let offset = if is_sent_with_syn { 0 } else { hot.offset_us };
+        let sent = hot.since + Nanos(u64::from(offset) * 1000);
+        // Arrived since the clock was read.
+        let arrival = self.stamps.arrival.map(|arrival| arrival.min(now));
+        let Some(arrival) = arrival.filter(|arrival| *arrival >= sent) else {
+            self.meter.tally().stamps.missing += 1;
+            return None;
+        };
+        let receive_lag = now.since(arrival);
+        let (sending, handshake) = match &self.stamps.delays {
+            Some(delays) => {
+                let delays = delays.get(index as usize).copied().unwrap_or_default();
+                (Nanos(u64::from(delays.sending) * 1000), Nanos(u64::from(delays.handshake) * 1000))
+            }
+            // What is left of it since it was sent, and at most the time to its sending.
+            None => {
+                let left = self.stamps.sending.left(now) + Nanos(now.since(sent).0 / CATCHING_UP);
+                (left.min(sent.since(hot.intended)), Nanos::ZERO)
+            }
+        };
+        let ours = receive_lag + sending + handshake;
+        let wire = Nanos(arrival.since(sent).0.saturating_sub(handshake.0));
+        let undelayed = Nanos(now.since(hot.intended).0.saturating_sub(ours.0));
+        Some(Stamped { wire, receive_lag, undelayed })
+    }
+}
+
+fn us(span: Nanos) -> u32 {
+    u32::try_from(span.0 / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;
