@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Done, and the SLO (if one was given) is met.
 pub(crate) const DONE: u8 = 0;
-/// Could not run: the world refused (a name, a file descriptor, a child process).
+/// Could not run: the system refused (a name, a file descriptor, a child process).
 pub(crate) const CANNOT_RUN: u8 = 1;
 /// Bad usage: a flag, target file or combination of them. Nothing was started.
 pub(crate) const USAGE: u8 = 2;
@@ -24,9 +24,9 @@ pub(crate) const TERMINATED: u8 = 143;
 pub(crate) enum Stop {
     /// Text that was asked for (`--help`, `--version`): stdout, exit 0.
     Asked(String),
-    /// What was typed cannot be done: *what is wrong; what to do*.
+    /// The command line is invalid: *what is wrong; what to do*.
     Usage(String),
-    /// What was typed is right and the world does not allow it: *what is wrong; what to do*.
+    /// The command line is valid, but the system refuses it: *what is wrong; what to do*.
     CannotRun(String),
     /// This host cannot hold as many connections as were asked for: what is wrong, then a
     /// line for each limit that is short.
@@ -42,7 +42,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// A usage error out of its two halves.
+    /// A usage error: what is wrong, and the fix.
     pub(crate) fn usage(what: impl fmt::Display, fix: impl fmt::Display) -> Self {
         Self::Usage(format!("{what}; {fix}"))
     }
@@ -60,7 +60,7 @@ impl Stop {
         }
     }
 
-    /// The line for stderr, where there is something to say that no report has said.
+    /// The line for stderr, unless a report has been written instead.
     pub(crate) fn complaint(&self) -> Option<String> {
         match self {
             Self::Usage(text) | Self::CannotRun(text) => {

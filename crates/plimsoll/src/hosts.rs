@@ -19,7 +19,7 @@ use crate::flags::values::Processes;
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
 pub(crate) const DESCRIPTOR_RESERVE: u64 = PROCESS_DESCRIPTORS;
 
-/// Starts as many agents as `plan` needs, or as many as were asked for, on `plan.cpus`.
+/// Starts as many agents as `plan` needs, or the given number, on `plan.cpus`.
 pub(crate) fn start_load_agents(
     plan: &mut LoadPlan,
     processes: Processes,

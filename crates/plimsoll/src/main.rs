@@ -1,5 +1,5 @@
-//! plimsoll finds the load line of a server: how much it takes before latency bends, and what
-//! gives way first.
+//! plimsoll finds the load line of a server: how much load it can carry before latency rises, and
+//! which resource runs out first.
 //!
 //! This crate is flags, wiring and exit codes. What was typed is in `flags`, what it means in
 //! `plan`, what is done in `commands`.
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match dispatch() {
         Ok(()) => ExitCode::from(exit::DONE),
         Err(stop) => {
-            // A reader that has gone away is no reason for another message.
+            // A closed pipe is no reason for another message.
             if let Stop::Asked(text) = &stop {
                 let _ = std::io::stdout().write_all(text.as_bytes());
             }

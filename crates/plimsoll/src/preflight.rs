@@ -1,7 +1,7 @@
 //! Can this host hold so many connections? Checked before the first packet, limit by limit.
 //!
-//! Says what is to run here, and how the command goes on; the arithmetic is [`Needs`]'s. Pure but
-//! for [`host_limits`]; what is printed when it does not fit is [`Stop::TooMany`].
+//! Lists what is to run here and decides how the command continues; [`Needs`] has the arithmetic. Pure
+//! but for [`host_limits`]; a refusal is [`Stop::TooMany`].
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -19,25 +19,25 @@ use crate::plan::load::LoadJob;
 
 /// Memory of our client for one held TLS connection, bytes.
 const CLIENT_BYTES: u64 = 450;
-/// Memory of our server for one held TLS connection, bytes; other servers take more.
+/// Memory of our server for one held TLS connection, bytes; other servers need more.
 const SERVER_BYTES: u64 = 600;
 /// Memory of HAProxy with OpenSSL 3 for one idle TLS connection, bytes: 15,600 to 16,200 as
 /// measured; nginx needs 14,900.
 const PROXY_BYTES: u64 = 16_500;
-/// Ports in the kernel's own `ip_local_port_range`, 32768 to 60999, where it does not tell.
+/// Ports in the kernel's default `ip_local_port_range`, 32768 to 60999, where it cannot be read.
 const PORTS_DEFAULT: u64 = 28_232;
 
-/// Of each source address's ports, the part that is planned with; some are taken by others.
+/// Fraction of each source address's ports that is planned with; other programs use some.
 const PORT_FILL: f64 = 0.8;
-/// From this part of one address's ports on, loopback gets more addresses.
+/// Above this fraction of one address's ports, loopback gets more addresses.
 const ONE_SOURCE_FILL: f64 = 0.5;
 
 /// What accepts the connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// Somebody's, on another host.
+    /// An existing server on another host.
     Elsewhere,
-    /// Somebody's, on this host; its needs are estimated as those of `plimsoll serve`.
+    /// An existing server on this host; its needs are estimated as those of `plimsoll serve`.
     Running,
     /// The laboratory's.
     Laboratory(Sut),
@@ -123,12 +123,12 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
 pub(crate) struct Fit {
     /// Connections to hold.
     pub(crate) connections: u64,
-    /// What the reader should know of limits that may be reached.
+    /// Notes on limits that may be reached.
     pub(crate) notes: Vec<String>,
 }
 
-/// How many connections this host can hold: those that were asked for, or with `up_to` as many as
-/// fit. Refused otherwise, with every limit that is short.
+/// How many connections this host can hold: all of `shape`, or with `up_to` as many as fit. Refused
+/// otherwise, with every limit that is too low.
 pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<Fit, Stop> {
     let asked = shape.connections;
     let needs = Needs::of(shape, limits);
@@ -153,8 +153,8 @@ pub(crate) fn check(shape: &Shape, limits: &HostLimits, up_to: bool) -> Result<F
     Err(Stop::TooMany(lines))
 }
 
-/// The highest level of a search that this host can make, at most `shape.connections`, and the
-/// limit that is in the way of a higher one. Refused where not even `lowest` fits.
+/// The highest level of a search that this host can hold, at most `shape.connections`, and the
+/// limit that prevents a higher one. Refused where not even `lowest` fits.
 pub(crate) fn highest(
     shape: &Shape,
     limits: &HostLimits,
@@ -256,7 +256,7 @@ mod tests {
             let fit = Fit { connections: 1_000_000, notes: Vec::new() };
             assert_eq!(check(&million(&server), &large(), false), Ok(fit), "{server:?}");
         }
-        // Nothing is said of what the kernel does not tell.
+        // Limits that cannot be read are not checked.
         let unknown = check(&million(&Server::Running), &HostLimits::default(), false);
         assert_eq!(unknown.map(|fit| fit.connections), Ok(1_000_000));
     }

@@ -27,10 +27,10 @@ pub(crate) use comparison::ComparisonRun;
 
 mod comparison;
 
-/// Where archives go that nobody named a place for.
+/// Default directory of archives.
 const ARCHIVES: &str = "plimsoll-runs";
 
-/// What a run is called and where its results go.
+/// The name of a run and where its results are written.
 pub(crate) struct RunHead<'a> {
     /// `load`, `find`, `lab`.
     pub(crate) command: &'static str,
@@ -38,7 +38,7 @@ pub(crate) struct RunHead<'a> {
     pub(crate) job: &'a LoadJob,
     /// What is searched for.
     pub(crate) search: Option<SearchHead>,
-    /// Whether an archive is written even if no place for it was named.
+    /// Whether an archive is written even without --out.
     pub(crate) always_archive: bool,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Run {
     began: Nanos,
     progress: Progress,
     archive: Option<(ArchiveWriter, PathBuf)>,
-    /// Why the archive is not whole.
+    /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
 }
 
 impl Run {
-    /// Opens the sinks; the archive's directory is made now, so that a bad place is known first.
+    /// Opens the sinks; the archive's directory is made now, so that an error ends the command early.
     pub(crate) fn begin(head: RunHead<'_>) -> Result<Self, Stop> {
         let unix_s = clock::unix_seconds();
         let started_at = time_text::rfc3339(unix_s);
@@ -120,13 +120,13 @@ impl Run {
         self.progress.handle_event(event, elapsed, &mut io::stderr());
     }
 
-    /// Lets live displays move on.
+    /// Redraws live displays.
     pub(crate) fn handle_tick(&mut self) {
         let elapsed = self.elapsed();
         self.progress.handle_tick(elapsed, &mut io::stderr());
     }
 
-    /// The archive's directory, while it holds everything.
+    /// The archive's directory, if the archive is complete.
     pub(crate) fn archive_dir(&self) -> Option<String> {
         let whole = self.archive_error.is_none();
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
@@ -146,7 +146,7 @@ impl Run {
         let mut text = Vec::new();
         terminal::render(&summary, trials, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
-        // One sink that cannot be written keeps none of the others from it.
+        // A sink that fails does not stop the others.
         let shown = show(stream, &text);
         let json = self.json.as_ref().map_or(Ok(()), |place| write_json(place, &summary));
         let archived = self.archive_error.map_or(Ok(()), |error| {
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// The place of an archive that nobody named one for.
+/// The default place of an archive.
 pub(crate) fn archive_place(command: &str, unix_s: u64) -> PathBuf {
     let stamp = time_text::compact(unix_s);
     let command = command.replace(' ', "-");
@@ -167,7 +167,7 @@ fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
 }
 
-/// Where the report goes: not where the JSON goes.
+/// The stream of the report: not the one of the JSON.
 pub(crate) fn report_stream(json: Option<&OutputFile>) -> Stream {
     if json == Some(&OutputFile::Stdout) { Stream::Err } else { Stream::Out }
 }
@@ -187,7 +187,7 @@ fn write_whole(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// A reader that has gone away has seen enough; anything else is lost output.
+/// Ignores a closed pipe; any other error is lost output.
 fn heard(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -219,8 +219,7 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<(), St
     Err(Stop::CannotRun(format!("cannot write --json {name}: {why}")))
 }
 
-/// The settings that shape the measurement: what the plan says, and what was typed that it no
-/// longer tells.
+/// The settings that shape the measurement: those of the plan, and those that only the flags have.
 pub(crate) fn settings(
     job: &LoadJob,
     plan: &LoadPlan,

@@ -1,5 +1,5 @@
-//! What the standard streams are attached to: a terminal that draws, or something that wants plain
-//! text. Decides nothing about what is written.
+//! What the standard streams are attached to: a terminal, or a file or pipe for plain text. Decides
+//! nothing about what is written.
 
 use std::env::var_os;
 use std::ffi::OsString;
@@ -24,17 +24,17 @@ impl Stream {
         }
     }
 
-    /// Whether a line can be drawn over again.
+    /// Whether a line can be redrawn.
     pub(crate) fn draws(self) -> bool {
         draws(self.is_terminal(), var_os("TERM"))
     }
 
-    /// Whether colours are seen and wanted.
+    /// Whether colours are supported and not turned off.
     pub(crate) fn colours(self) -> bool {
         self.draws() && wants_colours(var_os("NO_COLOR"))
     }
 
-    /// How a page looks there.
+    /// Width and colours of a report there.
     pub(crate) fn style(self) -> Style {
         let plain = Style { color: self.colours(), ..Style::default() };
         let size = match self {
@@ -42,7 +42,7 @@ impl Stream {
             Self::Err => terminal_size::terminal_size_of(std::io::stderr()),
         };
         match size {
-            // A terminal that does not know its size says 0.
+            // A terminal of unknown size reports 0.
             Some((terminal_size::Width(width), _)) if width > 0 => Style { width, ..plain },
             _ => plain,
         }

@@ -1,5 +1,5 @@
-//! `plimsoll agent`: the plug between the fleet, which carries messages, and the engine, which
-//! makes or serves load.
+//! `plimsoll agent`: connects the fleet, which carries messages, with the engine, which
+//! generates or serves load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
@@ -18,7 +18,7 @@ use crate::exit::Stop;
 /// How often a serving agent reports its counters.
 const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 
-/// Runs until the coordinator is done or gone.
+/// Runs until the coordinator ends it or exits.
 pub(crate) fn run() -> Result<(), Stop> {
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
@@ -129,7 +129,7 @@ impl EngineExecutor {
             {
                 let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
             }
-            // What came since the last period.
+            // What was counted since the last period.
             let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
             backend.stop();
         })

@@ -277,7 +277,7 @@ mod tests {
             let stop = of(outcome, verdict).unwrap_err();
             assert!(stop.code() == 1 && stop.complaint().unwrap().contains("B: "), "{stop:?}");
         }
-        // A goal that is missed is not what a server that is not there is told by.
+        // A missed goal does not prove that the server is there.
         let failed = |ok| Summary { ok, ..searched(Outcome::FailsAtMinimum, Verdict::Bad) };
         let said = |summary| read(&arm(), Metric::LowerBound, &summary).unwrap_err();
         assert!(said(failed(5)).complaint().unwrap().contains("loosen --slo"));

@@ -1,4 +1,4 @@
-//! `plimsoll serve`: the backend, until it is told to stop.
+//! `plimsoll serve`: runs the backend until a signal stops it.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -18,13 +18,13 @@ use crate::plan::Inputs;
 use crate::screen::Stream;
 use crate::{plan, run};
 
-/// How often the processes are looked at.
+/// How often the processes are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Looks between two lines of the live display.
+/// Checks between two lines of the live display.
 const LOOKS_PER_LINE: u32 = 10;
 /// Connections that `--processes auto` makes room for, where one process may open few files.
 const CONNECTIONS_AUTO: u64 = 65_536;
-/// More processes than this help nobody who did not ask for them.
+/// The most processes that `--processes auto` starts.
 const PROCESSES_AUTO_MAX: u64 = 8;
 /// The most that `--connections` starts.
 const PROCESSES_MAX: u64 = 1024;
@@ -90,7 +90,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
         grouped(counters.requests_total),
         grouped(counters.conns_total)
     );
-    // Being told to stop is how a server ends well.
+    // A stop signal is the regular end of a server.
     Ok(())
 }
 

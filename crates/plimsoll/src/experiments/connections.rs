@@ -1,5 +1,5 @@
-//! The search for the most connections that a server can hold. The search decides, a hold's pilot
-//! carries it out, in one hold from the first level to the last.
+//! The search for the most connections that a server can hold. The search chooses the levels; the
+//! controller of one hold carries them out, from the first level to the last.
 
 use std::cell::RefCell;
 
@@ -47,7 +47,7 @@ impl ConnectionsExperiment {
     pub(super) fn new(mut job: ConnectionsJob, server: &Server) -> Result<Self, Stop> {
         let limits = preflight::host_limits();
         preflight::spread_sources(&mut job.load.plan, &limits);
-        // Memory is: it ends the search before it ends.
+        // Memory is watched during the search, which stops before memory runs out.
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let shape = Shape { memory_is_watched: true, ..shape };
         let (highest, our_limit) = preflight::highest(&shape, &limits, job.lowest)?;
@@ -196,9 +196,9 @@ fn find(
     };
     let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
     let rate = job.hold.connections_per_s;
-    // Whoever takes so many new connections takes as many requests.
+    // A server that accepts this rate of new connections can serve as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
-    // What is not ours is felt by the limit, which is what is left of the host.
+    // Memory of other programs lowers the limit, which is what is available on the host.
     let bounds = Bounds::of(shape, limits, &session.agents(), true);
     let mut pilot = StairPilot::new(search, bounds, speed, around);
     let load = session.steer(&job.load.plan, &mut pilot, &mut |event| tell(event))?;

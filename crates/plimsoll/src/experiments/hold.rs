@@ -22,8 +22,8 @@ use crate::preflight;
 use crate::preflight::Server;
 use crate::session::{Experiment, Outcome, Session};
 
-/// How long a level is left alone before memory is read: tickets arrive, allocators and the
-/// kernel's deferred frees come to rest.
+/// How long to wait at a level before memory is read: tickets arrive, and allocators and the
+/// kernel's deferred frees settle.
 const SETTLE: Nanos = Nanos::from_secs(1);
 /// The same for levels of this many connections and more.
 const SETTLE_LARGE: Nanos = Nanos::from_secs(3);
@@ -45,8 +45,8 @@ pub(super) struct HoldExperiment {
 }
 
 impl HoldExperiment {
-    /// Lowers a hold to what this host can take, if that is accepted; says what the reader should
-    /// know.
+    /// Lowers a hold to what this host can hold, if `--up-to` allows it; also returns notes for the
+    /// report.
     pub(super) fn new(mut job: HoldJob, server: &Server) -> Result<(Self, Vec<String>), Stop> {
         let limits = preflight::host_limits();
         preflight::spread_sources(&mut job.load.plan, &limits);
@@ -79,7 +79,7 @@ impl HoldExperiment {
 
 impl LabExperiment for HoldExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
-        // Nothing is pinned: while connections are opened, every part wants every CPU.
+        // Nothing is pinned: while connections are opened, every part can use every CPU.
         LabPlan {
             connections: self.job.load.plan.connections,
             longest_wait: LAB_WAIT,
@@ -121,14 +121,14 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     let HoldExperiment { job, shape, limits } = experiment;
     let plan = &job.load.plan;
     let server = session.server();
-    // A server that somebody else started here takes memory that nobody attributes.
+    // The memory of a server on this host that was not named is not attributed.
     let is_all_ours = server.backend_is_ours() || !job.load.both_ends_here;
     let bounds = Bounds::of(shape, limits, &session.agents(), is_all_ours);
     let stairs = Staircase::new(StairSettings {
         levels: job.levels.clone(),
         settle: if plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },
         hold: job.span,
-        // One level is a hold: whatever was lost, the rest is held for as long as was asked for.
+        // One level is a hold: after losses, the remaining connections are held for the whole time.
         ends_at_losses: job.levels.len() > 1,
     });
     let memory = Memory { clients: session.agents().pids(), sut: &**server };

@@ -47,7 +47,7 @@ impl Experiment for Load {
             probed: None,
             horizon: cliffs::horizon(plan, outcome.window, partial, None),
         };
-        // No SLO was missed where none was given: there was nothing to measure.
+        // Without an SLO none was missed: there was nothing to measure.
         let unmeasured =
             (verdict == Verdict::Bad && job.slo.is_none()).then(|| no_answer(&outcome.tally));
         let LoadOutcome { tally, window, .. } = outcome;
@@ -72,7 +72,7 @@ fn is_steady(pacing: &Pacing) -> bool {
     }
 }
 
-/// The verdict on the figures, unless what became of the agents leaves none.
+/// The verdict on the load: INVALID where agents were lost or nothing was started.
 fn judge(
     job: &LoadJob,
     outcome: &LoadOutcome,

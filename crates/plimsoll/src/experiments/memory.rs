@@ -18,15 +18,15 @@ use crate::hosts::DESCRIPTOR_RESERVE;
 
 /// The unit of a socket buffer's account on x86-64 and on most ARM kernels.
 const PAGE_BYTES: u64 = 4_096;
-/// A limit above this is none: the kernel's word for "unlimited" is close to 2^63.
+/// A limit above this means unlimited: the kernel reports a value close to 2^63.
 const UNLIMITED: u64 = 1 << 50;
 
-/// How much is read.
+/// How much of /proc is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// What the kernel has ready: often.
+    /// The counters that the kernel keeps; cheap, for use several times per second.
     Host,
-    /// The page tables of every process as well: milliseconds for each gigabyte, so at levels only.
+    /// Page tables of every process as well: milliseconds per gigabyte, so at levels only.
     Processes,
 }
 
@@ -70,13 +70,13 @@ pub(crate) struct Bounds {
     pub(crate) ports: Option<u64>,
     /// Sockets that one user may watch.
     pub(crate) watches: Option<u64>,
-    /// Files that the host may have open; `None` where everybody may pass it.
+    /// Files that the host may have open; `None` where every process may exceed it.
     pub(crate) files: Option<u64>,
-    /// Bytes that may wait in all sockets together; above that, the kernel drops data.
+    /// Bytes that all socket buffers together may hold; above that, the kernel drops data.
     pub(crate) tcp_memory_bytes: Option<u64>,
     /// Sockets of each connection on this host: 2 when both ends are here.
     pub(crate) sockets_each: u64,
-    /// Whoever takes memory for the connections on this host is known: clients, SUT, kernel.
+    /// Every process that uses memory for the connections is known: clients and SUT, beside the kernel.
     pub(crate) is_all_ours: bool,
 }
 
@@ -132,8 +132,8 @@ impl Bounds {
     }
 }
 
-/// Memory by those who hold connections. Other programs come and go: what they take between two
-/// levels must not look like a cost of the connections, so only the limit feels it.
+/// Memory of the processes that hold connections. What other programs allocate between two levels
+/// is no cost of the connections, so it only lowers the limit.
 fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let parts = [memory.client_bytes, memory.kernel_bytes, memory.socket_buffer_bytes];
     let known = parts.into_iter().sum::<Option<u64>>()?;
@@ -143,7 +143,7 @@ fn attributed_gauge(memory: &MemoryReading) -> Option<Gauge> {
     Some(measured("memory", Unit::Bytes, Side::Host, (used, limit)))
 }
 
-/// Memory of the whole host: the resource that must not run out unseen.
+/// Memory of the whole host: the resource that must never run out.
 pub(crate) fn memory_gauge(memory: &MemoryReading) -> Option<Gauge> {
     let (total, available) = (memory.total_bytes?, memory.available_bytes?);
     let limit = total - memory_reserve_bytes(total);
@@ -156,10 +156,10 @@ fn measured(resource: &str, unit: Unit, side: Side, (used, limit): (u64, u64)) -
     Gauge { resource: resource.to_owned(), unit, side, used, limit, per_connection: None }
 }
 
-/// More processes of a server than this are not looked at, the first ones apart.
+/// At most this many processes of a server are read, the first ones.
 const SERVER_PROCESSES_MAX: usize = 64;
 
-/// The limits of the server's own processes and of its configuration, as far as it tells them, and
+/// The limits of the server's own processes and of its configuration, as far as it reports them, and
 /// those that the kernel sets for all; each process has its own, and the fullest one
 /// ends first.
 pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
@@ -188,7 +188,7 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
             .iter()
             .map(|of| measured(&of.name, Unit::Count, Side::Server, (of.used, of.limit))),
     );
-    // A table that nobody asks for stays empty.
+    // A server that does not use this table leaves it empty.
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
     gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Unit::Count, Side::Host, of)));
     if let Some((used, limit)) = own {
@@ -246,9 +246,9 @@ mod tests {
         };
         let gauge = &ours.gauges(100, &attributed)[0];
         assert_eq!((gauge.used, gauge.limit), (60.0, 410.0));
-        // What cannot be attributed is taken for the whole host's.
+        // Without attribution, memory of the whole host is used.
         assert_eq!(ours.gauges(100, &memory)[0].used, 600.0);
-        // What waits in buffers is measured, and its limit is tcp_mem's.
+        // Buffered bytes are measured; their limit is tcp_mem.
         let buffers = ours.gauges(100, &MemoryReading { socket_buffer_bytes: Some(12), ..memory });
         let tcp_memory = buffers.iter().find(|gauge| gauge.resource == "tcp_mem").unwrap();
         assert_eq!((tcp_memory.used, tcp_memory.limit), (12.0, 300.0));

@@ -1,4 +1,4 @@
-//! What can be measured: each experiment says what is driven, and leaves the rest to its session.
+//! What can be measured: each experiment drives its loads; the session does everything else.
 
 use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::plan::LoadPlan;
@@ -24,11 +24,11 @@ pub(crate) trait LabExperiment: Experiment {
     /// `plan` with what this experiment needs of a laboratory.
     fn lab_plan(&self, plan: LabPlan) -> LabPlan;
 
-    /// Takes notice of the laboratory, which runs by `plan`; says what the reader should know.
+    /// Adapts to the running laboratory, which was started from `plan`; returns notes for the report.
     fn enter(&mut self, lab: &Laboratory, plan: &LabPlan) -> Vec<String>;
 }
 
-/// An experiment that is about to begin, and what the reader should know of it.
+/// An experiment that is about to begin, and notes for its report.
 type Prepared = (Box<dyn LabExperiment>, Vec<String>);
 
 /// Fits `job` to what this host can hold, where `server` accepts the connections.
@@ -49,7 +49,7 @@ pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared, Stop> {
     })
 }
 
-/// Pins the clients to their CPUs of a laboratory.
+/// Pins the clients to the CPUs that the laboratory leaves them.
 fn pin_clients(plan: &mut LoadPlan, lab: &LabPlan) {
     let clients = lab.placement.as_ref().map(|placement| &placement.clients);
     if let Some(clients) = clients.filter(|clients| !clients.is_empty()) {

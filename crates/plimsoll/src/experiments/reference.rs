@@ -1,5 +1,5 @@
-//! The reference run: what the generator reaches by itself, with the load's own profile against a
-//! server of ours that does next to nothing. Once before a search, for two seconds.
+//! The reference run: what the generator alone reaches, with the load's own profile against the
+//! null responder. Once before a search, for two seconds.
 //!
 //! The server is as cheap as the client, so it may be the slower of the two. What the client would
 //! reach with its busiest thread full follows from how busy that was.
@@ -16,12 +16,12 @@ use plimsoll_tls::KeyKind;
 
 use crate::session::Session;
 
-/// A second to warm up, and one that counts.
+/// One second of warm-up, and one that is measured.
 const SPAN: Nanos = Nanos::from_secs(2);
 /// More connections would only take time to open.
 const CONNECTIONS_MAX: u64 = 1_000;
-/// A client less busy than this waits for something else, such as a `sleep` that its requests ask
-/// for: how fast it could be is not seen.
+/// A client less busy than this waits for something else, such as a `sleep` that its requests
+/// ask for, so its capacity cannot be measured.
 const BUSY_MIN: f64 = 0.1;
 
 /// How the null responder is run.
@@ -90,7 +90,7 @@ impl Reference {
     }
 }
 
-/// The same load, as fast as it goes, to the null responder.
+/// The same load as a closed loop against the null responder.
 fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadPlan {
     let mut plan = LoadPlan {
         pacing: Pacing::Closed { duration: Some(SPAN), ops_total: None },
@@ -112,7 +112,7 @@ fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadP
     plan
 }
 
-/// What the second that counts says; `None` of the others, and where the client was not busy.
+/// The figures of the measured second; `None` for other seconds, and where the client was not busy.
 fn extrapolated(interval: &Interval) -> Option<Rate> {
     let busy = interval.tally.generator.busiest_thread;
     let is_told = interval.second == 1 && busy >= BUSY_MIN && interval.tally.ok > 0;

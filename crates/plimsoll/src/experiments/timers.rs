@@ -12,16 +12,16 @@ use plimsoll_model::trial::{TrialMeasurement, TrialRecord};
 
 use crate::session::{Session, Timers};
 
-/// How often it is looked whether the probe is over.
+/// How often the probe is checked for its end.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
-/// What is known and what is seen of timers while a search runs.
+/// Timers that are configured, and those observed while a search runs.
 pub(super) struct TimerWatch {
     known: Vec<KnownTimer>,
     /// While it waits.
     probe: Option<Probe>,
     wait: Nanos,
-    /// What it saw, once it is over.
+    /// Its findings, once it has ended.
     probed: Option<Vec<ProbedTimer>>,
     /// The slow answers of every trial that has begun.
     slow: Vec<SlowAnswers>,
@@ -85,18 +85,18 @@ impl TimerWatch {
         self.finish(session);
     }
 
-    /// Takes what the probe has seen so far, and ends it.
+    /// Ends the probe and takes its findings so far.
     pub(super) fn finish(&mut self, session: &Session<'_>) {
         let Some(probe) = self.probe.take() else { return };
         let mut ends = probe.finish();
-        // What was cut short shows nothing: the timer may have come right after.
+        // An interrupted wait shows nothing: the timer may have fired later.
         ends.retain(|end| end.closer != Closer::Us || end.after >= self.wait);
         let probed = cliffs::probed_timers(&ends, &self.known);
         session.tell(&Event::TimersProbed(probed.clone()));
         self.probed = Some(probed);
     }
 
-    /// Looks for timers in all trials together; what was found, and how far was looked.
+    /// Looks for timers in all trials together: those found, and the longest wait observed.
     pub(super) fn found(self, plan: &LoadPlan, trials: &[TrialRecord]) -> Timers {
         let longest_trial = trials.iter().map(|trial| trial.measurement.window).max();
         let probe = self.probed.is_some().then_some(self.wait);

@@ -14,7 +14,7 @@ pub(super) fn objective(search: &SearchJob) -> String {
     format!("SLO {}{default}", search.slo)
 }
 
-/// What an archive says of the search.
+/// The search as archives describe it.
 pub(super) fn search_head(search: &SearchJob) -> SearchHead {
     SearchHead { axis: search.axis, slo: search.slo.to_string(), mode: search.mode.into() }
 }
@@ -42,7 +42,7 @@ pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdi
     }
 }
 
-/// What the trial that decided was judged by.
+/// The checks of the trial that decided.
 pub(super) fn reasons(
     tipping: &TippingPoint,
     trials: &[TrialRecord],

@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plimsoll_model::units::ParseError;
 
-/// Commands that the design names and this version does not have.
+/// Planned commands that this version does not have.
 const LATER: &[&str] = &["watch", "doctor", "tune"];
 
-/// Flags of other load generators, and what does their job here.
+/// Flags of other load generators, and their equivalents here.
 const FOREIGN: &[(&[&str], &str)] = &[
     (
         &["--timeout"],
@@ -32,7 +32,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--http2", "--h2c", "--http3"], "this version speaks HTTP/1.1 only"),
 ];
 
-/// What a search decides by itself.
+/// The reason why a search has no rate or duration.
 const SET_BY_SEARCH: &str = "a search sets the rate and length of every trial itself; use --min, \
                              --max and --mode, or plimsoll load";
 /// Why a hold has no pool.
@@ -43,7 +43,7 @@ const SUSTAIN: &str = "write --sustain";
 const FROM_TARGET: &str = "the load follows from --target";
 const BY_CASE: &str = "the case says how many transactions a connection has";
 
-/// Flags of other commands that people write for an experiment, and what does their job there.
+/// Flags of other commands that people write for an experiment, and their equivalents there.
 const FOREIGN_TO: &[(&[&str], &[&str], &str)] = &[
     (&["hold"], &["--duration", "-d", "--hold", "--hold-for"], "write --for"),
     (&["hold"], &["--ramp", "--ramp-rate", "--cps"], "write --rate, in new connections per second"),

@@ -1,6 +1,6 @@
 //! What was typed: each flag is declared once, here, and yields its help text.
 //!
-//! What the flags mean, and whether they fit together, is said in `plan`.
+//! What the flags mean, and whether they can be combined, is decided in `plan`.
 
 use std::ffi::OsString;
 

@@ -11,7 +11,7 @@ use super::values::{
     input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
 };
 
-/// A server that somebody else runs, and how it is trusted.
+/// An existing server, and how its certificate is verified.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerFlags {
     /// URL to request, such as https://127.0.0.1:8443/path; or use --targets
@@ -76,7 +76,7 @@ pub(crate) struct PoolFlags {
     pub(crate) requests_per_connection: Option<u64>,
 }
 
-/// Where connections come from, and who opens them.
+/// Source addresses of connections, and the threads that open them.
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ClientFlags {
@@ -97,7 +97,7 @@ pub(crate) struct ClientFlags {
     pub(crate) processes: Processes,
 }
 
-/// Who is trusted, and who we are.
+/// Verification of the server's certificate, and the client's own certificate.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TrustFlags {

@@ -1,4 +1,4 @@
-//! Golden help texts, and what is said about words that no flag takes.
+//! Golden help texts, and the errors for unknown words.
 
 use super::parse_words;
 use super::*;
@@ -102,7 +102,7 @@ fn complaints_are_one_line_with_a_fix() {
         (vec![], "no command given; try plimsoll lab, or plimsoll --help"),
         (vec!["laod"], "unknown command \"laod\"; did you mean load?"),
         (vec!["zzz"], "unknown command \"zzz\"; see plimsoll --help"),
-        // A verb of the design that this version lacks.
+        // A planned command that this version lacks.
         (
             vec!["tune", "plan"],
             "plimsoll tune is not available yet; this version has lab, find, load, hold, compare, \

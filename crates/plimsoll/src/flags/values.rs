@@ -76,7 +76,7 @@ pub(crate) struct ListenAt {
 pub(crate) enum Watch {
     /// A process on this host.
     Pid(u32),
-    /// What a server says it has served.
+    /// The server's own counters.
     Counts(CounterSource),
     /// A kind that is not built yet, as typed.
     Later(String),
@@ -201,7 +201,7 @@ pub(crate) fn seed(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| refuse(text, "a whole number such as 1"))
 }
 
-/// Rounds of a comparison: at least the six that support a statement.
+/// Rounds of a comparison: at least six, the fewest with a confidence interval.
 pub(crate) fn rounds(text: &str) -> Result<u32, ParseError> {
     let count = parse_count(text).ok().filter(|count| (6..=200).contains(count));
     count
@@ -345,7 +345,7 @@ pub(crate) fn listen_at(text: &str) -> Result<ListenAt, ParseError> {
     let (host, ports) = text.rsplit_once(':').unwrap_or(("", text));
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']').ok_or_else(error)?,
-        // Without brackets, where the address ends and the port begins is a guess.
+        // Without brackets, the end of the address is ambiguous.
         None if host.contains(':') => return Err(error()),
         None if host.is_empty() => "127.0.0.1",
         None => host,

@@ -1,7 +1,7 @@
 //! `plimsoll compare` into a job: two command lines of this program, and the figure they give.
 //!
-//! Each is read and planned as if it were run, so that whatever is wrong with it is said before
-//! anything is started.
+//! Both are parsed and planned as if they were run, so that errors are reported before anything is
+//! started.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ pub(crate) struct Arm {
     pub(crate) has_seed: bool,
     /// Whether they turn progress off.
     pub(crate) is_silent: bool,
-    /// Whether it is a search that is not told how long to probe for timers: in a comparison none
-    /// does, because each of its measurements would wait for minutes to find what the first found.
+    /// Whether it is a search without --probe-timeouts: a comparison then skips the probe, because
+    /// each of its measurements would wait for minutes to find the same timers.
     pub(crate) skips_probe: bool,
 }
 
@@ -275,7 +275,7 @@ fn metric(asked: Option<Metric>, of: Measures) -> Result<Metric, Stop> {
     let Some(metric) = asked else { return Ok(usual) };
     let fits = match of {
         Measures::Search(..) => metric == Metric::LowerBound,
-        // In a closed loop a stall of the server stops the load as well, and hides itself.
+        // In a closed loop a stall of the server stops the load as well, which hides the stall.
         Measures::Load { closed: true } => {
             matches!(metric, Metric::Throughput | Metric::ClientCpu)
         }

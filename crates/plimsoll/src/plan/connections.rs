@@ -27,7 +27,7 @@ pub(crate) struct ConnectionsJob {
     pub(crate) load: LoadJob,
     /// How to search.
     pub(crate) search: SearchJob,
-    /// How they are opened; there are no heartbeats, sweeps ask instead.
+    /// How they are opened; sweeps take the place of heartbeats.
     pub(crate) hold: HoldPlan,
     /// The first level, and the highest; lowest <= highest.
     pub(crate) lowest: u64,
@@ -37,7 +37,7 @@ pub(crate) struct ConnectionsJob {
     pub(crate) highest_given: bool,
     /// How long the last good level is held.
     pub(crate) soak: Nanos,
-    /// Go on until the server gives way.
+    /// Continue until the server fails.
     pub(crate) push: bool,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn plan(
         ));
     }
     load.plan.prewarm = false;
-    // A connection that takes longer than an answer may is as lost as one that does not answer.
+    // Opening a connection has the same time limit as an answer.
     let patience = load.plan.deadline.unwrap_or_default() + load.plan.linger;
     load.plan.connect_timeout = load.plan.connect_timeout.min(patience);
     load.settings.insert("rate".to_owned(), format!("{} new connections", flags.rate));

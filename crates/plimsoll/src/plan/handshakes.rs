@@ -1,7 +1,7 @@
 //! The handshake axis: an operation is a new TLS connection, and the source ports bound its rate.
 //!
-//! Whoever closes a TCP connection first keeps its port in TIME_WAIT for 60 s, and here that is
-//! us. A rate that the ports do not allow is found before anything is started.
+//! The side that closes a TCP connection first keeps its port in TIME_WAIT for 60 s, and here that
+//! is the client. A rate that the ports do not allow is refused before anything is started.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -21,10 +21,10 @@ const TIME_WAIT_SHARE: f64 = 0.7;
 /// Most ports in TIME_WAIT from one address to one server: beyond it the engine
 /// resets connections instead of closing them, which users do not do.
 const TIME_WAIT_MAX: f64 = 20_000.0;
-/// Loopback addresses per CPU when no highest rate is asked for: 21,000 handshakes/s, twice what a
-/// core makes as a client.
+/// Loopback addresses per CPU without --max: enough for 21,000 handshakes/s, twice what a core
+/// makes as a client.
 const LOOPBACK_PER_CPU: u64 = 64;
-/// Most loopback addresses taken by themselves: 1.3 million handshakes/s.
+/// Most loopback addresses that are used without --source: 1.3 million handshakes/s.
 const LOOPBACK_MAX: u64 = 4096;
 
 /// Turns a search of requests into one of handshakes.
@@ -69,7 +69,7 @@ pub(super) fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
     (inputs.source_ports as f64 * TIME_WAIT_SHARE).clamp(1.0, TIME_WAIT_MAX) / TIME_WAIT_S
 }
 
-/// Refuses rates that the ports do not allow; where none was asked for, they end the search.
+/// Refuses rates that the ports do not allow; without --max, that rate becomes the highest one.
 fn bound_by_ports(
     load: &mut LoadJob,
     search: &mut SearchJob,

@@ -13,10 +13,10 @@ use crate::flags::shared::{OutputFlags, PoolFlags};
 
 /// `lab hold` without --connections: done in half a minute.
 const LAB_CONNECTIONS_DEFAULT: u64 = 10_000;
-/// How long the top is held, here and there.
+/// How long the highest level is held: by `hold`, and by `lab hold`.
 const SPAN_DEFAULT: Nanos = Nanos::from_secs(60);
 const LAB_SPAN_DEFAULT: Nanos = Nanos::from_secs(5);
-/// The levels on the way up of a laboratory, in percent of what is asked for.
+/// The levels of a laboratory, in percent of --connections.
 const LAB_LEVELS_PERCENT: [u64; 5] = [10, 25, 50, 75, 100];
 
 /// One hold, resolved and checked.
@@ -26,16 +26,16 @@ pub(crate) struct HoldJob {
     pub(crate) load: LoadJob,
     /// How connections are opened and used.
     pub(crate) hold: HoldPlan,
-    /// How long to hold at the top.
+    /// How long to hold the highest level.
     pub(crate) span: Nanos,
-    /// Take what fits.
+    /// Hold as many as fit.
     pub(crate) up_to: bool,
-    /// Connections of each level on the way up, ascending; the last is what is asked for.
+    /// Connections of each level, ascending; the last is the number to hold.
     pub(crate) levels: Vec<u64>,
 }
 
 impl HoldJob {
-    /// Asks for fewer connections: as many as fit.
+    /// Lowers the number of connections to `fits`.
     pub(crate) fn lower_to(&mut self, connections: u64) {
         self.load.plan.connections = connections;
         self.levels.retain(|level| *level < connections);
@@ -57,7 +57,7 @@ pub(crate) fn build(command: &HoldCommand, inputs: &mut Inputs<'_>) -> Result<Ho
     Ok(job)
 }
 
-/// Plans a hold; in a laboratory, with levels on the way up.
+/// Plans a hold; in a laboratory, with lower levels first.
 pub(super) fn plan(
     flags: &HoldFlags,
     to: &Destination,
@@ -101,7 +101,7 @@ pub(super) fn plan(
     Ok(HoldJob { load, hold, span: flags.span.unwrap_or(span), up_to: flags.up_to, levels })
 }
 
-/// More targets than connections: some would never be tried.
+/// More targets than connections: some would never be requested.
 fn check_targets(job: &HoldJob) -> Result<(), Stop> {
     let (targets, connections) = (job.load.plan.targets.len() as u64, job.load.plan.connections);
     if targets > connections {

@@ -1,4 +1,4 @@
-//! What a plan takes from outside: files, standard input, names and the number of CPUs.
+//! What a plan reads from the system: files, standard input, names and the number of CPUs.
 
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult};
@@ -15,14 +15,14 @@ use crate::flags::values::InputFile;
 /// Largest file or standard input that is read. A plan travels to every agent as a whole.
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// Threads per process when none are asked for: beyond this, one process's memory traffic is the
-/// limit sooner than its CPUs.
+/// Most threads per process without --threads: beyond this, memory bandwidth limits a process before
+/// its CPUs do.
 const THREADS_DEFAULT_MAX: usize = 16;
 
-/// How long an address may take to accept when a name has both IPv4 and IPv6 addresses.
+/// Timeout of the test connection when a name has both IPv4 and IPv6 addresses.
 const FAMILY_CHECK: Duration = Duration::from_secs(1);
 
-/// The outside world, as far as a plan needs it.
+/// The system, as far as a plan reads it.
 pub(crate) struct Inputs<'a> {
     /// Standard input.
     pub(crate) stdin: &'a mut dyn Read,
@@ -57,7 +57,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Threads for a process when the user does not say, if `processes` share this host.
+    /// Default number of threads of each of `processes` on this host.
     pub(crate) fn threads_default(&self, processes: u32) -> u32 {
         let threads = self.cpus.min(THREADS_DEFAULT_MAX).div_ceil(processes.max(1) as usize);
         u32::try_from(threads.max(1)).unwrap_or(1)
@@ -85,7 +85,7 @@ impl<'a> Inputs<'a> {
     ///
     /// A name such as `localhost` often has an IPv6 and an IPv4 address while the server listens
     /// on one of them. Half of all connections would then be refused, so where both families
-    /// exist, only those that accept are kept; if none does, all are, and the run will tell.
+    /// exist, only those that accept are kept; if none does, all are, and the run counts the errors.
     pub(crate) fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Stop> {
         let mut found = self.lookup(host, port)?;
         let first = |v4: bool| found.iter().find(|address| address.is_ipv4() == v4).copied();
@@ -123,8 +123,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Size of the range that outgoing connections take their ports from, those left out that are
-/// reserved; the kernel's default where it cannot be read.
+/// Size of the ephemeral port range without the reserved ports; the kernel's default where it cannot
+/// be read.
 fn source_ports(settings: &Path) -> u64 {
     const DEFAULT: (u64, u64) = (32_768, 60_999);
     let read = |name| std::fs::read_to_string(settings.join(name)).unwrap_or_default();
@@ -151,7 +151,7 @@ pub(crate) fn read_pem(
     label: &'static str,
 ) -> Result<String, Stop> {
     let bytes = read_file(flag, path)?;
-    // The label only tells a PEM file from something else; the TLS library reads it in earnest.
+    // Checks only for the label of a PEM file; the TLS library parses the content.
     match String::from_utf8(bytes) {
         Ok(text) if text.contains(label) => Ok(text),
         _ => Err(Stop::usage(
@@ -161,7 +161,7 @@ pub(crate) fn read_pem(
     }
 }
 
-/// The error of two flags that both want standard input.
+/// The error of two flags that both read standard input.
 pub(crate) fn both_stdin(first: &str, second: &str) -> Stop {
     Stop::usage(
         format_args!("{first} - and {second} - both read standard input"),
@@ -221,7 +221,7 @@ mod tests {
         inputs(&mut &[][..], |inputs| {
             let at = |port| inputs.addresses("both", port).unwrap();
             assert_eq!(at(80), ["127.0.0.1:80".parse().unwrap()]);
-            // Neither family accepts: the run shall count the refusals of both.
+            // Neither family accepts: the run counts the refusals of both.
             assert_eq!(at(81), ["[::1]:81".parse().unwrap(), "127.0.0.1:81".parse().unwrap()]);
             assert_eq!(inputs.addresses("::1", 9), Ok(vec!["[::1]:9".parse().unwrap()]));
             assert_eq!(inputs.addresses("nowhere", 80).unwrap_err().code(), 1);

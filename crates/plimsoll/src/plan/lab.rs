@@ -1,4 +1,4 @@
-//! What the laboratory is made of, out of the flags of `plimsoll lab`.
+//! What the laboratory is made of, from the flags of `plimsoll lab`.
 
 use std::path::Path;
 

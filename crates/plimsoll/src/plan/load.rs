@@ -15,7 +15,7 @@ use crate::flags::LoadFlags;
 use crate::flags::shared::{ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ResumeFlags};
 use crate::flags::values::{OutputFile, Processes};
 
-/// `--connections` when none are asked for.
+/// Default of `--connections`.
 pub(super) const CONNECTIONS_DEFAULT: u64 = 100;
 
 /// One load, resolved and checked.
@@ -33,7 +33,7 @@ pub(crate) struct LoadJob {
     pub(crate) json: Option<OutputFile>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
-    /// What was typed that `plan` no longer tells: `rate` and `sources` in words.
+    /// Settings as they were typed, which `plan` no longer holds: `rate` and `sources`.
     pub(crate) settings: BTreeMap<String, String>,
     /// What reports call the target.
     pub(crate) target_name: String,
@@ -50,7 +50,7 @@ pub(super) struct Parts<'a> {
     pub(super) resume: ResumeFlags,
     pub(super) output: &'a OutputFlags,
     pub(super) pacing: Pacing,
-    /// Operations after which the load ends, where that is known: bounds the default pool.
+    /// Operations after which the load ends, where known: bounds the default pool.
     pub(super) ops_total: Option<u64>,
     pub(super) slo: Option<Slo>,
     pub(super) deadline: Option<Nanos>,
@@ -122,7 +122,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             requests_per_connection: pool.requests_per_connection,
             staggered: false,
             session: None,
-            // A pool that is opened during the run would show up as latency of its first second.
+            // A pool that is opened during the run would add latency to its first second.
             prewarm: !pool.no_keepalive,
             deadline: parts.deadline,
             linger: parts.linger,
@@ -143,7 +143,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     })
 }
 
-/// The size of the connection pool, and who works on it.
+/// The size of the connection pool, and its processes and threads.
 struct Workers {
     connections: u64,
     processes: Processes,
@@ -163,7 +163,7 @@ impl Workers {
                 "drop one of them",
             ));
         }
-        // What was asked for is opened; the default is not worth opening for fewer requests.
+        // An explicit number is opened; the default is lowered to the number of requests.
         let connections = pool
             .connections
             .unwrap_or_else(|| CONNECTIONS_DEFAULT.min(ops_total.unwrap_or(u64::MAX)).max(1));
@@ -215,7 +215,7 @@ fn check_request_source(to: &Destination) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whatever describes a request contradicts that none is sent.
+/// --handshake-only sends no request, so it conflicts with every flag that describes one.
 fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
     let request = &flags.request;
     let described = [

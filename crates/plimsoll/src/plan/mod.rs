@@ -64,16 +64,16 @@ impl Job {
 /// The server that a load goes to, and what is requested there.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
-    /// How the command is called, for hints: `plimsoll load`.
+    /// The command in hints: `plimsoll load`.
     usage: &'static str,
     server: ServerFlags,
     request: RequestFlags,
-    /// What the clients accept as the server's certificate, where the flags do not say it.
+    /// How clients verify the server's certificate; `None` leaves it to the flags.
     trust: Option<Trust>,
 }
 
 impl Destination {
-    /// One that somebody else runs.
+    /// An existing server.
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         Self { usage, server: server.clone(), request: request.clone(), trust: None }
     }

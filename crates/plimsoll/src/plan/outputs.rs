@@ -1,4 +1,4 @@
-//! Where results go, checked before a long run rather than after it.
+//! Where results are written, checked before a run begins.
 
 use std::fs;
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use crate::exit::Stop;
 use crate::flags::shared::OutputFlags;
 use crate::flags::values::OutputFile;
 
-/// Refuses outputs that could not be written for a reason that is visible now.
+/// Refuses outputs that cannot be written.
 pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
     if let Some(OutputFile::File(path)) = &flags.json {
         if path.is_dir() {
@@ -43,7 +43,7 @@ pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
     }
 }
 
-/// Asks the system by opening; what is there stays as it is.
+/// Tests by opening; existing content stays.
 fn check_writable(path: &Path) -> Result<(), Stop> {
     let opened = match fs::metadata(path) {
         // Opening a pipe would wait for its reader.

@@ -1,4 +1,4 @@
-//! When operations come due: `--rate`, `--stages`, `--arrivals`, `--duration`, `--requests`.
+//! When operations are due: `--rate`, `--stages`, `--arrivals`, `--duration`, `--requests`.
 
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::Pacing;
@@ -51,7 +51,7 @@ pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
     Ok((open(profile, flags.arrivals), spelled(rate)))
 }
 
-/// How the model calls what was typed.
+/// The model's value of the flag.
 pub(super) fn arrivals(flag: ArrivalsFlag) -> Arrivals {
     match flag {
         ArrivalsFlag::Poisson => Arrivals::Poisson,
@@ -106,7 +106,7 @@ fn staged(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
     Ok((open(profile, flags.arrivals), words.join(", ")))
 }
 
-/// The rate as `--rate` takes it, to a tenth of a thousandth.
+/// The rate in the format of `--rate`, with four decimals.
 fn spelled(rate: Rate) -> String {
     let text = format!("{:.4}", rate.get());
     format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))

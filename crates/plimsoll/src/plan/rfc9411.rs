@@ -18,13 +18,13 @@ use crate::exit::Stop;
 use crate::flags::rfc9411::{Rfc9411Flags, TargetLoad};
 use crate::flags::shared::{OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags};
 
-/// Sessions at once when nobody says: an overloaded SUT shall have its queue.
+/// Default of --connections: enough that an overloaded SUT builds up a queue.
 const CONNECTIONS_DEFAULT: u64 = 1_000;
 /// Transactions per connection of the throughput cases, scenario 2 and the concurrency cases.
 const TRANSACTIONS: u32 = 10;
 /// Of the largest object of the throughput cases, for the isolation check.
 const LARGEST_BYTES: u64 = 256 * KB;
-/// Step 1 of less could not be seen in samples of a second.
+/// The lowest target: a tenth of less could not be measured in samples of one second.
 pub(crate) const TARGET_MIN: f64 = 10.0;
 /// Where the bytes of an object stand in a URL or header.
 const SIZE: &str = "{size}";
@@ -47,7 +47,7 @@ pub(crate) struct Rfc9411Job {
     pub(crate) load: LoadJob,
     /// What is measured, one after another; at least one.
     pub(crate) objects: Vec<ObjectPlan>,
-    /// A large object, where it can be asked for: what the throughput's maximum is measured with.
+    /// The large object that the maximum throughput is measured with, where it can be requested.
     pub(crate) largest: Option<ObjectPlan>,
     /// The target, where it was given.
     pub(crate) target: Option<TargetLoad>,
@@ -65,21 +65,21 @@ pub(crate) struct Rfc9411Job {
     pub(crate) ports_allow: f64,
 }
 
-/// Everything that bears on a case.
-struct Asked<'a> {
+/// The inputs of a case's plan.
+struct CaseInputs<'a> {
     flags: &'a Rfc9411Flags,
     to: &'a Destination,
     output: &'a OutputFlags,
 }
 
-/// Plans a case against a server that requests may name as they like.
+/// Plans a case against an existing server.
 pub(super) fn plan(
     flags: &Rfc9411Flags,
     to: &Destination,
     output: &OutputFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<Rfc9411Job, Stop> {
-    resolve(&Asked { flags, to, output }, inputs)
+    resolve(&CaseInputs { flags, to, output }, inputs)
 }
 
 /// Plans a case against the server of a laboratory.
@@ -96,13 +96,13 @@ pub(super) fn plan_lab(
         ));
     }
     let mut to = to.clone();
-    // Our own backends answer with as many bytes as that header says.
+    // Our own backends answer with the number of bytes in that header.
     to.request.header.headers.push(("size".to_owned(), SIZE.to_owned()));
     plan(flags, &to, output, inputs)
 }
 
-fn resolve(asked: &Asked<'_>, inputs: &mut Inputs<'_>) -> Result<Rfc9411Job, Stop> {
-    let Asked { flags, .. } = asked;
+fn resolve(asked: &CaseInputs<'_>, inputs: &mut Inputs<'_>) -> Result<Rfc9411Job, Stop> {
+    let CaseInputs { flags, .. } = asked;
     let case = flags.case;
     refuse_requests(case, asked)?;
     let target = target(case, flags)?;
@@ -144,7 +144,7 @@ fn resolve(asked: &Asked<'_>, inputs: &mut Inputs<'_>) -> Result<Rfc9411Job, Sto
     })
 }
 
-fn refuse_requests(case: Case, asked: &Asked<'_>) -> Result<(), Stop> {
+fn refuse_requests(case: Case, asked: &CaseInputs<'_>) -> Result<(), Stop> {
     if case == Case::TrafficMix {
         return Ok(());
     }
@@ -276,7 +276,7 @@ impl Sizes<'_> {
         }
         if !self.has_template() && to.server.url.is_some() {
             if of == 1 && sizes.len() == 1 {
-                // The one object is what the URL names; the first answers show whether it is.
+                // The URL names the only object; the first answers show its size.
                 return targets::targets(to, inputs);
             }
             return Err(Stop::usage(
@@ -305,7 +305,7 @@ impl Sizes<'_> {
 /// The load of an iteration; `first` are the requests of the first object.
 fn load(
     case: Case,
-    asked: &Asked<'_>,
+    asked: &CaseInputs<'_>,
     target: Option<TargetLoad>,
     first: &[Target],
     inputs: &mut Inputs<'_>,
@@ -316,7 +316,7 @@ fn load(
     };
     let pool = PoolFlags { connections: Some(connections), ..PoolFlags::default() };
     let profile = Profile::constant(one_per_second()?, Nanos::from_secs(1));
-    // The requests are known already; what is assembled here is all the rest.
+    // The requests are known; the rest of the load is assembled here.
     let url = first.first().map(|target| target.url.to_string());
     let server = ServerFlags { url, targets: None, format: None, ..asked.to.server.clone() };
     let to = Destination { server, request: RequestFlags::default(), ..asked.to.clone() };
@@ -370,8 +370,9 @@ fn check_scheme(case: Case, targets: &[Target]) -> Result<(), Stop> {
     ))
 }
 
-/// Whoever closes first keeps the port for a minute, and that is us: gives a load over loopback
-/// addresses enough, refuses a target that the ports do not allow, and says what they do allow.
+/// Ports of connections that we close first stay in TIME_WAIT for a minute. Gives a load over loopback
+/// enough addresses, refuses a target that the ports do not allow, and returns the rate that they
+/// allow.
 fn spread_over_ports(
     load: &mut LoadJob,
     case: Case,
@@ -380,7 +381,7 @@ fn spread_over_ports(
     inputs: &Inputs<'_>,
 ) -> Result<f64, Stop> {
     if case.kind() == Kind::Concurrency {
-        // Each is opened once; how many there may be is what the preflight of holds says.
+        // Each is opened once; the preflight of holds checks their number.
         return Ok(f64::INFINITY);
     }
     let per_s = match (target, case.kind()) {

@@ -15,12 +15,12 @@ use crate::flags::search::{ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::values::ModeFlag;
 
-/// The timeout probe's wait where none is asked for: above 120 s, the longest setting that is common.
+/// Default of --probe-timeouts: above 120 s, the longest timeout that is common.
 const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);
-/// And at most.
+/// Longest wait of the timeout probe.
 const PROBE_MAX: Nanos = Nanos::from_secs(3_600);
 
-/// What a search demands and where it looks.
+/// The goals and the range of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SearchJob {
     /// What is raised.
@@ -35,13 +35,13 @@ pub(crate) struct SearchJob {
     pub(crate) min: Option<Rate>,
     /// Highest rate to try; above `min`.
     pub(crate) max: Option<Rate>,
-    /// What set `max`, when it was not the user.
+    /// What set `max`, if the user did not.
     pub(crate) cap_reason: Option<String>,
     /// How starts are spread in each trial.
     pub(crate) arrivals: Arrivals,
     /// How long the timeout probe waits, if there is one; at most an hour.
     pub(crate) probe: Option<Nanos>,
-    /// What the reader is told before the first trial.
+    /// Notes that are printed before the first trial.
     pub(crate) notes: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn handshakes(
     Ok(RateJob { load, search })
 }
 
-/// The pacing that stands in a job until a trial sets its own.
+/// The pacing of a job until a trial sets its own.
 pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing, Stop> {
     let rate = Rate::per_second(1.0)
         .ok_or_else(|| Stop::CannotRun("no rate to start from; report this as a bug".to_owned()))?;
@@ -122,7 +122,7 @@ pub(super) fn placeholder(search: &SearchJob) -> Result<Pacing, Stop> {
     Ok(Pacing::Open { profile, arrivals: search.arrivals })
 }
 
-/// What is demanded of a search, whatever it raises; without its range.
+/// The goals and settings of a search on any axis, without its range.
 pub(super) fn search(
     axis: Axis,
     flags: &SearchFlags,
@@ -163,7 +163,7 @@ fn search_in_range(
     }
 }
 
-/// How long the timeout probe waits: by the mode where the flags do not say.
+/// How long the timeout probe waits; the default depends on the mode.
 fn probe(wait: Option<Nanos>, mode: Mode) -> Result<Option<Nanos>, Stop> {
     match wait {
         Some(Nanos::ZERO) => Ok(None),
@@ -186,8 +186,8 @@ fn mode(flag: ModeFlag) -> Mode {
     }
 }
 
-/// The objective. In a search, late is what the SLO says is late: a second limit would make trials
-/// BAD that meet every goal, so `--deadline` is only another way to write the goal.
+/// The SLO. `--deadline` is short for a latency goal: as a second limit it could make trials BAD that
+/// meet every goal.
 fn objective(flags: &SearchFlags) -> Result<Slo, Stop> {
     match (&flags.slo, flags.deadline) {
         (Some(slo), None) => Ok(slo.clone()),

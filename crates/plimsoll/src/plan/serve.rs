@@ -10,11 +10,11 @@ use crate::exit::Stop;
 use crate::flags::ServeFlags;
 use crate::flags::values::{ListenAt, Processes};
 
-/// Where `serve` listens when it is not told.
+/// Where `serve` listens by default.
 const LISTENER_DEFAULT: Listener =
     Listener { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080), tls: false };
 
-/// Most listening sockets; each takes a descriptor in every process.
+/// Most listening sockets; each needs a descriptor in every process.
 const LISTENERS_MAX: usize = 4096;
 
 /// StatsD's registered port.

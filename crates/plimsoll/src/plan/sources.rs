@@ -13,7 +13,7 @@ use crate::flags::values::Cidr;
 const SOURCES_MAX: usize = 65_536;
 
 /// The addresses of all ranges, in order and without repetition. Each range gets an equal part of
-/// the bound, so that a wide one does not shut out the others.
+/// the bound, so that a wide one does not exclude the others.
 pub(super) fn addresses(ranges: &[Cidr]) -> Vec<IpAddr> {
     let limit = (SOURCES_MAX / ranges.len().max(1)).max(1);
     let mut seen = HashSet::new();

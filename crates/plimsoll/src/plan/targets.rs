@@ -1,4 +1,4 @@
-//! What is sent and to whom: URL or targets, method, headers and body into targets; their servers
+//! What is sent and where: URL or targets, method, headers and body into targets; their servers
 //! into destinations.
 
 use std::collections::HashMap;
@@ -141,7 +141,7 @@ fn listed(
     Ok(targets)
 }
 
-/// The user's headers, where the target has none of that name; then our name, where nobody gave
+/// The user's headers, where the target has none of that name; then our User-Agent, unless there is
 /// one.
 fn add_headers(target: &mut Target, headers: &[(String, String)]) {
     let own: Vec<_> = target.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();

@@ -315,7 +315,7 @@ fn tls_from_files() {
     let (said, code) = refused(&swapped, b"");
     assert!(said.starts_with("plimsoll: --cert ") && said.contains("BEGIN CERTIFICATE"), "{said}");
     assert_eq!(code, 2);
-    // Of another pair: said before anything is started, with the names of the files.
+    // Of another pair: refused before anything is started, with the names of the files.
     let stranger = file(folder.path(), "stranger.pem", &other.key_pem);
     for command in [&["load", "https://127.0.0.1/"][..], &["serve", "--https", "1"]] {
         let words = [command, &["--cert", &cert, "--key", &stranger]].concat();
@@ -339,7 +339,7 @@ fn searches() {
     assert_eq!(job.search.slo.to_string(), "p99<20ms,errors<0.1%");
     assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
     assert!(job.search.slo_given);
-    // A quick search does not wait for timers unless it is told to.
+    // A quick search does not wait for timers by default.
     for (flags, seconds) in [
         (&[][..], Some(150)),
         (&["--mode", "quick"], None),
@@ -394,7 +394,7 @@ fn laboratories() {
     let named = hosts(&words);
     assert_eq!((named.sut, named.sut_is_default), (Sut::Embedded, false));
     let plan = searched(&words).load.plan;
-    // The lab knows its own certificate; whoever wants cheaper handshakes says so.
+    // The lab trusts its own certificate; -k makes handshakes cheaper.
     assert_eq!((plan.connections, plan.tls.trust), (7, Trust::Roots("ca".into())));
     assert_eq!(plan.deadline, Some(Nanos::from_millis(9)));
     assert_eq!(plan.targets[0].headers[0], ("sleep".to_owned(), "20".to_owned()));

@@ -9,7 +9,7 @@ use super::inputs::read_pem;
 use crate::exit::Stop;
 use crate::flags::shared::{HandshakeFlags, ResumeFlags};
 
-/// Longest host name there is.
+/// Longest host name in DNS.
 const NAME_LEN_MAX: usize = 253;
 
 /// Options for a client of `to`.
@@ -62,7 +62,7 @@ pub(super) fn identity(
                 chain_pem: read_pem("--cert", cert, "BEGIN CERTIFICATE")?,
                 key_pem: read_pem("--key", key, "PRIVATE KEY")?,
             };
-            // Found here, it is named by its files; an agent would only know what is in them.
+            // Checked here, the error can name the files; an agent only has their content.
             plimsoll_tls::check_identity(&identity).map_err(|error| {
                 Stop::Usage(format!("--cert {cert:?} with --key {key:?}: {error}"))
             })?;

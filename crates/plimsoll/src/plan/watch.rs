@@ -1,4 +1,4 @@
-//! `--watch`: what is observed of a server that somebody else runs.
+//! `--watch`: what is observed of an existing server.
 
 use plimsoll_probe::server_counters::CounterSource;
 
@@ -7,12 +7,12 @@ use crate::exit::Stop;
 use crate::flags::FindExperiment;
 use crate::flags::values::Watch;
 
-/// What is known of the server beside its answers.
+/// How the server is observed beside its answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Watched {
     /// Its processes on this host.
     pub(crate) pids: Vec<u32>,
-    /// Where it says what it has served.
+    /// Where it reports its counters.
     pub(crate) counts: Option<CounterSource>,
 }
 

@@ -34,15 +34,15 @@ mod observer;
 
 use observer::{Observer, Scene, peer_counts};
 
-/// How often a rest looks for an interrupt.
+/// How often a pause checks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
 
-/// What is driven in a session.
+/// What a session drives.
 pub(crate) trait Experiment {
     /// The load that it is made of.
     fn load(&mut self) -> &mut LoadJob;
 
-    /// What is searched for, as archives say it.
+    /// What is searched for, as archives describe it.
     fn search_head(&self) -> Option<SearchHead> {
         None
     }
@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     /// Wall time of sending in it.
     pub(crate) window: Nanos,
-    /// It is only a part of what was asked for.
+    /// It was cut short.
     pub(crate) partial: bool,
     pub(crate) verdict: Verdict,
     pub(crate) reasons: Vec<Check>,
@@ -70,7 +70,7 @@ pub(crate) struct Outcome {
     pub(crate) unmeasured: Option<String>,
 }
 
-/// What is known of hidden timers.
+/// Hidden timers: those found, and those configured.
 pub(crate) struct Timers {
     pub(crate) cliffs: Vec<Cliff>,
     /// Only where the timeout probe ran.
@@ -108,7 +108,7 @@ pub(crate) struct SetUp<'a> {
     pub(crate) notes: Vec<String>,
 }
 
-/// Runs `experiment`, reports, and says how the command ends.
+/// Runs `experiment`, writes its report, and returns how the command ends.
 pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<(), Stop> {
     let SetUp { command, server, interrupts, notes } = set_up;
     let search = experiment.search_head();
@@ -207,7 +207,7 @@ pub(crate) struct Observed {
 }
 
 impl<'a> Session<'a> {
-    /// Runs a load and observes it; `listen` hears every event after the observer.
+    /// Runs a load and observes it; `listen` gets every event after the observer.
     pub(crate) fn run_load(
         &self,
         of: &Measurement<'_>,
@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
         let mut observer = Observer::new(&self.scene, of.is_steady, watched, &behind);
         let mut counted = None;
         let mut handle = |event: Event| {
-            // Not earlier: a server may still be at what an aborted trial has left it.
+            // Not earlier: a server may still work on what an aborted trial has sent.
             if of.is_alone && matches!(event, Event::LoadStarted { .. }) {
                 counted = self.server.borrow_mut().counters();
             }
@@ -271,7 +271,7 @@ impl<'a> Session<'a> {
         Ok(Observed { outcome, sut_busiest_thread, observations })
     }
 
-    /// Runs a load that is no part of the record: only `listen` hears of it.
+    /// Runs a load that is not part of the record: only `listen` gets its events.
     pub(crate) fn run_unrecorded(
         &self,
         plan: &LoadPlan,
@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
             .map_err(|error| fleet_stop(&error))
     }
 
-    /// Runs a hold whose experiment observes it by itself, and hears of every event first.
+    /// Runs a hold whose experiment observes it itself, and gets every event first.
     pub(crate) fn steer(
         &self,
         plan: &LoadPlan,
@@ -310,8 +310,8 @@ impl<'a> Session<'a> {
         self.tell(&Event::Note(line));
     }
 
-    /// Whether somebody wants it to end. Asked several times a second, also while nothing happens,
-    /// so live displays move on with it.
+    /// Whether the run was interrupted. Called several times a second, also while nothing happens,
+    /// so it also redraws live displays.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.run.borrow_mut().handle_tick();
         self.interrupts.is_raised()
@@ -322,7 +322,7 @@ impl<'a> Session<'a> {
         self.run.borrow().elapsed()
     }
 
-    /// Waits out what an overload left behind.
+    /// Waits while the server recovers from an overload.
     pub(crate) fn rest(&self, span: Nanos) {
         let until = clock::monotonic_ns().saturating_add(span.0);
         while clock::monotonic_ns() < until && !self.is_interrupted() {
@@ -340,7 +340,7 @@ impl<'a> Session<'a> {
         self.server.borrow()
     }
 
-    /// How the server ended, if it has; remembered.
+    /// How the server ended, if it has; kept once known.
     pub(crate) fn server_end(&self) -> Option<ServerEnd> {
         let mut seen = self.server_end.borrow_mut();
         if seen.is_none() {
@@ -349,7 +349,7 @@ impl<'a> Session<'a> {
         seen.clone()
     }
 
-    /// Ends the agents, and looks for the last time how the server is.
+    /// Ends the agents, and checks the server for the last time.
     fn end(self) -> (Run, Option<ServerEnd>) {
         let Self { agents, run, server, server_end, .. } = self;
         drop(agents);

@@ -1,5 +1,5 @@
-//! One iteration of a case: ramp up, sustain, ramp down; and the short closed loops that say how
-//! much generator and SUT can do at all.
+//! One iteration of a case: ramp up, sustain, ramp down; and the short closed loops that measure
+//! the capacity of generator and SUT.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -28,13 +28,13 @@ const INIT_MAX: Nanos = Nanos::from_secs(5);
 const CLOSED_CONNECTIONS: u64 = 100;
 /// Longest closed loop.
 const CLOSED_MAX: Nanos = Nanos::from_secs(3);
-/// Failures beyond which an iteration cannot meet F any more: twice its share, and so many that the
-/// verdict does not hang on a few.
+/// Failures beyond which an iteration cannot meet F any more: twice its limit, and enough that the
+/// verdict does not depend on a few.
 const ABORT_SHARE: f64 = 2e-5;
 const ABORT_MIN: f64 = 20.0;
 /// Connections that a hold opens at once.
 pub(super) const OPENING_MAX: u32 = 512;
-/// A ramp of connections may take so much longer than planned.
+/// How much longer than planned a ramp of connections may take.
 const RAMP_SLACK: f64 = 1.1;
 /// How long seconds that an agent does not deliver are waited for.
 const COVER_WAIT: Nanos = Nanos::from_secs(5);
@@ -182,7 +182,7 @@ pub(super) fn held(
 }
 
 fn iteration(plan: &LoadPlan, request: TrialRequest) -> Measurement<'_> {
-    // Its ramps leave it no two halves that are alike.
+    // Its ramps are in its halves, so they cannot be compared.
     Measurement { plan, trial: Some(request), is_steady: false, is_alone: true }
 }
 
@@ -192,7 +192,7 @@ fn keep(event: &Event, intervals: &mut Vec<Interval>) {
     }
 }
 
-/// As fast as a closed loop of sessions goes; not part of the record, because no case asks for it.
+/// A closed loop of sessions; not part of the record, because no case asks for it.
 pub(super) fn closed_loop(
     session: &Session<'_>,
     traffic: &Traffic,
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(pilot.sustain_from, 2);
         assert_eq!(pilot.poll(&view(&total, 3_900, 1)), None);
         assert_eq!(pilot.poll(&view(&total, 4_000, 1)), Some(Order::Finish));
-        // An agent that does not deliver its seconds is not waited for without end.
+        // The wait for an agent that does not deliver its seconds is bounded.
         pilot.doing = Doing::Sustaining { until: Nanos::from_secs(104) };
         let mut late = view(&total, 8_900, 1);
         late.covered = late.epoch;

@@ -1,7 +1,7 @@
 //! `find rfc9411` and `lab rfc9411`: one case of RFC 9411, object by object.
 //!
 //! ```text
-//! for each object: reference -> what the SUT can do at all -> steps 1 to 3 -> isolation
+//! for each object: reference -> capacity of the SUT -> steps 1 to 3 -> isolation
 //! ```
 
 use std::collections::BTreeMap;
@@ -37,7 +37,8 @@ mod object;
 
 use object::{Measured, Scene};
 
-/// What throughput is counted at: the RFC prefers layer 2 and wants any other named.
+/// The layer at which throughput is counted: the RFC prefers layer 2 and requires any other to be
+/// named.
 const THROUGHPUT_LAYER: &str = "layer 4: TCP payload in both directions, TLS records included, TCP/IP and Ethernet headers not";
 
 /// `find rfc9411`, and the same in a laboratory.
@@ -115,7 +116,7 @@ impl Experiment for CaseExperiment {
     }
 }
 
-/// Our own server, which answers as fast as anything can.
+/// Our own server, the null responder.
 struct Responder {
     address: SocketAddr,
     /// Its certificate, where TLS is spoken.
@@ -124,7 +125,7 @@ struct Responder {
 }
 
 impl Responder {
-    /// On the CPUs that the SUT has, where it is here: it takes its place.
+    /// Runs on the CPUs of the SUT, where the SUT is on this host.
     fn start(job: &Rfc9411Job, placement: &Placement) -> Result<Self, Stop> {
         let tls = job.load.plan.targets.first().is_some_and(|target| target.url.tls);
         let identity = plimsoll_tls::self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256)
@@ -184,8 +185,8 @@ fn outcome(
     Outcome { rfc9411: Some(block), ..Outcome::new(tally, window, verdict, reasons) }
 }
 
-/// Section 4.3 wants neither side to offer resumption; what the SUT does is its own affair, and
-/// costs it something.
+/// Section 4.3 says that neither side offers resumption. A SUT that sends tickets all the same
+/// does more work than the case asks for.
 fn tickets(tally: &Tally) -> Option<String> {
     (tally.tls_messages.tickets > 0).then(|| {
         "the SUT sends session tickets, as TLS 1.3 servers do even where their session cache is \
@@ -210,7 +211,7 @@ fn verdict(results: &[ObjectResult], target_given: bool) -> Verdict {
     }
 }
 
-/// What section 6.1 wants to be told of both sides, as far as it is known here.
+/// What section 6.1 requires to be reported of both sides, as far as it is known here.
 fn environment(job: &Rfc9411Job, placement: &Placement) -> BTreeMap<String, String> {
     let host = archived_host();
     let mut out = BTreeMap::from([

@@ -1,5 +1,5 @@
-//! One object of a case: what generator and SUT can do at all, then steps 1 to 3, then whether
-//! anything else was at its limit.
+//! One object of a case: the capacity of generator and SUT, then steps 1 to 3, then whether
+//! another KPI was at its limit.
 
 use plimsoll_capacity::rfc9411::{
     Conclusion, Judged, Next, Planned, Procedure, Search, Seen, Settings, isolation, judge,
@@ -22,9 +22,10 @@ use crate::session::{Observed, Session};
 
 /// Longest sustain phase of step 1 and of a bisection over connections.
 const SUSTAIN_INITIAL_MAX: Nanos = Nanos::from_secs(60);
-/// The load of the latency cases, and the ramp of the concurrency cases, of what others reached.
+/// The load of the latency cases, and the ramp of the concurrency cases, as a fraction of the
+/// capacity that other cases measured.
 const HALF: f64 = 0.5;
-/// Of the ports' rate, what a closed loop that knows no bound is taken at.
+/// The assumed rate of a closed loop that has no target, as a fraction of what the ports allow.
 const PORTS_SHARE: f64 = 0.9;
 /// What answers in the reference test.
 const RESPONDER: &str = "plimsoll serve on loopback, nothing between";
@@ -79,7 +80,7 @@ struct Trail {
 }
 
 impl Scene<'_, '_> {
-    /// Every object and scenario, until all are measured or somebody stops it.
+    /// Measures every object and scenario, unless it is interrupted.
     pub(super) fn measure_case(&mut self) -> Result<Measured, Stop> {
         let mut measured = Measured::default();
         let job = self.job;
@@ -106,7 +107,7 @@ impl Scene<'_, '_> {
             measured.tally.merge_following(&trial.measurement.tally);
             measured.window = measured.window + trial.measurement.window;
         }
-        // Whole iterations were added up there, and each would count as a second.
+        // Those sums are of whole iterations, and each would count as one second.
         let per_s = self.trials.iter().map(|trial| trial.measurement.tally.handshakes_per_s_max);
         measured.tally.handshakes_per_s_max = per_s.max().unwrap_or(0);
         Ok(measured)
@@ -143,7 +144,7 @@ impl Scene<'_, '_> {
         Traffic { plan, transactions, arrivals: self.job.arrivals }
     }
 
-    // ---- what is possible at all
+    // ---- capacity
 
     fn target(&mut self, subject: &Subject<'_>, measured: &mut Measured) -> Result<Target, Stop> {
         let kind = self.job.case.kind();
@@ -163,7 +164,7 @@ impl Scene<'_, '_> {
             (Kind::Concurrency, Some(TargetLoad::Units(count))) => {
                 let known = given(&self.job.measured_cps);
                 let (most, source) = self.most(&traffic, known, "--measured-cps")?;
-                // A SUT that opens no connections will hold none.
+                // A SUT that accepts no connections can hold none.
                 let count = if most < TARGET_MIN { 0.0 } else { count.get() };
                 let source = if count > 0.0 { "--target".to_owned() } else { source };
                 (count, source, most * HALF)
@@ -198,7 +199,7 @@ impl Scene<'_, '_> {
         Ok(closed_loop(self.session, traffic, self.job.sustain)?.0)
     }
 
-    /// The most that the SUT does with this traffic, and who says so.
+    /// The capacity of the SUT for this traffic, and where the figure is from.
     fn most(
         &mut self,
         traffic: &Traffic,

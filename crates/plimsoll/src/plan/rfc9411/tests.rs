@@ -132,7 +132,7 @@ fn cases_are_sessions_of_their_objects() {
     let plan = &job.load.plan;
     assert!(!plan.keepalive && !plan.prewarm && plan.session.is_some());
     assert_eq!((plan.connections, plan.deadline), (1_000, None));
-    // 64 loopback addresses for each CPU: nobody said how many connections there will be.
+    // 64 loopback addresses for each CPU: the number of connections is not known.
     assert_eq!(plan.sources.len(), 256);
     assert!(job.ports_allow > 80_000.0);
     assert_eq!(job.largest.map(|one| one.targets[0].url.path.clone()), Some("/256000".into()));
