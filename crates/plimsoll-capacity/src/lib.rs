@@ -22,5 +22,5 @@ pub use connections::{ConnectionSearch, ConnectionSettings};
 pub use holding::{Held, judge_hold};
 pub use losses::{Context, Unloaded};
 pub use search::{Mode, RateSearch, SearchSettings, Step};
-pub use staircase::{StairSettings, Staircase};
+pub use staircase::{Staircase, StaircaseSettings};
 pub use verdict::{judge, judge_load};

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use plimsoll_capacity::connections::ConnectionLimits;
-use plimsoll_capacity::staircase::{Attempts, Done, Gauge, Stairs, Step};
+use plimsoll_capacity::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings, Mode};
 use plimsoll_model::hold::{MemoryReading, Side, Swept};
 use plimsoll_model::slo::Slo;
@@ -393,7 +393,7 @@ fn a_server_that_vanishes_keeps_its_levels_and_is_not_asked_again() {
             world.takes = 0;
             world.lose(world.held, ErrorClass::ResetByPeer);
         }
-        // As the pilot does during every ramp.
+        // As the controller does during every ramp.
         let attempts = Attempts { held: world.held, ..Attempts::default() };
         search.handle_attempts(attempts);
     }

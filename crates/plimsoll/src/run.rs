@@ -178,7 +178,7 @@ pub(crate) fn show(stream: Stream, text: &[u8]) -> Result<(), Stop> {
         Stream::Out => (write_whole(&mut io::stdout(), text), "standard output"),
         Stream::Err => (write_whole(&mut io::stderr(), text), "standard error"),
     };
-    heard(written)
+    ignore_closed_pipe(written)
         .map_err(|error| Stop::CannotRun(format!("cannot write the report to {name}: {error}")))
 }
 
@@ -188,7 +188,7 @@ fn write_whole(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
 }
 
 /// Ignores a closed pipe; any other error is lost output.
-fn heard(written: io::Result<()>) -> io::Result<()> {
+fn ignore_closed_pipe(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
@@ -210,7 +210,7 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<(), St
     };
     let why = match written {
         Ok(()) => return Ok(()),
-        Err(ReportError::Output(error)) => match heard(Err(error)) {
+        Err(ReportError::Output(error)) => match ignore_closed_pipe(Err(error)) {
             Ok(()) => return Ok(()),
             Err(error) => error.to_string(),
         },

@@ -1,5 +1,5 @@
-//! The search for held connections: level by level, until the server fails or
-//! something is about to end.
+//! The search for held connections: level by level, until the server fails or a resource is about
+//! to run out.
 //!
 //! ```text
 //! qualify -> expand (x2 while the first limit is far, then 5 to 10 %) --BAD--> narrow
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Each level is a trial: ramp, settle, read, and sweeps with one request on every connection.
-//! Pure, like the staircase of a hold, and carried out by the same pilot. A server that has lost
-//! half of what it held is not asked again.
+//! Pure, like the staircase of a hold, and carried out by the same controller. A server that has lost
+//! half of its connections is not tested further.
 
 mod bounds;
 mod ceiling;
@@ -29,7 +29,7 @@ use plimsoll_model::trial::{
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
-use crate::staircase::{Attempts, Done, Gauge, Stairs, Step};
+use crate::staircase::{Attempts, Done, Gauge, HoldProcedure, Step};
 
 use bounds::Bounds;
 use ceiling::Ceiling;
@@ -39,25 +39,25 @@ pub use settings::{ConnectionLimits, ConnectionSettings};
 
 /// Between two sweeps of a soak: a server may close what is idle for longer.
 const SOAK_SWEEP_EVERY: Nanos = Nanos::from_secs(15);
-/// A ramp with so many failures, or this share of its level, has shown what it can.
+/// A ramp with so many failures, or this share of its level, is ended.
 const FAILURES_MIN: u64 = 100;
 const FAILURES_SHARE: f64 = 0.02;
-/// Losing this share of what was held is giving way, and not a limit that can be closed in on.
+/// Losing this share of the held connections is a collapse, not a limit to narrow down.
 const COLLAPSE: f64 = 0.5;
-/// INVALID levels in a row after which the generator is the answer.
+/// INVALID levels in a row after which the generator is the limit.
 const INVALID_MAX: u32 = 2;
 /// How often a lower bound may fail its soak.
 const UNCONFIRMED_MAX: u32 = 2;
 
-/// Where the machine is in its level.
+/// The state of the search within its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Baseline,
     Trimming,
-    /// After a trim: the server has to notice.
+    /// After a trim, until the server has closed its ends.
     Resting,
     Ramping,
-    /// A ramp that is being ended where it is.
+    /// A ramp that is being ended at its current level.
     Halting,
     Settling,
     Measuring,
@@ -66,14 +66,14 @@ enum Stage {
     Ended,
 }
 
-/// Whether a second look is needed, and what the first ones said.
+/// Verdicts on the current level, which is repeated where they are not enough.
 #[derive(Clone, Copy, Debug, Default)]
 struct Votes {
     good: u32,
     bad: u32,
 }
 
-/// The machine.
+/// The search.
 #[derive(Clone, Debug)]
 pub struct ConnectionSearch {
     settings: ConnectionSettings,
@@ -82,11 +82,11 @@ pub struct ConnectionSearch {
     /// Connections held, and those that ramps have tried.
     held: u64,
     tried: u64,
-    /// What the latest ramp wants to have been tried.
+    /// Connections to have been tried at the end of the current ramp.
     ramp_to: u64,
-    /// What was tried is not known: a ramp was ended where it was.
+    /// The number of tries is unknown: a ramp was ended early.
     must_trim: bool,
-    /// Nothing was closed and nothing failed so far: memory is still that of a first ramp.
+    /// Nothing was closed and nothing failed so far, so memory is that of a first ramp.
     is_first_ramp: bool,
     began: Option<Nanos>,
     baseline: MemoryReading,
@@ -102,18 +102,18 @@ pub struct ConnectionSearch {
     confirmations: Confirmations,
     recovery: Option<Recovery>,
     soaked: Option<u64>,
-    /// With `push`: what would have ended the search.
+    /// With `push`: the projection that would have ended the search.
     predicted: Option<Projection>,
     failed_at: Option<FailedAt>,
     outcome: Option<Outcome>,
     records: VecDeque<TrialRecord>,
     notes: Vec<String>,
-    /// Of the searching, and of what came after it.
+    /// Durations of the search, and of confirmation and re-ramp.
     times: (Nanos, Nanos),
 }
 
 impl ConnectionSearch {
-    /// A search at its foot.
+    /// A search before its first level.
     pub fn new(settings: ConnectionSettings) -> Self {
         let lowest = settings.lowest.min(settings.cap);
         let request = request(1, Phase::Qualify, lowest, &settings);
@@ -241,7 +241,7 @@ impl ConnectionSearch {
         let level = &self.level;
         let missing = level.target.saturating_sub(level.held);
         self.is_first_ramp &= missing <= self.settings.missing_max(level.target);
-        // The same level once more says nothing new of memory.
+        // A repeated level adds no information on memory.
         let is_new = self.gauges.last().is_none_or(|(held, _)| *held < level.held);
         if self.is_first_ramp && is_new {
             let (asked, held, ramp) = (level.target, level.held, level.ramp_took);
@@ -363,14 +363,14 @@ impl ConnectionSearch {
             return self.finish(self.at_cap(), now);
         }
         if self.is_out_of_time(now) {
-            let cap = "the time of this mode; a slower mode goes on".to_owned();
+            let cap = "the time limit of this mode; a slower mode continues".to_owned();
             return self.finish(Outcome::NotReached { cap }, now);
         }
-        // What is the clients' is counted beforehand, and nobody dies of it: no small steps for it.
+        // Limits of the clients are known beforehand and end no process: they need no small steps.
         let first = ceiling::first(&self.gauges, |side| side != Side::Generator);
         let next = self.step_from(good, first.as_ref()).clamp(good + 1, self.settings.cap);
         let binding = ceiling::first(&self.gauges, |side| !self.settings.push || is_ours(side));
-        self.foretell(next);
+        self.predict(next);
         match binding.filter(|first| first.is_trusted && first.stop < next) {
             None => self.begin_level(Phase::Expand, next, now),
             Some(first) if first.stop as f64 >= good as f64 * 1.02 => {
@@ -388,14 +388,14 @@ impl ConnectionSearch {
         if let Some(factor) = [2.0, 1.5].into_iter().find(is_far) {
             return step(factor);
         }
-        // Where the way to the stop is known, half of it is as good as many small steps.
+        // Where the distance to the stop is known, one step of half of it replaces many small ones.
         let known = first.filter(|first| first.is_trusted && !first.is_vague);
         let half = known.map_or(0, |first| good + first.stop.saturating_sub(good) / 2);
         half.max(step(self.settings.limits.small_step))
     }
 
-    /// With `push`: what would have ended the search before `next`.
-    fn foretell(&mut self, next: u64) {
+    /// With `push`: keeps the projection that would have ended the search before `next`.
+    fn predict(&mut self, next: u64) {
         let first = ceiling::first(&self.gauges, |side| !is_ours(side));
         let is_passed = |first: &Ceiling| first.is_trusted && first.stop < next;
         if self.settings.push && self.predicted.is_none() {
@@ -418,7 +418,7 @@ impl ConnectionSearch {
             return Outcome::GeneratorLimited { why: words };
         }
         let push = match first.side {
-            Side::Server => ", --push goes on until it does",
+            Side::Server => "; --push continues until the server fails",
             _ => "",
         };
         Outcome::NotReached { cap: format!("{words}; the search stops at 85 % of that{push}") }
@@ -437,21 +437,22 @@ impl ConnectionSearch {
                 self.begin_level(Phase::Narrow, target, now);
             }
             Some(_) => {
-                let why = "the time of this mode was over; a slower mode goes on".to_owned();
+                let why =
+                    "the time limit of this mode was reached; a slower mode continues".to_owned();
                 self.finish(Outcome::Unfinished { why }, now);
             }
             None if self.bounds.good().is_none() => self.end(Outcome::FailsAtMinimum),
             None => {
-                self.tell_crossing();
+                self.record_failure_between_bounds();
                 self.finish(Outcome::Regular, now);
             }
         }
     }
 
     /// With `push`: where the server failed, against the prediction.
-    fn tell_crossing(&mut self) {
+    fn record_failure_between_bounds(&mut self) {
         if self.settings.push && self.failed_at.is_none() {
-            self.record_failure(self.answered_max, "it took no more connections".to_owned());
+            self.record_failure(self.answered_max, "it accepted no more connections".to_owned());
         }
     }
 
@@ -469,14 +470,14 @@ impl ConnectionSearch {
         before > 0 && judged.answered as f64 <= half && judged.lost as f64 >= half
     }
 
-    /// The server has lost what it held. Whether more of the same would kill it again is not tried.
+    /// The server has lost half of its connections; the level is not repeated.
     fn handle_collapse(&mut self, judged: &Judged) {
         let at = judged.held_max;
         let why =
             format!("{} connections were lost when it held {}", grouped(judged.lost), grouped(at));
         let good = self.bounds.good().unwrap_or(0);
         let is_pushed = self.settings.push && good > 0;
-        // Without more connections than it held before, they were not the reason.
+        // At no more connections than it held before, their number was not the cause.
         if at > good || is_pushed {
             self.bounds.handle_collapse(at + 1);
         }
@@ -561,7 +562,7 @@ fn request(
     }
 }
 
-impl Stairs for ConnectionSearch {
+impl HoldProcedure for ConnectionSearch {
     fn step(&self) -> Step {
         let target = self.level.target;
         match self.stage {

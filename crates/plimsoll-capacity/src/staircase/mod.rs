@@ -6,9 +6,9 @@
 //!               +-------> Ramp to nothing more     +--> Hold -> Sweep -> End
 //! ```
 //!
-//! Pure: whoever holds the connections asks [`Staircase::step`], does it, and says what came of it
-//! with [`Staircase::handle`]. A level that the projection says would not fit is lowered to what
-//! fits, as long as that is worth another ramp.
+//! Pure: the caller carries out [`Staircase::step`] and reports its result to [`Staircase::handle`]. A
+//! level above the projected limit is lowered to what fits, unless that is less than 2 % above the
+//! last one.
 
 mod project;
 
@@ -20,15 +20,15 @@ use plimsoll_model::units::grouped;
 
 pub use project::{Gauge, project};
 
-/// A level less than this above the last one teaches nothing new.
+/// The next level is at least this factor above the last one.
 const WORTHWHILE: f64 = 1.02;
 
-/// What a staircase is to do.
+/// The levels of a staircase, and how long each part lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StairSettings {
+pub struct StaircaseSettings {
     /// Connections of each level, ascending, at least one; the last is what is asked for.
     pub levels: Vec<u64>,
-    /// How long a level is left alone before it is read.
+    /// How long to wait at a level before memory is read.
     pub settle: Nanos,
     /// How long the last level is held.
     pub hold: Nanos,
@@ -64,7 +64,7 @@ pub enum Step {
     End,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
     /// Of [`Step::Settle`] and [`Step::Hold`].
@@ -89,36 +89,36 @@ pub enum Done {
     Swept(Swept),
 }
 
-/// How a ramp that is under way fares.
+/// Progress of the current ramp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// Connections opened since the beginning of the hold.
     pub opened: u64,
-    /// Those that could not be opened.
+    /// Attempts that failed.
     pub failed: u64,
-    /// The ones among them that this ramp tried.
+    /// Attempts of this ramp that failed.
     pub failed_in_ramp: u64,
     /// Held now.
     pub held: u64,
 }
 
-/// What says the next step of a hold: a staircase of given levels, or a search for the level at
+/// Decides the next step of a hold: a staircase of given levels, or a search for the level at
 /// which the server fails.
-pub trait Stairs {
+pub trait HoldProcedure {
     /// What to do now.
     fn step(&self) -> Step;
-    /// Takes what came of the step at `now`; an answer to another step changes nothing.
+    /// Handles the result of the step at `now`; the result of another step changes nothing.
     fn handle(&mut self, done: Done, now: Nanos);
-    /// Before what came of a step: what was counted since the step before, and the connections
-    /// held now.
+    /// Called before [`Self::handle`]: what was counted since the last step, and the connections held
+    /// now.
     fn handle_tally(&mut self, _tally: &Tally, _held: u64) {}
-    /// While a ramp is under way: what is used of the host's memory.
+    /// During a ramp: what is used of the host's memory.
     fn handle_guard(&mut self, gauges: &[Gauge]);
-    /// While a ramp is under way: how it fares.
+    /// During a ramp: its progress.
     fn handle_attempts(&mut self, attempts: Attempts);
-    /// There will be no more answers: the user stopped, or everything that held is gone.
+    /// The hold ends early: it was interrupted, or every agent was lost.
     fn handle_stop(&mut self);
-    /// The levels measured so far, where each is to be told by itself.
+    /// The levels measured so far, where each is reported separately.
     fn plateaus(&self) -> &[Plateau];
     /// The level that is being tried, where levels are trials.
     fn trial(&self) -> Option<TrialRequest> {
@@ -130,10 +130,10 @@ pub trait Stairs {
     }
 }
 
-/// When nothing is held after so many failures, nothing will be.
+/// A ramp that has opened nothing after so many failures is ended.
 const HOPELESS_FAILURES: u64 = 500;
 
-impl Stairs for Staircase {
+impl HoldProcedure for Staircase {
     fn step(&self) -> Step {
         self.step()
     }
@@ -162,12 +162,12 @@ impl Stairs for Staircase {
     }
 }
 
-/// Where the machine is.
+/// The state of the staircase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Baseline,
     Ramping,
-    /// A ramp that is being ended where it is.
+    /// A ramp that is being ended at its current level.
     Halting,
     Settling,
     Measuring,
@@ -177,10 +177,10 @@ enum Stage {
     Ended,
 }
 
-/// The machine.
+/// Holds given levels of connections, one after another.
 #[derive(Clone, Debug)]
 pub struct Staircase {
-    settings: StairSettings,
+    settings: StaircaseSettings,
     stage: Stage,
     target: u64,
     held: u64,
@@ -194,14 +194,14 @@ pub struct Staircase {
     cut: Option<String>,
     /// Why the server failed.
     failed_at: Option<String>,
-    /// Nothing that later levels teach can allow another one.
+    /// No further level follows, whatever this one shows.
     is_last: bool,
     stopped: bool,
 }
 
 impl Staircase {
-    /// A staircase at its foot.
-    pub fn new(settings: StairSettings) -> Self {
+    /// A staircase before its first step.
+    pub fn new(settings: StaircaseSettings) -> Self {
         let target = settings.levels.first().copied().unwrap_or(0);
         Self {
             settings,
@@ -234,7 +234,7 @@ impl Staircase {
         }
     }
 
-    /// Takes what came of the step; an answer to another step changes nothing.
+    /// Handles the result of the step; the result of another step changes nothing.
     pub fn handle(&mut self, done: Done) {
         self.stage = match (self.stage, done) {
             (Stage::Baseline, Done::Read { memory, gauges }) => {
@@ -270,7 +270,7 @@ impl Staircase {
         };
     }
 
-    /// While a ramp is under way: ends it where it is when a resource is used up.
+    /// During a ramp: ends it at its current level when a resource is used up.
     pub fn handle_guard(&mut self, gauges: &[Gauge]) {
         let full = gauges.iter().find(|gauge| gauge.used >= gauge.limit);
         if let Some(full) = full
@@ -282,7 +282,7 @@ impl Staircase {
         }
     }
 
-    /// While a ramp is under way: ends it where it is, because the server accepts no more.
+    /// During a ramp: ends it at its current level, because the server accepts no more.
     pub fn handle_hopeless(&mut self, why: String) {
         if self.stage == Stage::Ramping {
             self.stage = Stage::Halting;
@@ -291,13 +291,13 @@ impl Staircase {
         }
     }
 
-    /// There will be no more answers: the user stopped, or everything that held is gone.
+    /// The hold ends early: it was interrupted, or every agent was lost.
     pub fn handle_stop(&mut self) {
         self.stopped = self.stopped || self.stage != Stage::Ended;
         self.stage = Stage::Ended;
     }
 
-    /// What was read before anything was held.
+    /// Memory before anything was held.
     pub const fn baseline(&self) -> &MemoryReading {
         &self.baseline
     }
@@ -307,12 +307,12 @@ impl Staircase {
         &self.plateaus
     }
 
-    /// The sweep that came last.
+    /// The last sweep.
     pub const fn last_sweep(&self) -> Option<Swept> {
         self.last_sweep
     }
 
-    /// How it ended, or stands.
+    /// How it ended.
     pub fn end(&self) -> HoldEnd {
         match (&self.failed_at, &self.cut) {
             _ if self.stopped || self.stage != Stage::Ended => HoldEnd::Unfinished,

@@ -17,9 +17,9 @@ pub struct Gauge {
     pub side: Side,
     /// Units in use.
     pub used: f64,
-    /// The most that may be used, any reserve taken off.
+    /// The most that may be used, without any reserve.
     pub limit: f64,
-    /// Units that each connection takes, where that is known and needs no fit.
+    /// Units per connection, where that is known and needs no fit.
     pub per_connection: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ const MARGIN_OF_ONE: f64 = 0.10;
 const AGREEMENT: f64 = 0.10;
 /// Further than so many times the largest level measured, a line is a guess.
 const EXTRAPOLATION_MAX: f64 = 4.0;
-/// When the last levels take so much more per connection than the first, the line bends upwards.
+/// The cost per connection rises when the last levels need this much more than the first.
 const SUPERLINEAR: f64 = 1.15;
 
 /// Projects one resource from its levels, `(connections held, gauge)` in ascending order, each
@@ -60,7 +60,7 @@ pub fn project(levels: &[(u64, &Gauge)]) -> Option<Projection> {
     })
 }
 
-/// A line's slope, the high end of its interval, and how far apart the slopes lay, relatively.
+/// A line's slope, the high end of its interval, and the relative spread of the slopes.
 struct Fit {
     slope: f64,
     high: f64,

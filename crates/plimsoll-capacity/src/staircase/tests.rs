@@ -44,12 +44,12 @@ impl Machine {
         vec![memory, ports]
     }
 
-    /// Climbs to the end; says the steps that were taken, ramps by their levels.
-    fn ramp_all(&self, stairs: &mut Staircase) -> Vec<u64> {
+    /// Runs a staircase to its end; returns the levels of its ramps.
+    fn ramp_all(&self, staircase: &mut Staircase) -> Vec<u64> {
         let mut ramps = Vec::new();
         let mut held = 0;
         for _ in 0..200 {
-            let done = match stairs.step() {
+            let done = match staircase.step() {
                 Step::End => return ramps,
                 Step::Ramp { connections } => {
                     let reached = connections.min(self.keeps);
@@ -58,8 +58,8 @@ impl Machine {
                         .step_by(1_000)
                         .find(|held| (self.used)(*held) >= self.limit);
                     if let Some(at) = full.filter(|_| connections > 0) {
-                        stairs.handle_guard(&self.gauges(at));
-                        assert_eq!(stairs.step(), Step::Ramp { connections: 0 });
+                        staircase.handle_guard(&self.gauges(at));
+                        assert_eq!(staircase.step(), Step::Ramp { connections: 0 });
                         held = at;
                         ramps.push(at);
                         continue;
@@ -83,16 +83,16 @@ impl Machine {
                     Done::Swept(Swept { connections: held, answered })
                 }
                 Step::Settle(_) | Step::Hold(_) => Done::Waited,
-                Step::Trim { .. } => panic!("these stairs only go up"),
+                Step::Trim { .. } => panic!("a staircase only goes up"),
             };
-            stairs.handle(done);
+            staircase.handle(done);
         }
-        panic!("no end after 200 steps: {stairs:?}")
+        panic!("no end after 200 steps: {staircase:?}")
     }
 }
 
-fn stairs(levels: &[u64]) -> Staircase {
-    Staircase::new(StairSettings {
+fn staircase(levels: &[u64]) -> Staircase {
+    Staircase::new(StaircaseSettings {
         levels: levels.to_vec(),
         settle: Nanos::from_secs(1),
         hold: Nanos::from_secs(10),
@@ -108,12 +108,12 @@ const MILLION: [u64; 5] = [100_000, 250_000, 500_000, 750_000, 1_000_000];
 
 #[test]
 fn a_machine_that_is_large_enough_is_climbed_to_the_top() {
-    let mut stairs = stairs(&MILLION);
-    let ramps = Machine::new(22.0 * GB, linear(9_300.0)).ramp_all(&mut stairs);
+    let mut staircase = staircase(&MILLION);
+    let ramps = Machine::new(22.0 * GB, linear(9_300.0)).ramp_all(&mut staircase);
     assert_eq!(ramps, MILLION);
-    assert_eq!(stairs.end(), HoldEnd::Complete);
-    assert_eq!(stairs.last_sweep(), Some(Swept { connections: 1_000_000, answered: 1_000_000 }));
-    let projections = stairs.projections();
+    assert_eq!(staircase.end(), HoldEnd::Complete);
+    assert_eq!(staircase.last_sweep(), Some(Swept { connections: 1_000_000, answered: 1_000_000 }));
+    let projections = staircase.projections();
     let [memory, ports] = &projections[..] else { panic!("{projections:?}") };
     assert_eq!((memory.resource.as_str(), memory.points), ("memory", 6));
     assert!((memory.per_connection - 9_300.0).abs() < 0.1, "{memory:?}");
@@ -125,26 +125,26 @@ fn a_machine_that_is_large_enough_is_climbed_to_the_top() {
 #[test]
 fn a_small_machine_is_filled_to_the_projection_and_never_past_it() {
     let machine = Machine::new(8.0 * GB, linear(9_300.0));
-    let mut stairs = stairs(&MILLION);
-    let ramps = machine.ramp_all(&mut stairs);
+    let mut staircase = staircase(&MILLION);
+    let ramps = machine.ramp_all(&mut staircase);
     // 6 GB at 9.3 kB each.
     let fits = 645_161;
     let last = *ramps.last().unwrap();
     assert!(last <= fits && last as f64 >= 0.95 * fits as f64, "{ramps:?}");
-    let HoldEnd::CutShort { why } = stairs.end() else { panic!("{:?}", stairs.end()) };
+    let HoldEnd::CutShort { why } = staircase.end() else { panic!("{:?}", staircase.end()) };
     assert!(why.contains("memory runs out at about 645,16"), "{why}");
     // It was held and swept at the last level all the same.
-    assert_eq!(stairs.last_sweep().unwrap().connections, last);
+    assert_eq!(staircase.last_sweep().unwrap().connections, last);
 }
 
 #[test]
 fn one_jump_does_not_bend_the_line() {
     // A hash table that is allocated once, on the way to the third level.
     let jump = |held: u64| linear(9_000.0)(held) + if held > 300_000 { 0.2 * GB } else { 0.0 };
-    let mut stairs = stairs(&MILLION);
-    let ramps = Machine::new(22.0 * GB, jump).ramp_all(&mut stairs);
+    let mut staircase = staircase(&MILLION);
+    let ramps = Machine::new(22.0 * GB, jump).ramp_all(&mut staircase);
     assert_eq!(ramps, MILLION);
-    let memory = &stairs.projections()[0];
+    let memory = &staircase.projections()[0];
     assert!((memory.per_connection / 9_000.0 - 1.0).abs() < 0.05, "{memory:?}");
     assert!(!memory.superlinear && memory.ends_at_min < memory.ends_at);
 }
@@ -152,11 +152,11 @@ fn one_jump_does_not_bend_the_line() {
 #[test]
 fn what_leaks_is_projected_by_its_last_levels() {
     let leak = |held: u64| 2.0 * GB + 4_000.0 * held as f64 + 0.012 * (held as f64).powi(2);
-    let mut stairs = stairs(&MILLION);
-    let ramps = Machine::new(15.0 * GB, leak).ramp_all(&mut stairs);
-    let memory = &stairs.projections()[0];
+    let mut staircase = staircase(&MILLION);
+    let ramps = Machine::new(15.0 * GB, leak).ramp_all(&mut staircase);
+    let memory = &staircase.projections()[0];
     assert!(memory.superlinear && memory.confidence == Confidence::Low, "{memory:?}");
-    assert!(matches!(stairs.end(), HoldEnd::CutShort { .. }), "{ramps:?}");
+    assert!(matches!(staircase.end(), HoldEnd::CutShort { .. }), "{ramps:?}");
     // The true end: 4,000 n + 0.012 n^2 = 13e9, and the guard looks every thousand connections.
     assert!(*ramps.last().unwrap() <= 887_600 + 1_000, "{ramps:?}");
 }
@@ -165,30 +165,30 @@ fn what_leaks_is_projected_by_its_last_levels() {
 fn the_guard_ends_a_ramp_that_no_projection_foresaw() {
     let cliff = |held: u64| if held < 90_000 { 2.0 * GB } else { 9.0 * GB };
     let machine = Machine::new(8.0 * GB, cliff);
-    let mut stairs = stairs(&[10_000, 100_000]);
-    let ramps = machine.ramp_all(&mut stairs);
+    let mut staircase = staircase(&[10_000, 100_000]);
+    let ramps = machine.ramp_all(&mut staircase);
     assert_eq!(ramps, [10_000, 90_000]);
     let why = "memory ran out during the ramp".to_owned();
-    assert_eq!(stairs.end(), HoldEnd::CutShort { why });
+    assert_eq!(staircase.end(), HoldEnd::CutShort { why });
 }
 
 #[test]
 fn losses_are_the_end_of_the_stairs() {
     let mut full = Machine::new(22.0 * GB, linear(1_000.0));
     full.keeps = 300_000;
-    let mut first = stairs(&MILLION);
+    let mut first = staircase(&MILLION);
     assert_eq!(full.ramp_all(&mut first), [100_000, 250_000, 500_000]);
     let why = "200,000 of 500,000 connections were not held".to_owned();
     assert_eq!(first.end(), HoldEnd::ServerFailed { why });
     let mut mute = Machine::new(22.0 * GB, linear(1_000.0));
     mute.silent = 7;
-    let mut second = stairs(&MILLION);
+    let mut second = staircase(&MILLION);
     assert_eq!(mute.ramp_all(&mut second), [100_000]);
     let why = "7 of 100,000 connections were silent".to_owned();
     assert_eq!(second.end(), HoldEnd::ServerFailed { why });
     // A hold with one level goes on with what it has, and its verdict counts the losses.
-    let settings = StairSettings { ends_at_losses: false, ..first.settings.clone() };
-    let mut third = Staircase::new(StairSettings { levels: vec![500_000], ..settings });
+    let settings = StaircaseSettings { ends_at_losses: false, ..first.settings.clone() };
+    let mut third = Staircase::new(StaircaseSettings { levels: vec![500_000], ..settings });
     full.ramp_all(&mut third);
     assert_eq!((third.end(), third.plateaus()[0].held), (HoldEnd::Complete, 300_000));
 }
@@ -197,10 +197,10 @@ fn losses_are_the_end_of_the_stairs() {
 fn nothing_held_and_a_stop_are_ends() {
     let mut nothing = Machine::new(22.0 * GB, linear(1_000.0));
     nothing.keeps = 0;
-    let mut empty = stairs(&MILLION);
+    let mut empty = staircase(&MILLION);
     nothing.ramp_all(&mut empty);
     assert_eq!((empty.end(), empty.plateaus().len()), (HoldEnd::NothingHeld, 0));
-    let mut stopped = stairs(&MILLION);
+    let mut stopped = staircase(&MILLION);
     stopped.handle(Done::Read { memory: MemoryReading::default(), gauges: Vec::new() });
     stopped.handle_stop();
     assert_eq!((stopped.step(), stopped.end()), (Step::End, HoldEnd::Unfinished));
@@ -226,11 +226,11 @@ proptest! {
         };
         let machine = Machine::new(gigabytes * GB, used);
         let fits = ((gigabytes - 2.0) * GB / bytes) as u64;
-        let mut stairs = stairs(&levels);
-        let ramps = machine.ramp_all(&mut stairs);
+        let mut staircase = staircase(&levels);
+        let ramps = machine.ramp_all(&mut staircase);
         let last = *ramps.last().unwrap();
         prop_assert!(last <= asked.max(1));
-        match stairs.end() {
+        match staircase.end() {
             HoldEnd::Complete => prop_assert_eq!(last, asked),
             HoldEnd::CutShort { .. } => {
                 // A first level that is too large already is caught by the guard.

@@ -21,8 +21,8 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{ErrorClass, Nanos};
 
+use crate::coordinator::hold_controller::HoldView;
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
-use crate::coordinator::pilot::HoldView;
 use crate::coordinator::steering::Steering;
 use crate::error::FleetError;
 use crate::message::{FromAgent, ToAgent};

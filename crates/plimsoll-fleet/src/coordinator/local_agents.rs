@@ -8,9 +8,9 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_sys::{affinity, clock};
 
 use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec};
+use crate::coordinator::hold_controller::{HoldController, Order};
 use crate::coordinator::load_run::{Action, LoadRun, Terms};
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
-use crate::coordinator::pilot::{Order, Pilot};
 use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::ToAgent;
@@ -75,19 +75,19 @@ impl LocalAgents {
         self.run(plan, control, None, sink)
     }
 
-    /// Makes one hold with all agents, as [`Self::run_load`] makes a load; `pilot` says what it
+    /// Makes one hold with all agents, as [`Self::run_load`] makes a load; `controller` says what it
     /// does while it runs, and when it is over.
     pub fn run_hold(
         &mut self,
         plan: &LoadPlan,
         control: &LoadControl<'_>,
-        pilot: &mut dyn Pilot,
+        controller: &mut dyn HoldController,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
         // Beside a hundred agents and their servers, a coordinator of normal priority gets 1 % of a CPU.
         affinity::with_preference(|| {
             affinity::prefer_latency();
-            self.run(plan, control, Some(pilot), sink)
+            self.run(plan, control, Some(controller), sink)
         })
     }
 
@@ -95,7 +95,7 @@ impl LocalAgents {
         &mut self,
         plan: &LoadPlan,
         control: &LoadControl<'_>,
-        mut pilot: Option<&mut dyn Pilot>,
+        mut controller: Option<&mut dyn HoldController>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
         self.agents.replace_lost()?;
@@ -125,8 +125,8 @@ impl LocalAgents {
             if run.is_over() {
                 return run.into_outcome();
             }
-            if let (Some(pilot), Some(view)) = (&mut pilot, run.view(now())) {
-                match pilot.poll(&view) {
+            if let (Some(controller), Some(view)) = (&mut controller, run.view(now())) {
+                match controller.poll(&view) {
                     None => {}
                     Some(Order::Steer(steer)) => {
                         run.steer(steer);

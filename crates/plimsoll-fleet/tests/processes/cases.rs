@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use plimsoll_fleet::coordinator::{HoldView, LoadControl, Order, Pilot};
+use plimsoll_fleet::coordinator::{HoldController, HoldView, LoadControl, Order};
 use plimsoll_fleet::message::{
     AgentFault, ExitReason, Readiness, SupervisedProgram, SupervisorPlan,
 };
@@ -109,7 +109,7 @@ struct Script {
     answered: u64,
 }
 
-impl Pilot for Script {
+impl HoldController for Script {
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
         match (view.given, view.done) {
             (0, _) => Some(Order::Steer(Steer::Ramp { connections: 1_000 })),
@@ -140,13 +140,13 @@ impl Pilot for Script {
 
 pub(crate) fn a_hundred_agents_are_steered_as_one() {
     let mut agents = agents(100);
-    let mut pilot = Script { victim: None, expected: 1_000, held: None, answered: 0 };
+    let mut controller = Script { victim: None, expected: 1_000, held: None, answered: 0 };
     let control = LoadControl::new(&|| false);
     let plan = LoadPlan { connections: 1_000, ..plan(behaviour::HOLD) };
     let mut seconds = 0;
     let mut sink = |event| seconds += u32::from(matches!(event, Event::Interval(_)));
-    let outcome = agents.run_hold(&plan, &control, &mut pilot, &mut sink).unwrap();
-    assert_eq!((pilot.held, pilot.answered), (Some(1_000), 1_000));
+    let outcome = agents.run_hold(&plan, &control, &mut controller, &mut sink).unwrap();
+    assert_eq!((controller.held, controller.answered), (Some(1_000), 1_000));
     assert_eq!(outcome.tally.ok, 1_000);
     assert_eq!(outcome.tally.generator.processes, 100);
     assert!(!outcome.is_partial() && outcome.tally.balances() && seconds > 0);
@@ -155,12 +155,12 @@ pub(crate) fn a_hundred_agents_are_steered_as_one() {
 pub(crate) fn an_agent_lost_in_a_ramp() {
     let mut agents = agents(2);
     let victim = Some(agents.pids()[1]);
-    let mut pilot = Script { victim, expected: 500, held: None, answered: 0 };
+    let mut controller = Script { victim, expected: 500, held: None, answered: 0 };
     let control = LoadControl::new(&|| false);
     let plan = LoadPlan { connections: 1_000, ..plan(behaviour::HOLD_ONE_STUCK) };
-    let outcome = agents.run_hold(&plan, &control, &mut pilot, &mut |_| {}).unwrap();
+    let outcome = agents.run_hold(&plan, &control, &mut controller, &mut |_| {}).unwrap();
     // Its half of the connections is missing, and nobody waits for its answer.
-    assert_eq!((pilot.held, pilot.answered), (Some(500), 500));
+    assert_eq!((controller.held, controller.answered), (Some(500), 500));
     assert_eq!(outcome.lost_agents, 1);
 }
 

@@ -17,9 +17,9 @@ use plimsoll_probe::limits::HostLimits;
 use plimsoll_report::archive::SearchHead;
 use plimsoll_tune::doctor::Shape;
 
+use super::controller::{ProcedureController, Speed, Surroundings};
 use super::hold::LAB_WAIT;
 use super::memory::{Bounds, Depth, Memory, server_gauges};
-use super::pilot::{Speed, StairPilot, Surroundings};
 use super::timers::TimerWatch;
 use super::{LabExperiment, tipping};
 use crate::exit::Stop;
@@ -123,7 +123,7 @@ impl Experiment for ConnectionsExperiment {
         // timer.
         timers.wait(session);
         let found = find(self, session, &mut timers)?;
-        session.tell(&Event::SearchEnded(Box::new(found.tipping.clone())));
+        session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
         let verdict = self.verdict(&found, session);
         let (searched, confirmed) = found.search.times();
         let head = FindHead {
@@ -180,29 +180,29 @@ fn find(
     let search = ConnectionSearch::new(settings(experiment));
     let server = session.server();
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
-    let heard = RefCell::new(Tally::default());
+    let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let timers = RefCell::new(timers);
     let read = |depth: Depth| memory.read(depth);
     let gauges = || server_gauges(&**server);
-    let tell = |event: Event| {
+    let emit = |event: Event| {
         match &event {
-            Event::Interval(interval) => heard.borrow_mut().merge_following(&interval.tally),
+            Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
             Event::TrialEnded(record) => trials.borrow_mut().push(TrialRecord::clone(record)),
             _ => {}
         }
         timers.borrow_mut().handle_event(&event);
-        session.tell(&event);
+        session.emit(&event);
     };
-    let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
+    let around = Surroundings { read: &read, server: &gauges, emit: &emit, counted: &counted };
     let rate = job.hold.connections_per_s;
     // A server that accepts this rate of new connections can serve as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
     // Memory of other programs lowers the limit, which is what is available on the host.
     let bounds = Bounds::of(shape, limits, &session.agents(), true);
-    let mut pilot = StairPilot::new(search, bounds, speed, around);
-    let load = session.steer(&job.load.plan, &mut pilot, &mut |event| tell(event))?;
-    let (held, _, search) = pilot.into_parts();
+    let mut controller = ProcedureController::new(search, bounds, speed, around);
+    let load = session.steer(&job.load.plan, &mut controller, &mut |event| emit(event))?;
+    let (held, _, search) = controller.into_parts();
     let tipping = search.tipping_point();
     Ok(Found { load, held, search, tipping, trials: trials.into_inner() })
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use plimsoll_capacity::{Held, StairSettings, Staircase, judge_hold};
+use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::Nanos;
@@ -13,8 +13,8 @@ use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
 
 use super::LabExperiment;
+use super::controller::{ProcedureController, Speed, Surroundings};
 use super::memory::{Bounds, Depth, Memory};
-use super::pilot::{Speed, StairPilot, Surroundings};
 use crate::exit::Stop;
 use crate::plan::hold::HoldJob;
 use crate::plan::load::LoadJob;
@@ -59,17 +59,17 @@ impl HoldExperiment {
 
     fn head(&self, driven: &Driven) -> HoldHead {
         let Self { job, limits, .. } = self;
-        let stairs = &driven.stairs;
+        let staircase = &driven.staircase;
         HoldHead {
             asked: job.load.plan.connections,
             held: driven.held,
-            end: stairs.end(),
+            end: staircase.end(),
             hold: driven.hold,
             heartbeat: job.hold.heartbeat,
-            baseline: *stairs.baseline(),
-            plateaus: stairs.plateaus().to_vec(),
-            projections: stairs.projections(),
-            last_sweep: stairs.last_sweep(),
+            baseline: *staircase.baseline(),
+            plateaus: staircase.plateaus().to_vec(),
+            projections: staircase.projections(),
+            last_sweep: staircase.last_sweep(),
             both_ends_here: job.load.both_ends_here,
             sources: job.load.plan.sources.len() as u64,
             ports_per_source: preflight::ports_per_source(limits),
@@ -114,7 +114,7 @@ struct Driven {
     load: LoadOutcome,
     held: u64,
     hold: Nanos,
-    stairs: Staircase,
+    staircase: Staircase,
 }
 
 fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, Stop> {
@@ -124,7 +124,7 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     // The memory of a server on this host that was not named is not attributed.
     let is_all_ours = server.backend_is_ours() || !job.load.both_ends_here;
     let bounds = Bounds::of(shape, limits, &session.agents(), is_all_ours);
-    let stairs = Staircase::new(StairSettings {
+    let staircase = Staircase::new(StaircaseSettings {
         levels: job.levels.clone(),
         settle: if plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },
         hold: job.span,
@@ -133,21 +133,21 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     });
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
     let read = |depth: Depth| memory.read(depth);
-    let tell = |event: Event| session.tell(&event);
-    let (gauges, heard) = (Vec::new, RefCell::default());
-    let around = Surroundings { read: &read, server: &gauges, tell: &tell, heard: &heard };
+    let emit = |event: Event| session.emit(&event);
+    let (gauges, counted) = (Vec::new, RefCell::default());
+    let around = Surroundings { read: &read, server: &gauges, emit: &emit, counted: &counted };
     let rate = job.hold.connections_per_s;
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
     let speed = Speed { connections_per_s: rate, sweep_per_s };
-    let mut pilot = StairPilot::new(stairs, bounds, speed, around);
-    let load = session.steer(plan, &mut pilot, &mut |event| tell(event))?;
-    let (held, hold, stairs) = pilot.into_parts();
-    Ok(Driven { load, held, hold, stairs })
+    let mut controller = ProcedureController::new(staircase, bounds, speed, around);
+    let load = session.steer(plan, &mut controller, &mut |event| emit(event))?;
+    let (held, hold, staircase) = controller.into_parts();
+    Ok(Driven { load, held, hold, staircase })
 }
 
 fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
-    let Driven { load, held, stairs, .. } = driven;
-    let end = stairs.end();
+    let Driven { load, held, staircase, .. } = driven;
+    let end = staircase.end();
     let cut_short = match &end {
         HoldEnd::CutShort { why } => Some(why.as_str()),
         _ => None,
@@ -156,7 +156,7 @@ fn judge(job: &HoldJob, driven: &Driven) -> Judgement {
         asked: job.load.plan.connections,
         held: *held,
         tally: &load.tally,
-        last_sweep: stairs.last_sweep(),
+        last_sweep: staircase.last_sweep(),
         cut_short,
         accepts_less: job.up_to,
         lost_agents: load.lost_agents,

@@ -9,10 +9,10 @@ use crate::preflight::Server;
 use crate::session::Experiment;
 
 mod connections;
+mod controller;
 mod hold;
 pub(crate) mod load;
 mod memory;
-mod pilot;
 mod rate;
 mod reference;
 mod rfc9411;

@@ -106,7 +106,7 @@ impl Experiment for RateExperiment {
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
         let found = find(&self.job, alone, session, &mut timers)?;
         timers.finish(session);
-        session.tell(&Event::SearchEnded(Box::new(found.tipping.clone())));
+        session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
         Ok(outcome(&self.job, found, timers, session))
     }
 }
@@ -195,7 +195,7 @@ fn find(
             split,
             observations,
         });
-        session.tell(&Event::TrialEnded(Box::new(record.clone())));
+        session.emit(&Event::TrialEnded(Box::new(record.clone())));
         trials.push(record);
         let took = session.elapsed().since(began);
         if request.phase.is_after_search() {

@@ -92,7 +92,7 @@ impl TimerWatch {
         // An interrupted wait shows nothing: the timer may have fired later.
         ends.retain(|end| end.closer != Closer::Us || end.after >= self.wait);
         let probed = cliffs::probed_timers(&ends, &self.known);
-        session.tell(&Event::TimersProbed(probed.clone()));
+        session.emit(&Event::TimersProbed(probed.clone()));
         self.probed = Some(probed);
     }
 

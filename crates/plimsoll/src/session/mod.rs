@@ -7,7 +7,7 @@
 use std::cell::{Ref, RefCell};
 use std::time::Duration;
 
-use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome, Pilot};
+use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome};
 use plimsoll_fleet::{FleetError, LocalAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::Nanos;
@@ -176,7 +176,7 @@ fn summarise(
     (summary, trials)
 }
 
-/// What an experiment drives. Everything in it is shared: a pilot reports while a load runs.
+/// What an experiment drives. Everything in it is shared: a controller reports while a load runs.
 pub(crate) struct Session<'a> {
     agents: RefCell<LocalAgents>,
     run: RefCell<Run>,
@@ -218,15 +218,15 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The same, of connections that `pilot` steers.
+    /// The same, of connections that `controller` steers.
     pub(crate) fn run_hold(
         &self,
         of: &Measurement<'_>,
-        pilot: &mut dyn Pilot,
+        controller: &mut dyn HoldController,
         listen: &mut dyn FnMut(&Event),
     ) -> Result<Observed, Stop> {
         self.observe(of, listen, |agents, control, handle| {
-            agents.run_hold(of.plan, control, pilot, handle)
+            agents.run_hold(of.plan, control, controller, handle)
         })
     }
 
@@ -255,7 +255,7 @@ impl<'a> Session<'a> {
             }
             observer.handle_event(&event);
             listen(&event);
-            self.tell(&event);
+            self.emit(&event);
         };
         let outcome = drive(&mut self.agents.borrow_mut(), &control, &mut handle)
             .map_err(|error| fleet_stop(&error))?;
@@ -289,25 +289,25 @@ impl<'a> Session<'a> {
     pub(crate) fn steer(
         &self,
         plan: &LoadPlan,
-        pilot: &mut dyn Pilot,
+        controller: &mut dyn HoldController,
         handle: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, Stop> {
         let interrupted = || self.is_interrupted();
         let control = LoadControl::new(&interrupted);
         self.agents
             .borrow_mut()
-            .run_hold(plan, &control, pilot, handle)
+            .run_hold(plan, &control, controller, handle)
             .map_err(|error| fleet_stop(&error))
     }
 
     /// Hands an event to every sink.
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn emit(&self, event: &Event) {
         self.run.borrow_mut().handle_event(event);
     }
 
     /// A line for the reader.
     pub(crate) fn note(&self, line: String) {
-        self.tell(&Event::Note(line));
+        self.emit(&Event::Note(line));
     }
 
     /// Whether the run was interrupted. Called several times a second, also while nothing happens,

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use plimsoll_fleet::coordinator::{HoldView, Order, Pilot};
+use plimsoll_fleet::coordinator::{HoldController, HoldView, Order};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{
@@ -167,14 +167,16 @@ pub(super) fn held(
         heartbeat: Some(think),
         replace: false,
     });
-    let mut pilot = RampPilot { connections, seconds, doing: Doing::Nothing, sustain_from: 0 };
+    let mut controller =
+        RampController { connections, seconds, doing: Doing::Nothing, sustain_from: 0 };
     let mut intervals = Vec::new();
     let load = iteration(&plan, request);
-    let observed = session.run_hold(&load, &mut pilot, &mut |event| keep(event, &mut intervals))?;
+    let observed =
+        session.run_hold(&load, &mut controller, &mut |event| keep(event, &mut intervals))?;
     Ok(Iterated {
         observed,
         intervals,
-        sustain_from: pilot.sustain_from,
+        sustain_from: controller.sustain_from,
         sustain_seconds: seconds,
         planned_ops: None,
         ramp_up,
@@ -207,7 +209,7 @@ pub(super) fn closed_loop(
     plan.pacing = Pacing::Closed { duration, ops_total: None };
     let outcome = session.run_unrecorded(&plan, &mut |event| {
         if let Event::Note(_) = event {
-            session.tell(event);
+            session.emit(event);
         }
     })?;
     Ok((Reached::of(&outcome.tally, outcome.window), outcome.tally))
@@ -260,7 +262,7 @@ enum Doing {
 }
 
 /// Ramps to a number of connections and holds them for the sustain phase.
-struct RampPilot {
+struct RampController {
     connections: u64,
     seconds: u32,
     doing: Doing,
@@ -268,7 +270,7 @@ struct RampPilot {
     sustain_from: u32,
 }
 
-impl Pilot for RampPilot {
+impl HoldController for RampController {
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order> {
         match self.doing {
             Doing::Nothing => {
@@ -326,23 +328,23 @@ mod tests {
     #[test]
     fn a_hold_is_sustained_in_whole_seconds_after_its_ramp() {
         let total = Tally::default();
-        let mut pilot =
-            RampPilot { connections: 10, seconds: 2, doing: Doing::Nothing, sustain_from: 0 };
+        let mut controller =
+            RampController { connections: 10, seconds: 2, doing: Doing::Nothing, sustain_from: 0 };
         let mut first = view(&total, 0, 0);
         first.given = 0;
         let ramp = Order::Steer(Steer::Ramp { connections: 10 });
-        assert_eq!(pilot.poll(&first), Some(ramp));
-        assert_eq!(pilot.poll(&view(&total, 900, 0)), None);
-        assert_eq!(pilot.poll(&view(&total, 1_300, 1)), None);
-        assert_eq!(pilot.sustain_from, 2);
-        assert_eq!(pilot.poll(&view(&total, 3_900, 1)), None);
-        assert_eq!(pilot.poll(&view(&total, 4_000, 1)), Some(Order::Finish));
+        assert_eq!(controller.poll(&first), Some(ramp));
+        assert_eq!(controller.poll(&view(&total, 900, 0)), None);
+        assert_eq!(controller.poll(&view(&total, 1_300, 1)), None);
+        assert_eq!(controller.sustain_from, 2);
+        assert_eq!(controller.poll(&view(&total, 3_900, 1)), None);
+        assert_eq!(controller.poll(&view(&total, 4_000, 1)), Some(Order::Finish));
         // The wait for an agent that does not deliver its seconds is bounded.
-        pilot.doing = Doing::Sustaining { until: Nanos::from_secs(104) };
+        controller.doing = Doing::Sustaining { until: Nanos::from_secs(104) };
         let mut late = view(&total, 8_900, 1);
         late.covered = late.epoch;
-        assert_eq!(pilot.poll(&late), None);
+        assert_eq!(controller.poll(&late), None);
         late.now = late.now + Nanos::from_millis(200);
-        assert_eq!(pilot.poll(&late), Some(Order::Finish));
+        assert_eq!(controller.poll(&late), Some(Order::Finish));
     }
 }

@@ -358,7 +358,7 @@ impl Scene<'_, '_> {
             },
             judgement: judged.judgement.clone(),
         };
-        self.session.tell(&Event::TrialEnded(Box::new(record.clone())));
+        self.session.emit(&Event::TrialEnded(Box::new(record.clone())));
         self.trials.push(record);
         Ok((iterated, judged))
     }

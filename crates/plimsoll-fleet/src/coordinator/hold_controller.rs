@@ -28,7 +28,7 @@ pub struct HoldView<'a> {
     pub agents: u32,
 }
 
-/// A pilot's next order.
+/// The next order of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
     /// Send this to every agent.
@@ -39,7 +39,7 @@ pub enum Order {
 
 /// Steers a hold. Asked after each message of an agent and at least every 50 ms, from the start of
 /// the hold until [`Order::Finish`], an interrupt, or the loss of the last agent.
-pub trait Pilot {
+pub trait HoldController {
     /// What to do next; `None` to wait.
     fn poll(&mut self, view: &HoldView<'_>) -> Option<Order>;
 }

@@ -1,8 +1,8 @@
-//! The pilot against a scripted hold: every order is carried out as the script says.
+//! The controller against a scripted hold: every order is carried out as the script says.
 
 use std::cell::{Cell, RefCell};
 
-use plimsoll_capacity::{StairSettings, Staircase};
+use plimsoll_capacity::{Staircase, StaircaseSettings};
 use plimsoll_model::ErrorClass;
 use plimsoll_model::hold::HoldEnd;
 
@@ -18,16 +18,16 @@ const BOUNDS: Bounds = Bounds {
     is_all_ours: false,
 };
 
-/// Agents by their book: what is held and counted.
+/// Simulated agents: what is held and counted.
 struct World {
     tally: Tally,
     held: u64,
     given: u32,
     done: u32,
     now: Nanos,
-    /// Connections that the server takes; the others are refused.
+    /// Connections that the server accepts; the others are refused.
     takes: u64,
-    /// Connections lost while the top is held.
+    /// Connections lost while the highest level is held.
     loses: u64,
     /// Bytes available when so many are held.
     available: fn(u64) -> u64,
@@ -69,9 +69,9 @@ impl World {
         }
     }
 
-    /// Lets the pilot steer until it finishes; says its orders and what it told.
+    /// Lets the controller steer until it finishes; says its orders and what it told.
     fn run(mut self, levels: &[u64], span: Nanos) -> (Vec<Steer>, Vec<Event>, u64, Staircase) {
-        let settings = StairSettings {
+        let settings = StaircaseSettings {
             levels: levels.to_vec(),
             settle: Nanos::from_secs(1),
             hold: span,
@@ -84,11 +84,12 @@ impl World {
             available_bytes: Some(available(held.get())),
             ..MemoryReading::default()
         };
-        let tell = |event| events.borrow_mut().push(event);
-        let (server, heard) = (Vec::new, RefCell::new(Tally::default()));
-        let around = Surroundings { read: &read, server: &server, tell: &tell, heard: &heard };
+        let emit = |event| events.borrow_mut().push(event);
+        let (server, counted) = (Vec::new, RefCell::new(Tally::default()));
+        let around = Surroundings { read: &read, server: &server, emit: &emit, counted: &counted };
         let speed = Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0 };
-        let mut pilot = StairPilot::new(Staircase::new(settings), BOUNDS, speed, around);
+        let mut controller =
+            ProcedureController::new(Staircase::new(settings), BOUNDS, speed, around);
         let mut orders = Vec::new();
         for _ in 0..10_000 {
             let view = HoldView {
@@ -102,10 +103,10 @@ impl World {
                 done: self.done,
                 agents: 1,
             };
-            match pilot.poll(&view) {
+            match controller.poll(&view) {
                 Some(Order::Finish) => {
-                    let (held, _, stairs) = pilot.into_parts();
-                    return (orders, events.into_inner(), held, stairs);
+                    let (held, _, staircase) = controller.into_parts();
+                    return (orders, events.into_inner(), held, staircase);
                 }
                 Some(Order::Steer(steer)) => {
                     orders.push(steer);
@@ -113,7 +114,7 @@ impl World {
                 }
                 None => {
                     self.now = self.now + Nanos::from_millis(50);
-                    let is_holding = matches!(pilot.step, Step::Hold(_));
+                    let is_holding = matches!(controller.step, Step::Hold(_));
                     if is_holding && self.loses > 0 {
                         self.tally.losses.add(ErrorClass::ClosedByPeer, self.loses);
                         self.held -= self.loses;
@@ -126,7 +127,7 @@ impl World {
                 self.done = self.given;
             }
         }
-        panic!("the pilot never finished: {orders:?}")
+        panic!("the controller never finished: {orders:?}")
     }
 }
 
@@ -141,7 +142,7 @@ fn ramps(orders: &[Steer]) -> Vec<u64> {
 #[test]
 fn each_level_is_ramped_read_and_swept_and_the_top_is_held() {
     let span = Nanos::from_secs(5);
-    let (orders, events, held, stairs) = World::new().run(&[1_000, 5_000, 10_000], span);
+    let (orders, events, held, staircase) = World::new().run(&[1_000, 5_000, 10_000], span);
     let sweep = |over| Steer::Sweep { over: Nanos::from_millis(over) };
     let ramp = |connections| Steer::Ramp { connections };
     let expected = [
@@ -154,11 +155,11 @@ fn each_level_is_ramped_read_and_swept_and_the_top_is_held() {
         sweep(1_000),
     ];
     assert_eq!(orders, expected);
-    assert_eq!((held, stairs.end()), (10_000, HoldEnd::Complete));
-    assert_eq!(stairs.last_sweep(), Some(Swept { connections: 10_000, answered: 10_000 }));
+    assert_eq!((held, staircase.end()), (10_000, HoldEnd::Complete));
+    assert_eq!(staircase.last_sweep(), Some(Swept { connections: 10_000, answered: 10_000 }));
     let told = events.iter().filter(|event| matches!(event, Event::PlateauEnded(_))).count();
     assert_eq!(told, 3);
-    // The first word on memory is the baseline.
+    // The first reading is the baseline.
     let first = events.iter().find_map(|event| match event {
         Event::Memory(memory) => memory.available_bytes,
         _ => None,
@@ -173,28 +174,28 @@ fn a_ramp_that_eats_the_memory_is_ended_where_it_is() {
         available: |held| if held > 0 { 1 } else { 2 << 33 },
         ..World::new()
     };
-    let (orders, _, held, stairs) = world.run(&[10_000], Nanos::ZERO);
+    let (orders, _, held, staircase) = world.run(&[10_000], Nanos::ZERO);
     assert_eq!(ramps(&orders), [10_000, 0]);
-    assert!(matches!(stairs.end(), HoldEnd::CutShort { .. }), "{:?}", stairs.end());
+    assert!(matches!(staircase.end(), HoldEnd::CutShort { .. }), "{:?}", staircase.end());
     assert_eq!(held, 10_000);
 }
 
 #[test]
 fn a_server_that_refuses_everything_is_not_asked_for_long() {
     let world = World { takes: 0, is_stuck: true, ..World::new() };
-    let (orders, _, held, stairs) = world.run(&[10_000], Nanos::from_secs(60));
+    let (orders, _, held, staircase) = world.run(&[10_000], Nanos::from_secs(60));
     assert_eq!((ramps(&orders), orders.len()), (vec![10_000, 0], 2));
-    assert_eq!((held, stairs.end()), (0, HoldEnd::NothingHeld));
+    assert_eq!((held, staircase.end()), (0, HoldEnd::NothingHeld));
 }
 
 #[test]
 fn what_is_lost_while_holding_is_not_swept() {
     let world = World { loses: 10, ..World::new() };
-    let (_, _, held, stairs) = world.run(&[100], Nanos::from_secs(2));
+    let (_, _, held, staircase) = world.run(&[100], Nanos::from_secs(2));
     assert_eq!(held, 90);
-    assert_eq!(stairs.last_sweep(), Some(Swept { connections: 90, answered: 90 }));
-    // When nothing is left, nothing is waited for.
+    assert_eq!(staircase.last_sweep(), Some(Swept { connections: 90, answered: 90 }));
+    // A hold without connections ends at once.
     let world = World { loses: 100, ..World::new() };
-    let (_, _, held, stairs) = world.run(&[100], Nanos::from_secs(100_000));
-    assert_eq!((held, stairs.last_sweep().map(|swept| swept.connections)), (0, Some(0)));
+    let (_, _, held, staircase) = world.run(&[100], Nanos::from_secs(100_000));
+    assert_eq!((held, staircase.last_sweep().map(|swept| swept.connections)), (0, Some(0)));
 }

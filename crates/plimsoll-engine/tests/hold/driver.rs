@@ -48,7 +48,7 @@ pub(crate) fn sweep(over: Nanos) -> Steer {
 }
 
 /// A load that has been started, and what it has said so far.
-pub(crate) struct Pilot {
+pub(crate) struct Driver {
     load: Load,
     pub(crate) whole: Tally,
     /// Whole seconds that the load has reported.
@@ -58,7 +58,7 @@ pub(crate) struct Pilot {
     ended: bool,
 }
 
-impl Pilot {
+impl Driver {
     pub(crate) fn start(plan: LoadPlan) -> Self {
         let is_hold = matches!(plan.pacing, Pacing::Hold(_));
         let mut load = Load::prepare(plan).unwrap();

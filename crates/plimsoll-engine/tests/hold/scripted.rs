@@ -7,12 +7,12 @@ use plimsoll_model::Nanos;
 use plimsoll_sys::socket::{ListenSocket, Socket};
 use plimsoll_sys::{Errno, clock};
 
-use super::pilot::PATIENCE;
+use super::driver::PATIENCE;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
 
 /// A listener and the connections that were taken from it, in that order.
-pub(crate) struct Puppet {
+pub(crate) struct ScriptedServer {
     listener: ListenSocket,
     conns: Vec<Conn>,
 }
@@ -55,7 +55,7 @@ fn spin<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-impl Puppet {
+impl ScriptedServer {
     pub(crate) fn start() -> Self {
         let listener = ListenSocket::bind("127.0.0.1:0".parse().unwrap(), 4096).unwrap();
         Self { listener, conns: Vec::new() }
