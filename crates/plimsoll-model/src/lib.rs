@@ -12,6 +12,7 @@ pub mod error_class;
 pub mod event;
 pub mod hist;
 pub mod hold;
+pub mod host;
 pub mod observation;
 pub mod pace;
 pub mod plan;

@@ -7,6 +7,7 @@ pub mod limits;
 pub mod memory;
 pub mod network;
 pub mod processes;
+pub mod sampler;
 pub mod server_counters;
 pub mod server_limits;
 pub mod threads;

@@ -31,7 +31,8 @@ impl ProcessUse {
         let used_of = |max: u64| Some((max.saturating_sub(group.memory_left_bytes?), max));
         Self {
             files: open_files(&process.join("fd")).zip(soft(&limits, "Max open files")),
-            address_space_bytes: virtual_bytes(&status).zip(soft(&limits, "Max address space")),
+            address_space_bytes: status_bytes(&status, "VmSize:")
+                .zip(soft(&limits, "Max address space")),
             group_bytes: group.memory_max_bytes.and_then(used_of),
         }
     }
@@ -43,9 +44,15 @@ fn soft(limits: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// Resident memory of process `pid` below `root` (`/`), bytes.
+pub(crate) fn resident_bytes(root: &Path, pid: u32) -> Option<u64> {
+    let status = root.join("proc").join(pid.to_string()).join("status");
+    status_bytes(&fs::read_to_string(status).ok()?, "VmRSS:")
+}
+
 /// `VmSize:    23456 kB`.
-fn virtual_bytes(status: &str) -> Option<u64> {
-    let rest = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+fn status_bytes(status: &str, name: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 

@@ -18,9 +18,14 @@ pub struct ServerLimit {
 pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
-    let mut allowed = of_process(&ask("show info\n"));
-    allowed.extend(of_frontends(&ask("show stat\n")));
-    allowed
+    of_haproxy(&ask("show info\n"), &ask("show stat\n"))
+}
+
+/// The limits in HAProxy's answers to `show info` and `show stat`.
+pub(crate) fn of_haproxy(info: &str, stat: &str) -> Vec<ServerLimit> {
+    let mut limits = of_process(info);
+    limits.extend(of_frontends(stat));
+    limits
 }
 
 /// `show info`: a line for each figure, `Maxconn: 220`. 0 is no limit.

@@ -12,6 +12,7 @@ pub mod poll;
 pub mod ports;
 pub mod process;
 pub mod signal;
+pub mod sock_diag;
 pub mod socket;
 pub mod thread;
 

@@ -114,6 +114,23 @@ pub fn throttled_periods(root: &Path) -> Option<u64> {
     periods
 }
 
+/// The directory of the group that `process` is in for `controller`; `None` where there is no such
+/// group.
+pub(crate) fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf> {
+    let mount = root.join("sys/fs/cgroup");
+    let memberships = memberships(root, process);
+    // A controller of version 1 is not one of version 2.
+    let own = memberships.iter().find(|(name, _)| name == controller);
+    let (mounts, path) = match own {
+        Some((_, path)) => (vec![mount.join(controller)], path),
+        None => {
+            let (_, path) = memberships.iter().find(|(name, _)| name.is_empty())?;
+            (vec![mount.clone(), mount.join("unified")], path)
+        }
+    };
+    mounts.iter().flat_map(|mount| groups(mount, path)).find(|group| group.is_dir())
+}
+
 /// The group at `path` and those above it, up to the mount. In a container the path may be the
 /// host's; then only the mount itself is there, which is the container's own group.
 fn groups(mount: &Path, path: &str) -> impl Iterator<Item = PathBuf> {

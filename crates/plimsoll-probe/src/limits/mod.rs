@@ -14,9 +14,11 @@ use crate::memory::HostMemory;
 mod cgroup;
 mod number;
 
+pub(crate) use cgroup::group_of;
 pub use cgroup::{CgroupLimits, throttled_periods};
+pub(crate) use number::first_number;
 
-use number::{first_number, last_number};
+use number::last_number;
 
 /// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may exceed `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -78,7 +80,6 @@ impl HostLimits {
         let ports = HostPorts::read(&proc_root).ok();
         let conntrack = conntrack(root);
         let memory = HostMemory::read(&proc_root);
-        let tasks = [sysctl("kernel/pid_max"), sysctl("kernel/threads-max")];
         Self {
             descriptors_per_process: descriptors(&proc_root.join("self/limits")),
             nr_open: sysctl("fs/nr_open"),
@@ -98,13 +99,24 @@ impl HostLimits {
             conntrack_in_use: conntrack.map(|(in_use, _)| in_use),
             memory_total_bytes: memory.total_bytes,
             memory_available_bytes: memory.available_bytes,
-            tasks_max: tasks.into_iter().flatten().min(),
+            tasks_max: tasks_max(&proc_root),
             tasks_in_use: LoadAverage::from_file(proc_root.join("loadavg"))
                 .ok()
                 .map(|load| u64::from(load.max)),
             cgroup: CgroupLimits::read(root),
         }
     }
+}
+
+/// The smaller of `kernel.pid_max` and `kernel.threads-max`, below `proc_root`.
+pub(crate) fn tasks_max(proc_root: &Path) -> Option<u64> {
+    let sysctl = |name: &str| first_number(&proc_root.join("sys/kernel").join(name));
+    [sysctl("pid_max"), sysctl("threads-max")].into_iter().flatten().min()
+}
+
+/// The last number of the sysctl `name`, below `root` (`/`): its upper bound, where it has three.
+pub(crate) fn sysctl_last(root: &Path, name: &str) -> Option<u64> {
+    last_number(&root.join("proc/sys").join(name))
 }
 
 /// Connections that are tracked now and their limit, below `root` (`/`); `None` where

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-pub(super) fn first_number(path: &Path) -> Option<u64> {
+pub(crate) fn first_number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
 

@@ -1,0 +1,226 @@
+//! Every value that is read of a host, with the name under which it is published.
+
+use serde::{Deserialize, Serialize};
+
+/// How a value behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Goes up and down.
+    Gauge,
+    /// Only grows, until what counts it is restarted.
+    Counter,
+}
+
+/// What distinguishes the series of one metric. None of them is unbounded: no process id, no port
+/// of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// Number of a CPU.
+    Cpu,
+    /// What a CPU did: `user`, `system`, `idle`, ….
+    Mode,
+    /// `cpu`, `memory` or `io`.
+    Resource,
+    /// `some` or `full`.
+    Kind,
+    /// `receive` and `transmit`, `active` and `passive`.
+    Direction,
+    /// A network interface.
+    Device,
+    /// State of a socket or connection.
+    State,
+    /// What was done with an object that did not fit.
+    Action,
+    /// Why something was given up.
+    Reason,
+    /// A process, by the name that it was given.
+    Process,
+    /// A thread of a process: its name and its number within the process.
+    Thread,
+    /// A control group, by the process that is in it.
+    Cgroup,
+    /// A listening socket: address and port.
+    Listener,
+    /// A limit of the host, a process or a server.
+    Limit,
+    /// What the limit holds for.
+    Scope,
+    /// A proxy (frontend or backend) of HAProxy.
+    Proxy,
+    /// An event that a control group counts.
+    Event,
+}
+
+impl Label {
+    /// The name in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Mode => "mode",
+            Self::Resource => "resource",
+            Self::Kind => "kind",
+            Self::Direction => "direction",
+            Self::Device => "device",
+            Self::State => "state",
+            Self::Action => "action",
+            Self::Reason => "reason",
+            Self::Process => "process",
+            Self::Thread => "thread",
+            Self::Cgroup => "cgroup",
+            Self::Listener => "listener",
+            Self::Limit => "limit",
+            Self::Scope => "scope",
+            Self::Proxy => "proxy",
+            Self::Event => "event",
+        }
+    }
+}
+
+macro_rules! metrics {
+    ($($kind:ident { $($variant:ident = $name:literal: $help:literal;)* })*) => {
+        /// A value that is read of a host or of a server. Units are seconds, bytes and counts.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        pub enum Metric {
+            $($(
+                #[doc = $help]
+                #[serde(rename = $name)]
+                $variant,
+            )*)*
+        }
+
+        impl Metric {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
+
+            /// The name, without the prefix `plimsoll_` that exports put before it.
+            pub const fn name(self) -> &'static str {
+                match self { $($(Self::$variant => $name,)*)* }
+            }
+
+            /// Where the value comes from, by the names of the kernel or the server.
+            pub const fn help(self) -> &'static str {
+                match self { $($(Self::$variant => $help,)*)* }
+            }
+
+            /// Whether it only grows.
+            pub const fn kind(self) -> MetricKind {
+                match self { $($(Self::$variant => MetricKind::$kind,)*)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    Counter {
+        WatchCostSeconds = "watch_cost_seconds_total": "CPU time that reading these values has used";
+        WatchMissed = "watch_samples_missed_total": "Readings that began more than one interval late";
+        CpuSeconds = "cpu_seconds_total": "CPU time by mode: /proc/stat";
+        ContextSwitches = "context_switches_total": "Context switches: /proc/stat ctxt";
+        PressureSeconds = "pressure_stalled_seconds_total":
+            "Time in which some or all tasks waited for a resource: /proc/pressure";
+        OomKills = "oom_kills_total": "Processes killed for lack of memory: /proc/vmstat oom_kill";
+        MajorFaults = "major_page_faults_total": "Page faults that read a disk: /proc/vmstat pgmajfault";
+        SwapIns = "swap_in_pages_total": "Pages swapped in: /proc/vmstat pswpin";
+        AllocationStalls = "allocation_stalls_total":
+            "Allocations that had to reclaim memory first: /proc/vmstat allocstall_*";
+        TcpOpens = "tcp_opens_total": "Connections opened: Tcp ActiveOpens and PassiveOpens";
+        TcpAttemptFails = "tcp_attempt_fails_total": "Connections not established: Tcp AttemptFails";
+        TcpEstablishedResets = "tcp_established_resets_total":
+            "Established connections that were reset: Tcp EstabResets";
+        TcpResetsSent = "tcp_resets_sent_total": "RST segments sent: Tcp OutRsts";
+        TcpSegments = "tcp_segments_total": "Segments: Tcp InSegs and OutSegs";
+        TcpRetransmitted = "tcp_retransmitted_segments_total": "Segments sent again: Tcp RetransSegs";
+        TcpTimeouts = "tcp_timeouts_total": "Retransmission timeouts: TcpExt TCPTimeouts";
+        TcpSynRetransmitted = "tcp_syn_retransmitted_total":
+            "SYN segments sent again: TcpExt TCPSynRetrans";
+        TcpListenOverflows = "tcp_listen_overflows_total":
+            "Connections that found an accept queue full: TcpExt ListenOverflows";
+        TcpListenDrops = "tcp_listen_drops_total": "SYNs dropped by listeners: TcpExt ListenDrops";
+        TcpSyncookiesSent = "tcp_syncookies_sent_total": "SYN cookies sent: TcpExt SyncookiesSent";
+        TcpSynQueueFull = "tcp_syn_queue_full_total":
+            "SYNs that found the queue of half-open connections full: TcpExt TCPReqQFull*";
+        TcpBacklogDrops = "tcp_backlog_drops_total":
+            "Segments dropped at a full socket backlog: TcpExt TCPBacklogDrop";
+        TcpReceiveQueueDrops = "tcp_receive_queue_drops_total":
+            "Segments dropped at a full receive buffer: TcpExt TCPRcvQDrop";
+        TcpZeroWindows = "tcp_zero_windows_total":
+            "Windows of 0 that were advertised: TcpExt TCPToZeroWindowAdv";
+        TcpMemoryPressures = "tcp_memory_pressures_total":
+            "Times that TCP came under memory pressure: TcpExt TCPMemoryPressures";
+        TcpAborts = "tcp_aborts_total": "Connections given up: TcpExt TCPAbortOn*";
+        TcpTimeWaitOverflows = "tcp_time_wait_overflows_total":
+            "Sockets that found the TIME_WAIT table full: TcpExt TCPTimeWaitOverflow";
+        NetworkBytes = "network_bytes_total": "Bytes by interface: /proc/net/dev";
+        NetworkPackets = "network_packets_total": "Packets by interface: /proc/net/dev";
+        NetworkDrops = "network_drops_total": "Packets dropped by interface: /proc/net/dev drop";
+        SoftnetProcessed = "softnet_processed_total": "Packets taken from input queues: softnet_stat";
+        SoftnetDropped = "softnet_dropped_total": "Packets that found an input queue full: softnet_stat";
+        SoftnetSqueezed = "softnet_squeezed_total":
+            "Times that softirq stopped with packets left: softnet_stat time_squeeze";
+        ConntrackDrops = "conntrack_drops_total":
+            "Connections not tracked for lack of room: nf_conntrack drop, early_drop, insert_failed";
+        CgroupCpuSeconds = "cgroup_cpu_seconds_total": "CPU time of a control group: cpu.stat";
+        CgroupPeriods = "cgroup_periods_total": "Scheduling periods with a quota: cpu.stat nr_periods";
+        CgroupThrottledPeriods = "cgroup_throttled_periods_total":
+            "Periods in which the quota was used up: cpu.stat nr_throttled";
+        CgroupThrottledSeconds = "cgroup_throttled_seconds_total":
+            "Time for which threads waited for the next period: cpu.stat throttled_usec";
+        CgroupMemoryEvents = "cgroup_memory_events_total": "Times that a memory limit acted: memory.events";
+        CgroupPidsRefused = "cgroup_pids_refused_total": "Threads not created: pids.events max";
+        ProcessCpuSeconds = "process_cpu_seconds_total":
+            "CPU time by thread: /proc/PID/task/TID/schedstat, first field";
+        ProcessRunDelaySeconds = "process_run_delay_seconds_total":
+            "Time ready but not running, by thread: schedstat, second field";
+        ProcessTimeslices = "process_timeslices_total": "Times on a CPU, by thread: schedstat, third field";
+        HaproxyConnections = "haproxy_process_connections_total": "HAProxy: CumConns";
+        HaproxyRequests = "haproxy_process_requests_total": "HAProxy: CumReq";
+        HaproxyMaxconnReached = "haproxy_process_maxconn_reached_total": "HAProxy: MaxconnReached";
+        HaproxyPoolFailures = "haproxy_process_pool_failures_total": "HAProxy: PoolFailed";
+        HaproxyDroppedLogs = "haproxy_process_dropped_logs_total": "HAProxy: DroppedLogs";
+        HaproxyConnectErrors = "haproxy_backend_connection_errors_total":
+            "HAProxy: connections to backends that failed, econ";
+        HaproxyDenied = "haproxy_frontend_denied_total": "HAProxy: requests refused by rules, dreq and dcon";
+        NginxAccepted = "nginx_connections_accepted_total": "nginx: accepts";
+        NginxHandled = "nginx_connections_handled_total": "nginx: handled";
+        NginxRequests = "nginx_http_requests_total": "nginx: requests";
+        StatsdCount = "statsd_count_total": "Counters received over StatsD, by name";
+    }
+    Gauge {
+        HostInfo = "host_info": "CPUs that this host has";
+        RunnableTasks = "runnable_tasks": "Tasks that run or are ready to: /proc/stat procs_running";
+        MemoryTotalBytes = "memory_total_bytes": "MemTotal";
+        MemoryAvailableBytes = "memory_available_bytes":
+            "MemAvailable, less the inodes and dentries of open sockets";
+        MemorySlabBytes = "memory_slab_bytes": "Objects of the kernel, sockets among them: Slab";
+        TcpEstablished = "tcp_established": "Established connections of this network namespace: CurrEstab";
+        TcpSockets = "tcp_sockets": "TCP sockets by state: /proc/net/sockstat";
+        TcpMemoryBytes = "tcp_memory_bytes": "Data in socket buffers of the whole host: sockstat mem";
+        ListenQueue = "listen_queue_connections": "Connections that wait to be accepted, by listener";
+        ListenQueueLimit = "listen_queue_limit": "The most connections that may wait, by listener";
+        CgroupMemoryBytes = "cgroup_memory_bytes": "Memory of a control group: memory.current";
+        CgroupTasks = "cgroup_tasks": "Threads of a control group: pids.current";
+        ProcessOpenFds = "process_open_fds": "Open descriptors of a process";
+        ProcessThreads = "process_threads": "Threads of a process";
+        ProcessResidentBytes = "process_resident_memory_bytes": "Resident memory of a process: VmRSS";
+        ProcessPssBytes = "process_pss_bytes":
+            "Memory of a process, shared pages divided among their users: smaps_rollup Pss";
+        LimitUsed = "limit_used": "How much of a limit is in use";
+        LimitMax = "limit_max": "The limit";
+        HaproxyCurrentConnections = "haproxy_process_current_connections": "HAProxy: CurrConns";
+        HaproxyConnectionRate = "haproxy_process_current_connection_rate": "HAProxy: ConnRate";
+        HaproxySslRate = "haproxy_process_current_ssl_rate": "HAProxy: SslRate";
+        HaproxyKeyRate = "haproxy_process_current_frontend_ssl_key_rate": "HAProxy: SslFrontendKeyRate";
+        HaproxyIdlePercent = "haproxy_process_idle_time_percent":
+            "HAProxy: Idle_pct of the thread that answered";
+        HaproxyRunQueue = "haproxy_process_current_run_queue": "HAProxy: Run_queue";
+        HaproxyTasks = "haproxy_process_current_tasks": "HAProxy: Tasks";
+        HaproxySessions = "haproxy_current_sessions": "HAProxy: scur by proxy";
+        HaproxyQueued = "haproxy_current_queue": "HAProxy: qcur by proxy";
+        NginxConnections = "nginx_connections": "nginx: connections by state";
+        StatsdGauge = "statsd_gauge": "Gauges received over StatsD, by name";
+        StatsdTimerSeconds = "statsd_timer_seconds": "Mean of the timers received over StatsD in one interval, by name";
+    }
+}

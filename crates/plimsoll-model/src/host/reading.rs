@@ -1,0 +1,212 @@
+//! One reading of a host, and the difference of two.
+
+use serde::{Deserialize, Serialize};
+
+use super::metric::{Label, Metric, MetricKind};
+use crate::Nanos;
+
+/// What a value belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Series {
+    /// Which value.
+    pub metric: Metric,
+    /// What tells it from the metric's other series, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(Label, String)>,
+}
+
+impl Series {
+    /// The value of `label`.
+    pub fn label(&self, label: Label) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| *name == label).map(|(_, value)| value.as_str())
+    }
+
+    fn has(&self, wanted: &[(Label, &str)]) -> bool {
+        wanted.iter().all(|(label, value)| self.label(*label) == Some(value))
+    }
+}
+
+/// One value of one series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// What it belongs to.
+    pub series: Series,
+    /// Seconds, bytes or a count; a counter as it stands, cumulative.
+    pub value: f64,
+}
+
+/// What could not be read, and why: one line for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// The file, socket or process.
+    pub source: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All that was read of a host at one time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// CLOCK_MONOTONIC when reading began.
+    pub begin: Nanos,
+    /// CLOCK_MONOTONIC when it ended.
+    pub end: Nanos,
+    /// The values, sorted by series.
+    pub samples: Vec<Sample>,
+    /// What could not be read.
+    pub missing: Vec<Missing>,
+}
+
+impl Reading {
+    /// Adds a value.
+    pub fn add(&mut self, metric: Metric, labels: &[(Label, &str)], value: f64) {
+        let mut labels: Vec<(Label, String)> =
+            labels.iter().map(|(label, text)| (*label, (*text).to_owned())).collect();
+        labels.sort();
+        self.samples.push(Sample { series: Series { metric, labels }, value });
+    }
+
+    /// Adds a value that a source may not have.
+    pub fn add_some(&mut self, metric: Metric, labels: &[(Label, &str)], value: Option<f64>) {
+        if let Some(value) = value {
+            self.add(metric, labels, value);
+        }
+    }
+
+    /// Notes that `source` could not be read.
+    pub fn miss(&mut self, source: impl Into<String>, reason: impl ToString) {
+        self.missing.push(Missing { source: source.into(), reason: reason.to_string() });
+    }
+
+    /// Puts the samples in order; the later of two of the same series is dropped.
+    pub fn sort(&mut self) {
+        self.samples.sort_by(|a, b| a.series.cmp(&b.series));
+        self.samples.dedup_by(|later, first| later.series == first.series);
+    }
+
+    /// The samples of `metric` that have the labels `wanted`.
+    pub fn of<'a>(
+        &'a self,
+        metric: Metric,
+        wanted: &'a [(Label, &'a str)],
+    ) -> impl Iterator<Item = &'a Sample> {
+        let from = self.samples.partition_point(|sample| sample.series.metric < metric);
+        self.samples[from..]
+            .iter()
+            .take_while(move |sample| sample.series.metric == metric)
+            .filter(move |sample| sample.series.has(wanted))
+    }
+
+    /// The sum of `metric` over the series with the labels `wanted`; `None` without any.
+    pub fn sum(&self, metric: Metric, wanted: &[(Label, &str)]) -> Option<f64> {
+        self.of(metric, wanted).map(|sample| sample.value).reduce(|sum, value| sum + value)
+    }
+
+    fn value(&self, series: &Series) -> Option<f64> {
+        let at = self.samples.binary_search_by(|sample| sample.series.cmp(series)).ok()?;
+        Some(self.samples[at].value)
+    }
+}
+
+/// Two readings of one host, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    before: &'a Reading,
+    after: &'a Reading,
+}
+
+impl<'a> Change<'a> {
+    /// From `before` to `after`.
+    pub const fn new(before: &'a Reading, after: &'a Reading) -> Self {
+        Self { before, after }
+    }
+
+    /// The time between the middles of both readings, seconds.
+    pub fn seconds(&self) -> f64 {
+        let middle =
+            |reading: &Reading| 0.5 * (reading.begin.as_secs_f64() + reading.end.as_secs_f64());
+        middle(self.after) - middle(self.before)
+    }
+
+    /// By how much a counter grew per second, for each series of `metric` with the labels `wanted`.
+    /// A counter that went backwards belongs to something that was restarted, and is left out.
+    pub fn rates(
+        &self,
+        metric: Metric,
+        wanted: &'a [(Label, &'a str)],
+    ) -> impl Iterator<Item = (&'a Series, f64)> {
+        debug_assert_eq!(metric.kind(), MetricKind::Counter, "{}", metric.name());
+        let (before, seconds) = (self.before, self.seconds());
+        self.after.of(metric, wanted).filter_map(move |sample| {
+            let grown = sample.value - before.value(&sample.series)?;
+            (grown >= 0.0 && seconds > 0.0).then(|| (&sample.series, grown / seconds))
+        })
+    }
+
+    /// The sum of [`Self::rates`]; `None` without any.
+    pub fn rate(&self, metric: Metric, wanted: &'a [(Label, &'a str)]) -> Option<f64> {
+        self.rates(metric, wanted).map(|(_, rate)| rate).reduce(|sum, rate| sum + rate)
+    }
+
+    /// The later reading.
+    pub const fn after(&self) -> &'a Reading {
+        self.after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(second: u64, values: &[(Metric, &[(Label, &str)], f64)]) -> Reading {
+        let at = Nanos::from_secs(second);
+        let mut reading = Reading { begin: at, end: at, ..Reading::default() };
+        for (metric, labels, value) in values {
+            reading.add(*metric, labels, *value);
+        }
+        reading.sort();
+        reading
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_time_between() {
+        const IN: &[(Label, &str)] = &[(Label::Device, "eth0"), (Label::Direction, "receive")];
+        const OUT: &[(Label, &str)] = &[(Label::Direction, "transmit"), (Label::Device, "eth0")];
+        let before =
+            reading(10, &[(Metric::NetworkBytes, IN, 1_000.0), (Metric::NetworkBytes, OUT, 500.0)]);
+        let after = reading(
+            12,
+            &[
+                (Metric::NetworkBytes, OUT, 100.0),
+                (Metric::NetworkBytes, IN, 5_000.0),
+                (Metric::TcpEstablished, &[], 3.0),
+            ],
+        );
+        let change = Change::new(&before, &after);
+        assert_eq!(change.seconds(), 2.0);
+        assert_eq!(
+            change.rate(Metric::NetworkBytes, &[(Label::Direction, "receive")]),
+            Some(2_000.0)
+        );
+        // It went backwards: whatever counted it was restarted.
+        assert_eq!(change.rate(Metric::NetworkBytes, &[(Label::Direction, "transmit")]), None);
+        assert_eq!(change.rate(Metric::TcpOpens, &[]), None);
+        assert_eq!(after.sum(Metric::TcpEstablished, &[]), Some(3.0));
+        assert_eq!(after.sum(Metric::TcpSockets, &[]), None);
+    }
+
+    #[test]
+    fn names_are_unique_and_say_what_they_are() {
+        let mut names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for metric in Metric::ALL {
+            let is_total = metric.name().ends_with("_total");
+            assert_eq!(is_total, metric.kind() == MetricKind::Counter, "{}", metric.name());
+            let json = serde_json::to_string(metric).expect("a name");
+            assert_eq!(json, format!("{:?}", metric.name()));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The control group of a process, in both versions of their file system: CPU quota, memory, tasks.
+
+use std::fs;
+use std::path::Path;
+
+use plimsoll_model::host::{Label, Metric, Reading};
+
+use super::add_limit;
+use crate::limits::{CgroupLimits, first_number, group_of};
+
+/// What is in a file of lines `name value`.
+fn value(text: &str, name: &str) -> Option<f64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
+}
+
+/// Reads the group of `process` (an entry of `/proc`), shown as `name`. A host without control groups
+/// misses nothing.
+pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) {
+    let labels = [(Label::Cgroup, name)];
+    if let Some(group) = group_of(root, process, "cpu") {
+        let stat = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
+        let us = |field| value(&stat, field).map(|us| us / 1e6);
+        reading.add_some(Metric::CgroupCpuSeconds, &labels, us("usage_usec"));
+        reading.add_some(Metric::CgroupPeriods, &labels, value(&stat, "nr_periods"));
+        reading.add_some(Metric::CgroupThrottledPeriods, &labels, value(&stat, "nr_throttled"));
+        // Version 1 counts nanoseconds under another name.
+        let throttled =
+            us("throttled_usec").or_else(|| value(&stat, "throttled_time").map(|ns| ns / 1e9));
+        reading.add_some(Metric::CgroupThrottledSeconds, &labels, throttled);
+    }
+    if let Some(group) = group_of(root, process, "memory") {
+        let used = ["memory.current", "memory.usage_in_bytes"];
+        let used = used.iter().find_map(|file| first_number(&group.join(file)));
+        reading.add_some(Metric::CgroupMemoryBytes, &labels, used.map(|bytes| bytes as f64));
+        let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
+        for event in ["high", "max", "oom", "oom_kill"] {
+            let labels = [(Label::Cgroup, name), (Label::Event, event)];
+            reading.add_some(Metric::CgroupMemoryEvents, &labels, value(&events, event));
+        }
+    }
+    if let Some(group) = group_of(root, process, "pids") {
+        let tasks = first_number(&group.join("pids.current")).map(|tasks| tasks as f64);
+        reading.add_some(Metric::CgroupTasks, &labels, tasks);
+        let events = fs::read_to_string(group.join("pids.events")).unwrap_or_default();
+        reading.add_some(Metric::CgroupPidsRefused, &labels, value(&events, "max"));
+        let left = CgroupLimits::of_process(root, process).tasks_left;
+        let max = tasks.zip(left).map(|(tasks, left)| tasks + left as f64);
+        add_limit(reading, "threads of the control group", name, tasks, max);
+    }
+}

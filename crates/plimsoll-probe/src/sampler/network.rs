@@ -1,0 +1,194 @@
+//! Network of one namespace: TCP, interfaces, input queues of the CPUs, connection tracking, and
+//! accept queues.
+
+use std::path::Path;
+
+use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_sys::sock_diag;
+
+use super::{add_limit, text};
+use crate::limits;
+
+/// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
+const PAGE_BYTES: f64 = 4096.0;
+
+/// A field of `net/snmp` or `net/netstat`: the line's name, the column's, and what it is.
+type Field = (&'static str, &'static str, Metric, &'static [(Label, &'static str)]);
+
+const SNMP: &[Field] = &[
+    ("Tcp", "ActiveOpens", Metric::TcpOpens, &[(Label::Direction, "active")]),
+    ("Tcp", "PassiveOpens", Metric::TcpOpens, &[(Label::Direction, "passive")]),
+    ("Tcp", "AttemptFails", Metric::TcpAttemptFails, &[]),
+    ("Tcp", "EstabResets", Metric::TcpEstablishedResets, &[]),
+    ("Tcp", "CurrEstab", Metric::TcpEstablished, &[]),
+    ("Tcp", "InSegs", Metric::TcpSegments, &[(Label::Direction, "receive")]),
+    ("Tcp", "OutSegs", Metric::TcpSegments, &[(Label::Direction, "transmit")]),
+    ("Tcp", "RetransSegs", Metric::TcpRetransmitted, &[]),
+    ("Tcp", "OutRsts", Metric::TcpResetsSent, &[]),
+];
+
+const NETSTAT: &[Field] = &[
+    ("TcpExt", "TCPTimeouts", Metric::TcpTimeouts, &[]),
+    ("TcpExt", "TCPSynRetrans", Metric::TcpSynRetransmitted, &[]),
+    ("TcpExt", "ListenOverflows", Metric::TcpListenOverflows, &[]),
+    ("TcpExt", "ListenDrops", Metric::TcpListenDrops, &[]),
+    ("TcpExt", "SyncookiesSent", Metric::TcpSyncookiesSent, &[]),
+    ("TcpExt", "TCPReqQFullDoCookies", Metric::TcpSynQueueFull, &[(Label::Action, "cookie")]),
+    ("TcpExt", "TCPReqQFullDrop", Metric::TcpSynQueueFull, &[(Label::Action, "drop")]),
+    ("TcpExt", "TCPBacklogDrop", Metric::TcpBacklogDrops, &[]),
+    ("TcpExt", "TCPRcvQDrop", Metric::TcpReceiveQueueDrops, &[]),
+    ("TcpExt", "TCPToZeroWindowAdv", Metric::TcpZeroWindows, &[]),
+    ("TcpExt", "TCPMemoryPressures", Metric::TcpMemoryPressures, &[]),
+    ("TcpExt", "TCPTimeWaitOverflow", Metric::TcpTimeWaitOverflows, &[]),
+    ("TcpExt", "TCPAbortOnMemory", Metric::TcpAborts, &[(Label::Reason, "memory")]),
+    ("TcpExt", "TCPAbortOnTimeout", Metric::TcpAborts, &[(Label::Reason, "timeout")]),
+    ("TcpExt", "TCPAbortOnLinger", Metric::TcpAborts, &[(Label::Reason, "linger")]),
+    ("TcpExt", "TCPAbortOnClose", Metric::TcpAborts, &[(Label::Reason, "close")]),
+];
+
+/// Words of the line `TCP:` of sockstat.
+const SOCKET_STATES: [(&str, &str); 4] =
+    [("inuse", "inuse"), ("orphan", "orphan"), ("tw", "time_wait"), ("alloc", "allocated")];
+
+/// Reads the namespace of process `pid`, or this one's.
+pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
+    let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let net = |name: &str| format!("proc/{owner}/net/{name}");
+    for (file, fields) in [("snmp", SNMP), ("netstat", NETSTAT)] {
+        if let Some(text) = text(root, &net(file), reading) {
+            add_fields(&text, fields, reading);
+        }
+    }
+    if let Some(sockstat) = text(root, &net("sockstat"), reading) {
+        add_sockstat(root, &sockstat, reading);
+    }
+    if let Some(devices) = text(root, &net("dev"), reading) {
+        add_devices(&devices, reading);
+    }
+    // The queues of the CPUs belong to the whole host.
+    if let Some(softnet) = text(root, "proc/net/softnet_stat", reading) {
+        add_softnet(&softnet, reading);
+    }
+    add_conntrack(root, reading);
+    add_listeners(root, pid, reading);
+}
+
+/// Pairs of lines: `Tcp: ActiveOpens PassiveOpens …` and below it `Tcp: 24 2 …`. Columns are found by
+/// name; kernels differ.
+fn add_fields(text: &str, fields: &[Field], reading: &mut Reading) {
+    let mut lines = text.lines();
+    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+        let (mut names, mut values) =
+            (names.split_ascii_whitespace(), values.split_ascii_whitespace());
+        let line = names.next().and_then(|name| name.strip_suffix(':')).unwrap_or_default();
+        values.next();
+        for (name, value) in names.zip(values) {
+            let field = fields.iter().find(|field| field.0 == line && field.1 == name);
+            if let (Some((_, _, metric, labels)), Ok(value)) = (field, value.parse::<f64>()) {
+                reading.add(*metric, labels, value);
+            }
+        }
+    }
+}
+
+/// `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.
+fn add_sockstat(root: &Path, sockstat: &str, reading: &mut Reading) {
+    let line = sockstat.lines().find_map(|line| line.strip_prefix("TCP: ")).unwrap_or_default();
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let value =
+        |name: &str| words.chunks_exact(2).find(|pair| pair[0] == name)?[1].parse::<f64>().ok();
+    for (name, state) in SOCKET_STATES {
+        reading.add_some(Metric::TcpSockets, &[(Label::State, state)], value(name));
+    }
+    let memory = value("mem").map(|pages| pages * PAGE_BYTES);
+    reading.add_some(Metric::TcpMemoryBytes, &[], memory);
+    let sysctl = |name: &str| limits::sysctl_last(root, &format!("net/ipv4/{name}"));
+    let max = |value: Option<u64>| value.map(|value| value as f64);
+    let memory_max = max(sysctl("tcp_mem")).map(|pages| pages * PAGE_BYTES);
+    add_limit(reading, "TCP memory", "host", memory, memory_max);
+    add_limit(reading, "orphaned sockets", "host", value("orphan"), max(sysctl("tcp_max_orphans")));
+    add_limit(reading, "TIME_WAIT sockets", "host", value("tw"), max(sysctl("tcp_max_tw_buckets")));
+}
+
+/// `  eth0: bytes packets errs drop fifo frame compressed multicast bytes packets errs drop …`.
+fn add_devices(devices: &str, reading: &mut Reading) {
+    for line in devices.lines() {
+        let Some((name, numbers)) = line.split_once(':') else { continue };
+        let numbers: Vec<f64> =
+            numbers.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect();
+        for (direction, at) in [("receive", 0), ("transmit", 8)] {
+            let labels = [(Label::Device, name.trim()), (Label::Direction, direction)];
+            let number = |offset: usize| numbers.get(at + offset).copied();
+            reading.add_some(Metric::NetworkBytes, &labels, number(0));
+            reading.add_some(Metric::NetworkPackets, &labels, number(1));
+            reading.add_some(Metric::NetworkDrops, &labels, number(3));
+        }
+    }
+}
+
+/// A line for each CPU, hexadecimal: processed, dropped, time_squeeze, …, length, CPU.
+fn add_softnet(softnet: &str, reading: &mut Reading) {
+    for (line_number, line) in softnet.lines().enumerate() {
+        let numbers: Vec<u64> = line
+            .split_ascii_whitespace()
+            .map_while(|word| u64::from_str_radix(word, 16).ok())
+            .collect();
+        // The CPU's number is there since Linux 5.10; before, offline CPUs have no line.
+        let cpu = numbers.get(12).map_or(line_number as u64, |cpu| *cpu).to_string();
+        let labels = [(Label::Cpu, cpu.as_str())];
+        let number = |at: usize| numbers.get(at).map(|number| *number as f64);
+        reading.add_some(Metric::SoftnetProcessed, &labels, number(0));
+        reading.add_some(Metric::SoftnetDropped, &labels, number(1));
+        reading.add_some(Metric::SoftnetSqueezed, &labels, number(2));
+    }
+}
+
+/// Where connections are tracked; a host without the module misses nothing.
+fn add_conntrack(root: &Path, reading: &mut Reading) {
+    let Some((used, max)) = limits::conntrack(root) else { return };
+    add_limit(reading, "tracked connections", "host", Some(used as f64), Some(max as f64));
+    let Some(stat) = text(root, "proc/net/stat/nf_conntrack", reading) else { return };
+    let mut lines = stat.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
+    let mut drops = 0;
+    for line in lines {
+        for (name, value) in names.iter().zip(line.split_ascii_whitespace()) {
+            if ["drop", "early_drop", "insert_failed"].contains(name) {
+                drops += u64::from_str_radix(value, 16).unwrap_or(0);
+            }
+        }
+    }
+    reading.add(Metric::ConntrackDrops, &[], drops as f64);
+}
+
+/// Sockets that share a port are added up: their queues fill alike.
+fn add_listeners(root: &Path, pid: Option<u32>, reading: &mut Reading) {
+    let namespace =
+        |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
+    if let Some(pid) = pid
+        && namespace(&pid.to_string()) != namespace("self")
+    {
+        reading.miss("accept queues", format!("process {pid} is in another network namespace"));
+        return;
+    }
+    let queues = match sock_diag::listen_queues() {
+        Ok(queues) => queues,
+        Err(errno) => return reading.miss("accept queues (sock_diag)", errno),
+    };
+    let mut at = 0;
+    let mut sorted = queues;
+    sorted.sort_by_key(|queue| queue.address);
+    while let Some(first) = sorted.get(at) {
+        let alike = sorted[at..].iter().take_while(|queue| queue.address == first.address).count();
+        let sum = |of: fn(&sock_diag::ListenQueue) -> u32| {
+            sorted[at..at + alike].iter().map(|queue| f64::from(of(queue))).sum::<f64>()
+        };
+        let listener = first.address.to_string();
+        let labels = [(Label::Listener, listener.as_str())];
+        let (waiting, limit) = (sum(|queue| queue.waiting), sum(|queue| queue.limit));
+        reading.add(Metric::ListenQueue, &labels, waiting);
+        reading.add(Metric::ListenQueueLimit, &labels, limit);
+        add_limit(reading, "accept queue", &listener, Some(waiting), Some(limit));
+        at += alike;
+    }
+}

@@ -1,0 +1,167 @@
+use std::fs;
+
+use plimsoll_model::host::fullest_limits;
+
+use super::*;
+
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+/// Linux 6.18, shortened.
+const FILES: &[(&str, &str)] = &[
+    (
+        "proc/stat",
+        "cpu  300 0 100 1000 0 0 50 7 0 0\ncpu0 200 0 100 500 0 0 50 7 0 0\n\
+         cpu1 100 0 0 500 0 0 0 0 0 0\nintr 5\nctxt 4711\nprocs_running 3\n",
+    ),
+    (
+        "proc/pressure/cpu",
+        "some avg10=7.25 avg60=12.87 avg300=8.34 total=7000000\n\
+         full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    ),
+    ("proc/vmstat", "allocstall_normal 6\nallocstall_movable 37\npgmajfault 9\noom_kill 1\n"),
+    ("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 250 kB\nSlab: 10 kB\n"),
+    ("proc/loadavg", "0.10 0.20 0.30 2/150 4711\n"),
+    ("proc/sys/kernel/pid_max", "1000\n"),
+    ("proc/sys/kernel/threads-max", "2000\n"),
+    ("proc/sys/fs/file-nr", "500\t0\t1000\n"),
+    (
+        "proc/7/net/snmp",
+        "Ip: Forwarding\nIp: 1\nTcp: ActiveOpens PassiveOpens CurrEstab OutSegs RetransSegs\n\
+         Tcp: 5 6 7 100 2\n",
+    ),
+    ("proc/7/net/netstat", "TcpExt: ListenOverflows Unheard TCPReqQFullDrop\nTcpExt: 3 99 4\n"),
+    ("proc/7/net/sockstat", "sockets: used 9\nTCP: inuse 3 orphan 1 tw 2 alloc 4 mem 5\n"),
+    ("proc/sys/net/ipv4/tcp_mem", "10 20 50\n"),
+    ("proc/sys/net/ipv4/tcp_max_tw_buckets", "4\n"),
+    (
+        "proc/7/net/dev",
+        "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop|bytes packets errs drop\n\
+         eth0: 1000 10 0 1 0 0 0 0 2000 20 0 2 0 0 0 0\n",
+    ),
+    ("proc/net/softnet_stat", "0000000a 00000001 00000002 0 0 0 0 0 0 0 0 00000000 00000001\n"),
+    ("proc/7/status", "Name:\tproxy\nVmSize:\t 51200 kB\nVmRSS:\t 800 kB\n"),
+    ("proc/7/limits", "Max open files            10                 20000                files\n"),
+    ("proc/7/smaps_rollup", "55d0-7ffe ---p 0 00:00 0 [rollup]\nPss: 300 kB\n"),
+    ("proc/7/task/7/schedstat", "2000000000 500000000 10\n"),
+    ("proc/7/task/7/comm", "proxy\n"),
+    ("proc/7/task/12/schedstat", "1000000000 0 5\n"),
+    ("proc/7/task/12/comm", "proxy\n"),
+    ("proc/7/cgroup", "0::/sut\n"),
+    (
+        "sys/fs/cgroup/sut/cpu.stat",
+        "usage_usec 4000000\nnr_periods 10\nnr_throttled 4\nthrottled_usec 1500000\n",
+    ),
+    ("sys/fs/cgroup/sut/memory.current", "4096\n"),
+    ("sys/fs/cgroup/sut/memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"),
+    ("sys/fs/cgroup/sut/pids.current", "5\n"),
+    ("sys/fs/cgroup/sut/pids.max", "20\n"),
+];
+
+fn proxy() -> Scope {
+    let processes = vec![WatchedProcess { name: "proxy".into(), pid: 7 }];
+    Scope { processes, servers: Vec::new() }
+}
+
+#[test]
+fn the_files_of_a_host_become_one_reading() {
+    let root = tree(FILES);
+    let reading = Sampler::below(root.path(), proxy()).read();
+    let sum = |metric, labels: &[(Label, &str)]| reading.sum(metric, labels);
+    for (metric, labels, expected) in [
+        (Metric::HostInfo, &[][..], 2.0),
+        (Metric::CpuSeconds, &[(Label::Mode, "user")], 3.0),
+        (Metric::CpuSeconds, &[(Label::Cpu, "0"), (Label::Mode, "steal")], 0.07),
+        (Metric::ContextSwitches, &[], 4_711.0),
+        (Metric::PressureSeconds, &[], 7.0),
+        (Metric::AllocationStalls, &[], 43.0),
+        (Metric::MemoryAvailableBytes, &[], 256_000.0),
+        (Metric::TcpEstablished, &[], 7.0),
+        (Metric::TcpOpens, &[(Label::Direction, "passive")], 6.0),
+        (Metric::TcpListenOverflows, &[], 3.0),
+        (Metric::TcpSynQueueFull, &[(Label::Action, "drop")], 4.0),
+        (Metric::TcpSockets, &[(Label::State, "time_wait")], 2.0),
+        (Metric::TcpMemoryBytes, &[], 20_480.0),
+        (Metric::NetworkBytes, &[(Label::Direction, "transmit")], 2_000.0),
+        (Metric::NetworkDrops, &[], 3.0),
+        (Metric::SoftnetSqueezed, &[(Label::Cpu, "1")], 2.0),
+        (Metric::ProcessCpuSeconds, &[(Label::Thread, "proxy/0")], 2.0),
+        (Metric::ProcessCpuSeconds, &[(Label::Process, "proxy")], 3.0),
+        (Metric::ProcessRunDelaySeconds, &[], 0.5),
+        (Metric::ProcessThreads, &[], 2.0),
+        (Metric::ProcessPssBytes, &[], 307_200.0),
+        (Metric::ProcessResidentBytes, &[], 819_200.0),
+        (Metric::CgroupThrottledSeconds, &[(Label::Cgroup, "proxy")], 1.5),
+        (Metric::CgroupThrottledPeriods, &[], 4.0),
+        (Metric::CgroupMemoryEvents, &[(Label::Event, "max")], 3.0),
+        (Metric::WatchMissed, &[], 0.0),
+    ] {
+        let seen = sum(metric, labels);
+        assert!(
+            seen.is_some_and(|seen| (seen - expected).abs() < 1e-9),
+            "{} {labels:?}: {seen:?}, not {expected}",
+            metric.name()
+        );
+    }
+    let fullest: Vec<String> = fullest_limits(&reading, 20)
+        .into_iter()
+        .map(|limit| format!("{} of {}: {}/{}", limit.limit, limit.scope, limit.used, limit.max))
+        .collect();
+    for expected in [
+        "memory of host: 768000/1024000",
+        "open files of host: 500/1000",
+        "TIME_WAIT sockets of host: 2/4",
+        "threads of host: 150/1000",
+        "threads of the control group of proxy: 5/20",
+        "TCP memory of host: 20480/204800",
+    ] {
+        assert!(fullest.iter().any(|line| line == expected), "{expected} in {fullest:#?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_never_0() {
+    let root = tree(&[("proc/stat", "nonsense\ncpu0 a b\n"), ("proc/8/cgroup", "0::/gone\n")]);
+    let reading = Sampler::below(root.path(), proxy()).read();
+    assert_eq!(reading.sum(Metric::CpuSeconds, &[]), None);
+    assert_eq!(reading.sum(Metric::TcpEstablished, &[]), None);
+    assert_eq!(reading.sum(Metric::MemoryAvailableBytes, &[]), None);
+    let missing: Vec<&str> =
+        reading.missing.iter().map(|missing| missing.source.as_str()).collect();
+    for source in ["/proc/vmstat", "/proc/7/net/snmp", "/proc/meminfo", "proxy (process 7)"] {
+        assert!(missing.contains(&source), "{source} in {missing:?}");
+    }
+}
+
+#[test]
+fn pss_is_read_rarely() {
+    let root = tree(FILES);
+    let mut sampler = Sampler::below(root.path(), proxy());
+    let has_pss = |reading: Reading| reading.sum(Metric::ProcessPssBytes, &[]).is_some();
+    let read: Vec<bool> = (0..=PSS_EVERY).map(|_| has_pss(sampler.read())).collect();
+    assert_eq!(read, [true, false, false, false, false, true]);
+}
+
+#[test]
+fn this_host_is_readable() {
+    let own = WatchedProcess::named_by_kernel(std::process::id());
+    let name = own.name.clone();
+    let mut sampler = Sampler::new(Scope { processes: vec![own], servers: Vec::new() });
+    sampler.miss();
+    let reading = sampler.read();
+    assert!(reading.begin <= reading.end);
+    for metric in [Metric::CpuSeconds, Metric::TcpSegments, Metric::NetworkBytes, Metric::LimitMax]
+    {
+        assert!(reading.sum(metric, &[]).is_some(), "{}", metric.name());
+    }
+    assert!(reading.sum(Metric::ProcessCpuSeconds, &[(Label::Process, &name)]).is_some());
+    assert!(reading.sum(Metric::WatchCostSeconds, &[]) > Some(0.0));
+    assert_eq!(reading.sum(Metric::WatchMissed, &[]), Some(1.0));
+}
