@@ -10,4 +10,5 @@ pub mod processes;
 pub mod sampler;
 pub mod server_counters;
 pub mod server_limits;
+pub mod statsd;
 pub mod threads;

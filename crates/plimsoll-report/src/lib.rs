@@ -12,6 +12,7 @@ pub mod progress;
 pub mod settings;
 pub mod terminal;
 pub mod time_text;
+pub mod watch;
 
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;

@@ -50,6 +50,8 @@ pub enum Label {
     Proxy,
     /// An event that a control group counts.
     Event,
+    /// A name that another program sent over StatsD.
+    Name,
 }
 
 impl Label {
@@ -73,6 +75,7 @@ impl Label {
             Self::Scope => "scope",
             Self::Proxy => "proxy",
             Self::Event => "event",
+            Self::Name => "name",
         }
     }
 }

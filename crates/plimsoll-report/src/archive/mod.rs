@@ -3,6 +3,7 @@
 //! ```text
 //! manifest.json     what was run, where, with which settings; no secrets
 //! intervals.jsonl   one line per second of load, histograms without loss
+//! hosts.jsonl       what the hosts did, a line for each reading
 //! trials.jsonl      one line per judged trial of a search
 //! events.jsonl      every other event: starts, drains, notes, the end of a search
 //! summary.json      the run's summary; missing when the run was killed
@@ -11,12 +12,14 @@
 //! A line is written with one write as soon as its event comes, so `kill -9` costs at most the
 //! line being written.
 
+mod hosts;
 mod manifest;
 mod reader;
 mod rebuild;
 mod redact;
 mod writer;
 
+pub use hosts::{HostWriter, read_hosts};
 pub use manifest::{ArchivedHost, ComparisonHead, Manifest, ManifestHead, SCHEMA, SearchHead};
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};

@@ -143,20 +143,20 @@ fn write_whole(dir: &Path, name: &str, text: &[u8]) -> Result<(), ReportError> {
 
 /// A file of JSON lines.
 #[derive(Debug)]
-struct LineFile {
+pub(super) struct LineFile {
     path: PathBuf,
     file: File,
     line: Vec<u8>,
 }
 
 impl LineFile {
-    fn create(path: PathBuf) -> Result<Self, ReportError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, ReportError> {
         let file = File::create_new(&path).map_err(ReportError::write(&path))?;
         Ok(Self { path, file, line: Vec::new() })
     }
 
     /// Not buffered over lines: there is about one a second, and a killed run keeps them all.
-    fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ReportError> {
+    pub(super) fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ReportError> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, value)
             .map_err(io::Error::other)

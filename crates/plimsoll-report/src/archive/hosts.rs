@@ -1,0 +1,187 @@
+//! Readings of hosts in a file: `hosts.jsonl`.
+//!
+//! A line that names the series of a host, then a line of values for each reading, in the order of
+//! that list; `null` where a series had no value. A series that appears later begins a new list.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::host::{Missing, Reading, Sample, Series};
+use serde::{Deserialize, Serialize};
+
+use super::writer::LineFile;
+use crate::error::ReportError;
+
+/// The file's name in an archive.
+pub(super) const HOSTS: &str = "hosts.jsonl";
+
+/// One line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum HostLine {
+    /// The series that the following values belong to.
+    List { host: String, series: Vec<Series> },
+    /// One reading.
+    Values {
+        host: String,
+        begin: Nanos,
+        end: Nanos,
+        values: Vec<Option<f64>>,
+        /// What could not be read, when it is not what the line before said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<Vec<Missing>>,
+    },
+}
+
+/// What was last written of a host.
+#[derive(Debug, Default)]
+struct Known {
+    series: Vec<Series>,
+    missing: Vec<Missing>,
+}
+
+/// Writes readings as they come.
+#[derive(Debug)]
+pub struct HostWriter {
+    file: LineFile,
+    hosts: BTreeMap<String, Known>,
+}
+
+impl HostWriter {
+    /// Makes the file in `dir`, which exists.
+    pub fn create(dir: &Path) -> Result<Self, ReportError> {
+        Ok(Self { file: LineFile::create(dir.join(HOSTS))?, hosts: BTreeMap::new() })
+    }
+
+    /// Adds a reading, which is sorted.
+    pub fn push(&mut self, host: &str, reading: &Reading) -> Result<(), ReportError> {
+        let known = self.hosts.entry(host.to_owned()).or_default();
+        let is_known = |sample: &Sample| known.series.binary_search(&sample.series).is_ok();
+        if !reading.samples.iter().all(is_known) {
+            known.series.extend(reading.samples.iter().map(|sample| sample.series.clone()));
+            known.series.sort();
+            known.series.dedup();
+            let series = known.series.clone();
+            self.file.push(&HostLine::List { host: host.to_owned(), series })?;
+        }
+        let value = |series: &Series| {
+            let at = reading.samples.binary_search_by(|sample| sample.series.cmp(series)).ok()?;
+            Some(reading.samples[at].value)
+        };
+        let missing = (known.missing != reading.missing).then(|| reading.missing.clone());
+        known.missing.clone_from(&reading.missing);
+        self.file.push(&HostLine::Values {
+            host: host.to_owned(),
+            begin: reading.begin,
+            end: reading.end,
+            values: known.series.iter().map(value).collect(),
+            missing,
+        })
+    }
+}
+
+/// Reads the file in `dir`: each host's readings, in order. An archive without the file has none; a
+/// last line that a killed run left half-written is left out.
+pub fn read_hosts(dir: &Path) -> Result<BTreeMap<String, Vec<Reading>>, ReportError> {
+    let path = dir.join(HOSTS);
+    let mut hosts: BTreeMap<String, Vec<Reading>> = BTreeMap::new();
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(hosts),
+        opened => opened.map_err(ReportError::read(&path))?,
+    };
+    let mut known: BTreeMap<String, Known> = BTreeMap::new();
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(ReportError::read(&path))?;
+        let Ok(line) = serde_json::from_str(&line) else { break };
+        match line {
+            HostLine::List { host, series } => known.entry(host).or_default().series = series,
+            HostLine::Values { host, begin, end, values, missing } => {
+                let known = known.entry(host.clone()).or_default();
+                if let Some(missing) = missing {
+                    known.missing = missing;
+                }
+                let sample = |(series, value): (&Series, Option<f64>)| {
+                    Some(Sample { series: series.clone(), value: value? })
+                };
+                let samples = known.series.iter().zip(values).filter_map(sample).collect();
+                let missing = known.missing.clone();
+                let reading = Reading { begin, end, samples, missing };
+                hosts.entry(host).or_default().push(reading);
+            }
+        }
+    }
+    Ok(hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    use plimsoll_model::host::{Label, Metric};
+
+    use super::*;
+
+    fn reading(second: u64, cpus: &[&str], missing: bool) -> Reading {
+        let at = Nanos::from_secs(second);
+        let mut reading = Reading { begin: at, end: at, ..Reading::default() };
+        for (index, cpu) in cpus.iter().enumerate() {
+            reading.add(
+                Metric::CpuSeconds,
+                &[(Label::Cpu, cpu)],
+                second as f64 + index as f64 / 3.0,
+            );
+        }
+        reading.add(Metric::TcpEstablished, &[], 5.0);
+        if missing {
+            reading.miss("/proc/vmstat", "gone");
+        }
+        reading.sort();
+        reading
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = HostWriter::create(dir.path()).unwrap();
+        // A series comes and goes, another host is between.
+        let readings = [
+            reading(1, &["0"], false),
+            reading(2, &["0", "1"], true),
+            reading(3, &["1"], true),
+            reading(4, &["0", "1"], false),
+        ];
+        for reading in &readings {
+            writer.push("proxy", reading).unwrap();
+            writer.push("client", &readings[0]).unwrap();
+        }
+        // Killed in the middle of a line.
+        let mut file = OpenOptions::new().append(true).open(dir.path().join(HOSTS)).unwrap();
+        file.write_all(b"{\"host\":\"proxy\",\"begin\":7,\"en").unwrap();
+        let hosts = read_hosts(dir.path()).unwrap();
+        assert_eq!(hosts["proxy"], readings);
+        assert_eq!(hosts["client"].len(), readings.len());
+    }
+
+    #[test]
+    fn names_are_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = HostWriter::create(dir.path()).unwrap();
+        for second in 0..50 {
+            writer.push("proxy", &reading(second, &["0", "1"], true)).unwrap();
+        }
+        let text = std::fs::read_to_string(dir.path().join(HOSTS)).unwrap();
+        assert_eq!(text.lines().count(), 51);
+        assert_eq!(text.matches("cpu_seconds_total").count(), 2);
+        assert_eq!(text.matches("vmstat").count(), 1);
+    }
+
+    #[test]
+    fn an_archive_without_hosts_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read_hosts(dir.path()).unwrap().is_empty());
+    }
+}

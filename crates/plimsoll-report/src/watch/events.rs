@@ -1,0 +1,139 @@
+//! Counters that stand still on a healthy host: shown only when they move.
+
+use plimsoll_model::host::{Change, Label, Metric, Series};
+use plimsoll_model::units::grouped;
+
+/// Counters of events, the most telling first, with the words for one interval.
+const EVENTS: &[(Metric, &str)] = &[
+    (Metric::OomKills, "processes killed for lack of memory"),
+    (Metric::TcpListenOverflows, "connections found an accept queue full"),
+    (Metric::TcpListenDrops, "SYNs dropped by listeners"),
+    (Metric::TcpSynQueueFull, "SYNs found the SYN queue full"),
+    (Metric::TcpSyncookiesSent, "SYN cookies sent"),
+    (Metric::CgroupThrottledPeriods, "scheduling periods throttled by a CPU quota"),
+    (Metric::CgroupMemoryEvents, "memory limit events of a control group"),
+    (Metric::CgroupPidsRefused, "threads refused by a control group"),
+    (Metric::TcpBacklogDrops, "segments dropped at a full socket backlog"),
+    (Metric::TcpReceiveQueueDrops, "segments dropped at a full receive buffer"),
+    (Metric::SoftnetDropped, "packets dropped at a full input queue"),
+    (Metric::NetworkDrops, "packets dropped by interfaces"),
+    (Metric::TcpMemoryPressures, "times under TCP memory pressure"),
+    (Metric::ConntrackDrops, "connections not tracked for lack of room"),
+    (Metric::HaproxyMaxconnReached, "times HAProxy reached maxconn"),
+    (Metric::HaproxyPoolFailures, "failed allocations in HAProxy"),
+    (Metric::HaproxyConnectErrors, "failed connections from HAProxy to backends"),
+    (Metric::TcpTimeouts, "retransmission timeouts"),
+    (Metric::TcpSynRetransmitted, "SYNs sent again"),
+    (Metric::AllocationStalls, "allocations that had to reclaim memory"),
+    (Metric::TcpTimeWaitOverflows, "sockets found the TIME_WAIT table full"),
+    (Metric::HaproxyDroppedLogs, "log lines dropped by HAProxy"),
+];
+
+/// What happened in the interval, as text: `12/s SYN cookies sent`; nothing on a healthy host.
+pub(super) fn events(change: &Change<'_>) -> Vec<String> {
+    let moved = |(metric, words): &(Metric, &str)| {
+        let rate = change.rate(*metric, &[])?;
+        (rate > 0.0).then(|| format!("{}/s {words}", rate_text(rate)))
+    };
+    EVENTS.iter().filter_map(moved).collect()
+}
+
+/// A rate without its unit, with the digits that matter.
+pub(super) fn rate_text(per_s: f64) -> String {
+    if per_s == 0.0 || per_s >= 9.95 {
+        grouped(per_s.round() as u64)
+    } else {
+        format!("{per_s:.1}")
+    }
+}
+
+/// Fraction of each CPU that was busy, and of it softirq and steal; sorted by CPU.
+pub(super) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
+    let mut cpus: Vec<Cpu> = Vec::new();
+    for (series, per_s) in change.rates(Metric::CpuSeconds, &[]) {
+        let Some(number) = cpu_number(series) else { continue };
+        let index = cpus.iter().position(|cpu| cpu.number == number).unwrap_or_else(|| {
+            cpus.push(Cpu { number, ..Cpu::default() });
+            cpus.len() - 1
+        });
+        let cpu = &mut cpus[index];
+        match series.label(Label::Mode) {
+            Some("idle" | "iowait") => {}
+            Some("softirq") => {
+                cpu.softirq = per_s;
+                cpu.busy += per_s;
+            }
+            Some("steal") => {
+                cpu.steal = per_s;
+                cpu.busy += per_s;
+            }
+            _ => cpu.busy += per_s,
+        }
+    }
+    cpus.sort_by_key(|cpu| cpu.number);
+    cpus
+}
+
+/// One CPU in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cpu {
+    /// Its number.
+    pub(super) number: u32,
+    /// Fraction of the time that was not idle, 0 to 1.
+    pub(super) busy: f64,
+    /// Fraction in softirq.
+    pub(super) softirq: f64,
+    /// Fraction stolen by the hypervisor.
+    pub(super) steal: f64,
+}
+
+fn cpu_number(series: &Series) -> Option<u32> {
+    series.label(Label::Cpu)?.parse().ok()
+}
+
+/// The thread that used most CPU: its process, its name, the fraction of a CPU it used, and the
+/// fraction of the time it was ready but waited for one.
+pub(super) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> {
+    let rates = change.rates(Metric::ProcessCpuSeconds, &[]);
+    let (series, busy) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (process, thread) = (series.label(Label::Process)?, series.label(Label::Thread)?);
+    let wanted = |series: &Series| {
+        series.label(Label::Process) == Some(process) && series.label(Label::Thread) == Some(thread)
+    };
+    let mut delays = change.rates(Metric::ProcessRunDelaySeconds, &[]);
+    let delay = delays.find(|(series, _)| wanted(series)).map_or(0.0, |(_, delay)| delay);
+    Some((format!("{process}, thread {thread}"), busy, delay))
+}
+
+/// Bytes and packets per second in and out of all interfaces but loopback, and of loopback.
+pub(super) fn traffic(change: &Change<'_>, loopback: bool) -> Traffic {
+    let sum = |metric, direction| {
+        change
+            .rates(metric, &[])
+            .filter(|(series, _)| series.label(Label::Direction) == Some(direction))
+            .filter(|(series, _)| (series.label(Label::Device) == Some("lo")) == loopback)
+            .map(|(_, rate)| rate)
+            .sum()
+    };
+    Traffic {
+        bytes_in: sum(Metric::NetworkBytes, "receive"),
+        bytes_out: sum(Metric::NetworkBytes, "transmit"),
+        packets_in: sum(Metric::NetworkPackets, "receive"),
+        packets_out: sum(Metric::NetworkPackets, "transmit"),
+    }
+}
+
+/// Traffic, per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Traffic {
+    pub(super) bytes_in: f64,
+    pub(super) bytes_out: f64,
+    pub(super) packets_in: f64,
+    pub(super) packets_out: f64,
+}
+
+impl Traffic {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}

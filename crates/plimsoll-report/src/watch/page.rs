@@ -1,0 +1,228 @@
+//! One page: limits, the five graphs, CPUs, threads, servers, and what should not have happened.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::host::{Change, Label, LimitUse, Metric, fullest_limits, limits};
+use plimsoll_model::units::grouped;
+
+use super::events::{busiest_thread, cpus, events, rate_text, traffic};
+use super::history::History;
+use crate::terminal::layout::{Page, Style, Tone, bytes, clean, cpu_percent, span};
+
+/// Columns of a graph.
+const GRAPH_COLUMNS: usize = 24;
+/// Heights of a column, eighths.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Limits shown.
+const LIMITS_SHOWN: usize = 4;
+/// What cannot be read, at most so many lines.
+const MISSING_SHOWN: usize = 4;
+/// Limits fuller than these are shown in the colours of a warning and of a failure.
+const NEARLY_FULL: f64 = 0.7;
+const FULL: f64 = 0.9;
+
+/// Draws the state of `host` after the last reading of `history`.
+pub fn page(out: &mut dyn Write, style: Style, host: &str, history: &History) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    page.heading(host)?;
+    let Some(change) = history.change() else {
+        return page.entry("", "Waiting for the second reading.");
+    };
+    show_limits(&mut page, history)?;
+    show_graphs(&mut page, history, &change)?;
+    show_cpus(&mut page, &change)?;
+    show_servers(&mut page, &change)?;
+    let events = events(&change);
+    if !events.is_empty() {
+        let lead = format!("{:11}", "Events");
+        page.hanging(Tone::Bad, &lead, &events.join("; "))?;
+    }
+    show_missing(&mut page, &change)
+}
+
+fn show_limits(page: &mut Page<'_>, history: &History) -> io::Result<()> {
+    let Some(last) = history.last() else { return Ok(()) };
+    for (index, limit) in fullest_limits(last, LIMITS_SHOWN).iter().enumerate() {
+        let tone = match limit.fraction() {
+            fraction if fraction >= FULL => Tone::Bad,
+            fraction if fraction >= NEARLY_FULL => Tone::Warn,
+            _ => Tone::Strong,
+        };
+        let label = if index == 0 { "Limits" } else { "" };
+        let text = format!(
+            "{}: {} of {} used ({} %){}",
+            clean(&in_scope(limit)),
+            amount(limit, limit.used),
+            amount(limit, limit.max),
+            cpu_percent(limit.fraction()),
+            ends(limit, history)
+        );
+        page.hanging(tone, &format!("{label:11}"), &text)?;
+    }
+    Ok(())
+}
+
+fn in_scope(limit: &LimitUse) -> String {
+    match limit.scope.as_str() {
+        "host" => limit.limit.clone(),
+        scope => format!("{}, {scope}", limit.limit),
+    }
+}
+
+fn amount(limit: &LimitUse, value: f64) -> String {
+    let is_memory = ["memory", "address space"].iter().any(|word| limit.limit.contains(word));
+    if is_memory { bytes(value as u64) } else { grouped(value as u64) }
+}
+
+/// When the limit is reached, should its use go on growing as in the last intervals.
+fn ends(limit: &LimitUse, history: &History) -> String {
+    let left = history.slope().and_then(|(before, change)| {
+        let mut earlier = limits(before);
+        let earlier =
+            earlier.find(|known| known.limit == limit.limit && known.scope == limit.scope)?;
+        limit.seconds_left(&earlier, change.seconds())
+    });
+    // A slope of ten seconds says nothing of the next day.
+    match left.filter(|seconds| *seconds < 3_600.0) {
+        Some(seconds) => format!(", full in {} at this rate", span(seconds.ceil())),
+        None => String::new(),
+    }
+}
+
+fn show_graphs(page: &mut Page<'_>, history: &History, change: &Change<'_>) -> io::Result<()> {
+    let reading = change.after();
+    let graph = |of: &dyn Fn(&Change<'_>) -> Option<f64>| graph(history, of);
+    if let Some(established) = reading.sum(Metric::TcpEstablished, &[]) {
+        let bars = graph(&|change| change.after().sum(Metric::TcpEstablished, &[]));
+        let opens = change.rate(Metric::TcpOpens, &[]).unwrap_or(0.0);
+        let established = grouped(established as u64);
+        show_graph(
+            page,
+            "Established",
+            &bars,
+            &format!("{established}, {}/s new", rate_text(opens)),
+        )?;
+    }
+    for (prefix, loopback) in [("", false), ("lo ", true)] {
+        let now = traffic(change, loopback);
+        if now.is_none() {
+            continue;
+        }
+        let bars = graph(&|change| {
+            let traffic = traffic(change, loopback);
+            Some(traffic.packets_in + traffic.packets_out)
+        });
+        let (packets_in, packets_out) = (rate_text(now.packets_in), rate_text(now.packets_out));
+        let text = format!("in {packets_in}/s, out {packets_out}/s");
+        show_graph(page, &format!("{prefix}packets"), &bars, &text)?;
+        let bars = graph(&|change| {
+            let traffic = traffic(change, loopback);
+            Some(traffic.bytes_in + traffic.bytes_out)
+        });
+        let (bytes_in, bytes_out) = (bytes(now.bytes_in as u64), bytes(now.bytes_out as u64));
+        let text = format!("in {bytes_in}/s, out {bytes_out}/s");
+        show_graph(page, &format!("{prefix}bytes"), &bars, &text)?;
+    }
+    if let Some(available) = reading.sum(Metric::MemoryAvailableBytes, &[]) {
+        let used = |change: &Change<'_>| {
+            let sum = |metric| change.after().sum(metric, &[]);
+            Some(sum(Metric::MemoryTotalBytes)? - sum(Metric::MemoryAvailableBytes)?)
+        };
+        let bars = graph(&used);
+        let slab = reading.sum(Metric::MemorySlabBytes, &[]).unwrap_or(0.0);
+        let text = format!(
+            "{} used, {} left, {} slab",
+            bytes(used(change).unwrap_or(0.0) as u64),
+            bytes(available as u64),
+            bytes(slab as u64)
+        );
+        show_graph(page, "Memory", &bars, &text)?;
+    }
+    Ok(())
+}
+
+fn show_graph(page: &mut Page<'_>, label: &str, bars: &str, text: &str) -> io::Result<()> {
+    let label = page.paint(Tone::Strong, &format!("{label:11}"));
+    page.line(&format!("{label}  {bars:GRAPH_COLUMNS$}  {text}").replace('\u{a0}', " "))
+}
+
+/// A column for each of the last intervals, from 0 to the largest of them.
+fn graph(history: &History, of: &dyn Fn(&Change<'_>) -> Option<f64>) -> String {
+    let values: Vec<f64> = history.changes().map(|change| of(&change).unwrap_or(0.0)).collect();
+    let shown = &values[values.len().saturating_sub(GRAPH_COLUMNS)..];
+    let most = shown.iter().copied().fold(0.0, f64::max);
+    let bar = |value: &f64| {
+        let eighths = if most > 0.0 { (value / most * 8.0).ceil() as usize } else { 0 };
+        BARS[eighths.clamp(1, 8) - 1]
+    };
+    shown.iter().map(bar).collect()
+}
+
+fn show_cpus(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
+    let mut cpus = cpus(change);
+    cpus.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+    let mut items = Vec::new();
+    for cpu in cpus.iter().take(8) {
+        let mut text = format!("{}: {} %", cpu.number, cpu_percent(cpu.busy));
+        for (name, part) in [("softirq", cpu.softirq), ("steal", cpu.steal)] {
+            if part >= 0.01 {
+                text.push_str(&format!(" ({name} {} %)", cpu_percent(part)));
+            }
+        }
+        items.push(text.replace(' ', "\u{a0}"));
+    }
+    if !items.is_empty() {
+        page.entry_items("CPU", &items)?;
+    }
+    if let Some((thread, busy, delay)) = busiest_thread(change) {
+        let text = format!(
+            "{}: {} % of a CPU, ready but waiting for one {} % of the time",
+            clean(&thread),
+            cpu_percent(busy),
+            cpu_percent(delay)
+        );
+        page.entry("Busiest", &text)?;
+    }
+    Ok(())
+}
+
+fn show_servers(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
+    let reading = change.after();
+    if let Some(connections) = reading.sum(Metric::HaproxyCurrentConnections, &[]) {
+        let requests = change.rate(Metric::HaproxyRequests, &[]).unwrap_or(0.0);
+        let queued = reading.sum(Metric::HaproxyQueued, &[]).unwrap_or(0.0);
+        let keys = reading.sum(Metric::HaproxyKeyRate, &[]).unwrap_or(0.0);
+        let mut items = vec![
+            format!("{} connections", grouped(connections as u64)),
+            format!("{} requests/s", rate_text(requests)),
+            format!("{} TLS keys/s", rate_text(keys)),
+            format!("{} queued", grouped(queued as u64)),
+        ];
+        let idle = reading.of(Metric::HaproxyIdlePercent, &[]).map(|sample| sample.value);
+        items.extend(idle.reduce(f64::min).map(|idle| format!("{idle:.0} % idle")));
+        page.entry_counts("HAProxy", &items)?;
+    }
+    let nginx = [(Label::State, "active")];
+    if let Some(active) = reading.sum(Metric::NginxConnections, &nginx) {
+        let requests = change.rate(Metric::NginxRequests, &[]).unwrap_or(0.0);
+        let requests = rate_text(requests);
+        let text = format!("{} connections, {requests} requests/s", grouped(active as u64));
+        page.entry("nginx", &text)?;
+    }
+    Ok(())
+}
+
+fn show_missing(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
+    let missing = &change.after().missing;
+    for missing in missing.iter().take(MISSING_SHOWN) {
+        page.quiet(0, &clean(&format!("Not read: {}: {}", missing.source, missing.reason)))?;
+    }
+    if missing.len() > MISSING_SHOWN {
+        page.quiet(0, &format!("Not read: {} more", missing.len() - MISSING_SHOWN))?;
+    }
+    let cost = change.rate(Metric::WatchCostSeconds, &[]).unwrap_or(0.0);
+    let missed = change.after().sum(Metric::WatchMissed, &[]).unwrap_or(0.0);
+    let late = if missed > 0.0 { format!("; {missed} readings came late") } else { String::new() };
+    page.quiet(0, &format!("Reading this costs {:.2} % of a CPU{late}.", cost * 100.0))
+}
