@@ -1,6 +1,8 @@
 //! Limits of a server's own configuration, and how much of each is in use: HAProxy's `maxconn`, of
 //! the process and of each frontend.
 
+use std::path::Path;
+
 use crate::server_counters::{CounterSource, frontends};
 
 /// A limit of a server's own configuration.
@@ -19,6 +21,12 @@ pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
     let CounterSource::Haproxy(socket) = source else { return Vec::new() };
     let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
     of_haproxy(&ask("show info\n"), &ask("show stat\n"))
+}
+
+/// The processes of the HAProxy behind `socket`, by its own word; none where it does not answer.
+pub fn haproxy_processes(socket: &Path) -> Vec<u32> {
+    let info = CounterSource::ask_haproxy(socket, "show info\n").unwrap_or_default();
+    info.lines().filter_map(|line| line.strip_prefix("Pid: ")?.trim().parse().ok()).collect()
 }
 
 /// The limits in HAProxy's answers to `show info` and `show stat`.
@@ -57,8 +65,6 @@ fn of_frontends(answer: &str) -> Vec<ServerLimit> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn allowance(name: &str, used: u64, limit: u64) -> ServerLimit {

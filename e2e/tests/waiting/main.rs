@@ -10,6 +10,7 @@ mod faulty_suts;
 mod foreign_servers;
 mod handshakes;
 mod hold;
+mod host_watch;
 mod load;
 mod pool;
 mod rfc9411;

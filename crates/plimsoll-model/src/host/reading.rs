@@ -138,7 +138,9 @@ impl<'a> Change<'a> {
         debug_assert_eq!(metric.kind(), MetricKind::Counter, "{}", metric.name());
         let (before, seconds) = (self.before, self.seconds());
         self.after.of(metric, wanted).filter_map(move |sample| {
-            let grown = sample.value - before.value(&sample.series)?;
+            // A name that StatsD brings for the first time has been counted from 0 since then.
+            let at_first = (metric == Metric::StatsdCount).then_some(0.0);
+            let grown = sample.value - before.value(&sample.series).or(at_first)?;
             (grown >= 0.0 && seconds > 0.0).then(|| (&sample.series, grown / seconds))
         })
     }
@@ -191,6 +193,15 @@ mod tests {
         // It went backwards: whatever counted it was restarted.
         assert_eq!(change.rate(Metric::NetworkBytes, &[(Label::Direction, "transmit")]), None);
         assert_eq!(change.rate(Metric::TcpOpens, &[]), None);
+        // A name that StatsD brings counts from 0; a thread that appears has an unknown past.
+        let counts = [
+            (Metric::StatsdCount, &[(Label::Name, "hits")][..], 8.0),
+            (Metric::ProcessCpuSeconds, &[(Label::Thread, "t/0")][..], 8.0),
+        ];
+        let (none, some) = (reading(10, &[]), reading(12, &counts));
+        let change_of_names = Change::new(&none, &some);
+        assert_eq!(change_of_names.rate(Metric::StatsdCount, &[]), Some(4.0));
+        assert_eq!(change_of_names.rate(Metric::ProcessCpuSeconds, &[]), None);
         assert_eq!(after.sum(Metric::TcpEstablished, &[]), Some(3.0));
         assert_eq!(after.sum(Metric::TcpSockets, &[]), None);
     }

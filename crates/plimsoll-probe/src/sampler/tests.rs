@@ -1,3 +1,5 @@
+//! A host made of files, and this one.
+
 use std::fs;
 
 use plimsoll_model::host::fullest_limits;

@@ -83,8 +83,8 @@ fn ends(limit: &LimitUse, history: &History) -> String {
             earlier.find(|known| known.limit == limit.limit && known.scope == limit.scope)?;
         limit.seconds_left(&earlier, change.seconds())
     });
-    // A slope of ten seconds says nothing of the next day.
-    match left.filter(|seconds| *seconds < 3_600.0) {
+    // A slope of ten seconds says nothing of the next hour.
+    match left.filter(|seconds| *seconds < 600.0) {
         Some(seconds) => format!(", full in {} at this rate", span(seconds.ceil())),
         None => String::new(),
     }

@@ -1,3 +1,5 @@
+//! Drawn from readings that are made up.
+
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{Label, Metric, Reading};
 

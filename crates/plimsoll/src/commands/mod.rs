@@ -9,3 +9,4 @@ pub(crate) mod load;
 mod measurement;
 pub(crate) mod report;
 pub(crate) mod serve;
+pub(crate) mod watch;

@@ -12,6 +12,7 @@ pub(crate) use experiments::{FindExperiment, LabExperiment};
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags};
 pub(crate) use serve::{ReportFlags, ServeFlags};
+pub(crate) use watch::WatchFlags;
 
 use crate::exit::Stop;
 use crate::screen::Stream;
@@ -29,6 +30,7 @@ mod spelling;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
+mod watch;
 
 /// Widest help text, in columns.
 const HELP_COLUMNS_MAX: usize = 100;
@@ -77,6 +79,8 @@ pub(crate) enum Command {
     Compare(CompareFlags),
     /// Run an HTTP backend that delays and sizes its responses as each request asks
     Serve(ServeFlags),
+    /// Show what this host is doing: limits, connections, packets, bytes, memory, CPUs
+    Watch(WatchFlags),
     /// Show the report of an archived run
     Report(ReportFlags),
     /// Work for a coordinator over stdin and stdout; not for people

@@ -57,6 +57,11 @@ fn help_of_serve() {
 }
 
 #[test]
+fn help_of_watch() {
+    golden("help_watch", &["watch", "--help"]);
+}
+
+#[test]
 fn help_of_report() {
     golden("help_report", &["report", "--help"]);
 }

@@ -362,21 +362,31 @@ pub(crate) fn listen_at(text: &str) -> Result<ListenAt, ParseError> {
     Ok(ListenAt { host: host.to_owned(), first, last })
 }
 
+/// The id of a process.
+pub(crate) fn process_id(text: &str) -> Result<u32, ParseError> {
+    let pid = text.parse::<u32>().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| refuse(text, "the id of a process"))
+}
+
+/// nginx's stub_status page.
+pub(crate) fn status_url(text: &str) -> Result<TargetUrl, ParseError> {
+    let url = text.parse::<TargetUrl>().ok().filter(|url| !url.tls);
+    url.ok_or_else(|| refuse(text, "stub_status over plain HTTP: http://HOST:PORT/PATH"))
+}
+
 /// `pid:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
 pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
     const EXPECTED: &str = "something to watch: pid:N, haproxy:SOCKET, nginx:URL or host:NAME";
     match text.split_once(':') {
-        Some(("pid", digits)) => match digits.parse::<u32>() {
-            Ok(pid) if pid > 0 => Ok(Watch::Pid(pid)),
-            _ => Err(refuse(text, EXPECTED)),
-        },
+        Some(("pid", digits)) => {
+            process_id(digits).map(Watch::Pid).map_err(|_| refuse(text, EXPECTED))
+        }
         Some(("haproxy", socket)) if !socket.is_empty() => {
             Ok(Watch::Counts(CounterSource::Haproxy(socket.into())))
         }
-        Some(("nginx", url)) if !url.is_empty() => match url.parse::<TargetUrl>() {
-            Ok(url) if !url.tls => Ok(Watch::Counts(CounterSource::Nginx(url))),
-            _ => Err(refuse(text, "stub_status over plain HTTP: nginx:http://HOST:PORT/PATH")),
-        },
+        Some(("nginx", url)) if !url.is_empty() => status_url(url)
+            .map(|url| Watch::Counts(CounterSource::Nginx(url)))
+            .map_err(|_| refuse(text, "stub_status over plain HTTP: nginx:http://HOST:PORT/PATH")),
         Some(("host", rest)) if !rest.is_empty() => Ok(Watch::Later(text.to_owned())),
         _ => Err(refuse(text, EXPECTED)),
     }

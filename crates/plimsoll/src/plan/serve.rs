@@ -102,7 +102,8 @@ fn listen(
     Ok(())
 }
 
-fn statsd(text: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
+/// The address that `--statsd` names.
+pub(super) fn statsd(text: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
     let refuse = || {
         Stop::usage(
             format_args!("--statsd {text:?} is not HOST:PORT"),

@@ -1,0 +1,134 @@
+//! `plimsoll watch` into a job.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use plimsoll_model::Nanos;
+use plimsoll_probe::sampler::{Scope, WatchedProcess};
+use plimsoll_probe::server_counters::CounterSource;
+
+use super::Inputs;
+use super::serve::statsd;
+use crate::exit::Stop;
+use crate::flags::WatchFlags;
+use crate::flags::values::{ListenAt, OutputFile};
+
+/// The shortest and the longest time between two readings.
+const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
+const INTERVAL_MAX: Nanos = Nanos::from_secs(3_600);
+
+/// What is read how often, and where it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WatchJob {
+    pub(crate) scope: Scope,
+    pub(crate) interval: Nanos,
+    /// Until it is stopped, where there is none.
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) prometheus: Option<SocketAddr>,
+    pub(crate) statsd: Option<SocketAddr>,
+    pub(crate) statsd_listen: Option<SocketAddr>,
+    pub(crate) json: Option<OutputFile>,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) ui: bool,
+}
+
+/// Checks and resolves the flags of `watch`.
+pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob, Stop> {
+    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&flags.interval) {
+        return Err(Stop::usage(
+            format_args!("--interval {} is not between 100 ms and 1 h", flags.interval),
+            "use --interval 1s",
+        ));
+    }
+    let mut scope = Scope::default();
+    for pid in &flags.pid {
+        if !(inputs.is_alive)(*pid) {
+            return Err(Stop::CannotRun(format!(
+                "--pid {pid}: this host has no such process; find it with pidof, or drop --pid"
+            )));
+        }
+        scope.processes.push(WatchedProcess::named_by_kernel(*pid));
+    }
+    for socket in &flags.haproxy {
+        let pids = plimsoll_probe::server_limits::haproxy_processes(socket);
+        let new = |pid: &u32| !flags.pid.contains(pid) && (inputs.is_alive)(*pid);
+        scope.processes.extend(pids.into_iter().filter(new).map(WatchedProcess::named_by_kernel));
+        scope.servers.push(CounterSource::Haproxy(socket.clone()));
+    }
+    scope.servers.extend(flags.nginx.iter().cloned().map(CounterSource::Nginx));
+    number_alike(&mut scope.processes);
+    let listen = |at: &Option<ListenAt>, flag| {
+        at.as_ref().map(|at| listen_address(at, flag, inputs)).transpose()
+    };
+    Ok(WatchJob {
+        scope,
+        interval: flags.interval,
+        duration: flags.duration,
+        prometheus: listen(&flags.prometheus, "--prometheus")?,
+        statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
+        statsd_listen: listen(&flags.statsd_listen, "--statsd-listen")?,
+        json: flags.json.clone(),
+        out: flags.out.clone(),
+        ui: !flags.no_ui,
+    })
+}
+
+/// Several processes of one name become `nginx`, `nginx-2`, `nginx-3`.
+fn number_alike(processes: &mut [WatchedProcess]) {
+    for index in (0..processes.len()).rev() {
+        let name = processes[index].name.clone();
+        let before = processes[..index].iter().filter(|other| other.name == name).count();
+        if before > 0 {
+            processes[index].name = format!("{name}-{}", before + 1);
+        }
+    }
+}
+
+fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
+    if at.first != at.last {
+        return Err(Stop::usage(format_args!("{flag} takes one port"), "drop the range"));
+    }
+    Ok(SocketAddr::new(inputs.address_of(&at.host)?, at.first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Command, parse_words};
+
+    fn built(words: &[&str]) -> Result<WatchJob, Stop> {
+        let Command::Watch(flags) = parse_words(words)? else { panic!("{words:?}") };
+        build(&flags, &Inputs::of_host(&mut std::io::empty()))
+    }
+
+    #[test]
+    fn flags_become_a_job() {
+        let job = built(&["watch", "--prometheus", "9477", "--statsd", "127.0.0.1"]).unwrap();
+        assert_eq!(job.prometheus, Some("127.0.0.1:9477".parse().unwrap()));
+        assert_eq!(job.statsd, Some("127.0.0.1:8125".parse().unwrap()));
+        assert_eq!((job.interval, job.duration, job.ui), (Nanos::from_secs(1), None, true));
+    }
+
+    #[test]
+    fn bad_input_is_one_line() {
+        for (words, complaint) in [
+            (&["watch", "--interval", "50ms"][..], "between 100 ms and 1 h"),
+            (&["watch", "--prometheus", "9000-9001"], "--prometheus takes one port"),
+            (&["watch", "--statsd", "a/b"], "--statsd \"a/b\" is not HOST:PORT"),
+        ] {
+            let stop = built(words).unwrap_err();
+            assert_eq!(stop.code(), 2, "{words:?}");
+            let text = stop.complaint().unwrap();
+            assert!(text.contains(complaint) && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn processes_of_one_name_are_numbered() {
+        let process = |name: &str, pid| WatchedProcess { name: name.into(), pid };
+        let mut processes = [process("nginx", 1), process("haproxy", 2), process("nginx", 3)];
+        number_alike(&mut processes);
+        let names: Vec<&str> = processes.iter().map(|process| process.name.as_str()).collect();
+        assert_eq!(names, ["nginx", "haproxy", "nginx-2"]);
+    }
+}
