@@ -106,7 +106,7 @@ fn servers_and_their_processes_are_seen() {
 #[test]
 fn what_serve_sends_over_statsd_is_received() {
     let statsd = port::free().to_string();
-    let mut watch = Plimsoll::new([
+    let watch = Plimsoll::new([
         "watch",
         "--interval",
         "100ms",
