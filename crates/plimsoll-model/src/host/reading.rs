@@ -160,7 +160,9 @@ impl<'a> Change<'a> {
 mod tests {
     use super::*;
 
-    fn reading(second: u64, values: &[(Metric, &[(Label, &str)], f64)]) -> Reading {
+    type Value<'a> = (Metric, &'a [(Label, &'a str)], f64);
+
+    fn reading(second: u64, values: &[Value<'_>]) -> Reading {
         let at = Nanos::from_secs(second);
         let mut reading = Reading { begin: at, end: at, ..Reading::default() };
         for (metric, labels, value) in values {
