@@ -30,9 +30,9 @@ impl Unloaded {
 }
 
 /// The server's mean share in an operation: from the actual send, which without keep-alive is
-/// the SYN, to the end of the answer.
+/// the SYN, to the arrival of the answer; where no arrival was stamped, to our reading it.
 pub(crate) fn server_time(tally: &Tally) -> Option<Nanos> {
-    tally.spans.uncorrected.mean()
+    tally.spans.wire.mean().or_else(|| tally.spans.uncorrected.mean())
 }
 
 /// Bad operations by cause; the numerators of every goal.
@@ -69,6 +69,11 @@ impl<'a> Losses<'a> {
             + self.failed
             + self.tally.unsent
             + self.outstanding
+    }
+
+    /// Due and without an end when the trial was aborted.
+    pub(crate) const fn outstanding(&self) -> u64 {
+        self.outstanding + self.interrupted
     }
 
     /// Failed on their own account: not because the trial was cut short.

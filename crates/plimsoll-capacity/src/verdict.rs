@@ -13,12 +13,17 @@ use crate::losses::{Context, Losses};
 use crate::stability::Backlog;
 use crate::validity;
 
+/// The figure of `stable`.
+const GROWN: &str = "operations in all";
+
 /// Judges one trial of a search.
 pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Judgement {
     let tally = &measurement.tally;
     let losses = Losses::of(tally, measurement.aborted);
     let mut goals: Vec<Check> = slo.goals.iter().map(|goal| losses.check(goal)).collect();
-    goals.extend(stable(tally, measurement.window, measurement.request.rate, context, Level::Fail));
+    let stable = stable(tally, measurement.window, measurement.request.rate, context, Level::Fail);
+    let backlog_growth = stable.as_ref().map_or(0.0, growth);
+    goals.extend(stable);
     goals.extend(aborted(measurement, &goals));
     let subject = validity::Subject {
         tally,
@@ -32,6 +37,7 @@ pub fn judge(measurement: &TrialMeasurement, slo: &Slo, context: &Context) -> Ju
         open: true,
         planned_ops: Some(planned_ops(measurement)),
         missed: failed(&goals),
+        backlog_growth,
         context,
     };
     conclude(validity::checks(&subject), goals, losses.ratio(slo.deadline()))
@@ -73,6 +79,7 @@ pub fn judge_load(
         open,
         planned_ops: None,
         missed,
+        backlog_growth: 0.0,
         context: &context,
     };
     conclude(validity::checks(&subject), goals, losses.ratio(deadline))
@@ -115,6 +122,12 @@ fn planned_ops(measurement: &TrialMeasurement) -> f64 {
     (ops - 5.0).min((request.rate.get() * request.duration.as_secs_f64()).round())
 }
 
+/// Operations by which the backlog of a failed `stable` has grown.
+fn growth(stable: &Check) -> f64 {
+    let grown = stable.measures.iter().find(|one| one.name == GROWN);
+    grown.filter(|_| stable.level == Level::Fail).map_or(0.0, |one| one.value)
+}
+
 fn stable(
     tally: &Tally,
     window: Nanos,
@@ -128,7 +141,7 @@ fn stable(
     };
     let backlog = Backlog::observe(&tally.outstanding, window, settle, rate)?;
     let slope = Measure::new("backlog grows by", backlog.slope_per_s, Unit::PerS);
-    let grown = Measure::count("operations in all", backlog.growth_ops.max(0.0).round() as u64);
+    let grown = Measure::count(GROWN, backlog.growth_ops.max(0.0).round() as u64);
     let level = if backlog.grows() { worst } else { Level::Pass };
     let measures = [
         slope.at_most(backlog.slope_per_s_max()),

@@ -135,6 +135,7 @@ impl Level {
             planned_ops: None,
             // Late sending and a busy generator keep no connection out.
             missed: only_goals,
+            backlog_growth: 0.0,
             context: &context,
         };
         let limits = self.own_limits(&whole);

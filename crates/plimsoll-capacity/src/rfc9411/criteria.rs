@@ -124,6 +124,7 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
         open: !held,
         planned_ops: seen.planned_ops.filter(|_| !seen.aborted).map(|ops| ops as f64),
         missed: failed(&criteria),
+        backlog_growth: 0.0,
         context: &Context::default(),
     });
     // A load with ramps has not one rate and latency, so their product says nothing.

@@ -43,7 +43,7 @@ const MEMORY_STALL_FAIL: f64 = 0.001;
 /// No worker thread was saturated, so answers did not wait in this process.
 pub(super) fn generator_cpu(subject: &Subject<'_>) -> Check {
     let busiest = subject.tally.generator.busiest_thread;
-    let level = Level::of(subject.decides() && busiest > CPU_FAIL, busiest > CPU_WARN);
+    let level = Level::of(subject.decides_unmeasured() && busiest > CPU_FAIL, busiest > CPU_WARN);
     let busiest = Measure::ratio("busiest thread", busiest).at_most(CPU_FAIL);
     Check::new(CheckId::GeneratorCpu, level, [busiest])
 }
@@ -56,7 +56,8 @@ pub(super) fn host_cpu(subject: &Subject<'_>) -> Option<Check> {
     let busy = subject.observations.host_cpu?;
     let is_shared = subject.observations.shared_cpus.is_some();
     let spoils = busy > HOST_CPU_FAIL && !is_shared;
-    let level = Level::of(subject.decides() && spoils, busy > HOST_CPU_WARN && !is_shared);
+    let level =
+        Level::of(subject.decides_unmeasured() && spoils, busy > HOST_CPU_WARN && !is_shared);
     let limit = (!is_shared).then_some(HOST_CPU_FAIL);
     let busy = Measure::ratio("all CPUs", busy).at_most(limit);
     Some(Check::new(CheckId::HostCpu, level, [busy]))
@@ -92,7 +93,7 @@ pub(super) fn scheduling(subject: &Subject<'_>) -> Option<Check> {
     .into_iter()
     .flatten()
     .collect();
-    let level = Level::of(subject.decides() && spoils, spoils || alarms);
+    let level = Level::of(subject.decides_unmeasured() && spoils, spoils || alarms);
     Some(Check::new(CheckId::Scheduling, level, measures))
 }
 
@@ -159,7 +160,8 @@ pub(super) fn memory(subject: &Subject<'_>) -> Option<Check> {
         Measure::ratio("of the limit", seen.resident).at_most(MEMORY_FAIL),
         Measure::ratio("of the time stalled", seen.stalled).at_most(MEMORY_STALL_FAIL),
     ];
-    let level = Level::of(subject.decides() && spoils, spoils || seen.resident > MEMORY_WARN);
+    let level =
+        Level::of(subject.decides_unmeasured() && spoils, spoils || seen.resident > MEMORY_WARN);
     Some(Check::new(CheckId::GeneratorMemory, level, measures))
 }
 

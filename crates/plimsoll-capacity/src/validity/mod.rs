@@ -3,22 +3,27 @@
 //! | check | input beside the tally | can fail |
 //! |---|---|---|
 //! | `rate-fidelity` | | always |
-//! | `send-lag` | | with a missed goal |
-//! | `arrivals` | `arrivals` | with a missed goal |
+//! | `own-delay` | | with a missed goal |
+//! | `send-lag` | | with a missed goal, where stamps do not settle it |
+//! | `arrivals` | `arrivals` | with a missed goal, where stamps do not settle it |
 //! | `accounting` | | always |
 //! | `littles-law` | | always |
 //! | `peer-counters` | `peer` | always |
-//! | `generator-cpu`, `host-cpu` | `host_cpu` | with a missed goal |
-//! | `scheduling` | `scheduling` | with a missed goal |
+//! | `generator-cpu`, `host-cpu` | `host_cpu` | with a missed goal and without stamps |
+//! | `scheduling` | `scheduling` | with a missed goal and without stamps |
 //! | `local-errors` | | always |
 //! | `own-timers` | | when the verdict rests on an interrupt |
 //! | `generator-network` | `network` | with a missed goal |
 //! | `reference` | `reference` | with a missed goal |
-//! | `generator-memory` | `memory` | with a missed goal |
+//! | `generator-memory` | `memory` | with a missed goal and without stamps |
 //! | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
 //! | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
 //! | `co-location` | `shared_cpus` | never |
 //! | `pool` | | with a missed goal |
+//!
+//! The kernel's stamps tell what our own delay did to the operations: a load that misses a goal
+//! without it, too, is BAD however busy the generator was, one that would meet all of them is
+//! INVALID, and shares of CPU and waits only explain. Without stamps they have to decide.
 //!
 //! Late sending and a busy generator make latency worse and never better, because latency counts
 //! from the intended start. So they can only spoil a trial that missed a goal: a GOOD one stays
@@ -29,6 +34,7 @@
 mod accounting;
 mod host;
 mod offer;
+mod own_delay;
 mod subject;
 
 pub(crate) use accounting::{is_drifting, local};
@@ -42,6 +48,7 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     let open = subject.open;
     [
         open.then(|| offer::rate_fidelity(subject)),
+        own_delay::own_delay(subject),
         open.then(|| offer::send_lag(subject)),
         open.then(|| offer::arrivals(subject)).flatten(),
         Some(accounting::accounting(subject)),
@@ -67,7 +74,13 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
 
 /// The checks that apply to requests on held connections, which keep no schedule of rates.
 pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
-    vec![offer::send_lag(subject), accounting::accounting(subject), host::generator_cpu(subject)]
+    let mut checks: Vec<_> = own_delay::own_delay(subject).into_iter().collect();
+    checks.extend([
+        offer::send_lag(subject),
+        accounting::accounting(subject),
+        host::generator_cpu(subject),
+    ]);
+    checks
 }
 
 #[cfg(test)]

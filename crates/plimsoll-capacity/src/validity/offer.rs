@@ -8,6 +8,7 @@ use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use crate::losses::server_time;
 
+use super::own_delay::OwnDelay;
 use super::subject::Subject;
 
 /// Below this share of what the plan asked for, the load was another one.
@@ -76,7 +77,7 @@ pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
     // Where nothing was ok, no latency was spoiled, and no lag explains the failures.
     let spoils = over && subject.tally.ok > 0;
     let late = subject.losses.share(lag.count_above(p99_max));
-    let fail = spoils && subject.missed && !missed_without(subject, late);
+    let fail = spoils && may_explain(subject, late);
     // A plain load without goals has nothing to miss; there, lag itself spoils the figures.
     let fail = fail || (spoils && subject.slo.is_none());
     let measures = [
@@ -84,6 +85,13 @@ pub(super) fn send_lag(subject: &Subject<'_>) -> Check {
         Measure::span("p99.9", p999).at_most(p999_max.map(Nanos::as_millis_f64)),
     ];
     Check::new(CheckId::SendLag, Level::of(fail, over || p99 > p99_warn), measures)
+}
+
+/// Whether the share `late` that was sent late may have made a load miss its goals, as far as
+/// nothing tells more exactly what our delay did to the operations.
+fn may_explain(subject: &Subject<'_>, late: f64) -> bool {
+    let is_settled = matches!(subject.own_delay(), OwnDelay::Harmless | OwnDelay::Decides);
+    subject.missed && !is_settled && !missed_without(subject, late)
 }
 
 /// Whether a goal would be missed even if every operation of the share `late` that was sent late
@@ -114,7 +122,7 @@ pub(super) fn arrivals(subject: &Subject<'_>) -> Option<Check> {
         seen.gap_distance > share * GAP_DISTANCE_MAX || bins.iter().any(dispersed)
     };
     let late = seen.gap_distance.max(seen.displaced_10ms).max(seen.displaced_100ms);
-    let spoils = subject.slo.is_none() || (subject.missed && !missed_without(subject, late));
+    let spoils = subject.slo.is_none() || may_explain(subject, late);
     // The dispersion only counts where so many starts were displaced.
     let bin = |name, dispersion, share, displaced, most: f64| {
         let dispersion = Measure::new(name, dispersion, Unit::Factor);

@@ -7,6 +7,8 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::losses::{Context, Losses};
 
+use super::own_delay::OwnDelay;
+
 /// What is examined.
 pub(crate) struct Subject<'a> {
     pub(crate) tally: &'a Tally,
@@ -25,6 +27,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) planned_ops: Option<f64>,
     /// Whether a goal was missed.
     pub(crate) missed: bool,
+    /// Operations by which the backlog has grown, where that counts as missed; else 0.
+    pub(crate) backlog_growth: f64,
     pub(crate) context: &'a Context,
 }
 
@@ -39,5 +43,11 @@ impl Subject<'_> {
                 && self.losses.bad_share(goal) > goal.bad_ratio_max()
         };
         self.open && self.missed && !slo.goals.iter().any(fails)
+    }
+
+    /// As [`Self::decides`], where nothing tells what our delay did to the operations: then how
+    /// busy the generator was has to.
+    pub(super) fn decides_unmeasured(&self) -> bool {
+        self.decides() && self.own_delay() == OwnDelay::Unknown
     }
 }

@@ -314,3 +314,164 @@ fn gauge_and_histogram_have_to_agree() {
     assert_eq!(little(60), (Level::Fail, Verdict::Invalid));
     assert_eq!(little(0), (Level::Fail, Verdict::Invalid));
 }
+
+// ---- our own delay, where the kernel stamped arrivals
+
+/// As [`measurement`], with every `every`th operation stamped: `without` of all are late without
+/// our delay, too.
+fn stamped(late: u64, without: u64, every: u64, observations: Observations) -> TrialMeasurement {
+    let mut measurement = measurement(late, observations);
+    let spans = &mut measurement.tally.spans;
+    let (ops, late, without) = (OPS / every, late / every, without / every);
+    for (hist, late) in [(&mut spans.stamped, late), (&mut spans.undelayed, without)] {
+        hist.record_n(Nanos::from_millis(1), ops - late);
+        hist.record_n(Nanos::from_millis(100), late);
+    }
+    spans.wire.record_n(Nanos::from_millis(1), ops);
+    spans.receive_lag.record_n(Nanos(30_000), ops);
+    measurement
+}
+
+/// A generator in every kind of trouble.
+fn starved() -> Observations {
+    let scheduling = Scheduling {
+        run_delay: Some(0.6),
+        wait_mean: Some(Nanos::from_millis(20)),
+        steal: Some(0.4),
+        throttled_periods: Some(30),
+    };
+    let arrivals = ArrivalSpread {
+        gap_distance: 0.4,
+        dispersion_10ms: 50.0,
+        displaced_10ms: 0.5,
+        dispersion_100ms: 50.0,
+        displaced_100ms: 0.5,
+    };
+    Observations {
+        scheduling: Some(scheduling),
+        arrivals: Some(arrivals),
+        host_cpu: Some(1.0),
+        memory: Some(MemoryUse { resident: 0.99, stalled: 0.1 }),
+        ..none()
+    }
+}
+
+fn in_trouble(mut measurement: TrialMeasurement) -> TrialMeasurement {
+    measurement.tally.generator.busiest_thread = 1.0;
+    measurement.tally.spans.send_lag.record_n(Nanos::from_millis(8), OPS / 10);
+    measurement
+}
+
+/// The verdict, and the checks that made it.
+fn decided(measurement: &TrialMeasurement) -> (Verdict, String) {
+    let judgement = judge(measurement, &Slo::default(), &Context::default());
+    (judgement.verdict, judgement.why())
+}
+
+#[test]
+fn a_trial_is_judged_by_what_our_delay_did_to_its_operations() {
+    let judged = |late, without, every| {
+        let calm = decided(&stamped(late, without, every, none()));
+        let trouble = decided(&in_trouble(stamped(late, without, every, starved())));
+        assert_eq!(calm, trouble, "{late} late, {without} of them without us, 1 of {every}");
+        calm
+    };
+    let (good, bad) = ((Verdict::Good, String::new()), (Verdict::Bad, "p99<50ms".to_owned()));
+    let invalid = (Verdict::Invalid, "own-delay".to_owned());
+    for every in [1, 10] {
+        assert_eq!(judged(0, 0, every), good);
+        assert_eq!(judged(100, 0, every), good);
+        assert_eq!(judged(500, 500, every), bad);
+        // Late because of us, and enough of them because of the server.
+        assert_eq!(judged(2_000, 1_000, every), bad);
+        assert_eq!(judged(2_000, 0, every), invalid);
+    }
+    // All were stamped: there is no chance in it.
+    assert_eq!(judged(101, 101, 1), bad);
+    assert_eq!(judged(500, 101, 1), bad);
+    assert_eq!(judged(500, 100, 1), invalid);
+}
+
+#[test]
+fn a_small_sample_does_not_decide() {
+    // 2 % are late; of 50 operations that were stamped one is, because of us.
+    let few = |observations| {
+        let mut measurement = stamped(200, 200, 200, observations);
+        measurement.tally.spans.undelayed.clear();
+        measurement.tally.spans.undelayed.record_n(Nanos::from_millis(1), 50);
+        measurement
+    };
+    assert_eq!(decided(&few(none())), (Verdict::Bad, "p99<50ms".to_owned()));
+    // What is known of every operation does; shares of CPU and waits do not.
+    let mut busy = few(Observations { arrivals: None, ..starved() });
+    busy.tally.generator.busiest_thread = 1.0;
+    assert_eq!(decided(&busy), (Verdict::Bad, "p99<50ms".to_owned()));
+    busy.tally.spans.send_lag.record_n(Nanos::from_millis(8), OPS / 10);
+    assert_eq!(decided(&busy), (Verdict::Invalid, "send-lag".to_owned()));
+    assert_eq!(decided(&few(starved())), (Verdict::Invalid, "arrivals".to_owned()));
+}
+
+#[test]
+fn what_was_not_answered_waited_like_what_was_late() {
+    let unsent = |without| {
+        let mut measurement = stamped(2_000, without, 1, none());
+        let tally = &mut measurement.tally;
+        (tally.ok, tally.unsent, tally.pool_exhausted) = (OPS - 500, 500, 500);
+        tally.spans.corrected.clear();
+        tally.spans.corrected.record_n(Nanos::from_millis(1), OPS - 2_500);
+        tally.spans.corrected.record_n(Nanos::from_millis(100), 2_000);
+        // The pool is not what they waited for.
+        tally.connections.failed = 1;
+        decided(&measurement).0
+    };
+    assert_eq!(unsent(2_000), Verdict::Bad);
+    assert_eq!(unsent(0), Verdict::Invalid);
+}
+
+#[test]
+fn errors_are_the_servers_however_busy_the_generator_is() {
+    let mut measurement = in_trouble(stamped(2_000, 0, 1, starved()));
+    measurement.tally.ok -= 20;
+    measurement.tally.errors.add(ErrorClass::Timeout, 20);
+    let spans = &mut measurement.tally.spans;
+    spans.corrected.clear();
+    spans.corrected.record_n(Nanos::from_millis(1), OPS - 20);
+    assert_eq!(decided(&measurement).0, Verdict::Bad);
+}
+
+#[test]
+fn a_backlog_that_our_delay_explains_is_not_the_servers() {
+    let growing = |ours: Nanos| {
+        let mut measurement = stamped(0, 0, 1, none());
+        measurement.tally.outstanding = (0..50).map(|at| at * 2).collect();
+        let spans = &mut measurement.tally.spans;
+        spans.stamped.clear();
+        spans.stamped.record_n(Nanos::from_millis(1) + ours, OPS);
+        decided(&measurement)
+    };
+    assert_eq!(growing(Nanos::ZERO), (Verdict::Bad, "stable".to_owned()));
+    assert_eq!(growing(Nanos::from_millis(40)), (Verdict::Invalid, "own-delay".to_owned()));
+}
+
+#[test]
+fn a_closed_loop_and_a_load_without_goals() {
+    let ours = in_trouble(stamped(2_000, 0, 1, starved()));
+    let judged = |slo: Option<&Slo>, open| {
+        crate::judge_load(&ours.tally, ours.window, slo, open, &ours.observations).verdict
+    };
+    let slo = Slo::default();
+    assert_eq!(judged(Some(&slo), false), Verdict::Invalid);
+    assert_eq!(judged(Some(&slo), true), Verdict::Invalid);
+    // There is nothing to miss but the figures, and those are spoiled.
+    assert_eq!((judged(None, true), judged(None, false)), (Verdict::Invalid, Verdict::Good));
+    let theirs = in_trouble(stamped(2_000, 2_000, 1, starved()));
+    let judgement =
+        crate::judge_load(&theirs.tally, theirs.window, Some(&slo), true, &theirs.observations);
+    assert_eq!(judgement.verdict, Verdict::Bad);
+    assert!(
+        judgement
+            .reasons
+            .iter()
+            .any(|check| { (check.id == CheckId::Scheduling) && (check.level == Level::Warn) })
+    );
+}

@@ -108,6 +108,9 @@ checks! {
         RateFidelity = "rate-fidelity": "plimsoll started fewer operations than planned";
         SendLag = "send-lag":
             "operations were sent later than possible: plimsoll or this host was busy";
+        OwnDelay = "own-delay":
+            "without plimsoll's own delay the goal would be met: stop other work, pin threads, or use \
+             another host";
         Arrivals = "arrivals": "operations did not start in the pattern that was asked for";
         Accounting = "accounting":
             "the counts do not add up: this is a defect of plimsoll, please report it";

@@ -93,7 +93,10 @@ pub(crate) const MORE_GENERATOR: &str = "Give plimsoll more room: idle cores, mo
 
 /// Whether [`MORE_GENERATOR`] helps against a check.
 pub(crate) const fn needs_more_generator(check: &CheckId) -> bool {
-    matches!(check, CheckId::RateFidelity | CheckId::SendLag | CheckId::GeneratorCpu)
+    matches!(
+        check,
+        CheckId::RateFidelity | CheckId::SendLag | CheckId::OwnDelay | CheckId::GeneratorCpu
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,183 @@
+//! Was it our own delay? Of the operations that the kernel stamped it is known what their latency
+//! would at least have been without us, so that nothing has to be concluded from how busy the
+//! generator was.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::slo::Goal;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure};
+
+use super::subject::Subject;
+
+/// One-sided 95 %.
+const Z: f64 = 1.645;
+
+/// What our own delay did to a load that missed its SLO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OwnDelay {
+    /// Nothing was stamped, or nothing that was missed is about latency.
+    Unknown,
+    /// A goal is missed without it, too.
+    Harmless,
+    /// Too few operations were stamped to tell.
+    Unsettled,
+    /// Without it every goal would be met.
+    Decides,
+}
+
+/// A share that is known from a sample.
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    low: f64,
+    seen: f64,
+    high: f64,
+}
+
+impl Estimate {
+    /// Of a share that was seen in `hits` of `sample`, drawn from `all` (Wilson's interval; a
+    /// sample of all is no sample).
+    fn of(hits: u64, sample: u64, all: u64) -> Self {
+        if sample == 0 {
+            return Self { low: 0.0, seen: 0.0, high: if all == 0 { 0.0 } else { 1.0 } };
+        }
+        let n = sample as f64;
+        let seen = hits.min(sample) as f64 / n;
+        let left = 1.0 - (n / all.max(sample) as f64);
+        let z2 = Z * Z * left;
+        let centre = (seen + z2 / (2.0 * n)) / (1.0 + z2 / n);
+        let spread = (z2 * (seen * (1.0 - seen) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
+        Self { low: (centre - spread).max(0.0), seen, high: (centre + spread).min(1.0) }
+    }
+
+    /// What both say of the same share, the second one most closely.
+    fn and(self, other: Self) -> Self {
+        let low = self.low.max(other.low);
+        Self { low, seen: other.seen, high: self.high.min(other.high).max(low) }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { low: self.low * factor, seen: self.seen * factor, high: self.high * factor }
+    }
+}
+
+/// One missed goal: by how much, and what of it is late only because of us.
+struct Missed {
+    by: f64,
+    ours: Estimate,
+}
+
+impl Missed {
+    fn verdict(&self) -> OwnDelay {
+        // What is equal to the limit passes.
+        if self.by - self.ours.high > 1e-12 {
+            OwnDelay::Harmless
+        } else if self.by - self.ours.low <= 1e-12 {
+            OwnDelay::Decides
+        } else {
+            OwnDelay::Unsettled
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// What our own delay did to the verdict.
+    pub(super) fn own_delay(&self) -> OwnDelay {
+        let spans = &self.tally.spans;
+        let Some(slo) = self.slo.filter(|_| self.missed && !spans.wire.is_empty()) else {
+            return OwnDelay::Unknown;
+        };
+        let fails = |goal: &&Goal| self.losses.bad_share(goal) > goal.bad_ratio_max() + 1e-12;
+        let verdicts = slo.goals.iter().filter(fails).map(|goal| match *goal {
+            Goal::Latency { limit, .. } => self.missed_by(goal, limit).verdict(),
+            // An operation was only given up after its socket was looked at.
+            Goal::Errors { .. } => OwnDelay::Harmless,
+        });
+        verdicts.chain(self.backlog()).fold(OwnDelay::Unknown, |worst, next| match (worst, next) {
+            (OwnDelay::Unknown, other) => other,
+            (OwnDelay::Harmless, _) | (_, OwnDelay::Harmless) => OwnDelay::Harmless,
+            (OwnDelay::Decides, OwnDelay::Decides) => OwnDelay::Decides,
+            _ => OwnDelay::Unsettled,
+        })
+    }
+
+    /// Whether our own delay explains how far the backlog has grown: by Little's law it keeps the
+    /// rate times itself in flight, and it may have grown from nothing to twice its mean.
+    fn backlog(&self) -> Option<OwnDelay> {
+        let spans = &self.tally.spans;
+        let mean_s = |span: Option<Nanos>| span.unwrap_or_default().as_secs_f64();
+        let ours_s = (mean_s(spans.stamped.mean()) - mean_s(spans.undelayed.mean())).max(0.0);
+        let rate = self.tally.scheduled as f64 / self.window.as_secs_f64().max(1e-3);
+        (self.backlog_growth > 0.0).then_some(if self.backlog_growth <= 2.0 * ours_s * rate {
+            OwnDelay::Decides
+        } else {
+            OwnDelay::Harmless
+        })
+    }
+
+    fn missed_by(&self, goal: &Goal, limit: Nanos) -> Missed {
+        let (tally, spans) = (self.tally, &self.tally.spans);
+        let sample = spans.wire.count();
+        let late = spans.stamped.count_above(limit);
+        let only_ours = late.saturating_sub(spans.undelayed.count_above(limit));
+        // Of all answers, and of the late ones, whose number is known: both hold.
+        let late_of_all = spans.corrected.count_above(limit);
+        let of_answers = Estimate::of(only_ours, sample, tally.ok);
+        let of_late = Estimate::of(only_ours, late, late_of_all);
+        let answered = of_answers
+            .times(self.losses.share(tally.ok))
+            .and(of_late.times(self.losses.share(late_of_all)));
+        // What was not sent in time, or was not answered when the trial was cut short, waited for
+        // the same reasons as what was late.
+        let waiting = of_late.times(self.losses.share(tally.unsent + self.losses.outstanding()));
+        Missed {
+            by: self.losses.bad_share(goal) - goal.bad_ratio_max(),
+            ours: Estimate {
+                low: answered.low + waiting.low,
+                seen: answered.seen + waiting.seen,
+                high: answered.high + waiting.high,
+            },
+        }
+    }
+}
+
+/// No latency goal is missed only because of us; made where stamps tell.
+pub(super) fn own_delay(subject: &Subject<'_>) -> Option<Check> {
+    if subject.tally.spans.wire.is_empty() {
+        return None;
+    }
+    let goals = subject.slo.map_or(&[][..], |slo| &slo.goals);
+    let latencies = goals.iter().filter_map(|goal| match *goal {
+        Goal::Latency { limit, .. } => Some(subject.missed_by(goal, limit)),
+        Goal::Errors { .. } => None,
+    });
+    // The one that is missed by most without us.
+    let worst = latencies.max_by(|a, b| (a.by - a.ours.seen).total_cmp(&(b.by - b.ours.seen)))?;
+    let spans = &subject.tally.spans;
+    let p99 = spans.receive_lag.quantile(0.99).unwrap_or_default();
+    let most = Some(worst.by).filter(|by| *by > 0.0);
+    let measures = [
+        Measure::ratio("late only because of plimsoll", worst.ours.seen).at_most(most),
+        Measure::span("receive lag p99", p99),
+        Measure::count("stamped", spans.wire.count()),
+    ];
+    let verdict = subject.own_delay();
+    let level = Level::of(verdict == OwnDelay::Decides, verdict == OwnDelay::Unsettled);
+    Some(Check::new(CheckId::OwnDelay, level, measures))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_of_all_is_exact_and_a_small_one_is_not() {
+        let all = Estimate::of(10, 1_000, 1_000);
+        assert_eq!((all.low, all.high), (all.seen, all.seen));
+        let none = Estimate::of(0, 1_000, 10_000_000);
+        assert!(none.low == 0.0 && (0.002..0.003).contains(&none.high), "{none:?}");
+        let some = Estimate::of(20, 1_000, 10_000_000);
+        assert!(some.low > 0.013 && some.high < 0.03, "{some:?}");
+        let nothing = Estimate::of(0, 0, 1_000);
+        assert_eq!((nothing.low, nothing.high), (0.0, 1.0));
+        assert_eq!(Estimate::of(0, 0, 0).high, 0.0);
+    }
+}
