@@ -31,6 +31,8 @@ pub(crate) enum Stop {
     /// This host cannot hold as many connections as were asked for: what is wrong, then a
     /// line for each limit that is short.
     TooMany(Vec<String>),
+    /// The report is written: a limit of this host would stop connections.
+    HostTooSmall,
     /// The report is written: the SLO was missed.
     SloMissed,
     /// The report is written: the generator was the limit.
@@ -52,7 +54,7 @@ impl Stop {
         match self {
             Self::Asked(_) => DONE,
             Self::Usage(_) => USAGE,
-            Self::CannotRun(_) | Self::TooMany(_) => CANNOT_RUN,
+            Self::CannotRun(_) | Self::TooMany(_) | Self::HostTooSmall => CANNOT_RUN,
             Self::SloMissed => SLO_MISSED,
             Self::Invalid => INVALID,
             Self::Interrupted => INTERRUPTED,

@@ -18,12 +18,12 @@ use crate::flags::values;
 use crate::plan::load::LoadJob;
 
 /// Memory of our client for one held TLS connection, bytes.
-const CLIENT_BYTES: u64 = 450;
+pub(crate) const CLIENT_BYTES: u64 = 450;
 /// Memory of our server for one held TLS connection, bytes; other servers need more.
-const SERVER_BYTES: u64 = 600;
+pub(crate) const SERVER_BYTES: u64 = 600;
 /// Memory of HAProxy with OpenSSL 3 for one idle TLS connection, bytes: 15,600 to 16,200 as
 /// measured; nginx needs 14,900.
-const PROXY_BYTES: u64 = 16_500;
+pub(crate) const PROXY_BYTES: u64 = 16_500;
 /// Ports in the kernel's default `ip_local_port_range`, 32768 to 60999, where it cannot be read.
 const PORTS_DEFAULT: u64 = 28_232;
 
@@ -112,6 +112,7 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
         parts: [Some(clients), server.part()].into_iter().flatten().collect(),
         hops: vec![hop],
         opening_max: u64::from(opening_max),
+        opened_per_s: 0,
         // A hold ends that way.
         closes_by_reset: true,
         memory_is_watched: matches!(server, Server::Laboratory(_)),
@@ -170,7 +171,8 @@ pub(crate) fn highest(
         return check(&least, limits, false).map(|fit| (fit.connections, None));
     }
     let first = needs.short().find(|need| need.fits == fits).or_else(|| needs.short().next());
-    let fix = |need: &Need| need.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
+    let fix =
+        |need: &Need| need.fix.as_ref().map_or_else(String::new, |fix| format!("; {}", fix.now));
     let why =
         first.map(|need| format!("{} for {} connections{}", need.limit, grouped(fits), fix(need)));
     Ok((fits, why))
@@ -286,8 +288,8 @@ mod tests {
                 "source ports (clients): needs 1,000,000, has 1,000; sysctl -w \
                  net.ipv4.ip_local_port_range=\"1024 65535\" and 16 source addresses (--source), \
                  or more server ports",
-                "memory of the host: needs 9.3 GB, has 1.0 GB; a host with more memory, or \
-                 --up-to",
+                "memory of the host: needs 9.3 GB, has 1.0 GB; use a host with more memory, or \
+                 hold fewer connections",
             ]
         );
         let fit = check(&asked, &small, true).unwrap();

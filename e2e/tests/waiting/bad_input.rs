@@ -1,5 +1,7 @@
 //! Bad input: one line that says what is wrong, the contract's exit code, nothing left running.
 
+use std::fs;
+
 use e2e::certificate::Certificate;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Finished, Plimsoll};
@@ -179,4 +181,28 @@ fn nobody_at_the_other_end_is_a_result_and_no_refusal() {
     let load = Plimsoll::load(&url, &["-n", "10", "--rate", "100"]).run();
     load.summary(99).assert_all_failed(10, "connect-refused");
     assert!(load.stderr.contains("connect-refused"), "{}", load.stderr);
+}
+
+#[test]
+fn doctor_lists_what_stops_a_hold_and_nothing_is_started() {
+    // 200 files for each process and one process for all: a proxy cannot hold 1,000.
+    let limited = |arguments: &[&str]| Plimsoll::after("ulimit -n 200", arguments).run();
+    let finished = limited(&["doctor", "-c", "1k", "--role", "proxy", "--json", "doctor.json"]);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let first = "This host cannot hold 1,000 connections; it can hold 68.";
+    assert!(finished.stdout.starts_with(first), "{}", finished.stdout);
+    let json = fs::read_to_string(finished.folder().join("doctor.json")).expect("written");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["limits"][0]["name"], "open files of a process (proxy)");
+    assert_eq!(limited(&["doctor", "-c", "68", "--role", "proxy"]).code, Some(0));
+    for (arguments, code) in [
+        (&["doctor"][..], 2),
+        (&["doctor", "-c", "0"], 2),
+        (&["doctor", "-c", "9", "--role", "x"], 2),
+    ] {
+        let finished = limited(arguments);
+        assert_eq!(finished.code, Some(code), "{arguments:?} {}", finished.stdout);
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    }
 }

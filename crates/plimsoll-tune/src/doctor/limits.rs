@@ -4,7 +4,7 @@ use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 
-use super::need::{CONNECTIONS_MAX, Need, Unit, Verdict};
+use super::need::{CONNECTIONS_MAX, Fix, Need, Unit, Verdict};
 use super::shape::{
     Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape, descriptors_per_process,
 };
@@ -15,6 +15,11 @@ const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
 const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;
+/// How long a port rests after a close by FIN, seconds: TCP_TIMEWAIT_LEN, include/net/tcp.h.
+const TIME_WAIT_S: u64 = 60;
+/// How long a closed connection is tracked, seconds: nf_conntrack_tcp_timeout_time_wait.
+const CONNTRACK_TIME_WAIT_S: u64 = 120;
+
 /// What is compared, before the comparison.
 struct Limit<'a> {
     name: String,
@@ -25,7 +30,7 @@ struct Limit<'a> {
     /// The verdict when it is too low.
     if_short: Verdict,
     /// How to raise it to a given need.
-    fix: &'a dyn Fn(u64) -> String,
+    fix: &'a dyn Fn(u64) -> Fix,
 }
 
 impl Limit<'_> {
@@ -43,6 +48,7 @@ impl Limit<'_> {
             need,
             have: self.have,
             verdict,
+            stops: self.if_short == Verdict::Short,
             fix: is_low.then(|| (self.fix)(need)),
             fits: match (self.have, self.if_short) {
                 // A limit that fails no connection allows any number of them.
@@ -83,17 +89,17 @@ fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
         },
         if_short: Verdict::Short,
         fix: &|need| {
-            let raise = format!("ulimit -Hn {need} as root, LimitNOFILE={need} in systemd");
+            let raise = Fix::open_files(need);
             let raise = match part.processes {
                 Processes::Exactly(_) if have > PROCESS_DESCRIPTORS => {
                     let sockets = part.sockets_for(shape.connections);
                     let needed = sockets.div_ceil(have - PROCESS_DESCRIPTORS);
-                    format!("{raise}, or {} processes", grouped(needed))
+                    raise.or(&format!(", or {} processes", grouped(needed)))
                 }
                 _ => raise,
             };
             if need > nr_open {
-                format!("sysctl -w fs.nr_open={need}; then {raise}")
+                Fix::sysctl("fs.nr_open", need).then("; then ", raise)
             } else {
                 raise
             }
@@ -112,12 +118,8 @@ fn files(shape: &Shape, limits: &HostLimits) -> Need {
         need: &|connections| sockets(shape, connections).saturating_add(in_use),
         if_short: if exempt { Verdict::Warn } else { Verdict::Short },
         fix: &|need| {
-            let raise = format!("sysctl -w fs.file-max={}", rounded_up(need));
-            if exempt {
-                format!("root may exceed it, other users get ENFILE: {raise}")
-            } else {
-                raise
-            }
+            let raise = Fix::sysctl("fs.file-max", rounded_up(need));
+            if exempt { raise.after("root may exceed it, other users get ENFILE: ") } else { raise }
         },
     }
     .judge(shape.connections)
@@ -130,7 +132,7 @@ fn watches(shape: &Shape, limits: &HostLimits) -> Need {
         have: limits.epoll_watches_max,
         need: &|connections| sockets(shape, connections),
         if_short: Verdict::Short,
-        fix: &|need| format!("sysctl -w fs.epoll.max_user_watches={}", rounded_up(need)),
+        fix: &|need| Fix::sysctl("fs.epoll.max_user_watches", rounded_up(need)),
     }
     .judge(shape.connections)
 }
@@ -142,18 +144,18 @@ fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
         name: format!("source ports ({})", hop.name),
         unit: Unit::Count,
         have: hop.connections_max(limits),
-        need: &|connections| connections,
+        need: &|connections| connections.saturating_add(shape.time_wait(TIME_WAIT_S)),
         if_short: Verdict::Short,
         fix: &|need| {
-            let widen = "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"";
+            let widen = Fix::sysctl("net.ipv4.ip_local_port_range", "1024 65535");
             if !widest && need <= tuples.saturating_mul(PORTS_PER_SOURCE_MAX * 99 / 100) {
-                return widen.to_owned();
+                return widen;
             }
             let each = if widest { limits.ports_per_source } else { None };
             let each = each.unwrap_or(PORTS_PER_SOURCE_MAX).max(1);
             let needed = grouped(need.div_ceil(each * hop.destinations.max(1)));
             let more = format!("{needed} source addresses (--source), or more server ports");
-            if widest { more } else { format!("{widen} and {more}") }
+            if widest { Fix::advice(more) } else { widen.or(&format!(" and {more}")) }
         },
     }
     .judge(shape.connections)
@@ -168,9 +170,11 @@ fn memory(shape: &Shape, limits: &HostLimits) -> Need {
         need: &|connections| memory_bytes(shape, limits, connections),
         if_short: memory_if_short(shape),
         fix: &|need| match total {
-            _ if shape.memory_is_watched => "opening stops before memory runs out".to_owned(),
-            Some(total) if need > total => "a host with more memory, or --up-to".to_owned(),
-            _ => "stop other programs, or --up-to".to_owned(),
+            _ if shape.memory_is_watched => Fix::advice("opening stops before memory runs out"),
+            Some(total) if need > total => {
+                Fix::advice("use a host with more memory, or hold fewer connections")
+            }
+            _ => Fix::advice("stop other programs, or hold fewer connections"),
         },
     }
     .judge(shape.connections)
@@ -190,7 +194,8 @@ fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
             let used = max.saturating_sub(left);
             // At most a twentieth of the group's memory is reserved.
             let wanted = (need + used).saturating_mul(20) / 19;
-            format!("set memory.max (--memory, resources.limits.memory) to {} MiB", wanted >> 20)
+            let wanted = format!("{} MiB", wanted >> 20);
+            Fix::advice(format!("set memory.max (--memory, resources.limits.memory) to {wanted}"))
         },
     };
     Some(limit.judge(shape.connections))
@@ -214,10 +219,10 @@ fn tasks(shape: &Shape, limits: &HostLimits) -> Need {
         if_short: Verdict::Short,
         fix: &|need| {
             if by_group {
-                return format!("raise pids.max by {}", grouped(need));
+                return Fix::advice(format!("raise pids.max by {}", grouped(need)));
             }
             let need = need + limits.tasks_in_use.unwrap_or(0);
-            format!("sysctl -w kernel.pid_max={need} kernel.threads-max={need}")
+            Fix::sysctl("kernel.pid_max", need).then("; ", Fix::sysctl("kernel.threads-max", need))
         },
     }
     .judge(shape.connections)
@@ -231,12 +236,15 @@ fn conntrack(shape: &Shape, limits: &HostLimits) -> Option<Need> {
         name: "nf_conntrack_max".to_owned(),
         unit: Unit::Count,
         have: Some(max),
-        need: &|connections| connections.saturating_mul(hops).saturating_add(in_use),
+        need: &|connections| {
+            let tracked = connections.saturating_add(shape.time_wait(CONNTRACK_TIME_WAIT_S));
+            tracked.saturating_mul(hops).saturating_add(in_use)
+        },
         // The module is loaded on many hosts where no rule uses it.
         if_short: if in_use > 0 { Verdict::Short } else { Verdict::Warn },
         fix: &|need| {
-            let need = rounded_up(need);
-            format!("sysctl -w net.netfilter.nf_conntrack_max={need}, or NOTRACK for these ports")
+            let raise = Fix::sysctl("net.netfilter.nf_conntrack_max", rounded_up(need));
+            raise.or(", or NOTRACK for these ports")
         },
     };
     Some(limit.judge(shape.connections))
@@ -251,7 +259,7 @@ fn accept_queue(shape: &Shape, limits: &HostLimits) -> Need {
         have: limits.accept_queue_max,
         need: &|connections| connections.min(opening_max),
         if_short: Verdict::Warn,
-        fix: &|need| format!("sysctl -w net.core.somaxconn={need}"),
+        fix: &|need| Fix::sysctl("net.core.somaxconn", need),
     }
     .judge(shape.connections)
 }
@@ -265,10 +273,9 @@ fn buckets(shape: &Shape, limits: &HostLimits) -> Need {
         if_short: Verdict::Warn,
         fix: &|need| {
             let need = need.next_power_of_two();
-            format!(
-                "boot with thash_entries={need}, or sysctl -w net.ipv4.tcp_child_ehash_entries=\
-                 {need} and a new network namespace"
-            )
+            Fix::sysctl("net.ipv4.tcp_child_ehash_entries", need)
+                .after(&format!("boot with thash_entries={need}, or "))
+                .or(" and a new network namespace")
         },
     }
     .judge(shape.connections)
@@ -284,10 +291,8 @@ fn queued_data(shape: &Shape, limits: &HostLimits) -> Need {
         fix: &|need| {
             let pages = need.div_ceil(QUEUED_PACKET_BYTES);
             let (low, middle) = (pages / 2, pages / 4 * 3);
-            format!(
-                "reached only when all sockets queue data at once: sysctl -w net.ipv4.tcp_mem=\"{low} \
-                 {middle} {pages}\""
-            )
+            Fix::sysctl("net.ipv4.tcp_mem", format!("{low} {middle} {pages}"))
+                .after("reached only when all sockets queue data at once: ")
         },
     }
     .judge(shape.connections)
@@ -305,7 +310,7 @@ fn closing(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
             have,
             need: &|connections| connections,
             if_short: Verdict::Warn,
-            fix: &|need| format!("sysctl -w {name}={}, or close by RST", rounded_up(need)),
+            fix: &|need| Fix::sysctl(name, rounded_up(need)).or(", or close by RST"),
         }
         .judge(shape.connections)
     };

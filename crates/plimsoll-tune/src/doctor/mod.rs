@@ -4,6 +4,7 @@
 //! [`Needs::of`] compares a [`Shape`] (what will run here) with the `HostLimits` that a probe
 //! read. Nothing is changed: each limit that is too low names the command that raises it.
 
+mod json;
 mod limits;
 mod need;
 mod needs;
@@ -11,6 +12,6 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use need::{Need, Unit, Verdict};
+pub use need::{Fix, Keep, Need, Unit, Verdict};
 pub use needs::{Needs, PartProcesses};
 pub use shape::{Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape};

@@ -31,6 +31,24 @@ pub enum Unit {
     Bytes,
 }
 
+/// A line that keeps a setting over a reboot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The file.
+    pub file: &'static str,
+    /// What to write there.
+    pub line: String,
+}
+
+/// How to raise a limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fix {
+    /// What to do now: a command, or advice.
+    pub now: String,
+    /// What keeps it; nothing where it is not a setting of the host.
+    pub keep: Vec<Keep>,
+}
+
 /// One limit against what is needed of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -44,8 +62,10 @@ pub struct Need {
     pub have: Option<u64>,
     /// The comparison.
     pub verdict: Verdict,
+    /// Connections fail at the limit; otherwise they become slower.
+    pub stops: bool,
     /// How to raise the limit; `None` where that is not necessary.
-    pub fix: Option<String>,
+    pub fix: Option<Fix>,
     /// The most connections that it allows.
     pub fits: u64,
 }
@@ -55,7 +75,50 @@ impl fmt::Display for Need {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (need, have) = (self.need_text(), self.have_text());
         write!(formatter, "{}: needs {need}, has {have}", self.limit)?;
-        self.fix.iter().try_for_each(|fix| write!(formatter, "; {fix}"))
+        self.fix.iter().try_for_each(|fix| write!(formatter, "; {}", fix.now))
+    }
+}
+
+/// Where sysctls are kept.
+const SYSCTL_FILE: &str = "/etc/sysctl.d/90-plimsoll.conf";
+/// Where a unit's limits are kept.
+const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/90-plimsoll.conf";
+
+impl Fix {
+    /// Sets `name` to `value`.
+    pub(super) fn sysctl(name: &str, value: impl fmt::Display) -> Self {
+        let value = value.to_string();
+        let typed = if value.contains(' ') { format!("\"{value}\"") } else { value.clone() };
+        let keep = Keep { file: SYSCTL_FILE, line: format!("{name} = {value}") };
+        Self { now: format!("sysctl -w {name}={typed}"), keep: vec![keep] }
+    }
+
+    /// Lets the processes of a unit, or of a shell, open so many files.
+    pub(super) fn open_files(count: u64) -> Self {
+        let setting = format!("LimitNOFILE={count}");
+        let keep = Keep { file: UNIT_FILE, line: format!("[Service] {setting}") };
+        Self { now: format!("ulimit -Hn {count} as root, {setting} in systemd"), keep: vec![keep] }
+    }
+
+    /// What no setting does.
+    pub(super) fn advice(text: impl Into<String>) -> Self {
+        Self { now: text.into(), keep: Vec::new() }
+    }
+
+    /// With `words` before it.
+    pub(super) fn after(self, words: &str) -> Self {
+        Self { now: format!("{words}{}", self.now), ..self }
+    }
+
+    /// With `words` behind it.
+    pub(super) fn or(self, words: &str) -> Self {
+        Self { now: format!("{}{words}", self.now), ..self }
+    }
+
+    /// Both, joined by `words`.
+    pub(super) fn then(self, words: &str, next: Self) -> Self {
+        let keep = self.keep.into_iter().chain(next.keep).collect();
+        Self { now: format!("{}{words}{}", self.now, next.now), keep }
     }
 }
 

@@ -9,10 +9,10 @@ use super::limits;
 use super::need::{CONNECTIONS_MAX, Need, Verdict};
 use super::shape::{Part, Shape, descriptors_per_process};
 
-/// Widths of all columns but the last, which is as long as it is.
-const LIMIT_WIDTH: usize = 36;
-const NUMBER_WIDTH: usize = 15;
-const VERDICT_WIDTH: usize = 7;
+/// Widths of the columns.
+const WORD_WIDTH: usize = 9;
+const LIMIT_WIDTH: usize = 35;
+const NUMBER_WIDTH: usize = 11;
 
 /// How many processes a part will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,10 +72,31 @@ impl Needs {
         self.lines.iter().filter(hard).map(|line| line.fits).min().unwrap_or(CONNECTIONS_MAX)
     }
 
-    /// The table `limit | need | have | fix`, plain text, each line ended.
+    /// The lines, those first that stop the fewest connections, then those that only slow them down.
+    pub fn worst_first(&self) -> Vec<&Need> {
+        let rank = |need: &&Need| match need.verdict {
+            Verdict::Short => (0, need.fits),
+            Verdict::Warn => (1, 0),
+            Verdict::Unknown => (2, 0),
+            Verdict::Ok => (3, need.fits),
+        };
+        let mut lines: Vec<&Need> = self.lines.iter().collect();
+        lines.sort_by_key(rank);
+        lines
+    }
+
+    /// Plain text, each line ended: the answer, then every limit, the worst first, with what raises it
+    /// now and what keeps it.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        let _ = writeln!(text, "for {} connections:", grouped(self.connections));
+        let asked = grouped(self.connections);
+        // A String takes any text.
+        let _ = if self.are_met() {
+            writeln!(text, "This host can hold {asked} connections.")
+        } else {
+            let fits = grouped(self.fits());
+            writeln!(text, "This host cannot hold {asked} connections; it can hold {fits}.")
+        };
         for part in &self.processes {
             let (processes, descriptors) = (grouped(part.processes), grouped(part.descriptors));
             let plural = if part.processes == 1 { "process" } else { "processes" };
@@ -85,32 +106,29 @@ impl Needs {
                 part.part
             );
         }
-        row(&mut text, ["limit", "need", "have", "", "fix"]);
-        for need in &self.lines {
-            let fix = need.fix.as_deref().unwrap_or_default();
+        let _ = writeln!(text);
+        for need in self.worst_first() {
             let (needed, have) = (need.need_text(), need.have_text());
-            row(&mut text, [&need.limit, &needed, &have, word(need), fix]);
-        }
-        if !self.are_met() {
-            let _ = writeln!(text, "this host can hold {} connections", grouped(self.fits()));
+            let (word, limit) = (word(need), &need.limit);
+            let line = format!(
+                "{word:WORD_WIDTH$}{limit:LIMIT_WIDTH$}{needed:>NUMBER_WIDTH$} needed{have:>NUMBER_WIDTH$} present"
+            );
+            let _ = writeln!(text, "{line}");
+            let Some(fix) = &need.fix else { continue };
+            let _ = writeln!(text, "{:WORD_WIDTH$}now   {}", "", fix.now);
+            for keep in &fix.keep {
+                let _ = writeln!(text, "{:WORD_WIDTH$}keep  {}: {}", "", keep.file, keep.line);
+            }
         }
         text
     }
 }
 
-fn row(text: &mut String, [limit, need, have, verdict, fix]: [&str; 5]) {
-    let line = format!(
-        "  {limit:LIMIT_WIDTH$}{need:>NUMBER_WIDTH$}{have:>NUMBER_WIDTH$}  \
-         {verdict:VERDICT_WIDTH$}{fix}"
-    );
-    let _ = writeln!(text, "{}", line.trim_end());
-}
-
 fn word(need: &Need) -> &'static str {
     match need.verdict {
-        Verdict::Ok => "ok",
-        Verdict::Warn => "warn",
-        Verdict::Short => "LOW",
-        Verdict::Unknown => "?",
+        Verdict::Ok => "enough",
+        Verdict::Warn => "slows",
+        Verdict::Short => "STOPS",
+        Verdict::Unknown => "unknown",
     }
 }

@@ -23,6 +23,8 @@ pub struct Shape {
     pub hops: Vec<Hop>,
     /// Connections that are being opened at once.
     pub opening_max: u64,
+    /// Connections that are opened, and others closed, each second while the number is held.
+    pub opened_per_s: u64,
     /// Connections are closed by RST, which leaves no TIME_WAIT and no orphans.
     pub closes_by_reset: bool,
     /// The host's memory is watched while connections are opened, and opening stops before memory
@@ -78,6 +80,11 @@ impl Shape {
     /// Sockets on this host for each connection of the clients.
     pub fn sockets_each(&self) -> u64 {
         self.parts.iter().map(|part| part.sockets).sum()
+    }
+
+    /// Closed connections that rest for `seconds` at this side.
+    pub(super) const fn time_wait(&self, seconds: u64) -> u64 {
+        if self.closes_by_reset { 0 } else { self.opened_per_s.saturating_mul(seconds) }
     }
 
     /// The parts whose processes are still to be started.

@@ -100,6 +100,7 @@ fn clients_only(connections: u64) -> Shape {
         parts: vec![Part::clients(450)],
         hops: vec![hop("clients", Some(1), 1)],
         opening_max: 500,
+        opened_per_s: 0,
         closes_by_reset: true,
         memory_is_watched: false,
     }
@@ -194,6 +195,53 @@ fn a_fix_raises_the_limit_that_it_names() {
     };
     assert_eq!(file_max(&both_ends(2_000_000), &this_host()), Verdict::Warn);
     assert_eq!(file_max(&through_proxy(2_000_000), &this_host()), Verdict::Short);
+}
+
+#[test]
+fn closed_connections_need_ports_and_tracking_for_a_while() {
+    let limits = HostLimits { conntrack_in_use: Some(5), ..this_host() };
+    let churn = Shape { opened_per_s: 1_000, closes_by_reset: false, ..clients_only(10_000) };
+    let need = |shape: &Shape, limit: &str| {
+        let lines = Needs::of(shape, &limits).lines;
+        lines.into_iter().find(|line| line.limit == limit).unwrap().need
+    };
+    assert_eq!(need(&churn, "source ports (clients)"), 10_000 + 60 * 1_000);
+    assert_eq!(need(&churn, "nf_conntrack_max"), 5 + 10_000 + 120 * 1_000);
+    // A reset leaves nothing behind.
+    let reset = Shape { closes_by_reset: true, ..churn };
+    assert_eq!(need(&reset, "source ports (clients)"), 10_000);
+}
+
+#[test]
+fn a_fix_names_the_file_that_keeps_it() {
+    let needs = Needs::of(&clients_only(1_000_000), &small_vm());
+    let worst = needs.worst_first();
+    assert_eq!(worst[0].limit, "source ports (clients)");
+    let keep = &worst[0].fix.as_ref().unwrap().keep[0];
+    assert_eq!(keep.file, "/etc/sysctl.d/90-plimsoll.conf");
+    assert_eq!(keep.line, "net.ipv4.ip_local_port_range = 1024 65535");
+    let fits: Vec<u64> =
+        worst.iter().take_while(|n| n.verdict == Verdict::Short).map(|n| n.fits).collect();
+    assert!(fits.len() > 3 && fits.is_sorted(), "{fits:?}");
+}
+
+#[test]
+fn json_says_what_stops_and_what_slows() {
+    let json = Needs::of(&clients_only(1_000_000), &small_vm()).json();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["schema"], &json["ok"]), (&"plimsoll.doctor/1".into(), &false.into()));
+    assert_eq!(json["fits"], 28_232);
+    let worst = &json["limits"][0];
+    assert_eq!(
+        (&worst["name"], &worst["effect"]),
+        (&"source ports (clients)".into(), &"stops".into())
+    );
+    assert_eq!((&worst["present"], &worst["ok"]), (&28_232.into(), &false.into()));
+    assert_eq!(worst["persist"][0]["file"], "/etc/sysctl.d/90-plimsoll.conf");
+    let limits = json["limits"].as_array().unwrap();
+    let buckets =
+        limits.iter().find(|limit| limit["name"] == "net.ipv4.tcp_ehash_entries").unwrap();
+    assert_eq!((&buckets["effect"], &buckets["fits"]), (&"slows".into(), &serde_json::Value::Null));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod compare;
+pub(crate) mod doctor;
 pub(crate) mod find;
 pub(crate) mod hold;
 pub(crate) mod lab;

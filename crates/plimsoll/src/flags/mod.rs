@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use compare::CompareFlags;
+pub(crate) use doctor::{DoctorFlags, RoleFlag};
 pub(crate) use experiments::{FindExperiment, LabExperiment};
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags};
@@ -19,6 +20,7 @@ use crate::screen::Stream;
 
 mod compare;
 mod complaint;
+mod doctor;
 pub(crate) mod experiments;
 pub(crate) mod hold;
 mod load;
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     Compare(CompareFlags),
     /// Run an HTTP backend that delays and sizes its responses as each request asks
     Serve(ServeFlags),
+    /// List the limits of this host that stop a number of connections, and what raises them
+    Doctor(DoctorFlags),
     /// Show what this host is doing: limits, connections, packets, bytes, memory, CPUs
     Watch(WatchFlags),
     /// Show the report of an archived run

@@ -57,6 +57,11 @@ fn help_of_serve() {
 }
 
 #[test]
+fn help_of_doctor() {
+    golden("help_doctor", &["doctor", "--help"]);
+}
+
+#[test]
 fn help_of_watch() {
     golden("help_watch", &["watch", "--help"]);
 }

@@ -1,0 +1,77 @@
+//! `plimsoll.doctor/1`: the limits as one JSON object.
+
+use serde::Serialize;
+
+use super::need::{Need, Unit, Verdict};
+use super::needs::Needs;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    connections: u64,
+    /// Whether no limit would stop them.
+    ok: bool,
+    /// The most connections that this host can hold.
+    fits: u64,
+    limits: Vec<LimitLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct LimitLine<'a> {
+    name: &'a str,
+    unit: &'static str,
+    /// `null` where the kernel does not report it.
+    present: Option<u64>,
+    needed: u64,
+    /// `null` where the limit is not known.
+    ok: Option<bool>,
+    /// What happens at the limit: connections fail, or become slower.
+    effect: &'static str,
+    /// The most connections that it allows; `null` for a limit that stops none.
+    fits: Option<u64>,
+    lift: Option<&'a str>,
+    persist: Vec<PersistLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct PersistLine<'a> {
+    file: &'a str,
+    line: &'a str,
+}
+
+impl Needs {
+    /// One pretty-printed object and a newline; the worst limit first.
+    pub fn json(&self) -> String {
+        let document = Document {
+            schema: "plimsoll.doctor/1",
+            connections: self.connections,
+            ok: self.are_met(),
+            fits: self.fits(),
+            limits: self.worst_first().into_iter().map(line).collect(),
+        };
+        // Strings, numbers and lists of them can always be written.
+        serde_json::to_string_pretty(&document).map_or_else(|_| String::new(), |text| text + "\n")
+    }
+}
+
+fn line(need: &Need) -> LimitLine<'_> {
+    let keep = need.fix.iter().flat_map(|fix| &fix.keep);
+    LimitLine {
+        name: &need.limit,
+        unit: match need.unit {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+        },
+        present: need.have,
+        needed: need.need,
+        ok: match need.verdict {
+            Verdict::Ok => Some(true),
+            Verdict::Warn | Verdict::Short => Some(false),
+            Verdict::Unknown => None,
+        },
+        effect: if need.stops { "stops" } else { "slows" },
+        fits: need.stops.then_some(need.fits),
+        lift: need.fix.as_ref().map(|fix| fix.now.as_str()),
+        persist: keep.map(|keep| PersistLine { file: keep.file, line: &keep.line }).collect(),
+    }
+}
