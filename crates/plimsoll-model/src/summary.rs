@@ -40,6 +40,11 @@ pub struct Summary {
     pub tls_ms: ShortQuantiles,
     pub ttfb_ms: ShortQuantiles,
     pub send_lag_ms: LagQuantiles,
+    #[serde(default)]
+    pub receive_lag_ms: LagQuantiles,
+    /// `None` in runs of versions that did not stamp.
+    #[serde(default)]
+    pub stamps: Option<StampSummary>,
     pub status: BTreeMap<String, u64>,
     pub error_classes: BTreeMap<String, u64>,
     pub connection_error_classes: BTreeMap<String, u64>,
@@ -81,12 +86,25 @@ pub struct RateSummary {
     pub achieved_per_s: f64,
 }
 
-/// Corrected and uncorrected latency.
+/// Of how many operations the kernel told the arrival of their answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct StampSummary {
+    pub operations: u64,
+    /// About one of so many was to be stamped; 0 where the kernel refuses.
+    pub every: u32,
+    pub missing: u64,
+    pub clock_set: u32,
+}
+
+/// Corrected and uncorrected latency, and what of it was on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct LatencySummary {
     pub corrected: FullQuantiles,
     pub uncorrected: FullQuantiles,
+    #[serde(default)]
+    pub wire: FullQuantiles,
 }
 
 /// Milliseconds; `null` when nothing was measured.
@@ -363,11 +381,19 @@ impl Summary {
             latency_ms: LatencySummary {
                 corrected: (&tally.spans.corrected).into(),
                 uncorrected: (&tally.spans.uncorrected).into(),
+                wire: (&tally.spans.wire).into(),
             },
             connect_ms: (&tally.spans.connect).into(),
             tls_ms: (&tally.spans.tls).into(),
             ttfb_ms: (&tally.spans.ttfb).into(),
             send_lag_ms: (&tally.spans.send_lag).into(),
+            receive_lag_ms: (&tally.spans.receive_lag).into(),
+            stamps: Some(StampSummary {
+                operations: tally.spans.wire.count(),
+                every: tally.stamps.every,
+                missing: tally.stamps.missing,
+                clock_set: tally.stamps.clock_set,
+            }),
             status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),

@@ -34,6 +34,7 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     let rows: Vec<_> = [
         ("corrected", full(&both.corrected), intended),
         ("uncorrected", full(&both.uncorrected), "from the actual send"),
+        ("wire", full(&both.wire), "to the answer's arrival"),
         ("first byte", short(&summary.ttfb_ms), "from the actual send"),
         ("connect", short(&summary.connect_ms), opened),
         ("handshake", short(&summary.tls_ms), opened),
@@ -56,6 +57,7 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     for (label, values, from) in rows {
         latency_row(page, label, values, from)?;
     }
+    stamped(page, summary)?;
     if closed && both.corrected.max.is_some() {
         page.quiet(
             2,
@@ -64,6 +66,29 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
         )?;
     }
     Ok(())
+}
+
+/// Of which operations the wire latency is, unless it is of all.
+fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let Some(stamps) = summary.stamps.filter(|stamps| stamps.operations < summary.ok) else {
+        return Ok(());
+    };
+    let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.ok));
+    let text = match stamps.operations {
+        0 if stamps.every == 0 => {
+            "No wire latency: this kernel does not stamp what arrives.".to_owned()
+        }
+        0 => "No wire latency: the kernel stamped no answer.".to_owned(),
+        _ if stamps.clock_set > 0 => format!(
+            "Wire latency of {of_all} operations: the rest was not stamped, or somebody set this \
+             host's clock meanwhile."
+        ),
+        _ if stamps.every > 1 => {
+            format!("Wire latency of {of_all} operations: about 1 of {} is stamped.", stamps.every)
+        }
+        _ => format!("Wire latency of {of_all} operations: the kernel stamped no others."),
+    };
+    page.quiet(2, &text)
 }
 
 /// Two columns in, `uncorrected`, and a gap.
@@ -224,6 +249,15 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
         "nothing was sent".to_owned()
     };
     page.entry("Generator", &lag_text)?;
+    let lag = &summary.receive_lag_ms;
+    if lag.max.is_some() {
+        let [p50, p99] = [lag.p50, lag.p99].map(ms);
+        let max = ms_text(lag.max);
+        page.entry(
+            "",
+            &format!("receive lag, arrival to reading: p50 {p50}, p99 {p99}, max {max}"),
+        )?;
+    }
     let g = &summary.generator;
     let sent = summary.scheduled.saturating_sub(summary.unsent);
     let mut items = Vec::new();
