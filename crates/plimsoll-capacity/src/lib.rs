@@ -11,6 +11,7 @@ pub mod compare;
 pub mod connections;
 pub mod holding;
 mod losses;
+pub mod repeats;
 pub mod rfc9411;
 pub mod search;
 pub mod stability;

@@ -1,5 +1,7 @@
 //! The SUT and its backends, started and watched as one.
 
+use std::rc::Rc;
+
 use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
@@ -26,7 +28,7 @@ pub struct Laboratory {
     /// None behind our own server, which answers itself.
     backends: Option<ServerGroup>,
     backend_timers: Vec<KnownTimer>,
-    at: SutAddress,
+    at: Rc<SutAddress>,
     url: String,
     notes: Vec<String>,
 }
@@ -34,7 +36,7 @@ pub struct Laboratory {
 impl Laboratory {
     /// Starts everything that `plan` names, the SUT at its address, and waits until it accepts
     /// connections.
-    pub fn start(plan: &LabPlan, at: SutAddress) -> Result<Self, LabError> {
+    pub fn start(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
         if !plan.sut.is_embedded() {
@@ -79,7 +81,7 @@ impl Laboratory {
     }
 
     /// The certificate of the SUT, which is its own root, and its key.
-    pub const fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &Identity {
         self.at.identity()
     }
 

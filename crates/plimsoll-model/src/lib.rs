@@ -16,6 +16,7 @@ pub mod host;
 pub mod observation;
 pub mod pace;
 pub mod plan;
+pub mod repeat;
 pub mod rfc9411;
 pub mod search;
 pub mod seconds;

@@ -8,6 +8,7 @@ use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
 use crate::compare::CompareSummary;
 use crate::ending::{Closer, Stretch};
 use crate::hold::{ConnectionsFound, HoldSummary};
+use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::tally::Tally;
@@ -70,6 +71,9 @@ pub struct Summary {
     /// Set by `compare` alone, whose measurements have summaries of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<CompareSummary>,
+    /// Set by `--repeat` alone; the searches have summaries of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<RepeatSummary>,
     /// Set by `--mode rfc9411` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rfc9411: Option<Rfc9411Summary>,
@@ -437,6 +441,7 @@ impl Summary {
             timers: None,
             longest_timer: None,
             compare: None,
+            repeat: None,
             rfc9411: None,
             archive: head.archive,
         }

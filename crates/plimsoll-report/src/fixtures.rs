@@ -15,6 +15,7 @@ use plimsoll_model::plan::{
     Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
     TlsVersion, Trust,
 };
+use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
 use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::slo::Goal;
 use plimsoll_model::summary::{FindHead, FindSummary, Summary, SummaryHead};
@@ -659,6 +660,50 @@ pub(crate) fn find_regular() -> (Summary, Vec<TrialRecord>) {
     let cliffs = [cliff((3_000, 220, Closer::Success), Owner::Backend, None, "good answers")];
     let summary = find_with(tipping_point(), &trials, Verdict::Good);
     (summary.with_timers(&cliffs, Some(timers()), longest), trials)
+}
+
+/// Six searches, of which one ended without an interval.
+pub(crate) fn find_repeated() -> Summary {
+    let search = |number, lower: Option<f64>, upper, outcome: Outcome, exit_code| RepeatedSearch {
+        number,
+        outcome,
+        lower,
+        upper,
+        verdict: if exit_code == 0 { Verdict::Good } else { Verdict::Invalid },
+        exit_code,
+        trials: 14 + number,
+        seconds: 170.0 + f64::from(number),
+        archive: Some(format!("search-{number}")),
+    };
+    let found =
+        |number, lower, upper| search(number, Some(lower), Some(upper), Outcome::Regular, 0);
+    let limited = Outcome::GeneratorLimited { why: "send-lag, generator-cpu".to_owned() };
+    let searches = vec![
+        found(1, 12_800.0, 16_127.0),
+        found(2, 12_222.0, 12_800.0),
+        search(3, Some(9_600.0), None, limited, 98),
+        found(4, 12_800.0, 13_405.0),
+        found(5, 14_039.0, 14_703.0),
+        found(6, 12_900.0, 13_500.0),
+    ];
+    let mut head = head(1_046.0, Verdict::Invalid, Vec::new());
+    head.command = "lab".to_owned();
+    let tip = TippingPoint {
+        lower: Some(rate(12_222.0)),
+        upper: Some(rate(16_127.0)),
+        trials: 105,
+        ..tipping_point()
+    };
+    head.find = Some(find(tip));
+    let repeat = RepeatSummary {
+        asked: 6,
+        used: 5,
+        confidence: Some(0.9375),
+        left_out: 0,
+        fresh_sut: true,
+        searches,
+    };
+    Summary { repeat: Some(repeat), ..Summary::new(head, &Tally::default()) }
 }
 
 pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {

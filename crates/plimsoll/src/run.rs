@@ -134,25 +134,31 @@ impl Run {
 
     /// Writes summary, JSON and the report. With `--json -` the report goes to standard error.
     pub(crate) fn finish(mut self, summary: &Summary, trials: &[TrialRecord]) -> Result<(), Stop> {
-        self.progress.finish();
+        let json = self.json.take();
         let mut summary = summary.clone();
-        if let Some((archive, _)) = self.archive.take()
-            && let Err(error) = archive.finish(&summary)
-        {
-            summary.archive = None;
-            self.archive_error = Some(error);
-        }
-        let stream = report_stream(self.json.as_ref());
+        let archived = self.store(&mut summary);
+        let stream = report_stream(json.as_ref());
         let mut text = Vec::new();
         terminal::render(&summary, trials, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
         // A sink that fails does not stop the others.
         let shown = show(stream, &text);
-        let json = self.json.as_ref().map_or(Ok(()), |place| write_json(place, &summary));
-        let archived = self.archive_error.map_or(Ok(()), |error| {
-            Err(Stop::CannotRun(format!("{error}; the archive is not whole")))
-        });
+        let json = json.map_or(Ok(()), |place| write_json(&place, &summary));
         shown.and(json).and(archived)
+    }
+
+    /// Writes the archive alone, which the summary no longer names if it is not whole.
+    pub(crate) fn store(mut self, summary: &mut Summary) -> Result<(), Stop> {
+        self.progress.finish();
+        if let Some((archive, _)) = self.archive.take()
+            && let Err(error) = archive.finish(summary)
+        {
+            summary.archive = None;
+            self.archive_error = Some(error);
+        }
+        self.archive_error.map_or(Ok(()), |error| {
+            Err(Stop::CannotRun(format!("{error}; the archive is not whole")))
+        })
     }
 }
 

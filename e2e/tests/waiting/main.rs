@@ -13,6 +13,7 @@ mod hold;
 mod host_watch;
 mod load;
 mod pool;
+mod repeat;
 mod rfc9411;
 mod serve;
 mod tls_interop;

@@ -2,12 +2,14 @@
 
 use plimsoll_lab::NamedServer;
 
+use crate::commands::repeated;
+use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::flags::FindExperiment;
 use crate::plan::watch::{Watched, watched};
 use crate::plan::{Inputs, Job};
 use crate::preflight::Server;
-use crate::session::SetUp;
+use crate::session::{Experiment, SetUp};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(experiment: &FindExperiment) -> Result<(), Stop> {
@@ -23,10 +25,10 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
     let is_here = job.load().both_ends_here;
     let server = if is_here { Server::Running } else { Server::Elsewhere };
     let is_unwatched = is_here && watched.pids.is_empty() && matches!(job, Job::Connections(_));
-    let (mut experiment, mut notes) = experiments::prepare(job, &server)?;
+    let (mut experiment, mut notes) = experiments::prepare(job.clone(), &server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut server = NamedServer::new(watched.pids, watched.counts)?;
+    let mut watched = NamedServer::new(watched.pids, watched.counts)?;
     if is_unwatched {
         notes.push(
             "the server is on this host; with --watch pid:N its open files and its memory are \
@@ -34,6 +36,14 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
                 .to_owned(),
         );
     }
-    let set_up = SetUp { command, server: &mut server, interrupts: &interrupts, notes };
-    session::run(&mut *experiment, set_up)
+    let mut search = |experiment: &mut dyn Experiment, notes: Vec<String>| {
+        let set_up = SetUp { command, server: &mut watched, interrupts: &interrupts, notes };
+        session::measure(experiment, set_up)
+    };
+    let Some(times) = job.repeat() else { return search(&mut *experiment, notes)?.report() };
+    let of = Repeated { command, job: &job, times, fresh_sut: false, interrupts: &interrupts };
+    repeated::run(&of, &mut |part| {
+        let (mut experiment, _) = experiments::prepare(part.job(&job), &server)?;
+        search(&mut *experiment, if part.is_first() { notes.clone() } else { Vec::new() })
+    })
 }

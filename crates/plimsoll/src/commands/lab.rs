@@ -1,13 +1,19 @@
 //! `plimsoll lab`: an experiment in a laboratory on this host.
 
+use std::rc::Rc;
+
 use plimsoll_lab::{LabPlan, Laboratory, Sut, SutAddress};
+use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
+use crate::commands::repeated;
+use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
+use crate::experiments::Prepared;
 use crate::flags::LabExperiment;
 use crate::plan::{Destination, Inputs};
 use crate::preflight::Server;
-use crate::session::SetUp;
+use crate::session::{Ended, SetUp};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
@@ -17,17 +23,55 @@ pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
     let mut stdin = std::io::stdin();
     let job = plan::lab(flags, &to, &mut Inputs::of_host(&mut stdin))?;
-    let (mut experiment, fits) = experiments::prepare(job, &Server::Laboratory(hosts.sut.clone()))?;
+    let server = Server::Laboratory(hosts.sut.clone());
+    let prepared = experiments::prepare(job.clone(), &server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let lab_plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan() };
-    let lab_plan = experiment.lab_plan(lab_plan);
-    let mut lab = Laboratory::start(&lab_plan, at)?;
-    let own = experiment.enter(&lab, &lab_plan);
     let command = if matches!(flags, LabExperiment::Hold { .. }) { "lab hold" } else { "lab" };
-    let notes = [lab.notes(), &fits, &own].concat();
-    let set_up = SetUp { command, server: &mut lab, interrupts: &interrupts, notes };
-    session::run(&mut *experiment, set_up)
+    let plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan() };
+    let bench = Bench {
+        command,
+        plan: prepared.0.lab_plan(plan),
+        at: Rc::new(at),
+        interrupts: &interrupts,
+    };
+    let mut lab = None;
+    let Some(times) = job.repeat() else { return bench.measure(&mut lab, prepared)?.report() };
+    let fresh_sut = flags.is_fresh();
+    let of = Repeated { command, job: &job, times, fresh_sut, interrupts: &interrupts };
+    repeated::run(&of, &mut |part| {
+        if fresh_sut {
+            // Ended before another begins at the same address.
+            lab = None;
+        }
+        bench.measure(&mut lab, experiments::prepare(part.job(&job), &server)?)
+    })
+}
+
+/// What the experiments of one command have in common.
+struct Bench<'a> {
+    command: &'static str,
+    plan: LabPlan,
+    at: Rc<SutAddress>,
+    interrupts: &'a Interrupts,
+}
+
+impl Bench<'_> {
+    /// Runs an experiment in `lab`, which is started first if it does not run.
+    fn measure(
+        &self,
+        lab: &mut Option<Laboratory>,
+        (mut experiment, fits): Prepared,
+    ) -> Result<Ended, Stop> {
+        let lab = match lab {
+            Some(lab) => lab,
+            none => none.insert(Laboratory::start(&self.plan, Rc::clone(&self.at))?),
+        };
+        let own = experiment.enter(lab, &self.plan);
+        let notes = [lab.notes(), &fits, &own].concat();
+        let Self { command, interrupts, .. } = *self;
+        session::measure(&mut *experiment, SetUp { command, server: lab, interrupts, notes })
+    }
 }
 
 /// The key of the SUT's certificate. A hold measures what held connections cost, whatever their

@@ -8,6 +8,7 @@ pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
 mod measurement;
+mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod watch;

@@ -19,6 +19,8 @@ mod rfc9411;
 mod timers;
 mod tipping;
 
+pub(crate) use tipping::search_head;
+
 /// An experiment that a laboratory can be made for.
 pub(crate) trait LabExperiment: Experiment {
     /// `plan` with what this experiment needs of a laboratory.
@@ -29,7 +31,7 @@ pub(crate) trait LabExperiment: Experiment {
 }
 
 /// An experiment that is about to begin, and notes for its report.
-type Prepared = (Box<dyn LabExperiment>, Vec<String>);
+pub(crate) type Prepared = (Box<dyn LabExperiment>, Vec<String>);
 
 /// Fits `job` to what this host can hold, where `server` accepts the connections.
 pub(crate) fn prepare(job: Job, server: &Server) -> Result<Prepared, Stop> {

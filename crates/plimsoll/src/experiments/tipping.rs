@@ -15,7 +15,7 @@ pub(super) fn objective(search: &SearchJob) -> String {
 }
 
 /// The search as archives describe it.
-pub(super) fn search_head(search: &SearchJob) -> SearchHead {
+pub(crate) fn search_head(search: &SearchJob) -> SearchHead {
     SearchHead { axis: search.axis, slo: search.slo.to_string(), mode: search.mode.into() }
 }
 

@@ -135,6 +135,8 @@ pub(crate) enum LabExperiment {
         #[command(flatten)]
         header: HeaderFlags,
         #[command(flatten)]
+        fresh: FreshFlags,
+        #[command(flatten)]
         output: OutputFlags,
     },
     /// Find the highest rate of new TLS connections that meets the SLO
@@ -144,6 +146,8 @@ pub(crate) enum LabExperiment {
         hosts: HostFlags,
         #[command(flatten)]
         flags: HandshakesFlags,
+        #[command(flatten)]
+        fresh: FreshFlags,
         #[command(flatten)]
         output: OutputFlags,
     },
@@ -156,6 +160,8 @@ pub(crate) enum LabExperiment {
         flags: ConnectionsFlags,
         #[command(flatten)]
         header: HeaderFlags,
+        #[command(flatten)]
+        fresh: FreshFlags,
         #[command(flatten)]
         output: OutputFlags,
     },
@@ -197,6 +203,16 @@ impl LabExperiment {
         }
     }
 
+    /// Whether each search is to have a laboratory of its own.
+    pub(crate) fn is_fresh(&self) -> bool {
+        match self {
+            Self::Rate { fresh, .. }
+            | Self::Handshakes { fresh, .. }
+            | Self::Connections { fresh, .. } => fresh.fresh_sut,
+            Self::Hold { .. } | Self::Rfc9411 { .. } => false,
+        }
+    }
+
     /// Whether clients speak TLS: they do unless a test case is about plain HTTP.
     pub(crate) fn is_tls(&self) -> bool {
         match self {
@@ -226,6 +242,15 @@ pub(crate) struct WatchFlags {
     /// repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
+}
+
+/// What each of several searches in a laboratory begins with.
+#[derive(Args, Clone, Copy, Debug, PartialEq)]
+#[command(next_help_heading = "Search")]
+pub(crate) struct FreshFlags {
+    /// With --repeat: start server and backends afresh for each search
+    #[arg(long, requires = "repeat")]
+    pub(crate) fresh_sut: bool,
 }
 
 /// What the laboratory is made of.

@@ -6,7 +6,9 @@ use plimsoll_model::units::parse_duration;
 use plimsoll_model::{Nanos, Rate};
 
 use super::shared::{ClientFlags, HandshakeFlags, PoolFlags, ResumeFlags};
-use super::values::{ArrivalsFlag, ModeFlag, connections, positive_duration, positive_rate, seed};
+use super::values::{
+    ArrivalsFlag, ModeFlag, connections, positive_duration, positive_rate, repeats, seed,
+};
 
 /// A search for the highest rate of requests.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -140,6 +142,11 @@ pub(crate) struct SearchFlags {
     /// [default: 150s; 0 with --mode quick]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) probe_timeouts: Option<Nanos>,
+
+    /// Run so many whole searches, and report the interval over their results; 6 give 97 %
+    /// confidence
+    #[arg(long, value_name = "N", value_parser = repeats)]
+    pub(crate) repeat: Option<u32>,
 }
 
 /// Where a search looks for a rate.

@@ -164,6 +164,12 @@ pub(crate) fn positive_count(text: &str) -> Result<u64, ParseError> {
     }
 }
 
+/// Whole searches: 1 to 100.
+pub(crate) fn repeats(text: &str) -> Result<u32, ParseError> {
+    let count = text.parse().ok().filter(|count| (1..=100).contains(count));
+    count.ok_or_else(|| refuse(text, "a number of searches from 1 to 100"))
+}
+
 /// Connections of a pool: 1 to 10M, since each needs a descriptor somewhere.
 pub(crate) fn connections(text: &str) -> Result<u64, ParseError> {
     match parse_count(text) {
@@ -470,6 +476,10 @@ mod tests {
         assert_eq!(connections("20k"), Ok(20_000));
         for text in ["0", "11M", "1.5"] {
             assert!(connections(text).is_err(), "{text}");
+        }
+        assert_eq!(repeats("6"), Ok(6));
+        for text in ["0", "101", "-1", "6.5", ""] {
+            assert!(repeats(text).is_err(), "{text}");
         }
         assert!(positive_count("0").is_err());
         assert!(positive_duration("0").is_err());

@@ -35,7 +35,7 @@ use connections::ConnectionsJob;
 use hold::HoldJob;
 use load::LoadJob;
 use rfc9411::Rfc9411Job;
-use search::RateJob;
+use search::{RateJob, SearchJob};
 
 /// One experiment, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +59,30 @@ impl Job {
             Self::Hold(job) => &job.load,
             Self::Rfc9411(job) => &job.load,
         }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn load_mut(&mut self) -> &mut LoadJob {
+        match self {
+            Self::Rate(job) => &mut job.load,
+            Self::Connections(job) => &mut job.load,
+            Self::Hold(job) => &mut job.load,
+            Self::Rfc9411(job) => &mut job.load,
+        }
+    }
+
+    /// What is searched for, where something is.
+    pub(crate) fn search(&self) -> Option<&SearchJob> {
+        match self {
+            Self::Rate(job) => Some(&job.search),
+            Self::Connections(job) => Some(&job.search),
+            Self::Hold(_) | Self::Rfc9411(_) => None,
+        }
+    }
+
+    /// How many whole searches are asked for, where that is said.
+    pub(crate) fn repeat(&self) -> Option<u32> {
+        self.search().and_then(|search| search.repeat)
     }
 }
 

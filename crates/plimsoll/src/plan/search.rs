@@ -41,6 +41,8 @@ pub(crate) struct SearchJob {
     pub(crate) arrivals: Arrivals,
     /// How long the timeout probe waits, if there is one; at most an hour.
     pub(crate) probe: Option<Nanos>,
+    /// How many whole searches there are to be, where more than one may be.
+    pub(crate) repeat: Option<u32>,
     /// Notes that are printed before the first trial.
     pub(crate) notes: Vec<String>,
 }
@@ -141,6 +143,7 @@ pub(super) fn search(
         cap_reason: None,
         arrivals: pacing::arrivals(arrivals.arrivals),
         probe: probe(flags.probe_timeouts, mode)?,
+        repeat: flags.repeat,
         notes: Vec::new(),
     })
 }

@@ -108,8 +108,32 @@ pub(crate) struct SetUp<'a> {
     pub(crate) notes: Vec<String>,
 }
 
+/// A session that has ended, and is not yet reported.
+pub(crate) struct Ended {
+    pub(crate) summary: Summary,
+    pub(crate) trials: Vec<TrialRecord>,
+    pub(crate) run: Run,
+    /// How the command ends once it is, when not well.
+    pub(crate) stop: Option<Stop>,
+    /// Whether the server ended meanwhile.
+    pub(crate) server_is_gone: bool,
+}
+
+impl Ended {
+    /// Reports, and says how the command ends.
+    pub(crate) fn report(self) -> Result<(), Stop> {
+        self.run.finish(&self.summary, &self.trials)?;
+        self.stop.map_or(Ok(()), Err)
+    }
+}
+
 /// Runs `experiment`, writes its report, and returns how the command ends.
 pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<(), Stop> {
+    measure(experiment, set_up)?.report()
+}
+
+/// The same without the report.
+pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended, Stop> {
     let SetUp { command, server, interrupts, notes } = set_up;
     let search = experiment.search_head();
     let always_archive = search.is_some() || server.backend_is_ours();
@@ -137,16 +161,14 @@ pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<
     let Outcome { verdict, unmeasured, .. } = &outcome;
     let (verdict, unmeasured) = (*verdict, unmeasured.clone());
     let (summary, trials) = summarise(command, experiment.load(), outcome, &run);
-    run.finish(&summary, &trials)?;
-    if interrupted {
-        return Err(run::interrupted_stop(interrupts));
-    }
-    match (verdict, unmeasured) {
-        (_, Some(why)) => Err(Stop::CannotRun(why)),
-        (Verdict::Good, None) => Ok(()),
-        (Verdict::Bad, None) => Err(Stop::SloMissed),
-        (Verdict::Invalid, None) => Err(Stop::Invalid),
-    }
+    let stop = match (verdict, unmeasured) {
+        _ if interrupted => Some(run::interrupted_stop(interrupts)),
+        (_, Some(why)) => Some(Stop::CannotRun(why)),
+        (Verdict::Good, None) => None,
+        (Verdict::Bad, None) => Some(Stop::SloMissed),
+        (Verdict::Invalid, None) => Some(Stop::Invalid),
+    };
+    Ok(Ended { summary, trials, run, stop, server_is_gone: server_end.is_some() })
 }
 
 fn summarise(

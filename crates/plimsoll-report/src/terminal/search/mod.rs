@@ -12,10 +12,12 @@ use super::layout::Style;
 mod connections;
 mod page;
 mod rate;
+mod repeat;
 
 pub(crate) use connections::level_line;
 pub use page::trial_at_lower_bound;
 pub use rate::render_trial_line;
+pub use repeat::render_search_line;
 
 /// Writes the report of `find` and `lab`; a summary without `find` gets nothing but its trials.
 pub fn render_find(
@@ -24,8 +26,9 @@ pub fn render_find(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    match &summary.find {
-        Some(find) if find.axis == Axis::Connections => {
+    match (&summary.find, &summary.repeat) {
+        (Some(find), Some(repeat)) => repeat::render(summary, find, repeat, style, out),
+        (Some(find), None) if find.axis == Axis::Connections => {
             connections::render(summary, find, trials, style, out)
         }
         _ => rate::render(summary, trials, style, out),

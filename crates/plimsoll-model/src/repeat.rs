@@ -1,0 +1,54 @@
+//! Whole searches, one after another, and what they say together.
+
+use serde::{Deserialize, Serialize};
+
+use crate::trial::{Outcome, Verdict};
+
+/// Repeated searches; the interval over them stands in `find`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RepeatSummary {
+    /// Searches that were asked for.
+    pub asked: u32,
+    /// Those that ended with an interval, which alone count.
+    pub used: u32,
+    /// How sure the interval over them holds the median of all such searches, 0 to 1; `None` for
+    /// fewer than two.
+    pub confidence: Option<f64>,
+    /// Searches that are left out at each end of the interval: 0 when it spans all.
+    pub left_out: u32,
+    /// Whether the server was started afresh for each.
+    pub fresh_sut: bool,
+    /// Every search, in order.
+    pub searches: Vec<RepeatedSearch>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RepeatedSearch {
+    /// 1 for the first.
+    pub number: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its lower bound.
+    pub lower: Option<f64>,
+    /// Its upper bound.
+    pub upper: Option<f64>,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// The exit code that it alone would have had.
+    pub exit_code: u8,
+    /// Trials judged GOOD or BAD.
+    pub trials: u32,
+    /// How long it took.
+    pub seconds: f64,
+    /// Directory of its archive.
+    pub archive: Option<String>,
+}
+
+impl RepeatedSearch {
+    /// Its interval, where it has one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let is_settled = self.outcome == Outcome::Regular && self.verdict == Verdict::Good;
+        self.lower.zip(self.upper).filter(|_| is_settled)
+    }
+}

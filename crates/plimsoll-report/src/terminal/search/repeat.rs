@@ -1,0 +1,184 @@
+//! The report of repeated searches: the interval over them, then each of them.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::Outcome;
+use plimsoll_model::units::grouped;
+
+use super::page::{LEAD, top};
+use crate::terminal::layout::{Page, Style, Tone, clean, counted, per_s, span, whole};
+use crate::terminal::sections;
+
+/// With so many searches the interval has the usual confidence.
+const SEARCHES_FOR_95: u32 = 6;
+
+/// Writes the report.
+pub(super) fn render(
+    summary: &Summary,
+    find: &FindSummary,
+    repeat: &RepeatSummary,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    top(&mut page, summary, headline(find, repeat))?;
+    page.entry("Target", &clean(&summary.target))?;
+    page.entry("SLO", &clean(&find.slo))?;
+    page.entry_items("Search", &asked(find, repeat))?;
+    if let Some(text) = meaning(repeat) {
+        page.entry("Interval", &text)?;
+    }
+    page.blank()?;
+    table(&mut page, find, repeat)?;
+    sections::archive(&mut page, summary)?;
+    match &summary.archive {
+        Some(dir) => {
+            page.quiet(13, &format!("one search: plimsoll report {}/search-1", clean(dir)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A load on the axis.
+fn load(axis: Axis, value: f64) -> String {
+    match axis {
+        Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
+        Axis::Connections => whole(&counted(value.round() as u64, "connection")),
+        _ => per_s(value),
+    }
+}
+
+fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
+    match (lower, upper) {
+        (Some(lower), Some(upper)) => {
+            let width = whole(&format!("({:.1} % wide)", (upper / lower - 1.0) * 100.0));
+            format!("between {} and {} {width}", load(axis, lower), load(axis, upper))
+        }
+        (Some(lower), None) => format!("at least {}", load(axis, lower)),
+        (None, Some(upper)) => format!("below {}", load(axis, upper)),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+fn headline(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
+    if repeat.used == 0 {
+        let text = match find.lower {
+            None => "no search ended with an interval; see below.".to_owned(),
+            Some(lower) => format!(
+                "at least {} in each search; none ended with an interval, see below.",
+                load(find.axis, lower)
+            ),
+        };
+        return (Tone::Warn, "No tipping point:", text);
+    }
+    let tone = if repeat.used == repeat.asked { Tone::Good } else { Tone::Warn };
+    let sure = repeat.confidence.map_or_else(
+        || ", by a single search".to_owned(),
+        |confidence| format!(", {} confidence", percent(confidence)),
+    );
+    (tone, LEAD, format!("{}{sure}", between(find.axis, find.lower, find.upper)))
+}
+
+fn asked(find: &FindSummary, repeat: &RepeatSummary) -> Vec<String> {
+    let made = repeat.searches.len() as u64;
+    let of = match u64::from(repeat.asked) {
+        asked if asked > made => format!(" of {asked}"),
+        _ => String::new(),
+    };
+    let mut items = vec![
+        format!("{made}{of} {}", if repeat.asked == 1 { "search" } else { "searches" }),
+        format!("axis {}", find.axis.name()),
+        format!("mode {}", find.mode.name()),
+        format!("{} judged", counted(find.trials.into(), "trial")),
+        format!("took {}", span(repeat.searches.iter().map(|search| search.seconds).sum())),
+    ];
+    if repeat.fresh_sut {
+        items.push("server started afresh for each".to_owned());
+    }
+    items
+}
+
+/// What the interval says, and how to make it say more.
+fn meaning(repeat: &RepeatSummary) -> Option<String> {
+    let confidence = percent(repeat.confidence?);
+    let ends = match repeat.left_out {
+        0 => "the lowest lower bound to the highest upper bound".to_owned(),
+        n => format!("the lower and upper bounds, without the {n} outermost at each end,"),
+    };
+    let (used, made) = (repeat.used, repeat.searches.len());
+    let of = if used as usize == made { String::new() } else { format!(" of {made}") };
+    let more = if used < SEARCHES_FOR_95 { "; 6 searches give 97 %" } else { "" };
+    Some(format!(
+        "{ends} of {used}{of} searches. The median of all such searches lies in it with \
+         {confidence} confidence{more}"
+    ))
+}
+
+fn percent(share: f64) -> String {
+    whole(&format!("{:.0} %", share * 100.0))
+}
+
+fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io::Result<()> {
+    page.heading(&format!(
+        "{:>3} {:>9} {:>9} {:>7} {:>6} {:>7}  {}",
+        "#", "lower", "upper", "width %", "trials", "took", "outcome"
+    ))?;
+    for search in &repeat.searches {
+        let bound = |bound: Option<f64>| {
+            let short = |value| per_s(value).trim_end_matches("/s").to_owned();
+            bound.map_or_else(|| "-".to_owned(), short)
+        };
+        let width = search.lower.zip(search.upper).filter(|(lower, _)| *lower > 0.0);
+        let width = width.map_or_else(
+            || "-".to_owned(),
+            |(lower, upper)| format!("{:.1}", (upper / lower - 1.0) * 100.0),
+        );
+        let tone = if search.interval().is_some() { Tone::Quiet } else { Tone::Warn };
+        let row = format!(
+            "{:>3} {:>9} {:>9} {width:>7} {:>6} {:>7} ",
+            search.number,
+            bound(search.lower),
+            bound(search.upper),
+            search.trials,
+            span(search.seconds),
+        );
+        page.hanging(tone, &row, &outcome(search))?;
+    }
+    let unit = match find.axis {
+        Axis::Connections => "lower, upper: connections",
+        Axis::Handshakes => "lower, upper: new TLS connections per second",
+        _ => "lower, upper: requests per second",
+    };
+    page.quiet(4, unit)
+}
+
+/// How a search ended, in words.
+fn outcome(search: &RepeatedSearch) -> String {
+    match &search.outcome {
+        Outcome::Regular => "interval".to_owned(),
+        Outcome::NotReached { cap } => format!("not counted: not reached ({})", clean(cap)),
+        Outcome::FailsAtMinimum => {
+            "not counted: the SLO is missed even at the lowest load".to_owned()
+        }
+        Outcome::GeneratorLimited { why } => {
+            format!("not counted: the generator was the limit ({})", clean(why))
+        }
+        Outcome::Unconfirmed { why } => format!("not counted: not confirmed ({})", clean(why)),
+        Outcome::Unfinished { why } => format!("not counted: stopped early ({})", clean(why)),
+    }
+}
+
+/// One line for a search that just ended, without colours and without a newline.
+pub fn render_search_line(axis: Axis, search: &RepeatedSearch, asked: u32) -> String {
+    format!(
+        "search {} of {asked}: {}; {}",
+        search.number,
+        between(axis, search.lower, search.upper),
+        outcome(search)
+    )
+    .replace('\u{a0}', " ")
+}
