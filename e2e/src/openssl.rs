@@ -35,7 +35,7 @@ impl SServer {
         command.current_dir(folder.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut guarded = Guarded::start(&mut command);
-        // A connection that only knocks would be served first; it says itself when it is ready.
+        // A test connection would be served first; its output shows when it is ready.
         let stdout = guarded.child().stdout.take().expect("the pipe was asked for");
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || {

@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 3;
 /// The checks that a generator fails when it does not get its CPU.
 const CPU_CHECKS: [&str; 6] =
     ["scheduling", "send-lag", "arrivals", "rate-fidelity", "generator-cpu", "host-cpu"];
-/// No run of a test takes so long, a search apart.
+/// Timeout of a run, except a search.
 const RUN_PATIENCE: Duration = Duration::from_secs(180);
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -77,7 +77,7 @@ impl Plimsoll {
 
     /// `plimsoll load` with its JSON on standard output, and a goal that only failing servers miss.
     ///
-    /// With this goal the exit code says whether operations failed (0 or 99), on a busy machine,
+    /// With this goal the exit code shows whether operations failed (0 or 99), on a busy machine,
     /// too: without any goal, a generator that got no CPU for 10 ms makes a load INVALID (98).
     pub fn load<'a>(url: &'a str, arguments: &[&'a str]) -> Self {
         Self::new(["load", url, "--json", "-", "--slo", "errors<1%"].iter().chain(arguments))
@@ -121,7 +121,7 @@ impl Plimsoll {
 
     /// Starts it.
     pub fn start(mut self) -> Running {
-        // A file, so that nobody has to feed a pipe.
+        // A file, so that no thread has to write to a pipe.
         let input = self.folder().join("stdin");
         std::fs::write(&input, &self.input).expect("an own folder is writable");
         let stdin = std::fs::File::open(&input).expect("it has just been written");
@@ -165,7 +165,7 @@ fn follow(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// A run under way. Dropping it kills it and all that it started.
+/// A running plimsoll. Dropping it kills it and all that it started.
 #[derive(Debug)]
 pub struct Running {
     guarded: Guarded,
@@ -222,7 +222,7 @@ impl Running {
             .unwrap_or_else(|| panic!("plimsoll did not end in {patience:?}"));
         let text = |pipe: &Receiver<Vec<u8>>, name: &str| {
             let bytes = pipe.recv_timeout(wait::PATIENCE).unwrap_or_else(|_| {
-                panic!("somebody still holds {name}: {:?}", marked(&self.mark))
+                panic!("a process still holds {name}: {:?}", marked(&self.mark))
             });
             String::from_utf8(bytes).expect("plimsoll writes UTF-8")
         };

@@ -1,6 +1,6 @@
 //! Ports for servers that cannot be asked which one the kernel gave them.
 //!
-//! Whether a port is taken is read from the kernel's tables and not tried by listening: another
+//! Whether a port is in use is read from the kernel's tables and not tried by listening: another
 //! thread may fork just then, and its child would listen on until it executes its program.
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Below these, ports belong to well-known services.
 const LOWEST: u16 = 10_000;
-/// The kernel's default, where it does not say.
+/// The kernel's default, where it cannot be read.
 const EPHEMERAL_FROM: u16 = 32_768;
 
 /// How many ports this process has tried.
@@ -26,7 +26,7 @@ pub fn free() -> SocketAddr {
 /// no connection of a test that runs beside this one can take it.
 pub fn free_on(ip: IpAddr) -> SocketAddr {
     let span = ephemeral_from().saturating_sub(LOWEST).max(1);
-    // Test processes begin far apart and each takes the next one.
+    // Test processes begin far apart and each uses the next one.
     let first = (std::process::id() % u32::from(span)) as u16;
     for _ in 0..span {
         let step = TRIED.fetch_add(1, Ordering::Relaxed);

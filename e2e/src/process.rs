@@ -93,7 +93,7 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    /// What the table says of `pid` now.
+    /// The entry of `pid` in the process table.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name stands in parentheses and may hold any character.
@@ -143,7 +143,7 @@ pub fn descendants(pid: u32) -> Vec<Process> {
     found
 }
 
-/// The living processes that inherited `NAME=value` from whoever started them, wherever they hang
+/// The processes that inherited `NAME=value` from their parent, wherever they are
 /// in the tree now.
 pub fn with_environment(name: &str, value: &str) -> Vec<Process> {
     let wanted = format!("{name}={value}");

@@ -7,7 +7,7 @@
 //! in nanoseconds, one per line and in order of completion: read to write on its own clock. What
 //! the kernel adds on the way is not in it.
 //!
-//! It reads no bodies and knows no method: it answers each request head.
+//! It reads no bodies and ignores the method: it answers each request head.
 
 mod service;
 
@@ -65,7 +65,7 @@ impl Reference {
         self.guarded.pid()
     }
 
-    /// Stops it; how long each request really took, seconds.
+    /// Stops it; returns the true service time of each request, seconds.
     pub fn log(mut self) -> Vec<f64> {
         drop(self.guarded.child().stdin.take());
         let mut text = String::new();
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Whether how long it takes is what the service promises.
+    /// Whether the service has a fixed distribution of times.
     const fn is_timed(&self) -> bool {
         matches!(self.service, Service::Fixed(_) | Service::Uniform(_))
     }
@@ -194,7 +194,7 @@ impl Shared {
     }
 }
 
-/// How many bytes the first head takes, once it is whole.
+/// Length of the first head, once it is complete.
 fn head_end(bytes: &[u8]) -> Option<usize> {
     let at = bytes.windows(HEAD_END.len()).position(|window| window == HEAD_END)?;
     Some(at + HEAD_END.len())

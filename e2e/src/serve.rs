@@ -72,7 +72,7 @@ impl Serve {
         self.guarded.pid()
     }
 
-    /// Interrupts it, and gives the requests and connections that it says it has served.
+    /// Interrupts it, and returns the requests and connections that it has counted.
     pub fn stop(mut self) -> (u64, u64) {
         self.guarded.signal("INT");
         assert_eq!(self.guarded.wait().code(), Some(0));

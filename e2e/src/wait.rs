@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with an end to patience.
+//! Waiting for something to become true, with a timeout.
 
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Ends every wait of a test. Far beyond what a busy machine needs, so reaching it is a failure.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks; how long a wait takes decides nothing.
+/// Pause between two checks; no test depends on it.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Looks again and again until `look` finds something; panics with `what` when it never does.
@@ -14,7 +14,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, &mut look).unwrap_or_else(|| panic!("waited in vain for {what}"))
 }
 
-/// Looks again and again until `look` finds something or `patience` is over.
+/// Polls until `look` finds something or `patience` is over.
 pub fn within<T>(patience: Duration, look: &mut dyn FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + patience;
     loop {

@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 pub struct Anomalies {
     /// Its capacity wanders within a trial.
     pub jitter: Option<Jitter>,
-    /// It loses capacity for good.
+    /// It loses capacity permanently.
     pub leak: Option<Leak>,
     /// It stays slow once it was overloaded.
     pub metastable: Option<Metastable>,

@@ -9,7 +9,7 @@ use crate::sut::normal;
 pub struct Holding {
     /// Resident memory without connections, bytes.
     pub base_bytes: u64,
-    /// What one more connection takes, bytes.
+    /// Memory per additional connection, bytes.
     pub connection_bytes: u64,
     /// Allocated in blocks of so many connections, as slabs and tables grow; at least 1.
     pub block: u64,
@@ -27,7 +27,7 @@ pub struct Holding {
 pub struct Plateau {
     /// Connections that are really held.
     pub held: u64,
-    /// Resident memory as read, bytes; 0 when the server is gone.
+    /// Resident memory as read, bytes; 0 when the server has ended.
     pub resident_bytes: u64,
     /// Whether the server still lives.
     pub alive: bool,
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(plateaus.map(|p| p.resident_bytes), [30_000_000, 40_000_000, 50_000_000]);
         assert!(plateaus.iter().all(|plateau| plateau.alive));
         assert!(!server.hold(1_001).alive);
-        // It does not come back by itself.
+        // It does not restart.
         assert_eq!(server.hold(10), Plateau { held: 0, resident_bytes: 0, alive: false });
     }
 

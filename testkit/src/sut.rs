@@ -45,7 +45,7 @@ pub struct Sut {
     pub workers: u32,
     /// Spread of service times.
     pub service: Service,
-    /// Time in an answer that takes no worker: network, backend.
+    /// Part of the latency that uses no worker: network, backend.
     pub base: Nanos,
     /// Standard deviation of the capacity from trial to trial, relative.
     pub noise: f64,

@@ -119,7 +119,7 @@ impl World {
             } else {
                 (end, fate)
             };
-            // Sent after all patience is gone: the generator's own lag.
+            // Sent after its timeout: the generator's own lag.
             let (end, fate) = (waited.0.max(sent.at), waited.1);
             sending.handle_end(end);
             ops.push(Op { intended, sent: Some((sent.ready, sent.at)), end, fate });

@@ -90,7 +90,7 @@ fn build(target: &Path) -> Result<PathBuf> {
     Ok(target.join("release/plimsoll"))
 }
 
-/// Measures one part. Whatever goes wrong is said in its results.
+/// Measures one part. Errors are part of its results.
 fn measure(bench: &Bench, part: Part) -> Results {
     let mut results = Results::new(part.name(), machine::describe(&bench.tools));
     let before = machine::CpuTime::now();

@@ -48,7 +48,7 @@ struct Outcome {
     took: Duration,
 }
 
-/// Runs the steps and says at the end which failed.
+/// Runs the steps and lists at the end which failed.
 pub(crate) fn run(extent: Extent) -> Result<()> {
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(|step| is_wanted(step, extent)) {

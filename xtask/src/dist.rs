@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Builds it; [profile.dist] in Cargo.toml says how.
+/// Builds it by [profile.dist] of Cargo.toml.
 pub(crate) fn run() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)

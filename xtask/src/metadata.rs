@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-/// What Cargo knows about the workspace.
+/// Cargo's metadata of the workspace.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     /// Where builds go.

@@ -17,7 +17,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("wrk", "wrk"),
 ];
 
-/// Installs what is missing, or says how to.
+/// Installs missing packages, or prints the command.
 pub(crate) fn run() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<()> {
     println!("installing {}", missing.join(" "));
     let mut arguments = vec!["install", "-y", "--no-install-recommends"];
     arguments.extend(&missing);
-    // The lists may be fresh already; fetching them is what takes long.
+    // The lists may be fresh already; fetching them is slow.
     if apt_get(prefix, &arguments).is_err() {
         apt_get(prefix, &["update"]).context(advice.clone())?;
         apt_get(prefix, &arguments).context(advice)?;

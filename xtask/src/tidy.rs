@@ -1,4 +1,4 @@
-//! Mechanical slips in the source text that no compiler sees and nobody wants to discuss. Anything
+//! Mechanical slips in the source text that no compiler finds. Anything
 //! that needs taste belongs in review; a check with false alarms is to be removed, not tuned.
 
 use std::collections::BTreeSet;

@@ -22,7 +22,7 @@ pub struct Held<'a> {
     pub cut_short: Option<&'a str>,
     /// As many as fit are as good as those that were asked for.
     pub accepts_less: bool,
-    /// Agents that died.
+    /// Agents that were lost.
     pub lost_agents: u32,
     /// The user stopped it.
     pub interrupted: bool,
@@ -57,7 +57,7 @@ fn own_limits(held: &Held<'_>) -> Vec<Check> {
     let tally = held.tally;
     let mut errors = local([&tally.errors, &tally.connection_errors, &tally.losses]);
     if held.lost_agents > 0 {
-        // An agent's own check says more about the ones it lost.
+        // The check on agents covers the connections that a lost agent had.
         errors.level = Level::Pass;
     }
     let mut checks = vec![errors];
@@ -79,7 +79,7 @@ fn of_this_machine(counts: &ErrorCounts) -> u64 {
 
 fn all_held(held: &Held<'_>) -> Check {
     let seen = Measure::count("", held.held).at_least(held.asked as f64);
-    // Whoever stopped it before the ramp was over did not want them all.
+    // An interrupt during the ramp ends the hold early.
     let missing = held.held < held.asked && !held.interrupted && held.cut_short.is_none();
     Check::new(CheckId::Held, fail_if(missing), [seen])
 }
@@ -96,7 +96,7 @@ fn all_answered(held: &Held<'_>) -> Option<Check> {
     Some(Check::new(CheckId::Answered, level, [seen.at_least(swept.connections as f64)]))
 }
 
-/// A 4xx is what a wrong path gets; with a 5xx the server says that it failed.
+/// A 4xx is the answer to a wrong path; a 5xx means that the server failed.
 fn statuses(tally: &Tally) -> Option<Check> {
     let failed = tally.errors.get(ErrorClass::Status5xx);
     let refused = tally.errors.get(ErrorClass::Status4xx);

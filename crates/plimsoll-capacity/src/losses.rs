@@ -9,7 +9,7 @@ use plimsoll_model::{ErrorClass, Fault, Nanos};
 /// What earlier trials taught, as far as it helps to judge the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Context {
-    /// How long the server takes at the lowest load, if that is known.
+    /// The latency of the server at the lowest load, if that is known.
     pub unloaded: Option<Unloaded>,
 }
 

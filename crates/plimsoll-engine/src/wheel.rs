@@ -1,6 +1,6 @@
 //! Timer wheel of one worker: arm and cancel in constant time, no memory per pending wait.
 //!
-//! It does not know what a connection is: it links slots of a table that its user indexes in
+//! It is independent of connections: it links slots of a table that its user indexes in
 //! parallel, and returns their indices. Hierarchical and hashed, as in Varghese and Lauck 1987:
 //!
 //! ```text

@@ -54,7 +54,7 @@ enum Input {
     Closed(Option<FrameError>),
 }
 
-/// Runs an agent until it is told to exit or its input ends. Returns within a second of that (a
+/// Runs an agent until it receives the exit command or its input ends. Returns within a second of that (a
 /// supervisor: within five); the caller then ends the process, and with it any thread that hangs.
 ///
 /// Raises this process's descriptor limit as far as it goes.

@@ -14,8 +14,8 @@ use crate::message::{FromAgent, ToAgent, VERSION};
 
 pub use crate::link::AgentCommand;
 
-/// How long an agent may take to send its first message. Starting a process takes milliseconds; on a
-/// host that is out of memory it takes longer.
+/// Timeout of an agent's first message. Starting a process needs milliseconds, and longer on a host
+/// that is out of memory.
 const HELLO_WAIT: Duration = Duration::from_secs(10);
 /// Added for each agent, because they start together on the same CPUs: ten times what a start
 /// costs.
@@ -32,7 +32,7 @@ pub struct AgentSpec {
     pub command: AgentCommand,
     /// How many; at least 1.
     pub count: u32,
-    /// CPUs that each may run on, taken in turn; empty leaves them all.
+    /// CPUs of each agent, round robin; empty allows all CPUs.
     pub cpus: Vec<Vec<u32>>,
     /// Added to their nice value.
     pub nice: i32,
@@ -90,7 +90,7 @@ pub(crate) struct AgentSet {
     next_id: u64,
     sender: Sender<(u64, Received)>,
     events: Receiver<(u64, Received)>,
-    /// How long its members may take to end.
+    /// Timeout of its members' exit.
     exit_wait: Duration,
 }
 

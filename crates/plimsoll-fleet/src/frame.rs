@@ -20,7 +20,7 @@ const FIRST_ALLOCATION_BYTES_MAX: usize = 64 * 1024;
 pub enum FrameError {
     /// A message of ours is too large.
     #[error(
-        "the plan takes {bytes} bytes as a message to an agent, at most {FRAME_BYTES_MAX} are \
+        "the plan has {bytes} bytes as a message to an agent, at most {FRAME_BYTES_MAX} are \
          possible; use fewer or smaller targets"
     )]
     TooLarge {

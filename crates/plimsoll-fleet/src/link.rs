@@ -23,7 +23,7 @@ use crate::tail::Tail;
 
 /// How often a process is polled, whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// Longest wait for a process to end by itself after it closed its output.
+/// Timeout of a process's exit after it closed its output.
 const END_WAIT: Duration = Duration::from_millis(500);
 /// An agent's last output in an error message is cut to this many characters.
 const OUTPUT_CHARS_MAX: usize = 400;
@@ -47,7 +47,7 @@ impl AgentCommand {
 /// What comes out of the thread that reads an agent's output.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// An encoded frame: the histograms of a second take some kilobytes, and a megabyte decoded;
+    /// An encoded frame: the histograms of a second have some kilobytes, and a megabyte decoded;
     /// a hundred agents send theirs at the same instant.
     Payload(Vec<u8>),
     /// See [`LinkEvent::Closed`].
@@ -172,7 +172,7 @@ impl Link {
             while !process::has_ended(self.pid()) {
                 thread::sleep(LOOK_AGAIN);
             }
-            // Its number, and so the session's, stays taken until it is reaped below.
+            // Its number, and so the session's, stays in use until it is reaped below.
             for pid in process::session_members(self.pid()).unwrap_or_default() {
                 let _ = process::kill(pid, Signal::KILL);
             }

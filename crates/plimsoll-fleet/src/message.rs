@@ -45,7 +45,7 @@ pub enum ToAgent {
     },
     /// Start no more operations; what is in flight may finish.
     Stop {
-        /// For this long; what is left then is counted as interrupted.
+        /// For this long; operations that are open then are counted as interrupted.
         grace: Nanos,
     },
     /// Serve until [`ToAgent::Exit`].
@@ -119,7 +119,7 @@ pub enum FromAgent {
         /// The end of what it wrote on stdout and stderr.
         output_tail: String,
     },
-    /// The last command could not be carried out; a load that was under way is over.
+    /// The last command failed; a load that was running is over.
     Failed {
         /// Whose fault it is.
         fault: AgentFault,
@@ -220,7 +220,7 @@ pub struct SupervisedProgram {
     pub ready: Readiness,
 }
 
-/// How to know that a program is ready.
+/// How the supervisor detects that a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {

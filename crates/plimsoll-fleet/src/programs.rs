@@ -23,9 +23,9 @@ use crate::message::{
 };
 use crate::tail::Tail;
 
-/// How long programs may take to end after SIGTERM.
+/// Timeout of programs after SIGTERM.
 const TERM_WAIT: Duration = Duration::from_secs(1);
-/// How long the kernel may take to end them after SIGKILL, for example while it frees much memory.
+/// Timeout of programs after SIGKILL: the kernel may have much memory to free.
 const KILL_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that [`Programs::stop`] takes.
 pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
@@ -33,7 +33,7 @@ pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Longest wait for one connection to a program that is asked whether it is ready.
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
-/// The longest wait for the last output of a program that ended while its children live on.
+/// Timeout of the last output of a program that ended before its children.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
 
 /// The handle to the supervising thread.

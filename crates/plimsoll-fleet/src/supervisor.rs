@@ -14,9 +14,9 @@ use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToAgent};
 
-/// How long programs may take to become ready; a large proxy reserves memory at its start.
+/// Timeout of programs to become ready; a large proxy reserves memory at its start.
 const READY_WAIT: Duration = Duration::from_secs(20);
-/// How long a supervisor may take to end what it started: SIGTERM, a second, SIGKILL, and some more on
+/// Timeout of a supervisor to end its programs: SIGTERM, a second, SIGKILL, and some more on
 /// a busy host.
 const EXIT_WAIT: Duration = Duration::from_secs(6);
 
@@ -133,7 +133,7 @@ impl Supervisor {
         Ok(if self.exited.is_empty() { None } else { Some(self.exited.remove(0)) })
     }
 
-    /// Ends everything and waits until it is gone.
+    /// Ends everything and waits for its exit.
     pub fn stop(self) {
         drop(self);
     }

@@ -10,7 +10,7 @@ use std::{io, thread};
 /// About fifty lines.
 const TAIL_BYTES_MAX: usize = 4096;
 
-/// Follows a stream on a thread of its own and remembers its end.
+/// Reads a stream on a thread of its own and keeps its last bytes.
 #[derive(Debug)]
 pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,

@@ -18,7 +18,7 @@ const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 /// File descriptors that one process with this plan needs, an upper bound; HAProxy refuses to
 /// start when its limit is lower and it cannot raise it.
 pub(crate) fn descriptors_needed(plan: &ProxyPlan) -> u64 {
-    // Two per proxied connection; with 2 threads, pollers and pipes took 28 more.
+    // Two per proxied connection; with 2 threads, pollers and pipes needed 28 more.
     let own = 64 + 8 * u64::from(plan.threads);
     plan.connections_max.saturating_mul(2).saturating_add(own)
 }

@@ -3,7 +3,7 @@
 //!
 //! [`Laboratory::start`] starts everything that a [`LabPlan`] names, the SUT at a [`SutAddress`];
 //! dropping the laboratory ends all of it, the SUT before its backends. [`WatchedServer`] is what an
-//! experiment knows of a server besides its answers.
+//! experiment observes of a server besides its answers.
 #![forbid(unsafe_code)]
 
 /// Appends one line to a `String`, which cannot fail.

@@ -16,8 +16,8 @@ use crate::proxy_plan::ProxyPlan;
 use crate::sut::several;
 use crate::{haproxy, nginx};
 
-/// TLS sessions that each of several HAProxy processes remembers: a session cannot be
-/// resumed at another process, and the default of 20,000 would take more memory than the held
+/// TLS sessions that each of several HAProxy processes caches: a session cannot be
+/// resumed at another process, and the default of 20,000 would need more memory than the held
 /// connections of a small laboratory.
 const TLS_SESSIONS_OF_MANY: u32 = 1_000;
 /// The longest path of a Unix socket that HAProxy accepts.

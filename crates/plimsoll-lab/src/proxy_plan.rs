@@ -26,8 +26,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) threads: u32,
     /// CPUs that the threads are pinned to, round robin; empty pins nothing.
     pub(crate) cpus: Vec<u32>,
-    /// TLS sessions that HAProxy remembers; `None` leaves its default of 20,000, about 4 MB in each
-    /// process. nginx remembers none by default.
+    /// TLS sessions that HAProxy caches; `None` leaves its default of 20,000, about 4 MB in each
+    /// process. nginx caches none by default.
     pub(crate) tls_sessions_max: Option<u32>,
     /// Whether clients speak TLS; plain HTTP otherwise.
     pub(crate) tls: bool,
@@ -64,7 +64,7 @@ impl ProxyPlan {
     #[cfg(test)]
     pub(crate) fn sample(scratch: &std::path::Path) -> Self {
         Self {
-            // -c and -t accept an address that is in use, so a fixed port disturbs nobody.
+            // -c and -t accept an address that is in use, so a fixed port causes no conflict.
             listen: SocketAddr::from(([127, 0, 0, 1], 8443)),
             backends: vec![
                 SocketAddr::from(([127, 0, 0, 1], 9001)),

@@ -1,4 +1,4 @@
-//! A server that is watched while it is loaded: one of a laboratory, or one that somebody else runs
+//! A server that is observed under load: one of a laboratory, or an existing one
 //! and the user named.
 
 use plimsoll_model::cliff::KnownTimer;
@@ -53,7 +53,7 @@ pub trait WatchedServer {
 /// Why a server has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEnd {
-    /// It ended by itself: a finding.
+    /// It exited without being stopped: a finding.
     Server(String),
     /// The process that kept it running ended, and the server with it: not the server's fault.
     Laboratory(String),
@@ -68,7 +68,7 @@ impl ServerEnd {
     }
 }
 
-/// A server that somebody else runs, as far as the user named it.
+/// An existing server, as far as the flags name it.
 #[derive(Debug, Default)]
 pub struct NamedServer {
     pids: Vec<u32>,
@@ -167,7 +167,7 @@ mod tests {
         let none = ServerCounters { requests: 0, connections: 0 };
         assert_eq!(after.expect("counted").since(&before.expect("counted")), Some(none));
         nginx.join().expect("three readings");
-        // Nobody listens any more.
+        // The listener is closed.
         assert_eq!(server.counters(), None);
     }
 

@@ -17,7 +17,7 @@ pub enum Owner {
     Backend,
     /// The path between plimsoll and the SUT: packets were lost there and sent again.
     Network,
-    /// The evidence does not say.
+    /// The evidence does not show it.
     Unknown,
 }
 
@@ -73,7 +73,7 @@ pub struct KnownTimer {
     pub awaits: Awaits,
 }
 
-/// A pile of durations at one value: somebody's timer.
+/// Many durations at one value: a timer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cliff {
     /// The value.
@@ -108,9 +108,9 @@ pub enum ProbeKind {
     HalfHead,
     /// Sends a request's head and half of its body.
     HalfBody,
-    /// Sends a request, takes the answer, and sends nothing more.
+    /// Sends a request, reads the answer, and sends nothing more.
     Answered,
-    /// Sends a request whose answer takes longer than the probe waits.
+    /// Sends a request whose answer comes after the probe's wait.
     SlowAnswer,
 }
 
@@ -138,7 +138,7 @@ impl ProbeKind {
     }
 }
 
-/// Who wrote an answer, as far as its header names tell. Proxies and applications put different
+/// The origin of an answer, as far as its header names show it. Proxies and applications put different
 /// headers into their answers, whatever the values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hand(pub Vec<String>);

@@ -1,7 +1,7 @@
-//! How long things lasted that somebody ended: the material in which hidden timers show.
+//! Durations of operations, attempts and connections that ended early; hidden timers show in them.
 //!
 //! A timer that fires makes durations pile up at its value. Which durations, and who ended them,
-//! is counted here; what a pile means is decided by whoever judges.
+//! is counted here; what a peak means is decided in `capacity`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ErrorClass, Histogram, Nanos};
 
-/// Statuses that say that somebody stopped waiting or had no room, and 500, in which applications
-/// hide both. Durations of other failures say nothing about timers.
+/// Statuses of timeouts and full queues, and 500, which applications send for both. Durations of
+/// other failures show no timers.
 const TIMED_STATUSES: [u16; 8] = [408, 429, 500, 502, 503, 504, 522, 524];
 
 /// Over what a duration was measured.
@@ -53,7 +53,7 @@ pub enum Closer {
     PeerFin,
     /// The peer's RST.
     PeerReset,
-    /// The peer answered and closed: it said so in an answer, or it answered unasked.
+    /// The peer answered and closed: with `Connection: close`, or without a request.
     PeerAnswer,
     /// A TLS alert of the peer.
     TlsAlert,

@@ -86,7 +86,7 @@ error_classes! {
     LocalMemory = "local-memory", Local;
     /// Any other failure of a system call here.
     LocalOther = "local-other", Local;
-    /// The agent process that had the operation in hand died.
+    /// The agent process of the operation ended early.
     AgentLost = "agent-lost", Local;
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// Values below this are not told apart: a loopback round trip takes ten times longer.
+/// Values below this are not distinguished: a loopback round trip is ten times longer.
 const LOWEST_NS: u64 = 1_000;
 /// Values above one hour saturate here.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
@@ -152,7 +152,7 @@ impl Histogram {
 #[error("not a base64 HdrHistogram V2 within 1 us to 1 h")]
 pub struct DecodeError;
 
-/// The same counts of the same values, whatever memory they take.
+/// The same counts of the same values, whatever memory they use.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.count() == other.count() && self.buckets().eq(other.buckets())

@@ -8,7 +8,7 @@ use crate::Nanos;
 use crate::tally::{ErrorCounts, Tally};
 use crate::trial::Unit;
 
-/// Bytes of `total_bytes` of memory that are left alone: below them the kernel reclaims in earnest,
+/// Bytes of `total_bytes` of memory that are kept free: below them the kernel reclaims pages,
 /// and everything measured is about that. 3 %, at least 512 MiB, at most 5 %: the kernel's own
 /// watermarks grow slower than memory does.
 pub fn memory_reserve_bytes(total_bytes: u64) -> u64 {
@@ -70,7 +70,7 @@ pub enum HoldStep {
     },
 }
 
-/// One request on every connection: what came of it.
+/// The result of one request on every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swept {
     /// Connections held when it began.
@@ -109,7 +109,7 @@ pub struct Plateau {
     pub asked: u64,
     /// Connections held once the ramp was over.
     pub held: u64,
-    /// How long the ramp to here took.
+    /// Duration of the ramp to this level.
     pub ramp: Nanos,
     /// Read before the sweep, while the connections were idle.
     pub memory: MemoryReading,
@@ -127,7 +127,7 @@ pub enum Confidence {
     Fair,
     /// Four levels or more whose slopes agree within 10 %.
     Good,
-    /// Not fitted: each connection takes a known part of a known whole.
+    /// Not fitted: each connection needs a known part of a known total.
     Exact,
 }
 
@@ -135,7 +135,7 @@ pub enum Confidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The clients': where it ends says nothing about the server.
+    /// The clients': no limit of the server.
     Generator,
     /// The server's.
     Server,
@@ -159,9 +159,9 @@ pub struct Projection {
     /// What it is counted in.
     #[serde(default)]
     pub unit: Unit,
-    /// Units of the resource that one more connection takes.
+    /// Units of the resource per additional connection.
     pub per_connection: f64,
-    /// The most that may be used, any reserve taken off.
+    /// The most that may be used, without any reserve.
     pub limit: f64,
     /// Connections at which the limit is reached; `None` when nothing grows.
     pub ends_at: Option<u64>,
@@ -171,7 +171,7 @@ pub struct Projection {
     pub points: u32,
     /// How much the figure is worth.
     pub confidence: Confidence,
-    /// The last levels took more per connection than the first ones.
+    /// The last levels needed more per connection than the first ones.
     pub superlinear: bool,
 }
 
@@ -257,7 +257,7 @@ impl HoldSummary {
             head.plateaus.iter().map(|plateau| PlateauSummary::new(plateau, &baseline)).collect();
         let ramp_s: f64 = plateaus.iter().map(|plateau| plateau.ramp_s).sum();
         let ramped = plateaus.last().map_or(0, |plateau| plateau.held);
-        // The fullest level: what each process takes anyway weighs least there.
+        // The highest level: the fixed cost of each process weighs least there.
         let full = plateaus.iter().max_by_key(|plateau| plateau.held);
         let cost = |of: fn(&PlateauSummary) -> Option<f64>| full.and_then(of);
         let classes = tally.losses.iter().map(|(class, count)| (class.name().to_owned(), count));
@@ -414,7 +414,7 @@ mod tests {
             (148, vec![(ErrorClass::Timeout, 5)], 4, 47),
             // A bad status is an answer all the same.
             (100, vec![(ErrorClass::Timeout, 3), (ErrorClass::Status5xx, 50)], 1, 50),
-            // Without answers nothing is taken for answered.
+            // Without answers nothing counts as answered.
             (100, vec![(ErrorClass::Timeout, 3)], 1, 0),
         ] {
             let swept = Swept::between(&before, &tally(ok, &errors, lost), 50);

@@ -1,7 +1,7 @@
 //! The nouns of plimsoll: units, time, pacing, histograms, plans and records.
 //!
-//! Everything here is pure: no clock, no randomness of the system, no I/O. What needs `now` takes
-//! it as an argument, what needs chance takes a seed.
+//! Everything here is pure: no clock, no randomness of the system, no I/O. `now`
+//! and random seeds are arguments.
 #![forbid(unsafe_code)]
 
 pub mod cliff;

@@ -62,7 +62,7 @@ pub struct PeerCounts {
     /// and not answered may still have been in a queue before it.
     #[serde(default)]
     pub answered: u64,
-    /// Operations that the SUT says it received.
+    /// Operations that the SUT has counted.
     pub received: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a coordinator tells an agent to do; everything in it is resolved and checked.
+//! The plan that a coordinator sends to an agent; everything in it is resolved and checked.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::units::ParseError;
 pub enum Pacing {
     /// On a schedule, whatever the earlier operations did.
     Open {
-        /// The whole load's profile; an agent takes its shard of it.
+        /// The whole load's profile; an agent executes its shard of it.
         profile: Profile,
         /// How starts are spread.
         arrivals: Arrivals,
@@ -45,14 +45,14 @@ pub struct HoldPlan {
     pub replace: bool,
 }
 
-/// What a hold is told while it runs. Each is answered once it is done.
+/// An order to a running hold. Each is acknowledged once it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steer {
     /// Open connections at the plan's rate until the whole load has tried this many, those of
     /// earlier ramps included. Done when none is being opened any more.
     Ramp {
-        /// Connections of the whole load; a shard takes its share.
+        /// Connections of the whole load; a shard opens its part.
         connections: u64,
     },
     /// Give up what is being opened and close, by RST, what is held beyond this many. What is held
@@ -225,7 +225,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// What a server's tickets are sealed with. Processes that have the same one take each other's.
+/// The key that encrypts a server's tickets. Processes with the same key accept each other's.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketKey(pub [u8; 32]);
 
@@ -250,7 +250,7 @@ pub struct Session {
 /// Everything an agent needs to make one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// At least one; operations take them in turn.
+    /// At least one; operations use them in turn.
     pub targets: Vec<Target>,
     /// For each target its server, as an index into `destinations`.
     pub target_destination: Vec<u32>,

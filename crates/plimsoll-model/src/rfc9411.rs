@@ -192,7 +192,7 @@ pub enum Object {
     Bytes(u64),
     /// The ten sizes of [`MIXED_BYTES`] in turn.
     Mixed,
-    /// What the list of targets says.
+    /// As the list of targets has it.
     Listed,
 }
 
@@ -201,7 +201,7 @@ pub const MIXED_BYTES: [u64; 10] =
     [200, 6_000, 8_000, 9_000, 10_000, 25_000, 26_000, 35_000, 59_000, 347_000];
 
 impl Object {
-    /// Bytes of each of its sizes, in turn; none where nobody said.
+    /// Bytes of each of its sizes, in turn; none where they are not known.
     pub fn bytes(self) -> Vec<u64> {
         match self {
             Self::Bytes(bytes) => vec![bytes],

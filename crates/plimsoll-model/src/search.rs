@@ -44,7 +44,7 @@ named! {
         Standard = "standard",
         /// Within 1 %.
         Strict = "strict",
-        /// As a test case of RFC 9411 says.
+        /// By the procedure of a test case of RFC 9411.
         Rfc9411 = "rfc9411",
     }
 }

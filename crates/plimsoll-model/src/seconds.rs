@@ -48,7 +48,7 @@ impl Seconds {
         self.parts[part].is_over = true;
     }
 
-    /// A part has vanished with its connections; `tally` accounts for what it had in hand.
+    /// A part was lost with its connections; `tally` accounts for its open operations.
     pub fn lose(&mut self, part: usize, tally: Tally) {
         let lost = &mut self.parts[part];
         let second = lost.delivered.max(self.handed_out);

@@ -14,7 +14,7 @@ use crate::observation::ArrivalSpread;
 pub const NARROW_BIN: Nanos = Nanos::from_millis(10);
 /// Width of a wide bin.
 pub const WIDE_BIN: Nanos = Nanos::from_millis(100);
-/// Fewer gaps or bins than this say nothing of a process.
+/// Fewer gaps or bins than this are not evaluated.
 const SAMPLES_MIN: u64 = 30;
 
 /// The largest lag that is not worth a verdict: a twentieth of the deadline, at least 1 ms; without
@@ -112,7 +112,7 @@ impl StartCounts {
         self.wide.merge(&other.wide);
     }
 
-    /// What they say of the arrival process; `None` when there are too few.
+    /// Statistics of the arrival process; `None` when there are too few.
     pub fn spread(&self) -> Option<ArrivalSpread> {
         if self.gaps < SAMPLES_MIN || self.narrow.made.bins < SAMPLES_MIN {
             return None;

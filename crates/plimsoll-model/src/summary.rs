@@ -60,7 +60,7 @@ pub struct Summary {
     pub find: Option<FindSummary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldSummary>,
-    /// `None`: nobody looked.
+    /// `None`: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliffs: Option<Vec<CliffSummary>>,
     /// `None`: there was no timeout probe.
@@ -251,7 +251,7 @@ pub struct FindSummary {
     pub connections: Option<ConnectionsFound>,
 }
 
-/// Whether the SUT came back after an overload; how long it took stands beside it.
+/// Whether the SUT recovered after an overload; the duration is beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "see Summary")]
@@ -261,7 +261,7 @@ pub enum Recovers {
     No,
 }
 
-/// How a search was asked and how long it took; the rest is its tipping point.
+/// The settings and the duration of a search; its result is the tipping point.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "see Summary")]
 pub struct FindHead {

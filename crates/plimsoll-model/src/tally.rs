@@ -312,7 +312,7 @@ pub struct Tally {
     pub bytes: ByteCounts,
     /// Latencies.
     pub spans: Spans,
-    /// How long operations, attempts and connections lasted that somebody ended.
+    /// Durations of operations, attempts and connections that ended early.
     #[serde(default, skip_serializing_if = "Endings::is_empty")]
     pub endings: Endings,
     /// Operations due but not finished (waiting or in flight), sampled every 100 ms

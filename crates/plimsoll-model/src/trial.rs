@@ -14,7 +14,7 @@ pub use check::{Check, CheckId, CheckText, Family, Level, Measure, Unit};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Does the SUT meet the SLO at the lowest load at all?
+    /// Whether the SUT meets the SLO at the lowest load.
     Qualify,
     /// Growing steps from below until the first BAD.
     Expand,
@@ -36,7 +36,7 @@ impl Phase {
         matches!(self, Self::Confirm | Self::Overload | Self::Recover | Self::Reramp)
     }
 
-    /// Whether the verdict says where the tipping point is. Trials that are meant to overload the
+    /// Whether the verdict narrows the tipping point. Trials that are meant to overload the
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
         !matches!(self, Self::Overload | Self::Recover | Self::Reramp)

@@ -1,4 +1,4 @@
-//! CPU use of the host, time taken by the hypervisor and by control groups, and memory pressure.
+//! CPU use of the host, steal and throttled time, and memory pressure.
 //! Counters since boot: a figure is the difference of two readings.
 
 use std::collections::BTreeSet;

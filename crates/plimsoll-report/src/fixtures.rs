@@ -515,7 +515,7 @@ pub(crate) fn load_refused() -> Summary {
     Summary::new(head, &tally)
 }
 
-/// Every answer is an error, and nobody asked for better.
+/// Every answer is an error, and there is no SLO.
 pub(crate) fn load_all_5xx() -> Summary {
     let mut tally = tally(500, 1_900, 10);
     tally.ok = 0;

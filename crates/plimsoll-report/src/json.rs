@@ -34,7 +34,7 @@ pub fn read_summary(mut input: impl Read) -> Result<Summary, ReportError> {
     }
     let mut text = Vec::new();
     input.read_to_end(&mut text)?;
-    // The schema first: an object of another schema should be told so, not what it lacks.
+    // The schema first: its error is clearer than that of a missing field.
     let head: Head = serde_json::from_slice(&text)?;
     if head.schema != SCHEMA {
         return Err(ReportError::Schema { found: head.schema, expected: SCHEMA });

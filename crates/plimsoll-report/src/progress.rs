@@ -62,7 +62,7 @@ impl Progress {
     }
 
     /// Takes an event; `elapsed` since any fixed instant of the run. `out` gets the plain lines
-    /// and should be stderr; the live line goes to stderr by itself.
+    /// and should be stderr; the live line always goes to stderr.
     pub fn handle_event(&mut self, event: &Event, elapsed: Nanos, out: &mut dyn Write) {
         if self.mode == ProgressMode::Silent {
             return;
@@ -73,7 +73,7 @@ impl Progress {
                 for line in lines.iter().filter(|line| line.kept) {
                     self.bar.println(&line.text);
                 }
-                // What changed for good is shown at once, however lately the line was drawn.
+                // A permanent change is shown at once, however recently the line was drawn.
                 if !matches!(event, Event::Interval(_)) {
                     self.drawn_at = None;
                 }
@@ -124,14 +124,14 @@ struct Line {
     kept: bool,
 }
 
-/// What progress knows; pure.
+/// The state of progress; pure.
 #[derive(Debug, Default)]
 struct State {
     trial: Option<TrialRequest>,
     planned: Option<Nanos>,
     started_at: Option<Nanos>,
     draining: Option<u64>,
-    /// Whether a long wait for the first load was told.
+    /// Whether a long wait for the first load was reported.
     wait_told: bool,
     last: Option<Stretch>,
     since_line: Stretch,

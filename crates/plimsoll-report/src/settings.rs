@@ -1,4 +1,4 @@
-//! The settings that shape a measurement, taken from the plan and named once for every report.
+//! The settings that shape a measurement, from the plan, named once for every report.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use plimsoll_model::pace::Arrivals;
 use plimsoll_model::plan::{LoadPlan, Pacing, TlsState, TlsVersion, Trust};
 use plimsoll_model::units::grouped;
 
-/// The key whose value says how operations come due: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
+/// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
 pub const ARRIVALS: &str = "arrivals";
 /// The value of [`ARRIVALS`] for a closed loop.
 pub const CLOSED: &str = "closed loop";
@@ -14,7 +14,7 @@ pub const CLOSED: &str = "closed loop";
 pub const HOLD: &str = "held connections";
 /// The key of the latency limit of one operation.
 pub const DEADLINE: &str = "deadline";
-/// The key that says whether connections are kept: `yes`, `no`, or for how many requests.
+/// The key of keep-alive: `yes`, `no`, or for how many requests.
 pub const KEEP_ALIVE: &str = "keep-alive";
 /// The key that is there when an operation is not a request.
 pub const OPERATION: &str = "operation";
@@ -23,7 +23,7 @@ pub const HANDSHAKE: &str = "TLS handshake";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
 
-/// What `plan` says about the load, for `settings` of a summary and a manifest. No secrets.
+/// The settings of `plan`, for `settings` of a summary and a manifest. No secrets.
 pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     let mut set = |name: &str, value: String| {

@@ -48,7 +48,7 @@ pub fn prefer_latency() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Runs `work` with more of the CPU than others get who want it, where the user may ask for that
+/// Runs `work` with a higher share of the CPU than other processes, where the user may ask for that
 /// (root, or `RLIMIT_NICE`); otherwise as before. Threads that `work` starts are preferred, too.
 pub fn with_preference<T>(work: impl FnOnce() -> T) -> T {
     // On Linux, a nice value belongs to a thread, and number 0 is the calling one.

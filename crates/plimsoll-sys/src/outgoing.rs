@@ -3,7 +3,7 @@
 //! Where the kernel knows IP_LOCAL_PORT_RANGE (Linux 6.3 and later) a range of one port is asked
 //! for, and the port stays free for other destinations and for the kernel's own choice. Older
 //! kernels get an explicit bind with SO_REUSEADDR. The two do not mix in one network namespace: an
-//! explicitly bound port is taken for every destination of a socket that asks the other way.
+//! explicitly bound port is in use for every destination of a socket that binds the other way.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -45,8 +45,8 @@ impl PortChoice {
 /// Why a connect from a chosen port did not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutgoingError {
-    /// The pair is in use, in TIME_WAIT, or bound by somebody: another may be tried.
-    #[error("the source port is taken")]
+    /// The pair is in use, in TIME_WAIT, or bound by another socket: another pair may be tried.
+    #[error("the source port is in use")]
     Taken,
     /// Anything else; another port would not help.
     #[error(transparent)]
@@ -84,7 +84,7 @@ impl Outgoing {
     }
 
     /// Begins to connect from `port` of `source`, or of the address that the routes give. The port
-    /// must lie in the host's range: the kernel would silently take any other.
+    /// must lie in the host's range: the kernel would silently accept any other.
     pub fn connect_from(
         &mut self,
         source: Option<IpAddr>,

@@ -51,7 +51,7 @@ impl Waker {
         rustix::event::eventfd(0, F::CLOEXEC | F::NONBLOCK).map(Self)
     }
 
-    /// Makes it readable for good.
+    /// Makes it readable permanently.
     pub fn wake(&self) {
         // It can only fail when the counter is full, and then it is readable already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Poller {
 }
 
 impl Poller {
-    /// A poller that takes up to `batch` events at a time.
+    /// A poller that returns up to `batch` events at a time.
     pub fn new(batch: usize) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, events: Vec::with_capacity(batch.max(1)), whole_ms_only: false })
@@ -125,7 +125,7 @@ impl Poller {
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
             Ok(count) => Ok(count),
             Err(Errno::INTR) => Ok(0),
-            // A container's older seccomp filter says EPERM of system calls that it does not know.
+            // A container's older seccomp filter returns EPERM for unknown system calls.
             Err(Errno::NOSYS | Errno::PERM) => {
                 self.whole_ms_only = true;
                 self.wait_whole_ms(timeout_ns)

@@ -19,7 +19,7 @@ use crate::affinity;
 
 pub use rustix::process::Signal;
 
-/// The process group and session a child is born into.
+/// The process group and session of a new child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Group {
     /// This process's: the terminal's signals reach the child too.
@@ -39,7 +39,7 @@ pub struct Ties {
     /// The kernel kills it (SIGKILL) when this process dies, however it dies. Lost when the child
     /// changes its user.
     pub dies_with_parent: bool,
-    /// SIGINT and SIGTERM are ignored from the first instruction on, for a child that is told to
+    /// SIGINT and SIGTERM are ignored from the first instruction on, for a child that is asked to
     /// stop in another way; otherwise they have their default effect.
     pub ignores_stop_signals: bool,
     /// CPUs it may run on; empty leaves it this process's.
@@ -113,7 +113,7 @@ fn apply(ties: &Ties, parent: Pid) -> io::Result<()> {
     }
     if ties.dies_with_parent {
         process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the line above: then no signal will come.
+        // The parent may have ended before the line above: then no signal is sent.
         if process::getppid() != Some(parent) {
             return Err(Errno::SRCH.into());
         }
@@ -132,7 +132,7 @@ pub fn show_as(name: &CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
-/// Makes this process the parent of every descendant whose own parent dies.
+/// Makes this process the parent of every descendant whose own parent ends (subreaper).
 pub fn become_subreaper() -> io::Result<()> {
     Ok(process::set_child_subreaper(Some(process::getpid()))?)
 }
@@ -163,7 +163,7 @@ pub fn wait(pid: u32) -> io::Result<ExitStatus> {
     }
 }
 
-/// Whether the child `pid` has ended. Does not reap it, so its number stays taken.
+/// Whether the child `pid` has ended. Does not reap it, so its pid is not reused.
 pub fn has_ended(pid: u32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match pid_of(pid).map(|pid| process::waitid(WaitId::Pid(pid), options)) {

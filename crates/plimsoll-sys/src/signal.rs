@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM as a counted flag; SIGPIPE as an error value.
 //!
-//! The first stop signal is a wish: stop, and report what there is. The second ends the process at
+//! The first stop signal is a request: stop, and report what there is. The second ends the process at
 //! once. Nothing else is decided here.
 
 use std::io;
@@ -11,11 +11,11 @@ use signal_hook::low_level;
 
 use crate::clock;
 
-/// `timeout`, shells and service managers signal a process and then its group, so that one wish
-/// arrives twice. Signals this close to the first are the same wish.
+/// `timeout`, shells and service managers signal a process and then its group, so that one request
+/// arrives twice. Signals this close to the first are the same request.
 const SAME_WISH_NS: u64 = 200_000_000;
 
-/// Whether somebody asked this process to stop. Clones share one state.
+/// Whether this process was asked to stop. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Interrupts(Arc<State>);
 
@@ -29,7 +29,7 @@ struct State {
 
 impl Interrupts {
     /// Takes over SIGINT and SIGTERM, and turns SIGPIPE into an error of the write. Call it once,
-    /// in the process that the user started; its agents are told to stop by their coordinator.
+    /// in the process that the user started; its coordinator stops the agents.
     pub fn install() -> io::Result<Self> {
         let state = Arc::new(State::default());
         for (signal, exit_code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
@@ -89,7 +89,7 @@ mod tests {
         let start_ns = 7_000_000_000;
         assert!(!interrupts.0.handle_signal(143, start_ns));
         assert_eq!(interrupts.exit_code(), Some(143));
-        // The group's copy of the same wish.
+        // The group's copy of the same request.
         assert!(!interrupts.0.handle_signal(143, start_ns + 1_000_000));
         assert!(interrupts.0.handle_signal(130, start_ns + 300_000_000));
         // What the first signal asked for stays.

@@ -78,7 +78,7 @@ impl Socket {
         sockopt::socket_error(&self.0)?
     }
 
-    /// Hands bytes to the kernel; returns how many it took.
+    /// Sends bytes; returns how many the kernel accepted.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.send_with(bytes, SendFlags::NOSIGNAL)
     }
@@ -163,7 +163,7 @@ impl ListenSocket {
     pub fn accept(&self) -> Result<Socket, Errno> {
         loop {
             match net::accept_with(&self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                // The connection died in the queue: take the next one.
+                // The connection was reset in the accept queue: accept the next one.
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 other => return other.map(Socket),
             }
@@ -188,7 +188,7 @@ impl AsFd for ListenSocket {
 pub struct ReservedPort(OwnedFd);
 
 impl ReservedPort {
-    /// Takes the port of `address`; port 0 takes any free one.
+    /// Binds the port of `address`; port 0 binds any free one.
     pub fn bind(address: SocketAddr) -> Result<Self, Errno> {
         let fd = tcp_socket(address)?;
         // Not SO_REUSEADDR: beside a socket that has it and does not listen, every server may bind.
@@ -316,7 +316,7 @@ mod tests {
     fn a_reserved_port_is_for_those_who_share_it() {
         let reserved = ReservedPort::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = reserved.local_address().unwrap();
-        // This one does not ask to share, and listens on the port at no time.
+        // This one does not share the port, and so never listens on it.
         let stranger = tcp_socket(address).unwrap();
         sockopt::set_socket_reuseaddr(&stranger, true).unwrap();
         assert_eq!(net::bind(&stranger, &address), Err(Errno::ADDRINUSE));
@@ -326,7 +326,7 @@ mod tests {
         let mut poller = Poller::new(1).unwrap();
         poller.add(&client, 1).unwrap();
         assert_eq!(poller.wait(Some(5_000_000_000)), Ok(1));
-        // The socket that only keeps the port takes no connection away from the one that listens.
+        // The socket that only binds the port gets none of the listener's connections.
         assert!(listener.accept().is_ok());
     }
 

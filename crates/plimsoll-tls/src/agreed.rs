@@ -18,7 +18,7 @@ pub enum HandshakeKind {
 pub struct Handshake {
     /// How the keys came about.
     pub kind: HandshakeKind,
-    /// The server wanted another key share: one more round trip.
+    /// The server asked for another key share: one more round trip.
     pub retried: bool,
     /// `TLS 1.2` or `TLS 1.3`.
     pub version: &'static str,

@@ -1,4 +1,4 @@
-//! Catches the traffic secrets of a TLS 1.3 handshake, which rustls tells only its key log.
+//! Captures the traffic secrets of a TLS 1.3 handshake, which rustls gives only to its key log.
 
 use std::cell::Cell;
 

@@ -1,7 +1,7 @@
 //! Certificate chains that were found good lately: a load meets the same one thousands of times a
 //! second.
 //!
-//! Only the chain is remembered. That the peer has the certificate's key, which is what the
+//! Only the chain is cached. That the peer has the certificate's key, which is what the
 //! signature in each handshake proves, is checked each time.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Distinct chains remembered. They are compared byte for byte, which for a chain of 4 kB takes
-/// 0.1 us; hashing it would take longer.
+/// Distinct chains cached. They are compared byte for byte, which for a chain of 4 kB costs 0.1 us;
+/// hashing it would cost more.
 const CHAINS_MAX: usize = 64;
 /// A chain that expires is noticed after this time at the latest.
 const TRUSTED_FOR: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ impl ServerCertVerifier for RememberedChains {
         let is_known = |good: &Good| {
             good.is_fresh(now) && good.is_about(end_entity, intermediates, server_name)
         };
-        // An OCSP response may say something new about an old chain.
+        // An OCSP response may revoke a known chain.
         if ocsp_response.is_empty()
             && self.good.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_known)
         {

@@ -22,7 +22,7 @@ pub enum ConfigError {
     BadPem {
         /// Which PEM.
         subject: &'static str,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
     /// A certificate that is not usable.
@@ -68,7 +68,7 @@ pub enum ConfigError {
     /// Anything else that rustls refuses.
     #[error("TLS cannot be set up: {reason}")]
     Refused {
-        /// What rustls said.
+        /// The error of rustls.
         reason: String,
     },
 }
@@ -82,7 +82,7 @@ impl ConfigError {
 /// Why a session ended badly. The peer's doing, unless a certificate of ours is wrong.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TlsError {
-    /// The peer gave up and said why.
+    /// The peer sent a fatal alert.
     #[error("the peer ended TLS with the alert {alert}")]
     Alert {
         /// The alert's name as in RFC 8446, such as `handshake_failure`.
@@ -109,7 +109,7 @@ pub enum TlsError {
     KeyExhausted,
     /// Our own bound.
     #[error(
-        "TLS records that have arrived only in part take more than {} MiB in one thread; use more threads or fewer connections",
+        "incomplete TLS records need more than {} MiB in one thread; use more threads or fewer connections",
         .most_bytes >> 20
     )]
     TooManyPartials {

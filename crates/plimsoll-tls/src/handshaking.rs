@@ -24,7 +24,7 @@ pub(crate) enum Afterwards {
     SettleThenCompact,
 }
 
-/// A rustls connection and what it takes to make it compact.
+/// A rustls connection and the state for making it compact.
 ///
 /// One that is to be compact is fed whole records only: what is behind the handshake's last record
 /// never gets into rustls, from where it could not be had back.
@@ -42,7 +42,7 @@ pub(crate) struct Handshaking {
     failed: bool,
 }
 
-/// Reads along with rustls, to know when no handshake message is half received.
+/// Reads the same bytes as rustls, to detect when no handshake message is half received.
 struct Settling {
     suite: Suite,
     rx: Direction,
@@ -56,11 +56,11 @@ struct Settling {
 pub(crate) struct Progress {
     /// The handshake ended in this call.
     pub(crate) finished: bool,
-    /// The connection can be made compact; input behind this point was not taken.
+    /// The connection can be made compact; input after this point was not consumed.
     pub(crate) may_compact: bool,
 }
 
-/// A connection that was made compact, and what it owes the peer and us.
+/// A connection that was made compact, and its remaining output and plaintext.
 pub(crate) struct Compacted {
     pub(crate) compact: Compact,
     /// Records that rustls left to be sent.
@@ -69,7 +69,7 @@ pub(crate) struct Compacted {
 
 impl Handshaking {
     pub(crate) fn new(mut connection: Connection, afterwards: Afterwards) -> Self {
-        // The caller bounds what it offers, so that all of it can be taken.
+        // The caller bounds the input, so that all of it can be consumed.
         connection.set_buffer_limit(None);
         Self {
             connection,
@@ -97,7 +97,7 @@ impl Handshaking {
     }
 
     pub(crate) fn queue_close_notify(&mut self) {
-        // Only rustls knows that it has said so, and the end is near.
+        // Only rustls knows that close_notify was sent; the connection ends soon.
         self.afterwards = Afterwards::Keep;
         self.settling = None;
         self.connection.send_close_notify();
@@ -150,7 +150,7 @@ impl Handshaking {
     fn complete_record(&mut self, input: &mut &[u8]) -> bool {
         loop {
             let needed = match record::length(&self.record) {
-                // rustls says what is wrong with it.
+                // rustls returns the error.
                 _ if !record::is_plausible(&self.record) => self.record.len(),
                 None => record::HEADER_BYTES,
                 Some(length) => length,
@@ -235,7 +235,7 @@ impl Handshaking {
     ) -> Result<(), TlsError> {
         let connection = &mut self.connection;
         while !input.is_empty() {
-            // rustls takes some KiB at a time; 0 means that it ignores what follows close_notify.
+            // rustls reads some KiB at a time; 0 means that it ignores what follows close_notify.
             let handshaking = connection.is_handshaking();
             let taken = connection.read_tls(&mut input).map_err(|error| {
                 let reason = error.to_string();
@@ -289,11 +289,11 @@ impl Handshaking {
     /// Appends what rustls has for the peer.
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
         if !self.early.is_empty() && !self.is_handshaking() {
-            // Fails only after an error, which the caller has been told of.
+            // Fails only after an error, which was returned to the caller.
             let _ = self.write(&[]);
         }
         while self.connection.wants_write() {
-            // A Vec takes everything, so neither an error nor a short write can happen.
+            // Writing to a Vec has neither errors nor short writes.
             if !matches!(self.connection.write_tls(out), Ok(1..)) {
                 break;
             }
@@ -302,7 +302,7 @@ impl Handshaking {
 
     // ---- making compact
 
-    /// Gives the rustls object up. To be called only where [`Progress::may_compact`] was said.
+    /// Drops the rustls object. To be called only after [`Progress::may_compact`].
     pub(crate) fn into_compact(
         mut self,
         thread: &mut ThreadContext,

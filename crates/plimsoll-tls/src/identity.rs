@@ -1,4 +1,4 @@
-//! Certificates and keys: PEM to what rustls wants, and self-signed ones for tests and backends.
+//! Certificates and keys: PEM to rustls types, and self-signed ones for tests and backends.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ const ROOTS: &str = "trusted roots";
 /// The key of a self-signed certificate: decides what a full handshake costs the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// Signing takes tens of microseconds.
+    /// Signing costs tens of microseconds.
     EcdsaP256,
-    /// Signing takes some hundred microseconds, checking far less.
+    /// Signing costs some hundred microseconds, verifying far less.
     Rsa2048,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn certified_key(
         .map_err(|error| ConfigError::BadKey { reason: error.to_string() })?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
-        // A key that cannot tell its public half cannot be compared; all built-in kinds can.
+        // A key without a public half cannot be compared; all built-in kinds have one.
         Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {
             Ok(Arc::new(certified))
         }

@@ -14,7 +14,7 @@ struct Entry {
     key: ExpandedKey,
 }
 
-/// Memory that one key takes here: itself, its pointer and its place in the index.
+/// Memory of one key here: itself, its pointer and its place in the index.
 pub(crate) const KEY_BYTES: usize = size_of::<Entry>() + 64;
 
 const _: () = assert!(KEY_BYTES <= 768);
@@ -22,7 +22,7 @@ const _: () = assert!(KEY_BYTES <= 768);
 /// When it is full, a key chosen by chance makes room. Connections are used in turn, and of more
 /// than fit the one used longest ago is the one that comes next.
 ///
-/// An entry belongs to whoever shows its whole secret, so that neither a slot with a new owner
+/// An entry is found by its whole secret, so that neither a slot with a new owner
 /// nor a KeyUpdate can meet another connection's key, and no entry needs to be given back.
 pub(crate) struct KeyCache {
     keys_max: usize,
@@ -54,7 +54,7 @@ impl Hasher for SecretHasher {
 }
 
 impl KeyCache {
-    /// Keeps `keys_max` keys, at least one. Memory is taken as they come.
+    /// Keeps `keys_max` keys, at least one. Memory is allocated as they are added.
     pub(crate) fn new(keys_max: usize) -> Self {
         let keys_max = keys_max.max(1);
         Self {

@@ -24,7 +24,7 @@ pub(crate) const ALERT: u8 = 21;
 pub(crate) const HANDSHAKE: u8 = 22;
 pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// What is wrong with a record: the alert that says so, and words.
+/// What is wrong with a record: the alert to send, and words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) alert: AlertDescription,
@@ -129,7 +129,7 @@ fn open_into(
     Ok(kind)
 }
 
-/// Takes the content type and the zeros behind it off the end.
+/// Removes the content type and the padding after it.
 fn strip_padding(before: usize, plaintext: &mut Vec<u8>) -> Result<u8, Fault> {
     if plaintext.len() - before > PLAINTEXT_BYTES_MAX + 1 {
         return Err(OVERFLOW);

@@ -9,7 +9,7 @@ use crate::{Handshake, ThreadContext, TlsError, record};
 
 /// One TLS connection. Until its handshake is done it is a rustls object on the heap; from then on
 /// it is *compact*: traffic secrets and sequence numbers, all of them in here. Bytes go through the
-/// [`ThreadContext`] of the thread that has the session in hand.
+/// [`ThreadContext`] of the thread that handles the session.
 ///
 /// Memory while compact: these 120 bytes, and no heap but for a record or a message that has come
 /// in part.
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Session {
 pub struct Received {
     /// The handshake ended in this call.
     pub handshake_finished: bool,
-    /// The peer has said, now or earlier, that it sends nothing more (close_notify). Bytes after
+    /// The peer has sent close_notify, now or earlier. Bytes after
     /// that are ignored. TLS 1.3 leaves our direction open; in TLS 1.2 the answer is to close.
     pub peer_closed: bool,
 }
@@ -151,17 +151,17 @@ impl Session {
         }
     }
 
-    /// Whether the handshake is still under way.
+    /// Whether the handshake is not complete.
     pub fn is_handshaking(&self) -> bool {
         matches!(&self.0, State::Handshaking(handshaking) if handshaking.is_handshaking())
     }
 
-    /// Whether the rustls object is gone.
+    /// Whether the rustls object was dropped.
     pub const fn is_compact(&self) -> bool {
         !matches!(self.0, State::Handshaking(_))
     }
 
-    /// Whether the peer has said that it sends nothing more (close_notify). Where the TCP stream
+    /// Whether the peer has sent close_notify. Where the TCP stream
     /// ends without it, data may be missing at the end.
     pub fn has_peer_closed(&self) -> bool {
         match &self.0 {

@@ -1,8 +1,8 @@
 //! Key shares that are made once per thread and used for every handshake.
 //!
 //! Making one costs a client about as much as agreeing on a secret with it. Whoever reuses them
-//! gives forward secrecy between their own test connections away, which is nobody's secret, and a
-//! server cannot tell; so this is off unless asked for, and reports name it.
+//! gives up forward secrecy between test connections, which carry no secrets, and a server does not
+//! notice; so this is off by default, and reports name it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl SupportedKxGroup for Reused {
     }
 }
 
-/// A key exchange under way.
+/// A key exchange in progress.
 struct Exchange {
     group: Reused,
     pair: Arc<Pair>,

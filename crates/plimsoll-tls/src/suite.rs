@@ -1,4 +1,4 @@
-//! Cipher suites as the record layer knows them, and how a secret becomes a key.
+//! Cipher suites of the record layer, and how a secret becomes a key.
 
 use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use aws_lc_rs::error::Unspecified;
@@ -67,7 +67,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// `None` for a suite that this layer does not know.
+    /// `None` for an unknown suite.
     pub(crate) const fn of(suite: CipherSuite) -> Option<Self> {
         use CipherSuite as C;
         Some(match suite {
@@ -180,7 +180,7 @@ impl hkdf::KeyType for OutputBytes {
     }
 }
 
-/// A key that is ready for use, which takes some hundred bytes.
+/// An expanded key, of some hundred bytes.
 pub(crate) struct ExpandedKey {
     pub(crate) aead: LessSafeKey,
     pub(crate) iv: [u8; IV_BYTES],

@@ -13,7 +13,7 @@ use crate::key_cache::{KEY_BYTES, KeyCache};
 const KEYS_BYTES_MAX: usize = 16 << 20;
 /// One key for each direction.
 const KEYS_PER_SESSION: usize = 2;
-/// Checking a session's secrets takes 2 % of a client's handshake: these are checked, and one of so
+/// Checking a session's secrets costs 2 % of a client's handshake: these are checked, and one of so
 /// many of the others.
 const CHECKED_FIRST: u64 = 16;
 const CHECKED_EVERY: u64 = 64;

@@ -1,4 +1,4 @@
-//! Tickets that every process of one server takes, whichever of them gave them.
+//! Tickets that every process of one server accepts, whichever of them issued them.
 //!
 //! ```text
 //! | name of the giver, 16 bytes | number, 8 bytes | state, AES-256-GCM | tag, 16 bytes |
@@ -19,7 +19,7 @@ use plimsoll_model::plan::TicketKey;
 
 use crate::ConfigError;
 
-/// What rustls tells clients of its own tickets: 12 hours.
+/// The lifetime of rustls' own tickets: 12 hours.
 const LIFETIME_S: u32 = 12 * 60 * 60;
 const NAME_BYTES: usize = 16;
 const NUMBER_BYTES: usize = 8;
@@ -37,7 +37,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], ConfigError> {
     Ok(bytes)
 }
 
-/// Gives tickets under a name of its own, and takes those of all who share the key.
+/// Issues tickets under a name of its own, and accepts those of all who share the key.
 pub(crate) struct SharedTicketer {
     shared: hmac::Key,
     name: [u8; NAME_BYTES],

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 /// Tickets kept per server: more than the handshakes that one process has in flight. About 1 kB
 /// each.
 const TICKETS_MAX: usize = 1024;
-/// Servers remembered; a load has as many as its plan names.
+/// Servers whose tickets are kept; a load has as many as its plan names.
 const SERVERS_MAX: usize = 256;
 
 struct Server {

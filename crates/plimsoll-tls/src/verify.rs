@@ -12,7 +12,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 /// Accepts any certificate and does not check the handshake's signature by it.
 ///
-/// A signature by a key that nobody vouches for proves nothing about who the peer is, and a check
+/// A signature by an untrusted key proves nothing about the peer's identity, and a check
 /// costs as much CPU as the rest of the handshake's public-key work. What still holds, and
 /// is all that a correct exchange of bytes needs: both ends share the key exchange's secret and
 /// saw the same transcript (Finished).
@@ -59,7 +59,7 @@ impl ServerCertVerifier for AcceptAnyServer {
 /// Accepts what chains to the trusted certificates, and a trusted certificate itself.
 ///
 /// `openssl req -x509` marks the certificates that it makes as authorities. rustls accepts no
-/// authority as a server's own certificate, other clients do when they are told to trust exactly
+/// authority as a server's own certificate, other clients do when they are configured to trust exactly
 /// this one (`curl --cacert`), and so do we.
 #[derive(Debug)]
 pub(crate) struct TrustedServer {
@@ -95,7 +95,7 @@ impl ServerCertVerifier for TrustedServer {
             now,
         );
         match chained {
-            // "An authority as a server": said after the dates were checked, before the name is.
+            // CaUsedAsEndEntity: returned after the dates were checked, before the name is.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.trusted.iter().any(|trusted| trusted == end_entity) =>
             {

@@ -1,5 +1,4 @@
-//! How long the reference server takes for a request, and the exact quantiles of that; or how much
-//! it takes and no more.
+//! Service times of the reference server and their exact quantiles; or its highest rate.
 
 use std::fmt;
 use std::str::FromStr;

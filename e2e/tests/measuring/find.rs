@@ -23,7 +23,7 @@ fn search(haproxy: &Haproxy) -> Finished {
 
 #[test]
 fn the_limit_that_haproxy_was_given_is_found() {
-    // HAProxy takes 450 connections a second and lets the others wait.
+    // HAProxy accepts 450 connections a second; the others wait.
     let rules = "    rate-limit sessions 450\n    \
                  http-request return status 200 content-type text/plain string pong";
     let haproxy = Haproxy::start("", rules, "");

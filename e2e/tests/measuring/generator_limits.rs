@@ -145,7 +145,7 @@ fn a_load_that_runs_out_of_ports_is_invalid() {
     let few = ["--no-keepalive", "-H", "sleep-fixed: 500", "--source", "127.0.0.1", "-c", "60"];
     let goals = ["--slo", "p99<2s,errors<1%"];
     let Some(finished) = in_a_small_namespace(&[&flags[..], &few, &goals].concat()) else {
-        eprintln!("not tested: this host lets nobody here make a network namespace");
+        eprintln!("not tested: no privilege to make a network namespace");
         return;
     };
     assert_invalid(&finished, &["local-errors"]);

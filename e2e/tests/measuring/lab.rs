@@ -40,7 +40,7 @@ fn haproxy(running: &Running) -> Process {
     running.named("haproxy").pop().expect("the SUT runs")
 }
 
-/// Checks a search that met its goals at every load, and that the archive tells it again.
+/// Checks a search that met its goals at every load, and that its archive gives the same report.
 fn assert_not_reached(finished: &Finished, sut: &str) {
     let summary = finished.written(0);
     assert_eq!(summary.text("verdict"), "good");

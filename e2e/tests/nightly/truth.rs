@@ -22,7 +22,7 @@ const FREEZE: Duration = Duration::from_secs(2);
 const OFF: f64 = 0.02;
 const OFF_MS: f64 = 0.5;
 
-/// A server, and what makes it take as long as it should.
+/// A server, and the requests that set its service time.
 enum Server {
     Ours(Serve, String),
     Reference(Reference),
@@ -65,7 +65,7 @@ impl Server {
             .start()
     }
 
-    /// Stops it; how long each request took, seconds, sorted, where it tells.
+    /// Stops it; returns the service times in seconds, sorted, where it reports them.
     fn log(self) -> Option<Vec<f64>> {
         let Self::Reference(reference) = self else { return None };
         let mut log = reference.log();

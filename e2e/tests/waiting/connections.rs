@@ -1,4 +1,4 @@
-//! The search for held connections against servers that take a known number of them.
+//! The search for held connections against servers that hold a known number of them.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn summary_of(finished: &Finished, code: i32) -> Summary {
     summary
 }
 
-/// The archive tells the same again, and does not contradict itself.
+/// The archive gives the same report, and does not contradict itself.
 fn assert_report_repeats(finished: &Finished, folder: &Path) {
     let again = Plimsoll::new(["report", "run"]).within(folder).run();
     assert_eq!(again.stdout, finished.stdout);
@@ -98,7 +98,7 @@ fn a_haproxy_that_is_asked_has_its_maxconn_predicted() {
     assert!(finished.stderr.contains("--watch haproxy:nowhere.sock: "), "{}", finished.stderr);
 }
 
-/// A HAProxy with TLS whose address space ends at 70 MB: it takes 37 MB of it without any
+/// A HAProxy with TLS whose address space ends at 70 MB: it uses 37 MB of it without any
 /// connection. One thread, because another one's memory grows by 64 MB at a time.
 fn capped_haproxy(certificate: &Certificate) -> Haproxy {
     let bind = format!("ssl crt {}", certificate.both().display());

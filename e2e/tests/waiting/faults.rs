@@ -155,7 +155,7 @@ fn more_connections_than_a_process_may_open_are_spread_over_several() {
     assert_eq!(summary.count("connections.opened"), 500);
     assert_eq!(summary.counts("connection_error_classes"), BTreeMap::new());
     nginx.log_of(2000);
-    // Asked for less than it takes: said before anything is started.
+    // Less than it needs: refused before anything is started.
     let too_few = Plimsoll::after("ulimit -n 200", &[&flags[..], &["--processes", "2"]].concat());
     let refused = too_few.run();
     assert_eq!(refused.code, Some(2));

@@ -12,7 +12,7 @@ use e2e::summary::Summary;
 use e2e::{port, wait};
 use serde_json::Value;
 
-/// Quick ramps, no holding, no heartbeats: what a test wants otherwise, it says.
+/// Quick ramps, no holding, no heartbeats, unless a test sets them.
 const QUICK: [&str; 6] = ["--rate", "2k", "--for", "0", "--heartbeat", "0"];
 
 fn hold(url: &str, flags: &[&str]) -> Plimsoll {
@@ -41,7 +41,7 @@ fn seconds(running: &Running) -> usize {
     fs::read_to_string(path).unwrap_or_default().matches('\n').count()
 }
 
-/// Waits until the archive says that a step of this kind has begun.
+/// Waits until the archive has the beginning of a step of this kind.
 fn wait_for_step(running: &mut Running, step: &str) {
     wait::until(step, || {
         let events = fs::read_to_string(running.folder().join("run/events.jsonl"));
@@ -76,7 +76,7 @@ fn every_connection_is_held_and_answers_over_several_processes() {
     assert!(finished.stdout.contains("HELD  301 of 301 connections"), "{}", finished.stdout);
     // The server saw each of them once.
     assert_eq!(serve.stop(), (2 * 301, 301));
-    // The archive tells the same again.
+    // The archive gives the same report.
     let folder = finished.folder();
     let report =
         |flags: &[&str]| Plimsoll::new([&["report", "run"], flags].concat()).within(&folder).run();
@@ -106,7 +106,7 @@ fn a_laboratory_whose_supervisor_is_killed_says_nothing_of_its_server() {
     wait_for_step(&mut running, "hold");
     let haproxy = running.named("haproxy").pop().expect("the SUT runs");
     Process::of(haproxy.ppid).expect("HAProxy's parent").kill();
-    // With its server gone nothing is held, so that nobody waits for ten minutes.
+    // With its server lost nothing is held, so the hold ends before its ten minutes.
     let finished = running.finish();
     let summary = finished.written(98);
     assert_eq!(summary.text("verdict"), "invalid");
@@ -170,7 +170,7 @@ fn a_server_that_dies_while_connections_are_held() {
     let mut running = hold(serve.url(), &["-c", "100", "--for", "10m"]).start();
     wait_for_step(&mut running, "hold");
     drop(serve);
-    // With nothing left to hold, nobody waits ten minutes.
+    // Without connections the hold ends before its ten minutes.
     let summary = running.finish().written(99);
     assert_eq!((summary.count("hold.held"), summary.count("hold.lost")), (0, 100));
     let classes = summary.counts("hold.loss_classes");

@@ -162,7 +162,7 @@ fn a_traffic_mix_over_two_servers() {
 
 #[test]
 fn a_maximum_is_found_below_a_target_that_is_not_met() {
-    // HAProxy takes 60 connections a second and lets the others wait.
+    // HAProxy accepts 60 connections a second; the others wait.
     let rules = "    rate-limit sessions 60\n    \
                  http-request return status 200 content-type text/plain string pong";
     let haproxy = Haproxy::start("", rules, "");

@@ -34,7 +34,7 @@ pub(super) struct Counting<'a> {
     pub(super) timer: Option<HiddenTimer>,
 }
 
-/// Turns parts of operations into whole ones; all that was taken adds up.
+/// Turns fractions of operations into whole ones; the sum is kept.
 #[derive(Default)]
 struct Whole {
     sum: f64,
@@ -166,7 +166,7 @@ impl Counting<'_> {
         }
     }
 
-    /// What a timer of the server ended, or our own patience if that was shorter.
+    /// Operations ended by a timer of the server, or by the client's timeout if that is shorter.
     fn count_hanging(&self, tally: &mut Tally, whole: &mut Whole, ends: f64) {
         let Some(timer) = self.timer else { return };
         let patience_s = self.trial.patience_s;

@@ -25,7 +25,7 @@ pub(crate) struct Rates {
     pub(crate) patience_s: f64,
     pub(crate) generator: f64,
     pub(crate) pause: Option<(f64, f64)>,
-    /// Share of what was sent that takes part in the server's queue.
+    /// Fraction of sent operations that enter the server's queue.
     pub(crate) accepted: f64,
     /// Of the server, in this trial.
     pub(crate) capacity: f64,
@@ -127,7 +127,7 @@ impl Rates {
         self.slices.get(index).or_else(|| self.slices.last()).copied().unwrap_or(1.0)
     }
 
-    /// The next instant after `t` at which a rate changes by itself.
+    /// The next instant after `t` at which a rate changes.
     fn edge(&self, t: f64) -> f64 {
         let mut edge = if t < self.window_s { self.window_s } else { f64::INFINITY };
         for (from, to) in [self.pause, self.stall].into_iter().flatten() {

@@ -94,7 +94,7 @@ impl Fluid {
         self.collapsed &= !heals;
     }
 
-    /// Takes back a tally whose figures nobody needs any more, for its memory.
+    /// Reuses the memory of a tally.
     pub fn recycle(&mut self, tally: Tally) {
         self.spare = Some(tally);
     }
@@ -216,7 +216,7 @@ impl Fluid {
                 let serving = now.due - now.sent + (now.accepted - past.answered);
                 let refused = now.refused - past.refused;
                 let ripple = ripple * normal(&mut self.rng) * 0.5;
-                // Nobody waits longer than patience lasts.
+                // No wait is longer than the client's timeout.
                 let patient = now.due - rates.offered * (t - rates.patience_s).max(0.0);
                 let open = (serving + refused + hanging).min(patient);
                 (open + ripple).round().max(0.0) as u32
@@ -238,7 +238,7 @@ impl Fluid {
     fn observations(&mut self, trial: &Trial, tally: &Tally, window: Nanos) -> Observations {
         let sent_per_s = tally.scheduled as f64 / seconds(window).max(1e-9);
         let wants = (sent_per_s / self.generator.capacity_per_s).min(1.0);
-        // What a rival takes is waited for whenever the thread wants to run.
+        // The thread waits while another process has its core.
         let waits =
             self.generator.rival * (wants / (1.0 - self.generator.rival).max(0.01)).min(1.0);
         let paused = trial.rates.pause.map_or(0.0, |(from, to)| (to - from) / trial.rates.window_s);
@@ -246,7 +246,7 @@ impl Fluid {
         Observations {
             scheduling: Some(Scheduling {
                 run_delay: Some((waits + paused + quiet).min(1.0)),
-                // What a rival takes is taken in slices of milliseconds.
+                // Another process gets the core in slices of milliseconds.
                 wait_mean: None,
                 steal: Some(0.002 * self.rng.f64()),
                 throttled_periods: Some(0),

@@ -79,7 +79,7 @@ pub(crate) struct Entrant {
     /// Operations that succeeded and that failed, where operations are counted.
     pub(crate) ops: u64,
     pub(crate) failed: u64,
-    /// Why it takes no part.
+    /// Why it is not compared.
     pub(crate) excuse: Option<String>,
 }
 

@@ -279,7 +279,7 @@ impl Schedule {
 fn method(rounds: u32, extent: Extent, server: &str) -> String {
     let Extent { connections, seconds } = extent;
     format!(
-        "Medians over {rounds} rounds of {seconds} s. The tools take turns within each round, and the \
+        "Medians over {rounds} rounds of {seconds} s. The tools run one after another within each round, and the \
          first one changes. The server ({server}) is one process on CPU {SERVER_CPU}; the client runs \
          on CPU {CLIENT_CPU} with {connections} connections, as fast as it can. Cost is the user and \
          system time of the client and its children per successful operation. No client verifies the \

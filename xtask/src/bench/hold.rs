@@ -1,5 +1,5 @@
 //! The large runs: so many TLS connections with both ends on this machine, held and polled. Only on
-//! request, because they take all of its memory.
+//! request, because they need all of its memory.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::bench::results::{Outcome, Results, Row};
 use crate::bench::settings::Sut;
 use crate::bench::{Bench, footprint};
 
-/// A run that takes much longer than it may is killed; the limits themselves are judged below this.
+/// Timeout of a run; the limits themselves are checked below this.
 const LIMIT: Duration = Duration::from_secs(3_600);
 const MILLION: u64 = 1_000_000;
 const RAMP_S_MAX: f64 = 360.0;
@@ -56,7 +56,7 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
 fn hold(bench: &Bench, sut: Sut, size: u32, results: &mut Results) -> Result<Run> {
     let rate_per_s = match sut {
         Sut::Embedded => 6_000,
-        // It takes 1,000 new ones a second, and fell silent when half a million were asked at 4,000/s.
+        // It accepts 1,000 new ones a second, and stopped answering when half a million came at 4,000/s.
         Sut::Haproxy => 2_500,
     };
     let heartbeat_min = size.div_ceil(50_000).max(1);
@@ -82,7 +82,7 @@ fn hold(bench: &Bench, sut: Sut, size: u32, results: &mut Results) -> Result<Run
     let summary = fs::read_to_string(path).context("it left no summary")?;
     let summary: Value = serde_json::from_str(&summary)?;
     let used_bytes = before_bytes.saturating_sub(least_bytes);
-    Run::of(sut, size.into(), used_bytes, &summary).context("its summary says nothing of a hold")
+    Run::of(sut, size.into(), used_bytes, &summary).context("its summary has no hold")
 }
 
 /// One run. What its summary does not have is `None`, and never guessed.

@@ -78,7 +78,7 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// As it stands now; `None` where the kernel does not say.
+    /// Now; `None` where it cannot be read.
     pub(crate) fn now() -> Option<Self> {
         Self::read(&fs::read_to_string(STAT).ok()?)
     }

@@ -8,7 +8,7 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
 
-/// Longest wait for a server to take connections.
+/// Timeout of a server to accept connections.
 const READY_WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -44,15 +44,15 @@ impl Guarded {
         Ok(Self { child: child.with_context(name)? })
     }
 
-    /// Waits until it takes connections at `address`.
+    /// Waits until it accepts connections at `address`.
     pub(crate) fn wait_until_ready(&mut self, address: SocketAddr) -> Result<()> {
         let deadline = Instant::now() + READY_WAIT;
         while TcpStream::connect(address).is_err() {
             if let Some(status) = self.child.try_wait()? {
-                bail!("the server ended before it took connections: {status}");
+                bail!("the server ended before it accepted connections: {status}");
             }
             if Instant::now() > deadline {
-                bail!("the server takes no connections on {address} after {READY_WAIT:?}");
+                bail!("the server accepts no connections on {address} after {READY_WAIT:?}");
             }
             thread::sleep(LOOK_AGAIN);
         }

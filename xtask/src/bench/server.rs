@@ -42,7 +42,7 @@ impl ServerKind {
         }
     }
 
-    /// How it is started, where its settings do not say it.
+    /// How it is started, beside its settings.
     pub(crate) fn shown(self) -> String {
         let command = match self {
             Self::Nginx => "nginx -c nginx.conf  # master_process off; return 200 \"pong\"",
@@ -55,7 +55,7 @@ impl ServerKind {
     }
 }
 
-/// Where a server takes connections.
+/// Where a server accepts connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) plain: SocketAddr,
@@ -67,13 +67,13 @@ pub(crate) struct Addresses {
 
 /// A running server.
 pub(crate) struct Server {
-    /// One process, or one that takes all its children with it.
+    /// One process, or one that ends all its children.
     process: Guarded,
     addresses: Addresses,
 }
 
 impl Server {
-    /// Starts it and waits until it takes connections.
+    /// Starts it and waits until it accepts connections.
     pub(crate) fn start(kind: ServerKind, plimsoll: &Path, scratch: &Path) -> Result<Self> {
         let [plain, tls, tickets] = free_addresses()?;
         let mut addresses = Addresses { plain, tls, tickets };

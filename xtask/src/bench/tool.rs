@@ -62,7 +62,7 @@ impl Tool {
         }
     }
 
-    /// The argument that makes it tell its version; `None` where there is no such thing.
+    /// The argument that prints its version; `None` where there is none.
     pub(crate) const fn version_flag(self) -> Option<&'static str> {
         match self {
             Self::Plimsoll | Self::H2load | Self::Oha => Some("--version"),

@@ -1,4 +1,4 @@
-//! What the levels say about the tipping point, and the level to try next between the bounds.
+//! The tipping point as far as the levels show it, and the level to try next between the bounds.
 
 /// The bounds so far; good < bad.
 #[derive(Clone, Debug, Default)]
@@ -7,7 +7,7 @@ pub(super) struct Bounds {
     good: Vec<u64>,
     /// The lowest level that was not.
     bad: Option<u64>,
-    /// What the server kept of a level that failed: perhaps all that it takes.
+    /// What the server kept of a level that failed: perhaps its limit.
     kept: Option<u64>,
     /// The highest good level was all that the server had kept.
     is_full: bool,
@@ -35,7 +35,7 @@ impl Bounds {
         self.good.push(level);
     }
 
-    /// The level `target` was not held; what is left are `answered` connections.
+    /// The level `target` was not held; `answered` connections remain.
     pub(super) fn handle_bad(&mut self, target: u64, answered: u64) {
         self.set_bad(target);
         let above_good = answered > self.good().unwrap_or(0);
@@ -95,7 +95,7 @@ impl Bounds {
 mod tests {
     use super::*;
 
-    /// Searches a server that keeps `takes` connections and says the interval and the levels.
+    /// Searches a server that keeps `takes` connections; returns the interval and the levels.
     fn search(first_good: u64, first_bad: u64, takes: u64, width: f64) -> (u64, u64, u32) {
         let mut bounds = Bounds::default();
         bounds.handle_good(first_good, first_good);

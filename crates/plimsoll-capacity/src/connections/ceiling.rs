@@ -10,7 +10,7 @@ const STOP_AT: f64 = 0.85;
 /// Levels below this part of the largest say little about it: what a process takes once, and
 /// chance, weigh too much there.
 const WINDOW: f64 = 0.1;
-/// Levels that a fit wants; where there are fewer in the window, it reaches further down.
+/// Levels that a fit needs; where there are fewer in the window, it reaches further down.
 const WINDOW_LEVELS: usize = 4;
 /// Levels, the empty one apart, from which a projection may end the search.
 const TRUSTED_LEVELS: usize = 3;
@@ -92,7 +92,7 @@ pub(super) fn first(
             // A wide interval is a reason to learn more, in small steps, and not to stop.
             let is_vague = projection.confidence == Confidence::Low && !projection.superlinear;
             let end = if is_vague { projection.ends_at } else { projection.ends_at_min }?;
-            // What is counted and ours can be filled; nobody dies of it.
+            // A counted limit of the clients may be filled: it ends no process.
             let stop = match side {
                 Side::Generator if is_exact => end,
                 _ => (end as f64 * STOP_AT) as u64,

@@ -23,7 +23,7 @@ pub struct ConnectionLimits {
     pub sweeps_max: u32,
     /// How long the last good level is held.
     pub soak: Nanos,
-    /// Time for all levels, the soak and the second ramp apart; a level that has begun is ended.
+    /// Time limit of all levels, without soak and re-ramp; a level that has begun is completed.
     pub budget: Nanos,
     /// Highest level, where the user names none.
     pub cap: u64,

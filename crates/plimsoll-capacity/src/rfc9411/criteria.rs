@@ -22,14 +22,14 @@ use crate::verdict::{conclude, failed};
 const FAILED_MAX: f64 = 1e-5;
 const FORWARDING_MAX: f64 = 0.05;
 const CONCURRENCY_MAX: f64 = 0.10;
-/// Arrivals that a second may have more or less, with all their transactions, because they ended
-/// near its edge.
+/// Arrivals by which a second may deviate, with all their transactions, because they ended near its
+/// edge.
 const EDGE_ARRIVALS: f64 = 1.5;
 const EDGE_NAME: &str = "transactions allowed at the edge of a second";
-/// N10 is to confirm that connections are opened and closed at the same rate; that they are, to
-/// this share of a second's connections, is as much as a count of few open ones can tell.
+/// N10 requires that connections are opened and closed at the same rate. A count of few open
+/// connections shows this only to this share of a second's connections.
 const EDGE_CONNECTIONS: f64 = 0.01;
-/// Another KPI this near to its maximum may be what is measured.
+/// Another KPI above this share of its maximum may be the bottleneck.
 const ISOLATION_SHARE_MAX: f64 = 0.95;
 
 /// Every criterion of `case` in `step`; step 1 of some asks for less.
@@ -45,7 +45,7 @@ fn criteria_of(case: Case, step: Step) -> &'static [Criterion] {
     }
 }
 
-/// The criteria that `case` is judged by, with their thresholds, as the reader is told.
+/// The criteria of `case` with their thresholds, as reports print them.
 pub fn thresholds(case: Case) -> Vec<&'static str> {
     criteria_of(case, Step::Target).iter().map(|one| one.name()).collect()
 }
@@ -127,7 +127,7 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
         backlog_growth: 0.0,
         context: &Context::default(),
     });
-    // A load with ramps has not one rate and latency, so their product says nothing.
+    // A load with ramps has no single rate and latency, so their product means nothing.
     let mut checks: Vec<_> =
         checks.into_iter().filter(|check| check.id != CheckId::LittlesLaw).collect();
     checks.extend(incomplete(seen, &observed));
@@ -173,7 +173,7 @@ fn check(criterion: Criterion, measures: Vec<Measure>, pass: bool) -> Check {
     Check::new(CheckId::Criterion(criterion), Level::of(!pass, false), measures)
 }
 
-/// A share below 0.001 %. Where none was seen, the rule of three says how small it may still be.
+/// A share below 0.001 %. Where none was seen, the rule of three gives its upper bound.
 fn rare(criterion: Criterion, part: u64, all: u64, pass: bool) -> Check {
     let mut measures = vec![
         Measure::ratio("", share(part, all)).at_most(FAILED_MAX),
@@ -259,7 +259,7 @@ fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
     deviates(Target, below.max(0.0), FORWARDING_MAX, edge / target, allowed)
 }
 
-/// Samples must be less than 2 s apart: a second that nobody counted was one in which the generator
+/// Samples must be less than 2 s apart: a second without a sample was one in which the generator
 /// stood still. What was cut short has none after that, and failed before.
 fn incomplete(seen: &Seen<'_>, observed: &Observed) -> Option<Check> {
     let have = observed.series.len();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Pure, as everything in this crate. KPIs come from the sustain phase alone. The RFC's criteria
-//! take the place of an SLO; whether the generator was the limit is asked by the same checks as
+//! take the place of an SLO; whether the generator was the limit is decided by the same checks as
 //! in every other trial, of the whole load.
 
 mod criteria;

@@ -37,7 +37,7 @@ pub enum Search {
     No,
 }
 
-/// What a procedure is told.
+/// The parameters of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The target, in the case's unit; above zero.

@@ -40,21 +40,21 @@ pub(super) struct Flags(u16);
 pub(super) const READABLE: u16 = 1;
 /// The peer has ended its stream or broken the connection: read until the end shows.
 pub(super) const READ_TO_END: u16 = 1 << 1;
-/// The kernel took less than it was offered; nothing is done until it takes more.
+/// The send buffer is full; nothing is done until it has room.
 pub(super) const BLOCKED: u16 = 1 << 2;
 /// The peer sends nothing more.
 pub(super) const PEER_DONE: u16 = 1 << 3;
-/// The connection stays open after the answer in hand.
+/// The connection stays open after the current answer.
 pub(super) const KEEP_ALIVE: u16 = 1 << 4;
-/// The answer in hand is sent in chunks.
+/// The current answer is sent in chunks.
 pub(super) const CHUNKED: u16 = 1 << 5;
-/// The answer in hand has no body, because HEAD asked for it.
+/// The current answer has no body, because it answers a HEAD.
 pub(super) const BODILESS: u16 = 1 << 6;
-/// The head of the answer in hand is written.
+/// The head of the current answer is written.
 pub(super) const HEAD_SENT: u16 = 1 << 7;
-/// Linger before closing: the peer may have more to say than was read.
+/// Linger before closing: the peer may have sent more than was read.
 pub(super) const LINGER: u16 = 1 << 8;
-/// The head of the request in hand is complete, its body is not.
+/// The head of the current request is complete, its body is not.
 pub(super) const IN_BODY: u16 = 1 << 9;
 /// The connection waits for its next turn.
 pub(super) const QUEUED: u16 = 1 << 10;
@@ -81,9 +81,9 @@ impl Flags {
 pub(super) struct Active<N> {
     pub(super) parser: RequestParser,
     pub(super) notes: N,
-    /// Request bytes behind the request in hand; at most what one read brought.
+    /// Request bytes after the current request; at most those of one read.
     pub(super) stash: Vec<u8>,
-    /// Answer bytes, as they go on the wire, that the kernel did not take.
+    /// Answer bytes, as they go on the wire, that the kernel did not accept.
     pub(super) unsent: Unsent,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Conn<N> {
     pub(super) deadline: Nanos,
     /// When the wheel will ask; armed <= deadline, so that pushing the deadline back is free.
     pub(super) armed: Nanos,
-    // ---- 20 bytes: the answer in hand
+    // ---- 20 bytes: the current answer
     pub(super) token: u64,
     pub(super) piece_bytes: u32,
     /// Of the present piece, still to be written; piece_left <= piece_bytes.
@@ -204,7 +204,7 @@ impl<N> Slab<N> {
         u64::from(self.conns[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// The slot of an event; `None` when its owner is gone.
+    /// The slot of an event; `None` when its connection was closed.
     pub(super) fn index_of(&self, token: u64) -> Option<u32> {
         let index = token as u32;
         let conn = self.conns.get(index as usize)?;

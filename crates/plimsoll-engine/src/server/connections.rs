@@ -20,7 +20,7 @@ pub(super) struct Connections<N> {
     wheel: Wheel,
     wheel_made: Nanos,
     spare: Vec<Box<Active<N>>>,
-    /// The time of the event or timer in hand.
+    /// The time of the current event or timer.
     pub(super) now: Nanos,
 }
 

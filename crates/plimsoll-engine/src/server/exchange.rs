@@ -22,7 +22,7 @@ use super::counters::WorkerCounters;
 use super::service::{Answer, Service};
 use crate::transport::{Link, Outcome, Pump, Unsent, send_plain};
 
-/// One read takes at most this much.
+/// One read returns at most this much.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Body bytes written at a time: one TLS record.
 const FILL_BYTES: usize = 16 * 1024;
@@ -40,9 +40,9 @@ const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
 enum Step {
     /// There may be more to do at once; so many bytes were moved.
     More(usize),
-    /// Nothing can be done before the socket or a timer says so.
+    /// Nothing can be done before an event of the socket or a timer.
     Wait,
-    /// Everything is said: close once it is sent.
+    /// The answer is complete: close once it is sent.
     Finish,
     /// Close now.
     Drop,
@@ -61,7 +61,7 @@ pub(super) struct Timeouts {
     pub(super) idle: Nanos,
 }
 
-/// The connections of one worker and what it takes to serve them.
+/// The connections of one worker and the state for serving them.
 pub(super) struct Exchange<S: Service> {
     service: S,
     timeouts: Timeouts,
@@ -74,7 +74,7 @@ pub(super) struct Exchange<S: Service> {
     queue_spare: Vec<u64>,
     // ---- scratch, empty between connections
     read_buffer: Box<[u8]>,
-    /// Answer bytes of the connection in hand, before encryption.
+    /// Answer bytes of the current connection, before encryption.
     out: Vec<u8>,
     /// How many bytes at the end of `out` are body bytes that can be made again.
     out_tail_body: usize,
@@ -231,7 +231,7 @@ impl<S: Service> Exchange<S> {
     fn flush_before_turn_ends(&mut self, index: u32) {
         match self.flush(index, false) {
             Flushed::All(_) => self.enqueue(index),
-            // The poller will say when there is room.
+            // The poller reports when there is room.
             Flushed::Blocked => {}
             Flushed::Broken => {
                 self.counters.conns_reset.add(1);
@@ -344,7 +344,7 @@ impl<S: Service> Exchange<S> {
         Step::More(stash.len())
     }
 
-    /// Takes decrypted bytes; keeps those that must wait until the answer in hand is out.
+    /// Handles decrypted bytes; keeps those that must wait until the current answer is sent.
     fn handle_input(&mut self, index: u32, input: &[u8]) {
         if input.is_empty() {
             return;
@@ -492,7 +492,7 @@ impl<S: Service> Exchange<S> {
         self.out_tail_body = 0;
     }
 
-    /// Writes as much of the answer as is due and as one flush takes.
+    /// Writes as much of the answer as is due and as fits one flush.
     fn write_answer(&mut self, index: u32) -> Step {
         if !self.conns.slab[index].flags.has(HEAD_SENT) {
             self.write_head(index);
@@ -570,7 +570,7 @@ impl<S: Service> Exchange<S> {
         conn.phase = Phase::Lingering;
         conn.flags.set(READABLE);
         if let Some(socket) = &conn.socket {
-            // Fails only on a connection that is gone, which the next read shows.
+            // Fails only on a closed connection, which the next read shows.
             let _ = socket.shutdown_write();
         }
         self.conns.set_deadline(index, LINGER_TIMEOUT);

@@ -37,7 +37,7 @@ const BACKLOG: i32 = 65_535;
 /// Listening sockets per worker.
 const LISTENERS_MAX: usize = 65_535;
 
-/// Why a server could not start, or stopped by itself.
+/// Why a server could not start, or ended early.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// A port that cannot be listened on.
@@ -231,7 +231,7 @@ fn bind_all(
 
 fn bind_reason(errno: Errno) -> String {
     match errno {
-        Errno::ADDRINUSE => "another program uses the port; stop it or take another port".into(),
+        Errno::ADDRINUSE => "another program uses the port; stop it or use another port".into(),
         Errno::ACCESS => "ports below 1024 need root or CAP_NET_BIND_SERVICE".into(),
         Errno::ADDRNOTAVAIL => "this host does not have the address".into(),
         Errno::MFILE | Errno::NFILE => {

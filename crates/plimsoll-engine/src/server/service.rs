@@ -1,11 +1,11 @@
-//! What a server answers, as a trait: the engine knows when and how much, never what it means.
+//! What a server answers, as a trait: the engine decides when and how much is sent, not its content.
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::Request;
 
 /// The behaviour behind a server. One per worker thread, so it needs no locks.
 pub trait Service: Send + 'static {
-    /// What a request's headers said; kept per connection while a request is arriving.
+    /// Values of a request's headers; kept per connection while a request is arriving.
     type Notes: Default + Send;
 
     /// A body is this, repeated and cut to size. Not empty.

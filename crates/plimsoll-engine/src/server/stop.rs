@@ -1,4 +1,4 @@
-//! How a server's workers are told to end.
+//! How a server's workers are stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

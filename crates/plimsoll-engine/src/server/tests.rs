@@ -1,4 +1,4 @@
-//! The server over real loopback sockets, with a service that does as headers tell it.
+//! The server over real loopback sockets, with a service that is controlled by headers.
 #![expect(
     clippy::disallowed_methods,
     reason = "a blocking client is the simplest independent judge"
@@ -230,7 +230,7 @@ fn chunks_come_one_by_one_each_after_its_delay() {
         client.bytes(10 * 4 + 5),
         b"5\r\nabcde\r\n".repeat(4).into_iter().chain(*b"0\r\n\r\n").collect::<Vec<_>>()
     );
-    // A lower bound only: a busy machine may take any time longer.
+    // A lower bound only: a busy machine may need any time longer.
     assert!(clock::monotonic_ns() - begun >= 4 * 2_000_000);
 
     // A large piece comes in several chunks; an empty one must not end the body.

@@ -18,7 +18,7 @@ const EVENT_BATCH: usize = 256;
 /// Timers are looked at after so many events, so that a burst of handshakes (about 0.3 ms each)
 /// does not make sleeping answers late by more than a few of them.
 const EVENTS_PER_TIMER_CHECK: usize = 4;
-/// Connections taken per event of a listener; the poller brings the event again for the rest.
+/// Connections accepted per event of a listener; the poller repeats the event for the rest.
 const ACCEPT_BATCH: usize = 32;
 /// How long accepting rests when descriptors or memory have run out; ends early when a connection
 /// closes.
@@ -70,7 +70,7 @@ impl<S: Service> Worker<S> {
         })
     }
 
-    /// Serves until told to stop; an error is a poller that does not work.
+    /// Serves until it is stopped; an error is one of the poller.
     pub(super) fn run(mut self) -> Result<(), Errno> {
         affinity::prefer_latency();
         while !self.stop.is_set() {
@@ -91,7 +91,7 @@ impl<S: Service> Worker<S> {
         Ok(())
     }
 
-    /// How long nothing needs to be done by itself.
+    /// The time until the next timer.
     fn poll_timeout(&self) -> Option<u64> {
         let waits = [self.exchange.poll_timeout(), self.accept_paused_until, self.tidies_at()];
         waits.into_iter().flatten().min().map(|at| at.since(self.now()).0)
@@ -108,7 +108,7 @@ impl<S: Service> Worker<S> {
         self.exchange.handle_ready(ready);
     }
 
-    /// The time of the event or timer in hand.
+    /// The time of the current event or timer.
     const fn now(&self) -> Nanos {
         self.exchange.conns.now
     }

@@ -25,12 +25,12 @@ use script::{Effect, Script};
 
 /// Connections of each kind: one may meet an accident, three do not meet the same.
 const OF_EACH_KIND: usize = 3;
-/// How long a connection may take to get as far as waiting.
+/// Timeout of a connection to reach its wait.
 const OPENING_MAX: Nanos = Nanos::from_secs(10);
 /// How often the probe looks whether it is to stop.
 const CONTROL_PERIOD: Nanos = Nanos::from_millis(50);
 const READ_BUFFER_BYTES: usize = 16 * 1024;
-/// A slow answer is asked to take so much longer than the probe waits.
+/// A slow answer is delayed by this much more than the probe waits.
 const SLOWER_BY: Nanos = Nanos::from_secs(5);
 
 /// What is probed.
@@ -60,7 +60,7 @@ pub enum ProbeError {
     Host(String),
 }
 
-/// A probe under way. Dropping it ends it.
+/// A running probe. Dropping it ends it.
 #[derive(Debug)]
 pub struct Probe {
     stop: Arc<AtomicBool>,
@@ -115,7 +115,7 @@ struct Conn {
     /// TCP is established.
     connected: bool,
     unsent: Unsent,
-    /// Request bytes that the kernel or TLS has taken.
+    /// Request bytes that the kernel or TLS has accepted.
     sent_bytes: usize,
     /// Since when it waits.
     waits_since: Option<Nanos>,
@@ -293,7 +293,7 @@ impl Waiting {
         }
     }
 
-    /// Sends what the script and TLS have to say; the wait begins once all of it is gone.
+    /// Sends the bytes of the script and of TLS; the wait begins once all of them are sent.
     fn transmit(&mut self, index: usize) -> Result<(), Errno> {
         let conn = &mut self.conns[index];
         let Some(socket) = &conn.socket else { return Ok(()) };

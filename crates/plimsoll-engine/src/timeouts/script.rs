@@ -11,7 +11,7 @@ use plimsoll_proto::http1::encode;
 const BODY_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of an answer's head that are looked at for who wrote it.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Headers that say how an answer is carried, not who wrote it.
+/// Headers about the transfer of an answer, not about its origin.
 const CARRIAGE: [&str; 5] =
     ["connection", "content-length", "transfer-encoding", "keep-alive", "date"];
 
@@ -122,7 +122,7 @@ fn request(kind: ProbeKind, target: &Target, slow_ms: u64) -> Vec<u8> {
     }
 }
 
-/// The names in an answer's head that tell who wrote it, sorted; `None` before the head is whole.
+/// The header names of an answer that identify its origin, sorted; `None` before the head is complete.
 fn hand(head: &[u8]) -> Option<Hand> {
     let end = head.windows(4).position(|four| four == b"\r\n\r\n")?;
     let text = String::from_utf8_lossy(&head[..end]);

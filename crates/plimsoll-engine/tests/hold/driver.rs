@@ -47,7 +47,7 @@ pub(crate) fn sweep(over: Nanos) -> Steer {
     Steer::Sweep { over }
 }
 
-/// A load that has been started, and what it has said so far.
+/// A load that has been started, and its events so far.
 pub(crate) struct Driver {
     load: Load,
     pub(crate) whole: Tally,
@@ -95,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// Takes events until what they said so far satisfies `condition`.
+    /// Receives events until their sum satisfies `condition`.
     pub(crate) fn until(&mut self, condition: impl Fn(&Tally) -> bool) {
         let begun = self.seconds;
         while !condition(&self.whole) {

@@ -68,7 +68,7 @@ fn no_ramp_goes_past_the_plan() {
 #[test]
 fn openings_at_once_are_bounded() {
     let mut server = ScriptedServer::start();
-    // Two workers with two each. The server says nothing, so that no handshake ends by itself.
+    // Two workers with two each. The server sends nothing, so that no handshake completes.
     let hold = HoldPlan { opening_max: 4, ..PLAIN };
     let mut driver = Driver::start(plan(server.address(), hold).over_tls());
     let id = driver.steer(ramp(40));
@@ -292,7 +292,7 @@ fn losses_are_counted_by_class() {
         (ErrorClass::Status5xx, 1),
     ];
     assert_eq!(classes(&whole.errors), errors.into());
-    // The two answered, the one that closes and the one that says more.
+    // The two that were answered, the one that closes and the one that sends more.
     assert_eq!((whole.scheduled, whole.ok, whole.unsent), (10, 4, 0));
     assert_eq!(whole.connections.held_end, 3);
 }

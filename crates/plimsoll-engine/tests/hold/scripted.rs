@@ -1,4 +1,4 @@
-//! The server's side of a test: it does nothing by itself.
+//! The server's side of a test: it acts only when the test calls it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::driver::PATIENCE;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong";
 
-/// A listener and the connections that were taken from it, in that order.
+/// A listener and its accepted connections, in that order.
 pub(crate) struct ScriptedServer {
     listener: ListenSocket,
     conns: Vec<Conn>,
@@ -73,7 +73,7 @@ impl ScriptedServer {
         }
     }
 
-    /// There is no connection that was not taken.
+    /// Every connection was accepted.
     pub(crate) fn expect_no_more(&self) {
         assert_eq!(self.listener.accept().err(), Some(Errno::AGAIN));
     }

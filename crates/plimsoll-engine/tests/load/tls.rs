@@ -56,7 +56,7 @@ enum End {
     Never,
     /// With the TCP stream, as TLS asks for.
     CloseNotify,
-    /// The TCP stream ends, and nobody knows who ended it.
+    /// The TCP stream ends without close_notify.
     CutOff,
 }
 

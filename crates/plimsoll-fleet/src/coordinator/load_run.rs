@@ -31,7 +31,7 @@ use crate::message::{FromAgent, ToAgent};
 const START_DELAY: Nanos = Nanos::from_millis(50);
 /// In a load without a planned end, an agent that sends nothing for this long counts as hung.
 const SILENCE_MAX: Nanos = Nanos::from_secs(30);
-/// How long preparing may take, besides opening connections.
+/// Timeout of preparing, besides opening connections.
 const PREPARE_WAIT: Nanos = Nanos::from_secs(30);
 /// Connections per second and agent that are opened in advance, at least.
 const PREWARM_PER_S_MIN: u64 = 200;
@@ -263,12 +263,12 @@ impl LoadRun {
         self.stop(self.terms.stop_grace, now);
     }
 
-    /// Whether the load is under way and not being stopped.
+    /// Whether the load is running and not being stopped.
     pub(super) fn takes_orders(&self) -> bool {
         self.epoch.is_some() && self.stopped.is_none() && !self.is_over()
     }
 
-    /// The state of a hold; `None` while it takes no orders.
+    /// The state of a hold; `None` while it accepts no orders.
     pub(super) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
         let epoch = self.epoch.filter(|_| self.takes_orders())?;
         let running = || self.parts.iter().enumerate().filter(|(_, part)| !part.is_over());
@@ -447,7 +447,7 @@ impl LoadRun {
         }
     }
 
-    /// There can be no outcome: the load was never under way.
+    /// There can be no outcome: the load never started.
     fn fail(&mut self, failure: FleetError, now: Nanos) {
         // A lost agent does not matter to a load that the user stopped.
         if self.failure.is_none() && !self.interrupted {
@@ -478,7 +478,7 @@ impl LoadRun {
             return;
         };
         self.note(format!(
-            "{name} {how}; {unfinished} operations that it had in hand count as agent-lost, and \
+            "{name} {how}; {unfinished} operations that it had in flight count as agent-lost, and \
              its share of the load is missing from then on"
         ));
         let ran = now.since(epoch).min(self.terms.planned.unwrap_or(Nanos::MAX));

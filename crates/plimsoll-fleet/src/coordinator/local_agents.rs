@@ -41,7 +41,7 @@ pub struct LocalAgents {
 }
 
 impl LocalAgents {
-    /// Starts the agents. They die with this process, and ignore SIGINT and SIGTERM, which a
+    /// Starts the agents. They are killed when this process ends, and ignore SIGINT and SIGTERM, which a
     /// terminal or a service manager sends to all processes at once.
     pub fn start(spec: AgentSpec) -> Result<Self, FleetError> {
         let agents = AgentSet::start("agent", &spec.command, spec.ties(), AGENT_EXIT_WAIT)?;
@@ -206,7 +206,7 @@ mod tests {
             (19_900, 20_000, 100, Some(1)),
             (19_901, 20_000, 100, Some(2)),
             (1_000_000, 20_000, 100, Some(51)),
-            // Even nothing takes an agent.
+            // Even an empty load needs an agent.
             (0, 1024, 100, Some(1)),
             // No room for any connection.
             (1, 100, 100, None),

@@ -11,7 +11,7 @@ pub struct LoadControl<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
     /// The trial that the load belongs to; `None` for a plain load.
     pub trial: Option<TrialRequest>,
-    /// How long operations in flight may take to finish after an interrupt or an abort.
+    /// Timeout of operations in flight after an interrupt or an abort.
     pub stop_grace: Nanos,
     /// How long an agent may be overdue before it is killed.
     pub overrun: Nanos,
@@ -46,7 +46,7 @@ pub struct LoadOutcome {
     pub aborted: bool,
     /// Ended early because the user interrupted it.
     pub interrupted: bool,
-    /// Agents that died or had to be killed.
+    /// Agents that ended early or had to be killed.
     pub lost_agents: u32,
     /// Lines for the reader; each was an event, too.
     pub notes: Vec<String>,

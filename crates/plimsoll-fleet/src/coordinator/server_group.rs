@@ -9,14 +9,14 @@ use crate::error::FleetError;
 use crate::link::LinkEvent;
 use crate::message::{FromAgent, ServeCounters, ToAgent};
 
-/// How long servers may take to listen.
+/// Timeout of servers to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(10);
 /// Added for each of them, because they start together on the same CPUs.
 const LISTEN_WAIT_EACH: Duration = Duration::from_millis(100);
 
 /// How long to wait for the last counters of processes that have ended.
 const LAST_COUNTERS_WAIT: Duration = Duration::from_secs(1);
-/// How long servers may take to report their counters.
+/// Timeout of servers to report their counters.
 const COUNT_WAIT: Duration = Duration::from_secs(1);
 /// How often it is checked whether all of them have arrived.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -24,9 +24,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The state of a group of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// All processes; one that died keeps what it last reported.
+    /// All processes; one that ended keeps its last report.
     pub counters: ServeCounters,
-    /// A line for each process that died, the first one first.
+    /// A line for each process that ended early, in that order.
     pub lost: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl ServerGroup {
     /// Asks every process for its counters as they are now; `None` when one is lost or does not
     /// answer at once.
     pub fn count(&mut self) -> Option<ServeCounters> {
-        // What is on its way is from before the question.
+        // Reports in transit are older than the request.
         let _ = self.poll_status(Duration::ZERO);
         for index in 0..self.agents.len() {
             self.agents.send(index, &ToAgent::Count).ok()?;

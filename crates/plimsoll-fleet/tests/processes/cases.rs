@@ -114,7 +114,7 @@ impl HoldController for Script {
         match (view.given, view.done) {
             (0, _) => Some(Order::Steer(Steer::Ramp { connections: 1_000 })),
             (1, 0) => {
-                // Gone once the others have told how many they hold.
+                // Lost once the others have reported how many they hold.
                 if view.held > 0
                     && let Some(victim) = self.victim.take()
                 {
@@ -122,7 +122,7 @@ impl HoldController for Script {
                 }
                 None
             }
-            // Agents say how much they hold a little later than that they are done.
+            // Agents report how many they hold shortly after they report that they are done.
             (1, 1) if view.held < self.expected => None,
             (1, 1) => {
                 self.held = Some(view.held);
@@ -159,7 +159,7 @@ pub(crate) fn an_agent_lost_in_a_ramp() {
     let control = LoadControl::new(&|| false);
     let plan = LoadPlan { connections: 1_000, ..plan(behaviour::HOLD_ONE_STUCK) };
     let outcome = agents.run_hold(&plan, &control, &mut controller, &mut |_| {}).unwrap();
-    // Its half of the connections is missing, and nobody waits for its answer.
+    // Its half of the connections is missing, and its answer is not awaited.
     assert_eq!((controller.held, controller.answered), (Some(500), 500));
     assert_eq!(outcome.lost_agents, 1);
 }
@@ -225,7 +225,7 @@ pub(crate) fn servers_share_one_port() {
         let status = group.poll_status(Duration::from_millis(5));
         status.lost == ["server 3 ended unexpectedly: killed by signal 9"]
     });
-    // Two say at their end what came since; of the third its last report counts.
+    // Two report at their end what was counted since; of the third its last report counts.
     assert_eq!(group.stop().conns_total, 2 + 2 + 1);
     assert!(pids.iter().all(|pid| !process::is_alive(*pid)));
 }
@@ -279,7 +279,7 @@ pub(crate) fn kill_9_of_the_coordinator() {
     let (_folder, scratch) = scratch();
     let (mut child, mut stdout) = start_role(&["coordinator".as_ref(), scratch.as_ref()]);
     let pids: Vec<u32> = serde_json::from_str(&next_line(&mut stdout)).unwrap();
-    // Two agents, the supervisor, two programs, a grandchild that wants to get away.
+    // Two agents, the supervisor, two programs, a grandchild that leaves its process group.
     assert_eq!(pids.len(), 6);
     assert!(pids.iter().all(|pid| process::is_alive(*pid)) && scratch.exists());
     process::kill(child.id(), Signal::KILL).unwrap();

@@ -14,7 +14,7 @@ use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::socket::ListenSocket;
 
-/// What the executor does with a load; the plan's seed says which.
+/// What the executor does with a load, chosen by the plan's seed.
 pub(crate) mod behaviour {
     /// Its share of 101 operations in each of three seconds, all answered.
     pub(crate) const GOOD: u64 = 1;
@@ -22,11 +22,11 @@ pub(crate) mod behaviour {
     pub(crate) const ONE_FALLS_SILENT: u64 = 2;
     /// The second agent can't prepare.
     pub(crate) const ONE_REFUSES: u64 = 3;
-    /// A "second" every 10 ms, until told to stop; one operation is always in flight.
+    /// A "second" every 10 ms, until it is stopped; one operation is always in flight.
     pub(crate) const UNTIL_STOPPED: u64 = 4;
-    /// Holds what it was told to ramp to, and says so in a "second" every 10 ms.
+    /// Holds the level of the last ramp, and reports it in a "second" every 10 ms.
     pub(crate) const HOLD: u64 = 5;
-    /// The same; the second agent never says that a ramp is done.
+    /// The same; the second agent never reports that a ramp is done.
     pub(crate) const HOLD_ONE_STUCK: u64 = 6;
 }
 

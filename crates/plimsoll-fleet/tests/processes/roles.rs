@@ -67,7 +67,7 @@ pub(crate) fn runaway(pid_file: &Path) -> SupervisedProgram {
     }
 }
 
-/// Has two agents under load and a supervisor with two programs; says all their pids on one line, and
+/// Has two agents under load and a supervisor with two programs; prints all their pids on one line, and
 /// runs until it is killed.
 pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
     let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 pub mod vegeta;
 
-/// An absolute `http://` or `https://` URL, taken apart.
+/// An absolute `http://` or `https://` URL, parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TargetUrl {
     /// Whether the scheme is `https`.
@@ -40,7 +40,7 @@ impl fmt::Display for TargetUrl {
     }
 }
 
-/// Why a URL was refused; the text says what to write instead.
+/// Why a URL was refused; the text has the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UrlError {
     /// No scheme, or one that is not spoken.

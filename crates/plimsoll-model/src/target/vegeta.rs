@@ -112,7 +112,7 @@ pub enum Problem {
              {{\"method\":\"GET\",\"url\":\"http://host/\"}}"
     )]
     Json {
-        /// What the JSON reader says.
+        /// The error of the JSON reader.
         what: String,
         /// Where in the line, from 1.
         column: usize,

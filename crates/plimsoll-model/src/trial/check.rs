@@ -56,7 +56,7 @@ macro_rules! checks {
             /// A criterion of RFC 9411.
             Criterion(Criterion),
             $($(#[doc = $hint] $variant,)*)*
-            /// A name that this version does not know, from an archive of another one.
+            /// An unknown name, from an archive of another version.
             Other(String),
         }
 
@@ -205,7 +205,7 @@ pub enum Unit {
 /// One figure of a check, and its limit if it has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// What was measured; empty where the check's name says it.
+    /// What was measured; empty where the check's name is enough.
     pub name: Cow<'static, str>,
     /// The figure.
     pub value: f64,
@@ -264,7 +264,7 @@ pub struct Check {
     pub level: Level,
     /// What was measured; the figure that decides comes first.
     pub measures: Vec<Measure>,
-    /// What somebody else said, such as how a process ended.
+    /// Words from elsewhere, such as how a process ended.
     pub detail: Option<String>,
     /// The words of the report that showed it first; older archives have nothing else.
     pub text: Option<CheckText>,
@@ -285,7 +285,7 @@ impl Check {
         Self { id, level, measures: measures.into(), detail: None, text: None }
     }
 
-    /// A check that failed, with the words of somebody else instead of figures.
+    /// A check that failed, with words from elsewhere instead of figures.
     pub fn failed(id: CheckId, detail: impl Into<String>) -> Self {
         let detail = Some(detail.into());
         Self { id, level: Level::Fail, measures: Vec::new(), detail, text: None }

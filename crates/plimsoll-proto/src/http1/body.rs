@@ -7,7 +7,7 @@ use super::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 /// Most hexadecimal digits of a chunk size: as many as a u64 holds.
 const SIZE_DIGITS_MAX: u32 = 16;
 
-/// How a head says that its body ends.
+/// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Fixed(u64),

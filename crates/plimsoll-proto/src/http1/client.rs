@@ -1,7 +1,7 @@
 //! The client half: finds the end of each response and what it means for the connection.
 //!
 //! It does not send requests ([`super::encode`] writes them), does not pipeline, and keeps no
-//! header and no body: a load generator wants status, size and end.
+//! header and no body: a load generator needs status, size and end.
 
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, RESPONSE_HEADERS_MAX
 /// Reads the responses of one connection, one at a time.
 ///
 /// Call [`expect_response`](Self::expect_response) when a request is sent, then
-/// [`handle_bytes`](Self::handle_bytes) until it says [`Progress::Complete`]. After an error the
+/// [`handle_bytes`](Self::handle_bytes) until it returns [`Progress::Complete`]. After an error the
 /// connection is of no more use.
 #[derive(Debug)]
 pub struct ResponseParser {
@@ -41,12 +41,12 @@ enum State {
     Body(Body),
 }
 
-/// What came of bytes from the peer.
+/// The result of handling bytes from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All bytes were taken; the response is not complete.
+    /// All bytes were consumed; the response is not complete.
     NeedMore,
-    /// The response is complete and the parser idle; bytes after it were not taken.
+    /// The response is complete and the parser idle; bytes after it were not consumed.
     Complete(Response),
 }
 
@@ -116,8 +116,8 @@ impl ResponseParser {
         Self { state: State::Idle, status: 0, keep_alive: false, head_request: false, interim: 0 }
     }
 
-    /// A request was sent; `head_request` says that the answer has no body. Call it only when no
-    /// response is awaited: one that is would be forgotten.
+    /// A request was sent; with `head_request` the answer has no body. Call it only when no
+    /// response is awaited: an awaited one would be dropped.
     pub fn expect_response(&mut self, head_request: bool) {
         debug_assert!(matches!(self.state, State::Idle), "pipelining is not spoken");
         self.state = State::Head(None);
@@ -125,7 +125,7 @@ impl ResponseParser {
         self.interim = 0;
     }
 
-    /// Takes bytes from the peer; returns how many were consumed and what came of them.
+    /// Handles bytes from the peer; returns how many were consumed, and the result.
     #[inline]
     pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, Progress), ResponseError> {
         let result = self.advance(input);
@@ -161,7 +161,7 @@ impl ResponseParser {
             let (consumed, complete) = match &mut self.state {
                 State::Idle if rest.is_empty() => return Ok((0, Progress::NeedMore)),
                 State::Idle => {
-                    return Err(ResponseError::Malformed { what: "bytes that nobody asked for" });
+                    return Err(ResponseError::Malformed { what: "bytes without a request" });
                 }
                 State::Head(partial) => {
                     match head::feed(partial, rest, RESPONSE_HEAD_BYTES_MAX, parse_head)? {
@@ -203,7 +203,7 @@ impl ResponseParser {
     fn begin_body(&mut self, head: &Head) -> Result<Option<Framing>, ResponseError> {
         if head.status < 200 {
             if head.status == 101 {
-                return Err(ResponseError::Malformed { what: "an upgrade that nobody asked for" });
+                return Err(ResponseError::Malformed { what: "an upgrade that was not requested" });
             }
             if self.interim == INTERIM_RESPONSES_MAX {
                 return Err(ResponseError::HeadTooLarge { what: "over 32 interim responses" });
@@ -271,7 +271,7 @@ fn read_fields(headers: &[Header<'_>]) -> Result<(Framing, Persistence), Respons
     for header in headers {
         match Field::of(header.name) {
             Field::ContentLength => length = Some(content_length(header.value, length)?),
-            // Obsolete, and still sent: it means no coding at all.
+            // Obsolete but still sent; it means no coding.
             Field::TransferEncoding if header.value.eq_ignore_ascii_case(b"identity") => {}
             Field::TransferEncoding => coding.add(header.value),
             Field::Connection => persistence.add(header.value),

@@ -7,7 +7,7 @@ use plimsoll_model::target::Target;
 /// Sent unless the target names another.
 const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
 
-/// How a response says where its body ends.
+/// How a response marks the end of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// So many bytes follow.
@@ -19,7 +19,7 @@ pub enum BodyLength {
 /// One whole request, ready to be sent again and again.
 ///
 /// The target's headers go out as they are, with these exceptions: `Content-Length` is the true
-/// one whatever the target says; a target that says `Transfer-Encoding: chunked` gets its body as
+/// one whatever the target has; a target with `Transfer-Encoding: chunked` gets its body as
 /// one chunk; without `keepalive`, `Connection: close` is there.
 pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
     let given = |name: &str| target.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -67,7 +67,7 @@ pub fn request(target: &Target, keepalive: bool) -> Vec<u8> {
 
 /// Appends a response's head. 1xx, 204 and 304 get no length, since they have no body.
 ///
-/// `Connection` is always said: HTTP/1.0 clients that asked to be kept need to hear it.
+/// `Connection` is always sent: HTTP/1.0 clients that ask for keep-alive need it.
 pub fn response_head(out: &mut Vec<u8>, status: u16, length: BodyLength, keep_alive: bool) {
     let reason = http::StatusCode::from_u16(status)
         .ok()

@@ -149,7 +149,7 @@ impl Persistence {
     }
 }
 
-/// What `Transfer-Encoding` fields say, read over all of them in order.
+/// The value of all `Transfer-Encoding` fields, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Absent,

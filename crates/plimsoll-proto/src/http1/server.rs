@@ -35,15 +35,15 @@ enum State {
     Failed,
 }
 
-/// What came of bytes from the peer.
+/// The result of handling bytes from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestProgress {
-    /// All bytes were taken; the request is not complete.
+    /// All bytes were consumed; the request is not complete.
     NeedMore,
     /// The head is complete and the client may wait for `100 Continue` before it sends the body.
-    /// Bytes after the head were not taken.
+    /// Bytes after the head were not consumed.
     ExpectContinue,
-    /// The request is complete; bytes after it were not taken.
+    /// The request is complete; bytes after it were not consumed.
     Complete(Request),
 }
 
@@ -116,7 +116,7 @@ impl RequestParser {
         Self { state: State::Head(None), head: Head::NONE }
     }
 
-    /// Takes bytes from the peer; returns how many were consumed and what came of them.
+    /// Handles bytes from the peer; returns how many were consumed, and the result.
     /// `on_header` sees each header once, in order, when the head is complete and accepted.
     pub fn handle_bytes(
         &mut self,

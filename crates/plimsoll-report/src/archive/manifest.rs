@@ -1,4 +1,4 @@
-//! What an archive says about the run before anything was measured.
+//! The description of a run in its archive, written before anything is measured.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct SearchHead {
     pub mode: Mode,
 }
 
-/// What the caller says for a manifest; [`Manifest::new`] removes the secrets.
+/// The content of a manifest; [`Manifest::new`] removes the secrets.
 #[derive(Clone, Debug)]
 pub struct ManifestHead<'a> {
     /// Version of plimsoll.
@@ -63,7 +63,7 @@ pub struct ManifestHead<'a> {
     pub plan: &'a LoadPlan,
 }
 
-/// What the caller says for the manifest of a comparison.
+/// The content of the manifest of a comparison.
 #[derive(Clone, Debug)]
 pub struct ComparisonHead<'a> {
     /// Version of plimsoll.

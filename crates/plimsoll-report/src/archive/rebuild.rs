@@ -278,7 +278,7 @@ fn rebuild_find(archive: &Archive, search: &SearchHead) -> FindSummary {
     FindSummary::new(head, &tip)
 }
 
-/// The cautious reading of trials that nobody classified: the lowest BAD load bounds from above,
+/// The conservative bounds of unclassified trials: the lowest BAD load bounds from above,
 /// the highest GOOD one below it from below.
 fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
     let rates = |verdict: Verdict| {

@@ -278,7 +278,7 @@ fn a_search_killed_after_its_end_keeps_its_answer() {
     writer.handle_event(&Event::SearchEnded(Box::new(tip.clone()))).unwrap();
     drop(writer);
     let summary = Archive::open(dir.path()).unwrap().rebuild_summary().unwrap();
-    // Nobody looked for cliffs, but the probe had told what it saw.
+    // Cliffs were not looked for, but the probe had reported its findings.
     assert_eq!((summary.cliffs, summary.timers), (None, Some(fixtures::timers())));
     let find = summary.find.unwrap();
     assert_eq!((find.outcome, find.notes), (tip.outcome, tip.notes));

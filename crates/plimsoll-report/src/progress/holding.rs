@@ -7,7 +7,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::terminal::layout::bytes;
 
-/// What progress knows of a hold; pure.
+/// The state of progress of a hold; pure.
 #[derive(Debug)]
 pub(super) struct Holding {
     step: HoldStep,

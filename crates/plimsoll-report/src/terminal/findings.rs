@@ -33,7 +33,7 @@ impl<'a> CheckLine<'a> {
     }
 }
 
-/// What was seen and what is allowed, as it was said first.
+/// Value and limit, in the words of the archive.
 pub(crate) fn words(check: &Check) -> CheckText {
     check.text.clone().unwrap_or_else(|| {
         let seen = check.measures.iter().map(|one| named(one, &figure(one.value, one.unit)));

@@ -82,7 +82,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
     }
 }
 
-/// The class of that name, if this version knows it.
+/// The class of that name, if there is one.
 pub(crate) fn class_named(name: &str) -> Option<ErrorClass> {
     ErrorClass::ALL.iter().copied().find(|class| class.name() == name)
 }

@@ -240,7 +240,7 @@ pub(super) fn closing(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()>
         count => format!("{} addresses", grouped(count)),
     };
     if hold.ports_per_source == 0 {
-        // A killed run: nobody closed anything.
+        // A killed run: its connections were not closed.
         return page.entry("From", &sources);
     }
     let from = format!(

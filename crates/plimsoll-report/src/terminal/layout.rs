@@ -16,7 +16,7 @@ const WIDTH_MAX: usize = 100;
 /// How a page looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether to colour; the caller knows about terminals and `NO_COLOR`.
+    /// Whether to use colours; the caller checks the terminal and `NO_COLOR`.
     pub color: bool,
     /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
     pub width: u16,
@@ -90,7 +90,7 @@ impl<'a> Page<'a> {
         usize::from(self.style.width).clamp(WIDTH_MIN, WIDTH_MAX)
     }
 
-    /// `text` in the colour of `tone`, if colours are wanted.
+    /// `text` in the colour of `tone`, if colours are on.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         if self.style.color && !text.is_empty() {
             format!("{}{text}\x1b[0m", tone.code())
@@ -212,7 +212,7 @@ fn pack(items: &[String], end: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `text` without control characters: what a peer or a file said must not steer the terminal.
+/// `text` without control characters: bytes of a peer or a file must not control the terminal.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

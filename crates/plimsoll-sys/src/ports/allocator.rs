@@ -1,4 +1,4 @@
-//! The allocator: hands out (source, port) pairs and takes them back.
+//! The allocator of (source, port) pairs.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ const TIME_WAIT_NS: u64 = 60_000_000_000;
 /// When nothing else is left, a pair that has waited for so long is tried: the kernel may reuse it
 /// after 1 s (tcp_tw_reuse, on loopback by default, with TCP timestamps only).
 const EARLY_NS: u64 = 1_100_000_000;
-/// After such an attempt has failed, the next one is made so much later.
+/// Delay before the next attempt after one has failed.
 const EARLY_PAUSE_NS: u64 = 10_000_000_000;
 /// So many refusals in a row are reported instead of walked through: at 2 us each, a stall of
 /// 10 ms. What an earlier run of up to so many connections left in TIME_WAIT is survived.
@@ -128,7 +128,7 @@ struct Ring {
     /// 0 <= next_fresh <= slots: those below have been handed out at least once, or are foreign.
     next_fresh: u32,
     slots: u32,
-    /// The longest unused is first, so that a peer has most time to forget the last connection.
+    /// The longest unused is first, so that the peer's state of the last connection has expired.
     free: VecDeque<u32>,
     time_wait: DelayQueue,
     /// Refused once.
@@ -185,7 +185,7 @@ impl PortAllocator {
         Lease(NonZeroU32::MIN.saturating_add(number))
     }
 
-    /// The kernel would not have it: TIME_WAIT after somebody's connection, or it is taken. Fails
+    /// The kernel refused it: in TIME_WAIT after another program's connection, or in use. Fails
     /// when that happened too often in a row to go on trying.
     pub fn refused(&mut self, candidate: Candidate, now_ns: u64) -> Result<(), PortError> {
         let ring = &mut self.rings[candidate.route as usize];

@@ -15,7 +15,7 @@ pub struct PortCounts {
     pub in_use: u32,
     /// In TIME_WAIT after a connection of this load.
     pub time_wait: u32,
-    /// Refused once by the kernel: in TIME_WAIT after somebody else's connection, or taken. Tried
+    /// Refused once by the kernel: in TIME_WAIT after another program's connection, or in use. Tried
     /// again after a minute.
     pub refused: u32,
     /// Given up for the run: a local listener has the port, or it was refused twice.

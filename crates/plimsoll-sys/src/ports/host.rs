@@ -1,4 +1,4 @@
-//! What the host allows: its port range, what is reserved in it, who listens.
+//! What the host allows: its port range, reserved ports, and listeners.
 
 use std::fs::File;
 use std::io;
@@ -15,9 +15,9 @@ const LISTEN: &str = "0A";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPorts {
     /// `net.ipv4.ip_local_port_range` without `ip_local_reserved_ports`, for IPv6, too. A port
-    /// outside it must not be asked for: the kernel would silently take any other.
+    /// outside it must not be asked for: the kernel would silently accept it.
     pub usable: PortSet,
-    /// Ascending: ports in the range on which somebody listens. One listener blocks its port for
+    /// Ascending: ports in the range that have a listener. One listener blocks its port for
     /// every local address. Not taken out of `usable`, whose numbering all shards must share even
     /// if a listener comes or goes while they start.
     pub listening: Vec<u16>,

@@ -1,13 +1,13 @@
 //! Which source address and port each connection gets.
 //!
-//! Left to itself the kernel looks for a free port one by one, which takes about 100 probes a
+//! Without a plan the kernel looks for a free port one by one, which needs about 100 probes a
 //! connect at 99 % occupancy, and never finds one that is free for this destination only because
 //! somebody bound it explicitly. So the space of (source address, port) is owned here: every
-//! connection asks for one exact port, and what it was told is remembered.
+//! connection asks for one exact port, and the kernel's answer is kept.
 //!
 //! - [`HostPorts`] reads what the host allows.
-//! - [`PortPlan`] says what a load may use, and which part of it is this shard's.
-//! - [`PortAllocator`] hands out pairs and takes them back. It makes no system call and knows no
+//! - [`PortPlan`] lists what a load may use, and which part of it belongs to this shard.
+//! - [`PortAllocator`] allocates and frees pairs. It makes no system call and has no
 //!   clock; [`crate::outgoing`] does the connecting.
 //!
 //! Memory: nothing for a port that was never used or is in use, 4 bytes for one that waits to be

@@ -1,4 +1,4 @@
-//! A set of ports, kept as runs: a host's range with a few holes takes a few words.
+//! A set of ports, kept as runs: a host's range with a few holes needs a few words.
 
 use std::ops::RangeInclusive;
 

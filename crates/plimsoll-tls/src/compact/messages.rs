@@ -11,7 +11,7 @@ pub(super) const KEY_UPDATE: u8 = 24;
 
 /// A ticket's fields at their longest: lifetime, age, nonce, ticket, extensions (RFC 8446 4.6.1).
 const TICKET_BYTES_MAX: u32 = 4 + 4 + (1 + 255) + (2 + 65_535) + (2 + 65_534);
-/// What rustls takes as well.
+/// The limit of rustls.
 const CLIENT_HELLO_BYTES_MAX: u32 = 65_535;
 const MESSAGE_HEADER_BYTES: usize = 4;
 
@@ -22,7 +22,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// A message that has come to its end.
+/// A complete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: u8,
@@ -55,7 +55,7 @@ impl MessageReader {
         self.header_read == 0
     }
 
-    /// Takes bytes off the front of `input` until a message ends; `None` when all are taken.
+    /// Consumes `input` up to the end of a message; `None` when all of it is consumed.
     pub(crate) fn next(
         &mut self,
         input: &mut &[u8],

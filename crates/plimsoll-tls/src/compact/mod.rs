@@ -35,7 +35,7 @@ impl Flags {
     pub(crate) const GIVEN_KEYS: Self = Self(1 << 1);
     /// The handshake was a resumption.
     pub(crate) const RESUMED: Self = Self(1 << 2);
-    /// The handshake took a HelloRetryRequest.
+    /// The handshake had a HelloRetryRequest.
     pub(crate) const RETRIED: Self = Self(1 << 3);
     /// The peer sends nothing more.
     pub(crate) const PEER_CLOSED: Self = Self(1 << 4);
@@ -78,7 +78,7 @@ pub(crate) struct Compact {
     pub(crate) group: u8,
     /// The fatal alert to be sent; 0 is none, because close_notify has a flag.
     alert: u8,
-    /// Records since the last that brought data: a peer that sends only others wants our CPU.
+    /// Records since the last one with data; bounds the CPU that a peer can use up with empty ones.
     without_data: u8,
 }
 
@@ -108,7 +108,7 @@ impl Compact {
         if self.flags.has(Flags::SERVER) { Side::Server } else { Side::Client }
     }
 
-    /// Ends the connection for `fault`, and lets the peer know.
+    /// Ends the connection for `fault`, and sends the peer its alert.
     fn fail(&mut self, fault: Fault) -> TlsError {
         self.flags.set(Flags::FAILED);
         if !self.flags.has(Flags::ENDED) {

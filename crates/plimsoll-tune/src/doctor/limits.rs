@@ -9,9 +9,9 @@ use super::shape::{
     Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape, descriptors_per_process,
 };
 
-/// Connections in one bucket of the kernel's table above which a lookup takes noticeable time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
+/// Connections in one bucket of the kernel's table above which a lookup costs noticeable time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
 const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
-/// A small packet in a receive queue takes at most a page.
+/// A small packet in a receive queue uses at most a page.
 const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;

@@ -1,4 +1,4 @@
-//! All limits for one shape: whether it can run, and the table that says so.
+//! All limits for one shape: whether it can run, and the table of limits.
 
 use std::fmt::Write;
 

@@ -65,7 +65,7 @@ pub enum Processes {
     Running,
 }
 
-/// Connections from this host to the next server; each takes a source port.
+/// Connections from this host to the next server; each needs a source port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// As reports call it: `clients`.
@@ -93,7 +93,7 @@ impl Shape {
     }
 
     /// Whether all parts may open files past `fs.file-max`, as CAP_SYS_ADMIN allows
-    /// (fs/file_table.c); everybody else gets ENFILE there.
+    /// (fs/file_table.c); all other processes get ENFILE there.
     pub fn may_exceed_file_max(&self, limits: &HostLimits) -> bool {
         limits.may_exceed_file_max && self.parts.iter().all(|part| part.is_privileged)
     }

@@ -1,4 +1,4 @@
-//! What each tool says it did: succeeded and failed operations, out of its report.
+//! Succeeded and failed operations, from the report of each tool.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn count_ab(text: &str) -> Option<(u64, u64)> {
 }
 
 /// The columns are time, connections, all connections, all requests, all bytes, all errors, rates.
-/// It tells no status.
+/// It reports no status.
 fn count_h1load(text: &str) -> Option<(u64, u64)> {
     let row = |line: &str| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();

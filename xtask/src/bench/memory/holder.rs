@@ -14,18 +14,18 @@ use anyhow::{Context, Result, bail};
 
 /// Connections of the measurement that the others are compared with.
 pub(super) const FEW: u32 = 20;
-/// Longer than any measurement takes.
+/// Longer than any measurement.
 const HOLD_S: u32 = 600;
 /// Longest wait for all connections, and for rest: 18,000 handshakes of 1 ms, three times.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_millis(500);
-/// A program that uses less of its CPU than this, in so many windows in a row, is at rest. The
+/// A program that uses less of its CPU than this, in so many windows in a row, is idle. The
 /// clock ticks every 0.01 s.
 const REST_CPU_S: f64 = 0.025;
 const REST_WINDOWS: u32 = 2;
 /// Longest wait for the end of a client, and for its connections to be gone.
 const END_WAIT: Duration = Duration::from_secs(30);
-/// What the client said, kept for the case that it fails.
+/// Output of the client, printed if it fails.
 const OUTPUT: &str = "holder.txt";
 
 /// Memory with connections.
@@ -70,7 +70,7 @@ impl Way {
     }
 }
 
-/// A client that holds all its connections, at rest.
+/// An idle client that holds all its connections.
 pub(super) struct Holder {
     process: Guarded,
     /// Held, as the kernel counts them on the server's side.
@@ -79,7 +79,7 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Starts it and waits until client and server are at rest.
+    /// Starts it and waits until client and server are idle.
     pub(super) fn start(
         bench: &Bench,
         way: Way,
@@ -122,7 +122,7 @@ impl Holder {
             before = now;
             if Instant::now() > deadline {
                 let held = self.connections;
-                bail!("{held} of {wanted} connections and no rest after {SETTLE_WAIT:?}");
+                bail!("{held} of {wanted} connections, and not idle after {SETTLE_WAIT:?}");
             }
         }
         Ok(())

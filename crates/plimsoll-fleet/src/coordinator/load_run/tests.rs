@@ -132,7 +132,7 @@ fn a_hung_agent_is_killed_and_its_operations_are_counted() {
     assert!(!run.is_over());
     run.handle_timeout(deadline);
     assert_eq!(actions(&mut run), [Action::Kill(1)]);
-    // What it still says is not heard, its end no news.
+    // Its later messages are ignored, and so is its exit.
     run.handle_frame(1, second(1, 3, 3), deadline);
     run.handle_loss(1, "ended", deadline);
     let outcome = run.into_outcome().unwrap();
@@ -172,7 +172,7 @@ fn an_agent_that_cannot_prepare_is_an_error_and_the_others_are_stopped() {
     run.handle_frame(1, FromAgent::Failed { fault, message }, NOW);
     let stop = ToAgent::Stop { grace: Nanos::ZERO };
     assert_eq!(actions(&mut run), [Action::Send(0, stop.clone()), Action::Send(2, stop)]);
-    // Was on its way already: nothing may start now.
+    // The message was already in transit: nothing may start now.
     run.handle_frame(2, ready(), NOW);
     assert_eq!(actions(&mut run), []);
     run.handle_frame(0, ended(0), NOW);
