@@ -20,19 +20,10 @@ pub(crate) struct RateFlags {
     pub(crate) range: RangeFlags,
 
     #[command(flatten)]
-    pub(crate) trial: TrialFlags,
-
-    #[command(flatten)]
     pub(crate) pool: PoolFlags,
 
     #[command(flatten)]
-    pub(crate) client: ClientFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) resume: ResumeFlags,
+    pub(crate) load: SearchLoadFlags,
 }
 
 /// A search for the highest rate of new TLS connections.
@@ -43,9 +34,6 @@ pub(crate) struct HandshakesFlags {
 
     #[command(flatten)]
     pub(crate) range: RangeFlags,
-
-    #[command(flatten)]
-    pub(crate) trial: TrialFlags,
 
     /// Connections in the pool: the most that are open at once [default: 100]
     #[arg(
@@ -58,13 +46,7 @@ pub(crate) struct HandshakesFlags {
     pub(crate) connections: Option<u64>,
 
     #[command(flatten)]
-    pub(crate) client: ClientFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) resume: ResumeFlags,
+    pub(crate) load: SearchLoadFlags,
 }
 
 /// A search for the highest number of held connections.
@@ -109,16 +91,7 @@ pub(crate) struct ConnectionsFlags {
     pub(crate) push: bool,
 
     #[command(flatten)]
-    pub(crate) trial: TrialFlags,
-
-    #[command(flatten)]
-    pub(crate) client: ClientFlags,
-
-    #[command(flatten)]
-    pub(crate) handshake: HandshakeFlags,
-
-    #[command(flatten)]
-    pub(crate) resume: ResumeFlags,
+    pub(crate) load: SearchLoadFlags,
 }
 
 /// What is demanded, and how exactly it is searched.
@@ -173,6 +146,22 @@ pub(crate) struct ArrivalsFlags {
     /// out of the result
     #[arg(long, value_name = "PROCESS", default_value = "uniform", hide_possible_values = true)]
     pub(crate) arrivals: ArrivalsFlag,
+}
+
+/// The load of every trial of a search, beside its requests and its pool.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct SearchLoadFlags {
+    #[command(flatten)]
+    pub(crate) trial: TrialFlags,
+
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+
+    #[command(flatten)]
+    pub(crate) handshake: HandshakeFlags,
+
+    #[command(flatten)]
+    pub(crate) resume: ResumeFlags,
 }
 
 /// What all trials of a search have in common.

@@ -7,7 +7,7 @@ use plimsoll_model::plan::{HoldPlan, Pacing};
 use plimsoll_model::search::Axis;
 use plimsoll_model::units::grouped;
 
-use super::load::{LoadJob, Parts, assemble};
+use super::load::{LoadJob, assemble};
 use super::search::SearchJob;
 use super::{Destination, Inputs, search};
 use crate::exit::Stop;
@@ -70,20 +70,7 @@ pub(super) fn plan(
         replace: false,
     };
     let pool = PoolFlags { connections: Some(highest), ..PoolFlags::default() };
-    let parts = Parts {
-        to,
-        pool: &pool,
-        client: &flags.client,
-        handshake: &flags.handshake,
-        resume: flags.resume,
-        output,
-        pacing: Pacing::Hold(hold),
-        ops_total: None,
-        deadline: search.slo.deadline(),
-        slo: Some(search.slo.clone()),
-        linger: flags.trial.linger,
-        seed: flags.trial.seed,
-    };
+    let parts = search::parts(&search, &flags.load, to, &pool, output, Pacing::Hold(hold));
     let mut load = assemble(parts, inputs)?;
     let targets = load.plan.targets.len() as u64;
     if targets > lowest {

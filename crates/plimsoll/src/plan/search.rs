@@ -11,7 +11,9 @@ use plimsoll_model::{Nanos, Rate};
 use super::load::{LoadJob, Parts, assemble};
 use super::{Destination, Inputs, pacing};
 use crate::exit::Stop;
-use crate::flags::search::{ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags};
+use crate::flags::search::{
+    ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags, SearchLoadFlags,
+};
 use crate::flags::shared::{OutputFlags, PoolFlags};
 use crate::flags::values::ModeFlag;
 
@@ -71,20 +73,8 @@ pub(super) fn rate(
     inputs: &mut Inputs<'_>,
 ) -> Result<RateJob, Stop> {
     let search = search_in_range(Axis::Rate, &flags.search, &flags.range, to)?;
-    let parts = Parts {
-        to,
-        pool: &flags.pool,
-        client: &flags.client,
-        handshake: &flags.handshake,
-        resume: flags.resume,
-        output,
-        pacing: placeholder(&search)?,
-        ops_total: None,
-        deadline: search.slo.deadline(),
-        slo: Some(search.slo.clone()),
-        linger: flags.trial.linger,
-        seed: flags.trial.seed,
-    };
+    let pacing = placeholder(&search)?;
+    let parts = parts(&search, &flags.load, to, &flags.pool, output, pacing);
     Ok(RateJob { load: assemble(parts, inputs)?, search })
 }
 
@@ -97,23 +87,36 @@ pub(super) fn handshakes(
 ) -> Result<RateJob, Stop> {
     let mut search = search_in_range(Axis::Handshakes, &flags.search, &flags.range, to)?;
     let pool = PoolFlags { connections: flags.connections, ..PoolFlags::default() };
-    let parts = Parts {
+    let pacing = placeholder(&search)?;
+    let parts = parts(&search, &flags.load, to, &pool, output, pacing);
+    let mut load = assemble(parts, inputs)?;
+    super::handshakes::apply(&mut load, &mut search, inputs)?;
+    Ok(RateJob { load, search })
+}
+
+/// The parts of a search's load.
+pub(super) fn parts<'a>(
+    search: &SearchJob,
+    flags: &'a SearchLoadFlags,
+    to: &'a Destination,
+    pool: &'a PoolFlags,
+    output: &'a OutputFlags,
+    pacing: Pacing,
+) -> Parts<'a> {
+    Parts {
         to,
-        pool: &pool,
+        pool,
         client: &flags.client,
         handshake: &flags.handshake,
         resume: flags.resume,
         output,
-        pacing: placeholder(&search)?,
+        pacing,
         ops_total: None,
-        deadline: search.slo.deadline(),
         slo: Some(search.slo.clone()),
+        deadline: search.slo.deadline(),
         linger: flags.trial.linger,
         seed: flags.trial.seed,
-    };
-    let mut load = assemble(parts, inputs)?;
-    super::handshakes::apply(&mut load, &mut search, inputs)?;
-    Ok(RateJob { load, search })
+    }
 }
 
 /// The pacing of a job until a trial sets its own.

@@ -262,8 +262,6 @@ impl<'a> Session<'a> {
             &mut dyn FnMut(Event),
         ) -> Result<LoadOutcome, FleetError>,
     ) -> Result<Observed, Stop> {
-        let interrupted = || self.is_interrupted();
-        let control = LoadControl { trial: of.trial, ..LoadControl::new(&interrupted) };
         let (watched, behind) = {
             let server = self.server.borrow();
             (server.pids(), server.backend_pids())
@@ -279,8 +277,8 @@ impl<'a> Session<'a> {
             listen(&event);
             self.emit(&event);
         };
-        let outcome = drive(&mut self.agents.borrow_mut(), &control, &mut handle)
-            .map_err(|error| fleet_stop(&error))?;
+        let outcome =
+            self.drive(of.trial, |agents, control| drive(agents, control, &mut handle))?;
         let sut_busiest_thread = observer.sut_busiest_thread();
         let mut observations = observer.finish(&outcome);
         // What an aborted trial has left in flight may be counted at any time.
@@ -299,12 +297,9 @@ impl<'a> Session<'a> {
         plan: &LoadPlan,
         listen: &mut dyn FnMut(&Event),
     ) -> Result<LoadOutcome, Stop> {
-        let interrupted = || self.is_interrupted();
-        let control = LoadControl::new(&interrupted);
-        self.agents
-            .borrow_mut()
-            .run_load(plan, &control, &mut |event| listen(&event))
-            .map_err(|error| fleet_stop(&error))
+        self.drive(None, |agents, control| {
+            agents.run_load(plan, control, &mut |event| listen(&event))
+        })
     }
 
     /// Runs a hold whose experiment observes it itself, and gets every event first.
@@ -314,12 +309,18 @@ impl<'a> Session<'a> {
         controller: &mut dyn HoldController,
         handle: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, Stop> {
+        self.drive(None, |agents, control| agents.run_hold(plan, control, controller, handle))
+    }
+
+    /// Runs `work` on the agents until it is done or interrupted.
+    fn drive(
+        &self,
+        trial: Option<TrialRequest>,
+        work: impl FnOnce(&mut LocalAgents, &LoadControl<'_>) -> Result<LoadOutcome, FleetError>,
+    ) -> Result<LoadOutcome, Stop> {
         let interrupted = || self.is_interrupted();
-        let control = LoadControl::new(&interrupted);
-        self.agents
-            .borrow_mut()
-            .run_hold(plan, &control, controller, handle)
-            .map_err(|error| fleet_stop(&error))
+        let control = LoadControl { trial, ..LoadControl::new(&interrupted) };
+        work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))
     }
 
     /// Hands an event to every sink.
