@@ -5,6 +5,7 @@ pub mod address;
 pub mod affinity;
 pub mod arrival;
 pub mod clock;
+pub mod file_lock;
 pub mod limits;
 pub mod memory;
 pub mod outgoing;

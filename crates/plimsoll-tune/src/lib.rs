@@ -1,6 +1,6 @@
-//! What a number of connections needs of a host, compared with what the host allows.
-//!
-//! Nothing is read or changed here: the caller has read the host's limits.
+//! What a number of connections needs of a host, compared with what the host allows, and changing a
+//! host's settings with a way back.
 #![forbid(unsafe_code)]
 
 pub mod doctor;
+pub mod tune;

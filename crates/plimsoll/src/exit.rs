@@ -31,7 +31,8 @@ pub(crate) enum Stop {
     /// This host cannot hold as many connections as were asked for: what is wrong, then a
     /// line for each limit that is short.
     TooMany(Vec<String>),
-    /// The report is written: a limit of this host would stop connections.
+    /// The report is written: a limit of this host would stop connections, or a setting is not what it
+    /// should be.
     HostTooSmall,
     /// The report is written: the SLO was missed.
     SloMissed,

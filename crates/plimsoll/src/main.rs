@@ -47,6 +47,7 @@ fn dispatch() -> Result<(), Stop> {
         Command::Hold(command) => commands::hold::run(&command),
         Command::Serve(flags) => commands::serve::run(&flags),
         Command::Doctor(flags) => commands::doctor::run(&flags),
+        Command::Tune(command) => commands::tune::run(&command),
         Command::Watch(flags) => commands::watch::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Agent => commands::agent::run(),

@@ -206,3 +206,24 @@ fn doctor_lists_what_stops_a_hold_and_nothing_is_started() {
         assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
     }
 }
+
+#[test]
+fn tune_changes_a_network_namespace_of_its_own_and_changes_it_back() {
+    let goal = "-c 40k --role proxy --rate 1k --destinations 2";
+    let script = format!(
+        "before=$(cat /proc/sys/net/ipv4/*); \
+         \"$0\" tune apply {goal} --yes --journal journals && \
+         cat /proc/sys/net/ipv4/ip_local_port_range && \
+         \"$0\" tune revert --journal journals && \
+         [ \"$before\" = \"$(cat /proc/sys/net/ipv4/*)\" ] && echo as before"
+    );
+    let finished = Plimsoll::unshared("-n", &script, &[]).run();
+    let (stdout, stderr) = (&finished.stdout, &finished.stderr);
+    assert_eq!(finished.code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("\n1024\t65535\n") && stdout.ends_with("as before\n"), "{stdout}");
+    let again = Plimsoll::new(["tune", "revert", "--journal", "journals"]);
+    refused(&["tune", "revert", "--journal", "nowhere"], 1, &["no changes that are not reverted"]);
+    refused(&["tune", "apply", "-c", "1k"], 2, &["add --yes"]);
+    let again = again.within(&finished.folder()).run();
+    assert_refused(&again, "a second revert", 1, &["no changes that are not reverted"]);
+}

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::need::{Need, Unit, Verdict};
+use super::need::{Need, Setting, Unit, Verdict};
 use super::needs::Needs;
 
 #[derive(Serialize)]
@@ -30,13 +30,13 @@ struct LimitLine<'a> {
     /// The most connections that it allows; `null` for a limit that stops none.
     fits: Option<u64>,
     lift: Option<&'a str>,
-    persist: Vec<PersistLine<'a>>,
+    persist: Vec<PersistLine>,
 }
 
 #[derive(Serialize)]
-struct PersistLine<'a> {
-    file: &'a str,
-    line: &'a str,
+struct PersistLine {
+    file: &'static str,
+    line: String,
 }
 
 impl Needs {
@@ -55,7 +55,7 @@ impl Needs {
 }
 
 fn line(need: &Need) -> LimitLine<'_> {
-    let keep = need.fix.iter().flat_map(|fix| &fix.keep);
+    let settings = need.fix.iter().flat_map(|fix| &fix.settings).map(Setting::kept);
     LimitLine {
         name: &need.limit,
         unit: match need.unit {
@@ -72,6 +72,6 @@ fn line(need: &Need) -> LimitLine<'_> {
         effect: if need.stops { "stops" } else { "slows" },
         fits: need.stops.then_some(need.fits),
         lift: need.fix.as_ref().map(|fix| fix.now.as_str()),
-        persist: keep.map(|keep| PersistLine { file: keep.file, line: &keep.line }).collect(),
+        persist: settings.map(|(file, line)| PersistLine { file, line }).collect(),
     }
 }

@@ -273,9 +273,10 @@ fn buckets(shape: &Shape, limits: &HostLimits) -> Need {
         if_short: Verdict::Warn,
         fix: &|need| {
             let need = need.next_power_of_two();
-            Fix::sysctl("net.ipv4.tcp_child_ehash_entries", need)
-                .after(&format!("boot with thash_entries={need}, or "))
-                .or(" and a new network namespace")
+            Fix::advice(format!(
+                "boot with thash_entries={need}, or sysctl -w net.ipv4.tcp_child_ehash_entries=\
+                 {need} and a new network namespace"
+            ))
         },
     }
     .judge(shape.connections)

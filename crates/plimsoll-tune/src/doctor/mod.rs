@@ -12,6 +12,6 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use need::{Fix, Keep, Need, Unit, Verdict};
+pub use need::{Fix, Need, SYSCTL_FILE, Setting, Unit, Verdict};
 pub use needs::{Needs, PartProcesses};
 pub use shape::{Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape};

@@ -31,13 +31,33 @@ pub enum Unit {
     Bytes,
 }
 
-/// A line that keeps a setting over a reboot.
+/// A setting that raises a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// The file.
-    pub file: &'static str,
-    /// What to write there.
-    pub line: String,
+pub enum Setting {
+    /// A sysctl and its value.
+    Sysctl {
+        /// `net.core.somaxconn`.
+        name: String,
+        /// As it is written.
+        value: String,
+    },
+    /// Open files of each process of a service.
+    OpenFiles(u64),
+}
+
+/// Where sysctls are kept: below the files of administrators, which begin with 99.
+pub const SYSCTL_FILE: &str = "/etc/sysctl.d/60-plimsoll.conf";
+/// Where a service's limits are kept.
+const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/60-plimsoll.conf";
+
+impl Setting {
+    /// The file that keeps it over a reboot, and the line to write there.
+    pub fn kept(&self) -> (&'static str, String) {
+        match self {
+            Self::Sysctl { name, value } => (SYSCTL_FILE, format!("{name} = {value}")),
+            Self::OpenFiles(count) => (UNIT_FILE, format!("[Service] LimitNOFILE={count}")),
+        }
+    }
 }
 
 /// How to raise a limit.
@@ -45,8 +65,8 @@ pub struct Keep {
 pub struct Fix {
     /// What to do now: a command, or advice.
     pub now: String,
-    /// What keeps it; nothing where it is not a setting of the host.
-    pub keep: Vec<Keep>,
+    /// The settings that the command changes, in the order in which they must be changed.
+    pub settings: Vec<Setting>,
 }
 
 /// One limit against what is needed of it.
@@ -79,30 +99,24 @@ impl fmt::Display for Need {
     }
 }
 
-/// Where sysctls are kept.
-const SYSCTL_FILE: &str = "/etc/sysctl.d/90-plimsoll.conf";
-/// Where a unit's limits are kept.
-const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/90-plimsoll.conf";
-
 impl Fix {
     /// Sets `name` to `value`.
     pub(super) fn sysctl(name: &str, value: impl fmt::Display) -> Self {
         let value = value.to_string();
         let typed = if value.contains(' ') { format!("\"{value}\"") } else { value.clone() };
-        let keep = Keep { file: SYSCTL_FILE, line: format!("{name} = {value}") };
-        Self { now: format!("sysctl -w {name}={typed}"), keep: vec![keep] }
+        let now = format!("sysctl -w {name}={typed}");
+        Self { now, settings: vec![Setting::Sysctl { name: name.to_owned(), value }] }
     }
 
     /// Lets the processes of a unit, or of a shell, open so many files.
     pub(super) fn open_files(count: u64) -> Self {
-        let setting = format!("LimitNOFILE={count}");
-        let keep = Keep { file: UNIT_FILE, line: format!("[Service] {setting}") };
-        Self { now: format!("ulimit -Hn {count} as root, {setting} in systemd"), keep: vec![keep] }
+        let now = format!("ulimit -Hn {count} as root, LimitNOFILE={count} in systemd");
+        Self { now, settings: vec![Setting::OpenFiles(count)] }
     }
 
     /// What no setting does.
     pub(super) fn advice(text: impl Into<String>) -> Self {
-        Self { now: text.into(), keep: Vec::new() }
+        Self { now: text.into(), settings: Vec::new() }
     }
 
     /// With `words` before it.
@@ -117,8 +131,8 @@ impl Fix {
 
     /// Both, joined by `words`.
     pub(super) fn then(self, words: &str, next: Self) -> Self {
-        let keep = self.keep.into_iter().chain(next.keep).collect();
-        Self { now: format!("{}{words}{}", self.now, next.now), keep }
+        let settings = self.settings.into_iter().chain(next.settings).collect();
+        Self { now: format!("{}{words}{}", self.now, next.now), settings }
     }
 }
 

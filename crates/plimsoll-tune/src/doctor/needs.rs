@@ -6,7 +6,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 
 use super::limits;
-use super::need::{CONNECTIONS_MAX, Need, Verdict};
+use super::need::{CONNECTIONS_MAX, Need, Setting, Verdict};
 use super::shape::{Part, Shape, descriptors_per_process};
 
 /// Widths of the columns.
@@ -116,8 +116,8 @@ impl Needs {
             let _ = writeln!(text, "{line}");
             let Some(fix) = &need.fix else { continue };
             let _ = writeln!(text, "{:WORD_WIDTH$}now   {}", "", fix.now);
-            for keep in &fix.keep {
-                let _ = writeln!(text, "{:WORD_WIDTH$}keep  {}: {}", "", keep.file, keep.line);
+            for (file, line) in fix.settings.iter().map(Setting::kept) {
+                let _ = writeln!(text, "{:WORD_WIDTH$}keep  {file}: {line}", "");
             }
         }
         text

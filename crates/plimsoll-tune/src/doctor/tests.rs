@@ -217,9 +217,9 @@ fn a_fix_names_the_file_that_keeps_it() {
     let needs = Needs::of(&clients_only(1_000_000), &small_vm());
     let worst = needs.worst_first();
     assert_eq!(worst[0].limit, "source ports (clients)");
-    let keep = &worst[0].fix.as_ref().unwrap().keep[0];
-    assert_eq!(keep.file, "/etc/sysctl.d/90-plimsoll.conf");
-    assert_eq!(keep.line, "net.ipv4.ip_local_port_range = 1024 65535");
+    let (file, line) = worst[0].fix.as_ref().unwrap().settings[0].kept();
+    assert_eq!(file, SYSCTL_FILE);
+    assert_eq!(line, "net.ipv4.ip_local_port_range = 1024 65535");
     let fits: Vec<u64> =
         worst.iter().take_while(|n| n.verdict == Verdict::Short).map(|n| n.fits).collect();
     assert!(fits.len() > 3 && fits.is_sorted(), "{fits:?}");
@@ -237,7 +237,7 @@ fn json_says_what_stops_and_what_slows() {
         (&"source ports (clients)".into(), &"stops".into())
     );
     assert_eq!((&worst["present"], &worst["ok"]), (&28_232.into(), &false.into()));
-    assert_eq!(worst["persist"][0]["file"], "/etc/sysctl.d/90-plimsoll.conf");
+    assert_eq!(worst["persist"][0]["file"], "/etc/sysctl.d/60-plimsoll.conf");
     let limits = json["limits"].as_array().unwrap();
     let buckets =
         limits.iter().find(|limit| limit["name"] == "net.ipv4.tcp_ehash_entries").unwrap();

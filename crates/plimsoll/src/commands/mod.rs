@@ -11,4 +11,5 @@ mod measurement;
 mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;
+pub(crate) mod tune;
 pub(crate) mod watch;

@@ -6,9 +6,6 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plimsoll_model::units::ParseError;
 
-/// Planned commands that this version does not have.
-const LATER: &[&str] = &["watch", "doctor", "tune"];
-
 /// Flags of other load generators, and their equivalents here.
 const FOREIGN: &[(&[&str], &str)] = &[
     (
@@ -217,12 +214,6 @@ fn flag_only(shown: &str) -> String {
 
 fn unknown_command(error: &clap::Error) -> String {
     let typed = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-    if LATER.contains(&typed.as_str()) {
-        return format!(
-            "plimsoll {typed} is not available yet; this version has lab, find, load, hold, \
-             compare, serve and report"
-        );
-    }
     if typed.starts_with("http://") || typed.starts_with("https://") {
         return format!("{typed:?} is not a command; write plimsoll load {typed}");
     }

@@ -27,10 +27,9 @@ pub(crate) enum RoleFlag {
     Backend,
 }
 
-/// `plimsoll doctor`.
+/// How many connections, and what this host does for them.
 #[derive(Args, Clone, Debug, PartialEq)]
-#[command(after_help = DOCTOR_EXAMPLES)]
-pub(crate) struct DoctorFlags {
+pub(crate) struct GoalFlags {
     /// Connections of the clients, held at once
     #[arg(short = 'c', long, value_name = "N", required = true, value_parser = connections)]
     pub(crate) connections: u64,
@@ -54,6 +53,14 @@ pub(crate) struct DoctorFlags {
     /// Compare with the open file limit of this running process instead of plimsoll's own
     #[arg(long, value_name = "N", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
+}
+
+/// `plimsoll doctor`.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(crate) struct DoctorFlags {
+    #[command(flatten)]
+    pub(crate) goal: GoalFlags,
 
     /// Write the result as one JSON object (plimsoll.doctor/1); - writes to standard output
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]

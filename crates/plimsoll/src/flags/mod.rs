@@ -8,11 +8,12 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use compare::CompareFlags;
-pub(crate) use doctor::{DoctorFlags, RoleFlag};
+pub(crate) use doctor::{DoctorFlags, GoalFlags, RoleFlag};
 pub(crate) use experiments::{FindExperiment, LabExperiment};
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags};
 pub(crate) use serve::{ReportFlags, ServeFlags};
+pub(crate) use tune::{ApplyFlags, PlanFlags, RevertFlags, TuneCommand};
 pub(crate) use watch::WatchFlags;
 
 use crate::exit::Stop;
@@ -31,6 +32,7 @@ pub(crate) mod shared;
 mod spelling;
 #[cfg(test)]
 mod tests;
+mod tune;
 pub(crate) mod values;
 mod watch;
 
@@ -83,6 +85,9 @@ pub(crate) enum Command {
     Serve(ServeFlags),
     /// List the limits of this host that stop a number of connections, and what raises them
     Doctor(DoctorFlags),
+    /// Change settings of this host for a number of connections, with a way back
+    #[command(subcommand, disable_help_subcommand = true)]
+    Tune(TuneCommand),
     /// Show what this host is doing: limits, connections, packets, bytes, memory, CPUs
     Watch(WatchFlags),
     /// Show the report of an archived run

@@ -62,6 +62,14 @@ fn help_of_doctor() {
 }
 
 #[test]
+fn help_of_tune() {
+    golden("help_tune", &["tune", "--help"]);
+    for step in ["plan", "apply", "revert"] {
+        golden(&format!("help_tune_{step}"), &["tune", step, "--help"]);
+    }
+}
+
+#[test]
 fn help_of_watch() {
     golden("help_watch", &["watch", "--help"]);
 }
@@ -112,12 +120,7 @@ fn complaints_are_one_line_with_a_fix() {
         (vec![], "no command given; try plimsoll lab, or plimsoll --help"),
         (vec!["laod"], "unknown command \"laod\"; did you mean load?"),
         (vec!["zzz"], "unknown command \"zzz\"; see plimsoll --help"),
-        // A planned command that this version lacks.
-        (
-            vec!["tune", "plan"],
-            "plimsoll tune is not available yet; this version has lab, find, load, hold, compare, \
-             serve and report",
-        ),
+        (vec!["tune", "plan"], "--connections is missing; see plimsoll tune plan --help"),
         // The verb was forgotten.
         (vec![URL], "\"http://127.0.0.1\" is not a command; write plimsoll load http://127.0.0.1"),
         (vec!["load", URL, "--rat", "5"], "unknown flag --rat; did you mean --rate?"),

@@ -13,6 +13,7 @@ pub(crate) mod compare;
 pub(crate) mod connections;
 mod handshakes;
 pub(crate) mod hold;
+pub(crate) mod host_goal;
 pub(crate) mod host_watch;
 pub(crate) mod inputs;
 pub(crate) mod lab;

@@ -1,0 +1,117 @@
+//! Makes the changes of a plan.
+
+use std::path::{Path, PathBuf};
+
+use super::disk::Disk;
+use super::error::TuneError;
+use super::journal::{Item, Journal, Record};
+use super::normalised;
+use super::plan::Plan;
+
+/// The heading of the file that keeps settings.
+const KEPT_HEAD: &str =
+    "# Written by plimsoll tune apply --persist; plimsoll tune revert removes it.\n";
+
+/// What became of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The settings that were changed: name and value as read back.
+    pub changed: Vec<(String, String)>,
+    /// The settings that could not be changed, and why.
+    pub failed: Vec<(String, String)>,
+    /// The file that keeps them, where that was asked for.
+    pub kept_in: Option<PathBuf>,
+}
+
+/// Makes every change of `plan` below `root` (`/`), with a journal called `name` in `dir`. With
+/// `persist` they are kept over a reboot. A setting that cannot be written is noted, and the rest
+/// goes on; a journal that cannot be written ends everything before the next change.
+pub fn apply(
+    disk: &mut dyn Disk,
+    root: &Path,
+    plan: &Plan,
+    dir: &Path,
+    name: &str,
+    persist: bool,
+) -> Result<Applied, TuneError> {
+    let mut applied = Applied::default();
+    if plan.changes.is_empty() {
+        return Ok(applied);
+    }
+    let head = Record::Begin {
+        host: host_name(disk, root),
+        boot_id: boot_id(disk, root),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let mut journal = Journal::begin(disk, dir, name, head)?;
+    for (item, change) in plan.changes.iter().enumerate() {
+        let path = setting_path(root, &change.name);
+        // Read again: the plan may be older than a change that somebody else made.
+        let old = disk.read(&path).map(|text| normalised(&text)).unwrap_or_default();
+        let new = change.wanted.clone();
+        let intended = Item::Sysctl { path: path.clone(), old, new: new.clone() };
+        journal.push(disk, Record::Intend { item, change: intended })?;
+        let written = disk.write_setting(&path, &new).and_then(|()| disk.read(&path));
+        let record = match written {
+            Ok(read_back) => {
+                let read_back = normalised(&read_back);
+                applied.changed.push((change.name.clone(), read_back.clone()));
+                Record::Done { item, read_back }
+            }
+            Err(error) => {
+                applied.failed.push((change.name.clone(), error.to_string()));
+                Record::Failed { item, error: error.to_string() }
+            }
+        };
+        journal.push(disk, record)?;
+    }
+    if persist && !applied.changed.is_empty() {
+        applied.kept_in = Some(keep(disk, root, plan, &mut journal, &applied)?);
+    }
+    if applied.changed.is_empty() {
+        journal.push(disk, Record::Closed)?;
+    }
+    Ok(applied)
+}
+
+/// Writes the file that keeps what was changed; lines of an earlier apply stay.
+fn keep(
+    disk: &mut dyn Disk,
+    root: &Path,
+    plan: &Plan,
+    journal: &mut Journal,
+    applied: &Applied,
+) -> Result<PathBuf, TuneError> {
+    let path = root.join(crate::doctor::SYSCTL_FILE.trim_start_matches('/'));
+    let old = disk.read(&path).ok();
+    let is_changed = |name: &str| applied.changed.iter().any(|(changed, _)| changed == name);
+    let mut text = KEPT_HEAD.to_owned();
+    for line in old.iter().flat_map(|old| old.lines()).filter(|line| !line.starts_with('#')) {
+        let name = line.split('=').next().unwrap_or_default().trim();
+        if !name.is_empty() && !is_changed(name) {
+            text.push_str(&format!("{line}\n"));
+        }
+    }
+    for change in plan.changes.iter().filter(|change| is_changed(&change.name)) {
+        text.push_str(&format!("# {}\n{} = {}\n", change.reason, change.name, change.wanted));
+    }
+    let item = plan.changes.len();
+    let change = Item::File { path: path.clone(), old, new: text.clone() };
+    journal.push(disk, Record::Intend { item, change })?;
+    disk.replace(&path, Some(&text)).map_err(TuneError::io(&path))?;
+    journal.push(disk, Record::Done { item, read_back: text })?;
+    Ok(path)
+}
+
+/// `net.core.somaxconn` is `proc/sys/net/core/somaxconn` below `root`.
+pub(super) fn setting_path(root: &Path, name: &str) -> PathBuf {
+    root.join("proc/sys").join(name.replace('.', "/"))
+}
+
+pub(super) fn host_name(disk: &dyn Disk, root: &Path) -> String {
+    disk.read(&root.join("proc/sys/kernel/hostname")).unwrap_or_default().trim().to_owned()
+}
+
+pub(super) fn boot_id(disk: &dyn Disk, root: &Path) -> String {
+    disk.read(&root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default().trim().to_owned()
+}

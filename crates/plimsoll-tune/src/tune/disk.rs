@@ -1,0 +1,60 @@
+//! Everything that a change does to a host: four operations, so that a test can end the process
+//! before, within and after each of them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The host's files.
+pub trait Disk {
+    /// The text of a file.
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// Writes a file of `/proc/sys`, at once.
+    fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()>;
+    /// Adds a line to a file and waits until it is on the disk.
+    fn append(&mut self, path: &Path, line: &str) -> io::Result<()>;
+    /// Puts `text` in the place of a file so that either the old or the new text is there at any time;
+    /// `None` removes the file.
+    fn replace(&mut self, path: &Path, text: Option<&str>) -> io::Result<()>;
+}
+
+/// This host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostDisk;
+
+impl Disk for HostDisk {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        fs::read_to_string(path)
+    }
+
+    fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()> {
+        // Without O_CREAT: a setting that the kernel does not have is not made.
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.write_all(format!("{value}\n").as_bytes())
+    }
+
+    fn append(&mut self, path: &Path, line: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        file.write_all(line.as_bytes())?;
+        file.sync_all()
+    }
+
+    fn replace(&mut self, path: &Path, text: Option<&str>) -> io::Result<()> {
+        let dir = path.parent().unwrap_or_else(|| Path::new("/"));
+        match text {
+            Some(text) => {
+                fs::create_dir_all(dir)?;
+                let next = path.with_extension("plimsoll-new");
+                let mut file = File::create(&next)?;
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                fs::rename(&next, path)?;
+            }
+            None => match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            },
+        }
+        File::open(dir)?.sync_all()
+    }
+}

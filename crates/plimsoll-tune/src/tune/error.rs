@@ -1,0 +1,64 @@
+//! Why a host could not be changed, or changed back.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// What can go wrong with a plan or a journal as a whole; a single setting that cannot be written is
+/// a result of its own.
+#[derive(Debug, Error)]
+pub enum TuneError {
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another apply or revert is going on.
+    #[error("another plimsoll tune is using {}: wait until it has ended", dir.display())]
+    Busy {
+        /// The directory of journals.
+        dir: PathBuf,
+    },
+    /// There is no journal to revert.
+    #[error("{} has no changes that are not reverted yet", dir.display())]
+    Nothing {
+        /// The directory of journals.
+        dir: PathBuf,
+    },
+    /// A line of the journal is not what was written there.
+    #[error(
+        "{}:{line}: damaged; nothing was changed. Its lines hold the old value of each setting as \
+         \"old\": restore by hand what you still want",
+        path.display()
+    )]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// The journal was written on another host.
+    #[error(
+        "{} is a journal of the host {theirs:?}, and this is {ours:?}; nothing was changed. Revert it there",
+        path.display()
+    )]
+    OtherHost {
+        /// The journal.
+        path: PathBuf,
+        /// The host that wrote it.
+        theirs: String,
+        /// This host.
+        ours: String,
+    },
+}
+
+impl TuneError {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}

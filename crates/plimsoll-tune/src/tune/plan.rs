@@ -1,0 +1,232 @@
+//! What would be changed for a stated number of connections, and what deliberately would not.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::apply::setting_path;
+use super::disk::Disk;
+use super::normalised;
+use crate::doctor::{Need, Needs, Setting, Verdict};
+
+/// What this host does for the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It opens them.
+    Client,
+    /// It accepts them and opens others.
+    Proxy,
+    /// It accepts them.
+    Backend,
+}
+
+/// One setting to change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The sysctl.
+    pub name: String,
+    /// Its value now.
+    pub present: String,
+    /// The value to write.
+    pub wanted: String,
+    /// Why.
+    pub reason: String,
+    /// What may go wrong with it.
+    pub risk: &'static str,
+    /// Where the advice comes from.
+    pub source: &'static str,
+}
+
+/// A setting that is not changed, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftAlone {
+    /// The sysctl or limit.
+    pub name: String,
+    /// Why it is left as it is.
+    pub reason: String,
+}
+
+/// Changes in the order in which they are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// What to change.
+    pub changes: Vec<Change>,
+    /// What stays, and why.
+    pub left_alone: Vec<LeftAlone>,
+    /// What a person has to do: it is no sysctl.
+    pub by_hand: Vec<String>,
+}
+
+/// Whether a setting of one number is high enough already: a limit is raised, never lowered.
+fn is_at_least(disk: &dyn Disk, root: &Path, name: &str, wanted: &str) -> bool {
+    let present = disk.read(&setting_path(root, name)).ok();
+    let present = present.and_then(|text| normalised(&text).parse::<u64>().ok());
+    present.zip(wanted.parse().ok()).is_some_and(|(present, wanted)| present >= wanted)
+}
+
+/// Limits that only slow connections down and are raised all the same: that costs nothing.
+const RAISED_WITHOUT_NEED: [&str; 2] = ["fs.file-max", "net.core.somaxconn"];
+
+/// Settings that lists on the web name, and what is true of them on kernels of today.
+const NOT_CHANGED: [(&str, &str); 8] = [
+    ("net.ipv4.tcp_tw_recycle", "removed in Linux 4.12; it broke clients behind NAT"),
+    ("net.ipv4.tcp_fin_timeout", "bounds orphans in FIN_WAIT_2; TIME_WAIT is always 60 s"),
+    (
+        "net.ipv4.tcp_max_syn_backlog",
+        "has no effect while tcp_syncookies is 1: the listen backlog is the limit",
+    ),
+    (
+        "net.ipv4.tcp_max_tw_buckets",
+        "a full table only ends TIME_WAIT early; lowering it gains nothing",
+    ),
+    ("net.ipv4.tcp_timestamps", "0 disables tcp_tw_reuse and makes round trips harder to measure"),
+    (
+        "net.ipv4.tcp_rmem, tcp_wmem",
+        "large defaults let a million connections queue terabytes; autotuning does better",
+    ),
+    ("net.core.message_cost", "0 floods the console; it does not affect the server's logs"),
+    ("vm.swappiness", "does not concern sockets"),
+];
+
+const RISK_NONE: &str = "none";
+const DOCTOR: &str = "plimsoll doctor";
+
+impl Plan {
+    /// What `needs` asks for of a host below `root` (`/`) that is in `roles`; `churns` where connections
+    /// are opened and closed all the time.
+    pub fn of(needs: &Needs, roles: &[Role], churns: bool, disk: &dyn Disk, root: &Path) -> Self {
+        let mut plan = Self::default();
+        for need in &needs.lines {
+            plan.add_need(need, disk, root);
+        }
+        let opens = roles.iter().any(|role| matches!(role, Role::Client | Role::Proxy));
+        if opens && churns {
+            plan.add_switch(
+                "net.ipv4.tcp_tw_reuse",
+                "1",
+                "source ports in TIME_WAIT may be used again after 1 s, also to other hosts",
+                "needs tcp_timestamps; does nothing for accepted connections",
+                "Linux ip-sysctl",
+                (disk, root),
+            );
+        }
+        if roles.iter().any(|role| matches!(role, Role::Proxy | Role::Backend)) {
+            plan.add_switch(
+                "net.ipv4.tcp_slow_start_after_idle",
+                "0",
+                "answers on idle keep-alive connections need not start slowly again",
+                "bursts on paths that became narrower meanwhile",
+                "HAProxy's and nginx's tuning guides",
+                (disk, root),
+            );
+        }
+        let left = |(name, reason): &(&str, &str)| LeftAlone {
+            name: (*name).to_owned(),
+            reason: (*reason).to_owned(),
+        };
+        plan.left_alone.extend(NOT_CHANGED.iter().map(left));
+        plan
+    }
+
+    fn add_need(&mut self, need: &Need, disk: &dyn Disk, root: &Path) {
+        let Some(fix) = &need.fix else { return };
+        if need.verdict != Verdict::Short && !RAISED_WITHOUT_NEED.contains(&need.limit.as_str()) {
+            let reason = format!("no connection fails because of it; to raise it: {}", fix.now);
+            self.left_alone.push(LeftAlone { name: need.limit.clone(), reason });
+            return;
+        }
+        let sysctls = fix.settings.iter().filter_map(|setting| match setting {
+            Setting::Sysctl { name, value } => Some((name, value)),
+            Setting::OpenFiles(_) => None,
+        });
+        let before = self.changes.len();
+        for (name, wanted) in sysctls {
+            if is_at_least(disk, root, name, wanted) {
+                continue;
+            }
+            let reason = need.to_string();
+            let reason = reason.split(';').next().unwrap_or_default().to_owned();
+            self.add(name, wanted, reason, RISK_NONE, DOCTOR, (disk, root));
+        }
+        let is_only_sysctls =
+            fix.settings.iter().all(|setting| matches!(setting, Setting::Sysctl { .. }));
+        let has_all = self.changes.len() > before && is_only_sysctls;
+        // A narrow port range may need addresses besides.
+        if !has_all || fix.now.contains(" and ") {
+            self.by_hand.push(format!("{}: {}", need.limit, fix.now));
+        }
+    }
+
+    fn add_switch(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        reason: &str,
+        risk: &'static str,
+        source: &'static str,
+        host: (&dyn Disk, &Path),
+    ) {
+        self.add(name, wanted, reason.to_owned(), risk, source, host);
+    }
+
+    /// Adds a change, unless the value is there already or the setting cannot be read.
+    fn add(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        reason: String,
+        risk: &'static str,
+        source: &'static str,
+        (disk, root): (&dyn Disk, &Path),
+    ) {
+        match disk.read(&setting_path(root, name)) {
+            Ok(present) => {
+                let present = normalised(&present);
+                if present != wanted {
+                    let (name, wanted) = (name.to_owned(), wanted.to_owned());
+                    self.changes.push(Change { name, present, wanted, reason, risk, source });
+                }
+            }
+            Err(error) => {
+                let reason = format!("cannot be read: {error}");
+                self.left_alone.push(LeftAlone { name: name.to_owned(), reason });
+            }
+        }
+    }
+
+    /// One JSON object, schema `plimsoll.tune/1`, and a newline.
+    pub fn json(&self) -> String {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            schema: &'static str,
+            #[serde(flatten)]
+            plan: &'a Plan,
+        }
+        let document = Document { schema: "plimsoll.tune/1", plan: self };
+        // Strings and lists of them can always be written.
+        serde_json::to_string_pretty(&document).map_or_else(|_| String::new(), |text| text + "\n")
+    }
+
+    /// Plain text, each line ended.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // A String takes any text.
+        if self.changes.is_empty() {
+            let _ = writeln!(text, "No sysctl needs to be changed.");
+        }
+        for change in &self.changes {
+            let Change { name, present, wanted, reason, risk, source } = change;
+            let _ = writeln!(text, "change   {name}: {present} -> {wanted}");
+            let _ = writeln!(text, "         why   {reason}");
+            let _ = writeln!(text, "         risk  {risk}; source: {source}");
+        }
+        for line in &self.by_hand {
+            let _ = writeln!(text, "by hand  {line}");
+        }
+        for LeftAlone { name, reason } in &self.left_alone {
+            let _ = writeln!(text, "leave    {name}: {reason}");
+        }
+        text
+    }
+}

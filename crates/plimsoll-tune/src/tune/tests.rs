@@ -1,0 +1,292 @@
+//! A host made of files. The process may end at any of its steps.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use plimsoll_probe::limits::HostLimits;
+use tempfile::TempDir;
+
+use super::*;
+use crate::doctor::{Hop, Needs, Part, Shape};
+
+const SETTINGS: &[(&str, &str)] = &[
+    ("proc/sys/kernel/hostname", "proxy1\n"),
+    ("proc/sys/kernel/random/boot_id", "boot-1\n"),
+    ("proc/sys/fs/file-max", "100000\n"),
+    ("proc/sys/fs/epoll/max_user_watches", "400000\n"),
+    ("proc/sys/kernel/pid_max", "1000\n"),
+    ("proc/sys/kernel/threads-max", "900000\n"),
+    ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+    ("proc/sys/net/ipv4/tcp_tw_reuse", "2\n"),
+    ("proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n"),
+];
+
+fn host() -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in SETTINGS {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+/// Every file of the host, but the journals.
+fn dump(root: &Path) -> BTreeMap<PathBuf, String> {
+    fn add(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.path().is_dir() {
+                add(&entry.path(), all);
+            } else {
+                all.insert(entry.path(), fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    for part in ["proc", "etc"] {
+        add(&root.join(part), &mut all);
+    }
+    // Of these files, white space means nothing to the kernel.
+    all.values_mut().for_each(|text| *text = normalised(text));
+    all
+}
+
+fn plan(root: &Path) -> Plan {
+    let shape = Shape {
+        connections: 500_000,
+        parts: vec![Part { is_privileged: false, ..Part::clients(450) }],
+        hops: vec![Hop { name: "clients".into(), sources: Some(20), destinations: 1 }],
+        opening_max: 100,
+        opened_per_s: 100,
+        closes_by_reset: false,
+        memory_is_watched: false,
+    };
+    let limits = HostLimits {
+        descriptors_per_process: Some(1_048_576),
+        file_max: Some(100_000),
+        epoll_watches_max: Some(400_000),
+        ports_per_source: Some(20_000),
+        port_range: Some((32_768, 60_999)),
+        tasks_max: Some(1_000),
+        tasks_in_use: Some(998),
+        ..HostLimits::default()
+    };
+    Plan::of(&Needs::of(&shape, &limits), &[Role::Client, Role::Proxy], true, &HostDisk, root)
+}
+
+/// Ends the process at a step: before it, within it, or after it.
+struct Mortal {
+    steps_left: usize,
+    /// A step that ends the process is half done.
+    torn: bool,
+    is_dead: bool,
+}
+
+impl Mortal {
+    /// Whether this step is to be done; the one that ends the process may be, by half.
+    fn step(
+        &mut self,
+        whole: impl FnOnce() -> io::Result<()>,
+        half: impl FnOnce(),
+    ) -> io::Result<()> {
+        if self.is_dead {
+            return Err(io::Error::other("the process has ended"));
+        }
+        if self.steps_left == 0 {
+            self.is_dead = true;
+            if self.torn {
+                half();
+            }
+            return Err(io::Error::other("the process ends here"));
+        }
+        self.steps_left -= 1;
+        whole()
+    }
+}
+
+impl Disk for Mortal {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        if self.is_dead {
+            Err(io::Error::other("the process has ended"))
+        } else {
+            HostDisk.read(path)
+        }
+    }
+
+    fn write_setting(&mut self, path: &Path, value: &str) -> io::Result<()> {
+        // The kernel takes a value as a whole: a half-done step is one whose end was not seen.
+        let write = || HostDisk.write_setting(path, value);
+        self.step(write, || HostDisk.write_setting(path, value).unwrap())
+    }
+
+    fn append(&mut self, path: &Path, line: &str) -> io::Result<()> {
+        let half = &line[..line.len() / 2];
+        self.step(|| HostDisk.append(path, line), || HostDisk.append(path, half).unwrap())
+    }
+
+    fn replace(&mut self, path: &Path, text: Option<&str>) -> io::Result<()> {
+        let write = || HostDisk.replace(path, text);
+        self.step(write, || HostDisk.replace(path, text).unwrap())
+    }
+}
+
+#[test]
+fn a_plan_raises_and_never_lowers() {
+    let root = host();
+    let plan = plan(root.path());
+    let changed: Vec<(&str, &str)> =
+        plan.changes.iter().map(|change| (change.name.as_str(), change.wanted.as_str())).collect();
+    assert_eq!(
+        changed,
+        [
+            ("fs.file-max", "530000"),
+            ("fs.epoll.max_user_watches", "530000"),
+            ("net.ipv4.ip_local_port_range", "1024 65535"),
+            // kernel.threads-max is higher already.
+            ("kernel.pid_max", "1003"),
+            ("net.ipv4.tcp_tw_reuse", "1"),
+            ("net.ipv4.tcp_slow_start_after_idle", "0"),
+        ]
+    );
+    insta::assert_snapshot!(plan.render());
+}
+
+#[test]
+fn what_was_applied_is_reverted_byte_for_byte() {
+    let root = host();
+    let before = dump(root.path());
+    let journals = root.path().join("journals");
+    let plan = plan(root.path());
+    let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", true).unwrap();
+    assert_eq!((applied.changed.len(), applied.failed.len()), (plan.changes.len(), 0));
+    let kept = fs::read_to_string(applied.kept_in.unwrap()).unwrap();
+    assert!(kept.contains("\nnet.ipv4.ip_local_port_range = 1024 65535\n"), "{kept}");
+    // A host that needs nothing more has an empty plan of limits.
+    assert_ne!(dump(root.path()), before);
+    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
+    assert!(reverted.iter().all(|one| one.outcome == Outcome::Restored), "{reverted:?}");
+    assert_eq!(dump(root.path()), before);
+    let again = Journal::newest(&HostDisk, &journals);
+    assert!(matches!(again, Err(TuneError::Nothing { .. })));
+}
+
+#[test]
+fn a_process_that_ends_at_any_step_leaves_a_way_back() {
+    let mut steps = 0;
+    for torn in [false, true] {
+        for steps_left in 0.. {
+            let root = host();
+            let before = dump(root.path());
+            let journals = root.path().join("journals");
+            let plan = plan(root.path());
+            let mut mortal = Mortal { steps_left, torn, is_dead: false };
+            let applied = apply(&mut mortal, root.path(), &plan, &journals, "a", true);
+            let died = mortal.is_dead;
+            assert_eq!(applied.is_err(), died);
+            // Reverting may be ended, too, at the same step.
+            if let Ok(journal) = Journal::newest(&HostDisk, &journals) {
+                let mut mortal = Mortal { steps_left: steps_left / 2, torn, is_dead: false };
+                let _ = revert(&mut mortal, root.path(), journal, false);
+            }
+            match Journal::newest(&HostDisk, &journals) {
+                Ok(journal) => {
+                    let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
+                    assert!(reverted.iter().all(Reverted::is_settled), "{steps_left} {reverted:?}");
+                }
+                Err(TuneError::Nothing { .. }) => {}
+                Err(error) => panic!("{steps_left}: {error}"),
+            }
+            assert_eq!(dump(root.path()), before, "{steps_left} {torn}");
+            steps = steps_left;
+            if !died {
+                break;
+            }
+        }
+    }
+    // begin, three for each change but the reading back, three for the file
+    assert!(steps > 20, "{steps}");
+}
+
+#[test]
+fn what_somebody_else_changed_is_left_alone() {
+    let root = host();
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", false).unwrap();
+    let theirs = root.path().join("proc/sys/fs/file-max");
+    fs::write(&theirs, "777777\n").unwrap();
+    let reverted = |force| {
+        let journal = Journal::newest(&HostDisk, &journals).unwrap();
+        revert(&mut HostDisk, root.path(), journal, force).unwrap()
+    };
+    let left: Vec<Reverted> = reverted(false).into_iter().filter(|one| !one.is_settled()).collect();
+    let expected = Outcome::ChangedByOthers { present: "777777".into(), old: "100000".into() };
+    assert_eq!(left, [Reverted { path: theirs.clone(), outcome: expected }]);
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "777777\n");
+    // The rest is settled; only this one is left for a revert by force.
+    assert_eq!(reverted(true).len(), 1);
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "100000\n");
+}
+
+#[test]
+fn a_journal_of_another_boot_or_host_restores_no_setting() {
+    let root = host();
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", true).unwrap();
+    let kept = root.path().join("etc/sysctl.d/60-plimsoll.conf");
+    assert!(kept.exists());
+    let journal = || Journal::newest(&HostDisk, &journals).unwrap();
+    fs::write(root.path().join("proc/sys/kernel/hostname"), "other\n").unwrap();
+    let refused = revert(&mut HostDisk, root.path(), journal(), false).unwrap_err();
+    assert!(refused.to_string().contains("\"proxy1\", and this is \"other\""), "{refused}");
+    fs::write(root.path().join("proc/sys/kernel/hostname"), "proxy1\n").unwrap();
+    fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "boot-2\n").unwrap();
+    let now = fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap();
+    let reverted = revert(&mut HostDisk, root.path(), journal(), false).unwrap();
+    assert_eq!(reverted.iter().filter(|one| one.outcome == Outcome::Gone).count(), 6);
+    assert!(!kept.exists());
+    assert_eq!(fs::read_to_string(root.path().join("proc/sys/fs/file-max")).unwrap(), now);
+}
+
+#[test]
+fn a_damaged_journal_is_refused() {
+    let root = host();
+    let journals = root.path().join("journals");
+    apply(&mut HostDisk, root.path(), &plan(root.path()), &journals, "a", false).unwrap();
+    let path = journals.join("a/journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    for broken in [
+        text.replacen("100000", "900000", 1),
+        text.lines().skip(1).collect::<Vec<_>>().join("\n"),
+        "nonsense\nmore\n".to_owned(),
+    ] {
+        fs::write(&path, broken).unwrap();
+        let refused = Journal::newest(&HostDisk, &journals).unwrap_err();
+        assert!(matches!(refused, TuneError::Damaged { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn a_setting_that_cannot_be_written_is_named_and_the_rest_goes_on() {
+    let root = host();
+    let journals = root.path().join("journals");
+    let plan = plan(root.path());
+    fs::remove_file(root.path().join("proc/sys/net/ipv4/tcp_tw_reuse")).unwrap();
+    let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", false).unwrap();
+    assert_eq!(applied.changed.len(), plan.changes.len() - 1);
+    assert_eq!(applied.failed[0].0, "net.ipv4.tcp_tw_reuse");
+    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
+    assert_eq!(reverted.len(), plan.changes.len() - 1);
+}
+
+#[test]
+fn only_one_at_a_time() {
+    let root = tempfile::tempdir().unwrap();
+    let held = lock(root.path()).unwrap();
+    assert!(matches!(lock(root.path()), Err(TuneError::Busy { .. })));
+    drop(held);
+    assert!(lock(root.path()).is_ok());
+}

@@ -1,0 +1,151 @@
+//! `plimsoll tune`: a plan for this host's settings, its application, and the way back.
+
+use std::fs::File;
+use std::io;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use plimsoll_report::time_text;
+use plimsoll_sys::clock;
+use plimsoll_tune::tune::{
+    Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, TuneError, apply, lock, revert,
+};
+
+use crate::exit::Stop;
+use crate::flags::values::OutputFile;
+use crate::flags::{ApplyFlags, GoalFlags, PlanFlags, RevertFlags, RoleFlag, TuneCommand};
+use crate::plan::host_goal::needs;
+
+const ROOT: &str = "/";
+
+pub(crate) fn run(command: &TuneCommand) -> Result<(), Stop> {
+    match command {
+        TuneCommand::Plan(flags) => show_plan(flags),
+        TuneCommand::Apply(flags) => apply_plan(flags),
+        TuneCommand::Revert(flags) => revert_newest(flags),
+    }
+}
+
+fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
+    let roles: Vec<Role> = goal
+        .role
+        .iter()
+        .map(|role| match role {
+            RoleFlag::Client => Role::Client,
+            RoleFlag::Proxy => Role::Proxy,
+            RoleFlag::Backend => Role::Backend,
+        })
+        .collect();
+    Ok(Plan::of(&needs(goal)?, &roles, goal.rate.is_some(), &HostDisk, Path::new(ROOT)))
+}
+
+fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {
+    let plan = plan(&flags.goal)?;
+    let text = plan.json();
+    let written = match &flags.json {
+        Some(OutputFile::Stdout) => return say(&text),
+        Some(OutputFile::File(path)) => {
+            File::create(path).and_then(|mut file| file.write_all(text.as_bytes()))
+        }
+        None => Ok(()),
+    };
+    written.map_err(|error| {
+        Stop::CannotRun(format!("cannot write the plan: {error}; name another place with --json"))
+    })?;
+    say(&plan.render())
+}
+
+/// A reader that has gone away is no failure.
+fn say(text: &str) -> Result<(), Stop> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Stop::CannotRun(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
+    if !flags.yes && !io::stdin().is_terminal() {
+        return Err(Stop::usage("tune apply asks first, and nobody can answer here", "add --yes"));
+    }
+    let plan = plan(&flags.goal)?;
+    say(&plan.render())?;
+    if plan.changes.is_empty() {
+        return Ok(());
+    }
+    if !flags.yes && !agrees()? {
+        return say("Nothing was changed.\n");
+    }
+    let dir = &flags.journal.journal;
+    let _lock = lock(dir).map_err(tune_stop)?;
+    let name = format!("{}-{}", time_text::compact(clock::unix_seconds()), std::process::id());
+    let applied = apply(&mut HostDisk, Path::new(ROOT), &plan, dir, &name, flags.persist);
+    let applied = applied.map_err(tune_stop)?;
+    say(&applied_text(&applied, dir))?;
+    if applied.failed.is_empty() { Ok(()) } else { Err(Stop::HostTooSmall) }
+}
+
+fn agrees() -> Result<bool, Stop> {
+    let _ = write!(io::stderr(), "Change these settings? [y/N] ");
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Stop::CannotRun(format!("cannot read the answer: {error}; use --yes")))?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+fn applied_text(applied: &Applied, dir: &Path) -> String {
+    let mut text = String::from("\n");
+    for (name, value) in &applied.changed {
+        text.push_str(&format!("changed  {name} = {value}\n"));
+    }
+    for (name, why) in &applied.failed {
+        text.push_str(&format!("FAILED   {name}: {why}\n"));
+    }
+    if let Some(path) = &applied.kept_in {
+        text.push_str(&format!("kept     {}\n", path.display()));
+    }
+    if !applied.changed.is_empty() {
+        let flag = format!(" --journal {}", dir.display());
+        let flag = if dir == Path::new("/var/lib/plimsoll/tune") { "" } else { &flag };
+        text.push_str(&format!("`plimsoll tune revert{flag}` takes it back.\n"));
+    }
+    text
+}
+
+fn revert_newest(flags: &RevertFlags) -> Result<(), Stop> {
+    let dir = &flags.journal.journal;
+    if !dir.is_dir() {
+        return Err(tune_stop(TuneError::Nothing { dir: dir.clone() }));
+    }
+    let _lock = lock(dir).map_err(tune_stop)?;
+    let journal = Journal::newest(&HostDisk, dir).map_err(tune_stop)?;
+    let reverted = revert(&mut HostDisk, Path::new(ROOT), journal, flags.force);
+    let reverted = reverted.map_err(tune_stop)?;
+    say(&reverted.iter().map(reverted_line).collect::<String>())?;
+    if reverted.iter().all(Reverted::is_settled) { Ok(()) } else { Err(Stop::HostTooSmall) }
+}
+
+fn reverted_line(reverted: &Reverted) -> String {
+    let path = reverted.path.display();
+    match &reverted.outcome {
+        Outcome::Restored => format!("restored {path}\n"),
+        Outcome::WasThere => format!("as before {path}\n"),
+        Outcome::Gone => format!("gone     {path}: nothing to restore\n"),
+        Outcome::ChangedByOthers { present, old } => format!(
+            "LEFT     {path}: somebody else has changed it since, to {present:?}; it was {old:?} before; \
+             --force restores it\n"
+        ),
+        Outcome::Failed(why) => format!("FAILED   {path}: {why}\n"),
+    }
+}
+
+fn tune_stop(error: TuneError) -> Stop {
+    match error {
+        TuneError::Io { path, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+            let path = path.display();
+            Stop::CannotRun(format!("{path}: {source}; run as root, or name a --journal directory"))
+        }
+        other => Stop::CannotRun(other.to_string()),
+    }
+}
