@@ -110,7 +110,7 @@ impl Run {
         if let Some((archive, _)) = &mut self.archive
             && let Err(error) = archive.handle_event(event)
         {
-            self.show_event(&Event::Note(format!("{error}; the run goes on without it")));
+            self.show_event(&Event::Note(format!("{error}; the run continues without it")));
             self.archive_error = Some(error);
         }
     }
@@ -237,7 +237,8 @@ pub(crate) fn settings(
 
 /// Takes over SIGINT and SIGTERM.
 pub(crate) fn install_interrupts() -> Result<Interrupts, Stop> {
-    Interrupts::install().map_err(|error| Stop::CannotRun(format!("cannot take signals: {error}")))
+    Interrupts::install()
+        .map_err(|error| Stop::CannotRun(format!("cannot install signal handlers: {error}")))
 }
 
 /// How an interrupted command ends.

@@ -63,9 +63,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         ErrorClass::Timeout => {
             "no answer within deadline plus linger: raise --linger to see how long it takes"
         }
-        ErrorClass::Interrupted => {
-            "not finished when the run was stopped: says nothing about the server"
-        }
+        ErrorClass::Interrupted => "not finished when the run was stopped: no fault of the server",
         ErrorClass::LocalFiles => {
             "too few open files allowed here: raise `ulimit -n`, or spread with --processes"
         }
@@ -77,7 +75,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         }
         ErrorClass::LocalOther => "a system call failed here: see `dmesg`",
         ErrorClass::AgentLost => {
-            "a plimsoll process died: out of memory or killed? see `dmesg`; fewer --connections"
+            "a plimsoll process ended early: out of memory or killed? see `dmesg`; fewer --connections"
         }
     }
 }

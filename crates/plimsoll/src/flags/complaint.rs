@@ -38,7 +38,7 @@ const CRITERIA: &str = "the RFC's own criteria apply";
 const RAISED: &str = "the search raises the number of connections itself; limit it with --max";
 const SUSTAIN: &str = "write --sustain";
 const FROM_TARGET: &str = "the load follows from --target";
-const BY_CASE: &str = "the case says how many transactions a connection has";
+const BY_CASE: &str = "the case sets the transactions per connection";
 
 /// Flags of other commands that people write for an experiment, and their equivalents there.
 const FOREIGN_TO: &[(&[&str], &[&str], &str)] = &[

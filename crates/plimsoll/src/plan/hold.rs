@@ -47,7 +47,7 @@ impl HoldJob {
 pub(crate) fn build(command: &HoldCommand, inputs: &mut Inputs<'_>) -> Result<HoldJob, Stop> {
     if command.flags.connections.is_none() {
         return Err(Stop::usage(
-            "hold needs to know how many connections",
+            "hold needs the number of connections",
             "for example: plimsoll hold https://127.0.0.1:8443/ --connections 10k",
         ));
     }

@@ -197,7 +197,7 @@ impl Workers {
 fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<(), Stop> {
     if deadline.is_none() && linger == Nanos::ZERO {
         return Err(Stop::usage(
-            "--linger 0 without a deadline waits for no answer at all",
+            "--linger 0 without a deadline waits for no answer",
             "give --deadline 1s, or a longer --linger",
         ));
     }

@@ -40,11 +40,7 @@ pub(super) fn pacing(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
     };
     if profile.ops_total == 0 {
         return Err(Stop::usage(
-            format_args!(
-                "--rate {} over {} starts no request at all",
-                spelled(rate),
-                profile.duration()
-            ),
+            format_args!("--rate {} over {} starts no request", spelled(rate), profile.duration()),
             "raise --rate or --duration, or give --requests",
         ));
     }
@@ -81,7 +77,7 @@ fn closed_loop(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
 fn staged(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
     if flags.duration.is_some() {
         return Err(Stop::usage(
-            "--stages already says how long the load lasts",
+            "--stages already sets the duration of the load",
             "drop --duration, or add a stage",
         ));
     }
@@ -99,7 +95,7 @@ fn staged(flags: &PaceFlags) -> Result<(Pacing, String), Stop> {
     let profile = Profile::from_stages(stages).limited_to(flags.requests.unwrap_or(u64::MAX));
     if profile.ops_total == 0 {
         return Err(Stop::usage(
-            "--stages starts no request at all",
+            "--stages starts no request",
             "raise a rate or a duration, such as --stages 30s:500",
         ));
     }

@@ -157,13 +157,13 @@ fn refuse_requests(case: Case, asked: &CaseInputs<'_>) -> Result<(), Stop> {
         (
             "--requests-per-connection",
             asked.flags.requests_per_connection.is_some(),
-            "says how many transactions a connection has",
+            "sets the transactions per connection",
         ),
     ];
     match typed.iter().find(|(_, given, _)| *given) {
         None => Ok(()),
         Some((flag, _, why)) => Err(Stop::usage(
-            format_args!("--case {case} {why}, so {flag} has no place there"),
+            format_args!("--case {case} {why}, so {flag} does not apply"),
             format_args!("drop {flag}, or use --case 7.1"),
         )),
     }
@@ -177,7 +177,7 @@ fn target(case: Case, flags: &Rfc9411Flags) -> Result<Option<TargetLoad>, Stop> 
             "drop --target; see --measured-cps and --measured-tps",
         )),
         (Kind::Concurrency, None) => Err(Stop::usage(
-            format_args!("--case {case} needs to know how many connections"),
+            format_args!("--case {case} needs the number of connections"),
             "give --target, such as --target 10k",
         )),
         (Kind::ConnectionRate | Kind::Concurrency, Some(TargetLoad::BitsPerSecond(_))) => {
@@ -210,7 +210,7 @@ fn objects(case: Case, flags: &Rfc9411Flags) -> Result<Vec<Object>, Stop> {
     }
     if case == Case::TrafficMix {
         return Err(Stop::usage(
-            "--case 7.1 requests what its targets say, so --object-size has no place there",
+            "--case 7.1 requests its targets, so --object-size does not apply",
             "drop it",
         ));
     }

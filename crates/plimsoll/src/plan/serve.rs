@@ -40,7 +40,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
     }
     if let (Some(_), Processes::Exactly(_)) = (flags.connections, flags.processes) {
         return Err(Stop::usage(
-            "--connections sizes --processes auto, and --processes says how many there are",
+            "--connections sizes --processes auto, and --processes sets their number",
             "drop one of them",
         ));
     }

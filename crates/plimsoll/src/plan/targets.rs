@@ -42,7 +42,7 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
         (Some(text), None) => {
             if server.format.is_some() {
                 return Err(Stop::usage(
-                    "--format says how --targets is written, and there is no --targets",
+                    "--format is the format of --targets, and there is no --targets",
                     "drop it",
                 ));
             }

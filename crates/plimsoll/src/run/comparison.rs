@@ -78,7 +78,7 @@ impl ComparisonRun {
     pub(crate) fn note(&mut self, line: String) {
         self.show(&line);
         if let Err(error) = self.archive.handle_event(&Event::Note(line)) {
-            self.show(&format!("{error}; the comparison goes on without it"));
+            self.show(&format!("{error}; the comparison continues without it"));
             self.archive_error = Some(error);
         }
     }

@@ -77,7 +77,7 @@ fn what_contradicts_a_case_is_refused_in_one_line() {
         ),
         (
             vec![URL, "--case", "7.3", "-X", "POST"],
-            "--case 7.3 requests objects with GET, so --method has no place there; drop \
+            "--case 7.3 requests objects with GET, so --method does not apply; drop \
              --method, or use --case 7.1",
         ),
         (
@@ -87,7 +87,7 @@ fn what_contradicts_a_case_is_refused_in_one_line() {
         ),
         (
             held[..3].to_vec(),
-            "--case 7.5 needs to know how many connections; give --target, such as --target 10k",
+            "--case 7.5 needs the number of connections; give --target, such as --target 10k",
         ),
         (
             vec![URL, "--case", "7.2", "--target", "1Gbit/s"],

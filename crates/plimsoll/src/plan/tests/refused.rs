@@ -27,7 +27,7 @@ fn bad_loads() {
         ),
         (
             vec![URL, "--format", "json"],
-            "--format says how --targets is written, and there is no --targets; drop it",
+            "--format is the format of --targets, and there is no --targets; drop it",
         ),
         (
             vec![URL, "--method", "G E T"],
@@ -39,7 +39,7 @@ fn bad_loads() {
         ),
         (
             vec![URL, "--duration", "5s", "--stages", "5s:9"],
-            "--stages already says how long the load lasts; drop --duration, or add a stage",
+            "--stages already sets the duration of the load; drop --duration, or add a stage",
         ),
         (
             vec![URL, "--rate", "0", "--arrivals", "uniform"],
@@ -48,16 +48,16 @@ fn bad_loads() {
         // 10 s at one a minute round to no request.
         (
             vec![URL, "--rate", "1/m"],
-            "--rate 0.0167/s over 10.0 s starts no request at all; raise --rate or --duration, or \
+            "--rate 0.0167/s over 10.0 s starts no request; raise --rate or --duration, or \
              give --requests",
         ),
         (
             vec![URL, "--stages", "0s:500"],
-            "--stages starts no request at all; raise a rate or a duration, such as --stages 30s:500",
+            "--stages starts no request; raise a rate or a duration, such as --stages 30s:500",
         ),
         (
             vec![URL, "--linger", "0"],
-            "--linger 0 without a deadline waits for no answer at all; give --deadline 1s, or a \
+            "--linger 0 without a deadline waits for no answer; give --deadline 1s, or a \
              longer --linger",
         ),
         (
@@ -187,7 +187,7 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["hold", URL],
-            "hold needs to know how many connections; for example: plimsoll hold \
+            "hold needs the number of connections; for example: plimsoll hold \
              https://127.0.0.1:8443/ --connections 10k",
         ),
         (
@@ -218,7 +218,7 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["serve", "--connections", "100k", "--processes", "2"],
-            "--connections sizes --processes auto, and --processes says how many there are; drop \
+            "--connections sizes --processes auto, and --processes sets their number; drop \
              one of them",
         ),
         (
