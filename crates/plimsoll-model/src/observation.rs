@@ -20,6 +20,8 @@ pub struct Observations {
     pub scheduling: Option<Scheduling>,
     /// The generator's side of the network.
     pub network: Option<NetworkUse>,
+    /// Segments sent again for each operation of the trials so far that the server did not feel.
+    pub loss_unloaded: Option<f64>,
     /// Rate that the generator alone reaches with the same profile against a null responder.
     pub reference: Option<Rate>,
     /// Memory of the generating processes.

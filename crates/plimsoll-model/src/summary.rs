@@ -246,6 +246,9 @@ pub struct FindSummary {
     #[serde(default)]
     pub recovery_s: Option<f64>,
     pub notes: Vec<String>,
+    /// Only of searches for rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathSummary>,
     /// Only on the axis `connections`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsFound>,
@@ -259,6 +262,15 @@ pub enum Recovers {
     Yes,
     After,
     No,
+}
+
+/// The path to the SUT, at loads that the SUT does not feel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct PathSummary {
+    pub round_trip_ms: f64,
+    /// `None` where the kernel does not say.
+    pub sent_again_per_op: Option<f64>,
 }
 
 /// The settings and the duration of a search; its result is the tipping point.
@@ -299,6 +311,7 @@ impl FindSummary {
             recovers,
             recovery_s: recovery.map(Nanos::as_secs_f64),
             notes: tipping.notes.clone(),
+            path: None,
             connections: None,
         }
     }

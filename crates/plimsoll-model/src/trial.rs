@@ -196,6 +196,11 @@ pub enum Outcome {
         /// The checks that failed.
         why: String,
     },
+    /// The path was the limit: at least `lower`.
+    NetworkLimited {
+        /// What it did to the operations.
+        why: String,
+    },
     /// Stopped before the bounds were close enough.
     Unfinished {
         /// By what: an interrupt, the time budget, a SUT that died.

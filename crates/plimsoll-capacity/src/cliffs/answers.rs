@@ -121,6 +121,8 @@ impl<'a> Answers<'a> {
         let doubt = match self.alike_at_lower_loads(peak) {
             Recurs::Yes => None,
             Recurs::No => return None,
+            // Lost segments were counted.
+            Recurs::Unknown if found.owner == Owner::Network => None,
             Recurs::Unknown => self.doubt(),
         };
         let (label, owner) = (found.name, found.owner);

@@ -87,7 +87,7 @@ pub(super) fn is_delayed_ack(at: Nanos) -> bool {
 }
 
 /// Whether an answer comes after `at` when a segment was lost on a path of so long a round trip.
-pub(super) fn is_retransmission(at: Nanos, round_trip: Nanos) -> bool {
+pub(crate) fn is_retransmission(at: Nanos, round_trip: Nanos) -> bool {
     let (round_trips, of_itself, ms) = RETRANSMISSION_LATE;
     RETRANSMISSIONS_MS.iter().any(|after| {
         let late = round_trip.as_millis_f64() * round_trips + after * of_itself + ms;

@@ -18,6 +18,7 @@ mod probed;
 mod slow;
 
 use constants::SAME;
+pub(crate) use constants::is_retransmission;
 use peaks::Timer;
 
 pub use probed::rows as probed_timers;

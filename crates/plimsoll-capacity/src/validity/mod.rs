@@ -14,6 +14,7 @@
 //! | `local-errors` | | always |
 //! | `own-timers` | | when the verdict rests on an interrupt |
 //! | `generator-network` | `network` | with a missed goal |
+//! | `path-loss` | `network`, `loss_unloaded` | with a missed goal |
 //! | `reference` | `reference` | with a missed goal |
 //! | `generator-memory` | `memory` | with a missed goal and without stamps |
 //! | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
@@ -35,6 +36,7 @@ mod accounting;
 mod host;
 mod offer;
 mod own_delay;
+mod path;
 mod subject;
 
 pub(crate) use accounting::{is_drifting, local};
@@ -61,6 +63,7 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
         open.then(|| offer::pool(subject)).flatten(),
         accounting::own_timers(subject),
         host::network(subject),
+        path::path_loss(subject),
         open.then(|| offer::reference(subject)).flatten(),
         host::memory(subject),
         accounting::stationarity(subject),

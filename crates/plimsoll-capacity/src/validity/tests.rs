@@ -278,6 +278,44 @@ fn network_memory_and_reference_spoil_bad_trials() {
     spoils_bad_trials_only("reference", reference(4_100.0), reference(3_000.0), reference(2_400.0));
 }
 
+/// 10,000 operations, of which some took so long, on a path that loses segments at low loads.
+fn on_a_path(slow: &[(u64, u64)], sent_again: u64, unloaded: f64) -> (Level, Verdict) {
+    let observations = Observations {
+        network: Some(NetworkUse { sent_again, ..NetworkUse::default() }),
+        loss_unloaded: Some(unloaded),
+        ..none()
+    };
+    let mut measurement = measurement(0, observations);
+    let late = slow.iter().map(|(_, ops)| ops).sum();
+    measurement.tally.late = late;
+    for spans in [&mut measurement.tally.spans.corrected, &mut measurement.tally.spans.uncorrected]
+    {
+        spans.clear();
+        spans.record_n(Nanos::from_millis(1), OPS - late);
+        slow.iter().for_each(|(ms, ops)| spans.record_n(Nanos::from_millis(*ms), *ops));
+    }
+    let judgement = judge(&measurement, &Slo::default(), &Context::default());
+    let check = judgement.reasons.iter().find(|check| check.id == CheckId::PathLoss);
+    (check.expect("checked").level, judgement.verdict)
+}
+
+#[test]
+fn two_percent_of_loss_are_not_the_servers() {
+    let lost = [(202, 330), (206, 40), (405, 8), (610, 4)];
+    assert_eq!(on_a_path(&lost, 400, 0.04), (Level::Fail, Verdict::Invalid));
+    // The far end's segments sent again are not seen.
+    assert_eq!(on_a_path(&lost, 200, 0.02), (Level::Fail, Verdict::Invalid));
+    // Nothing was lost at low loads: an overload drops segments, too.
+    assert_eq!(on_a_path(&lost, 400, 0.0), (Level::Pass, Verdict::Bad));
+    // Far more are late than are lost at low loads.
+    assert_eq!(on_a_path(&[(202, 3_300)], 3_300, 0.02), (Level::Warn, Verdict::Bad));
+    // The server is slow besides.
+    assert_eq!(on_a_path(&[(90, 300), (202, 330)], 400, 0.04), (Level::Warn, Verdict::Bad));
+    assert_eq!(on_a_path(&[(300, 380)], 400, 0.04), (Level::Warn, Verdict::Bad));
+    // Few are late, and the SLO is met.
+    assert_eq!(on_a_path(&[(202, 90)], 100, 0.01), (Level::Warn, Verdict::Good));
+}
+
 #[test]
 fn what_is_not_the_generators_doing_only_warns() {
     let half = |ms, rate| HalfWindow { p50: Nanos::from_millis(ms), completed: per_s(rate) };

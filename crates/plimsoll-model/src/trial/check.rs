@@ -127,6 +127,9 @@ checks! {
         LocalErrors = "local-errors": "this host ran out of a resource: see the errors above";
         OwnTimers = "own-timers": "plimsoll stopped waiting: raise --linger to see how long answers take";
         GeneratorNetwork = "generator-network": "packets were lost on this side, or its link was full";
+        PathLoss = "path-loss":
+            "packets were lost between plimsoll and the server, at low loads, too, and operations \
+             waited until they were sent again: use a path without loss, or a longer limit";
         Reference = "reference": "the load is close to the most that this generator can make";
         GeneratorMemory = "generator-memory": "this host was short of memory: use fewer --connections";
         Stationarity = "stationarity":

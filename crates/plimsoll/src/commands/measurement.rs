@@ -147,7 +147,9 @@ fn figure(metric: Metric, summary: &Summary) -> Option<f64> {
 fn no_bound(find: &FindSummary, summary: &Summary) -> Result<Option<String>, String> {
     match &find.outcome {
         Outcome::Regular => Ok(None),
-        Outcome::GeneratorLimited { why } | Outcome::Unconfirmed { why } => Ok(Some(why.clone())),
+        Outcome::GeneratorLimited { why }
+        | Outcome::NetworkLimited { why }
+        | Outcome::Unconfirmed { why } => Ok(Some(why.clone())),
         Outcome::Unfinished { why } if summary.verdict == Verdict::Good => Ok(Some(why.clone())),
         Outcome::Unfinished { why } => Err(why.clone()),
         Outcome::NotReached { cap } => {
@@ -167,6 +169,7 @@ fn no_bound(find: &FindSummary, summary: &Summary) -> Result<Option<String>, Str
 fn why_invalid(summary: &Summary) -> String {
     if let Some(
         Outcome::GeneratorLimited { why }
+        | Outcome::NetworkLimited { why }
         | Outcome::Unconfirmed { why }
         | Outcome::Unfinished { why },
     ) = summary.find.as_ref().map(|find| &find.outcome)
@@ -236,6 +239,7 @@ mod tests {
             recovers: None,
             recovery_s: None,
             notes: Vec::new(),
+            path: None,
             connections: None,
         };
         Summary { find: Some(find), ..summary(verdict) }

@@ -180,6 +180,7 @@ impl Seen {
             recovers: None,
             recovery_s: None,
             notes: Vec::new(),
+            path: None,
             connections: None,
             ..worst
         };

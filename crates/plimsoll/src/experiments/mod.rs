@@ -13,6 +13,7 @@ mod controller;
 mod hold;
 pub(crate) mod load;
 mod memory;
+mod path;
 mod rate;
 mod reference;
 mod rfc9411;

@@ -8,7 +8,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::pace::Profile;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::{FindHead, FindSummary};
+use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
     Outcome as SearchOutcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
@@ -18,6 +18,7 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::affinity::usable_cpus;
 
+use super::path::{PathWatch, network_limited};
 use super::reference::Reference;
 use super::timers::TimerWatch;
 use super::{LabExperiment, pin_clients, tipping};
@@ -129,6 +130,7 @@ fn renew_connections(plan: &mut LoadPlan) -> bool {
 struct Found {
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
+    path: Option<PathSummary>,
     search: Nanos,
     confirm: Nanos,
     is_server_to_blame: bool,
@@ -148,6 +150,7 @@ fn find(
     let settings = SearchSettings { reference, ..settings(job) };
     let mut search = RateSearch::new(settings, job.search.slo.clone());
     let mut trials = Vec::new();
+    let mut path = PathWatch::default();
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
     let mut is_server_to_blame = false;
     let tipping = loop {
@@ -186,6 +189,7 @@ fn find(
             break search.handle_stop(how);
         }
         observations.reference = alone.and_then(|alone| times(alone, split));
+        observations.loss_unloaded = path.loss(&outcome.tally, &observations);
         let record = search.handle_result(TrialMeasurement {
             request,
             window: outcome.window,
@@ -196,6 +200,10 @@ fn find(
             observations,
         });
         session.emit(&Event::TrialEnded(Box::new(record.clone())));
+        path.add(&record);
+        if trials.is_empty() {
+            path.note().into_iter().for_each(|note| session.note(note));
+        }
         trials.push(record);
         let took = session.elapsed().since(began);
         if request.phase.is_after_search() {
@@ -204,7 +212,10 @@ fn find(
             searching = searching + took;
         }
     };
-    Ok(Found { tipping, trials, search: searching, confirm: confirming, is_server_to_blame })
+    let outcome = network_limited(&tipping.outcome, &trials).unwrap_or(tipping.outcome);
+    let tipping = TippingPoint { outcome, ..tipping };
+    let path = path.summary();
+    Ok(Found { tipping, trials, path, search: searching, confirm: confirming, is_server_to_blame })
 }
 
 fn settings(job: &RateJob) -> SearchSettings {
@@ -288,7 +299,7 @@ fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_
     let reasons = tipping::reasons(&tipping, &trials, verdict);
     Outcome {
         partial: session.is_interrupted(),
-        find: Some(FindSummary { notes, ..FindSummary::new(head, &tipping) }),
+        find: Some(FindSummary { notes, path: found.path, ..FindSummary::new(head, &tipping) }),
         timers: Some(timers.found(&job.load.plan, &trials)),
         trials,
         ..Outcome::new(tally, window, verdict, reasons)

@@ -35,7 +35,9 @@ pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdi
     match tipping.outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
-        Outcome::GeneratorLimited { .. } | Outcome::Unconfirmed { .. } => Verdict::Invalid,
+        Outcome::GeneratorLimited { .. }
+        | Outcome::NetworkLimited { .. }
+        | Outcome::Unconfirmed { .. } => Verdict::Invalid,
         Outcome::Unfinished { .. } if is_server_to_blame => Verdict::Bad,
         Outcome::Unfinished { .. } if tipping.lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,

@@ -93,7 +93,9 @@ fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, Strin
                  lower --min, loosen --slo or fix the server."
             ),
         ),
-        Outcome::GeneratorLimited { why } | Outcome::Unconfirmed { why } => (
+        Outcome::GeneratorLimited { why }
+        | Outcome::NetworkLimited { why }
+        | Outcome::Unconfirmed { why } => (
             Tone::Warn,
             LEAD,
             format!(

@@ -113,6 +113,15 @@ fn headline(
                 hints::MORE_GENERATOR
             ),
         ),
+        Outcome::NetworkLimited { why } => (
+            Tone::Warn,
+            LEAD,
+            format!(
+                "{at_least}: the path was the limit ({}), at low loads, too. What the server can take \
+                 was not measured. Search over a path without loss, or with a limit above 200 ms.",
+                clean(why)
+            ),
+        ),
         Outcome::Unconfirmed { why } => (
             Tone::Warn,
             "Tipping point not confirmed:",
@@ -152,6 +161,7 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         )?;
     }
     search_entry(page, find, "trial")?;
+    path_entry(page, find)?;
     after_search(page, find)?;
     if let Some(rate) = find.conditional_throughput {
         page.entry(
@@ -160,6 +170,17 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
         )?;
     }
     Ok(())
+}
+
+/// The path to the server.
+fn path_entry(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
+    let Some(path) = &find.path else { return Ok(()) };
+    let mut items = vec![format!("round trip {}", span(path.round_trip_ms / 1e3))];
+    if let Some(again) = path.sent_again_per_op {
+        let again = ratio_percent(again);
+        items.push(format!("segments sent again for {again} % of the operations, at low load"));
+    }
+    page.entry_items("Path", &items)
 }
 
 /// How sure the bounds are, and what came after them.
@@ -275,8 +296,8 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     if explained.iter().any(|trial| trial.judgement.verdict == Verdict::Invalid) {
         page.quiet(
             4,
-            "INVALID: the generator, not the server, shaped that trial; it counts neither for \
-             nor against the server.",
+            "INVALID: not the server, but the generator or the path, shaped that trial; it counts \
+             neither for nor against the server.",
         )?;
     }
     Ok(())

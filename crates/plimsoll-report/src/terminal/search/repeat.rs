@@ -167,6 +167,9 @@ fn outcome(search: &RepeatedSearch) -> String {
         Outcome::GeneratorLimited { why } => {
             format!("not counted: the generator was the limit ({})", clean(why))
         }
+        Outcome::NetworkLimited { why } => {
+            format!("not counted: the path was the limit ({})", clean(why))
+        }
         Outcome::Unconfirmed { why } => format!("not counted: not confirmed ({})", clean(why)),
         Outcome::Unfinished { why } => format!("not counted: stopped early ({})", clean(why)),
     }
