@@ -6,6 +6,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
@@ -22,21 +23,18 @@ const STEP_MIN_NS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
-/// Keeps the kernel stamping, and says what its stamps are on CLOCK_MONOTONIC.
+/// Says what the kernel's stamps are on CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub struct ArrivalClock {
-    /// The kernel stamps while any socket asks for it. Sockets that come and go would make it begin
-    /// and end each time, and it rewrites its own code for that.
-    _keeper: OwnedFd,
     offset: Offset,
 }
 
 impl ArrivalClock {
-    /// Asks the kernel for stamps; an error where it has none, or refuses them.
+    /// Asks the kernel for stamps, from now until this process ends; an error where it has none, or
+    /// refuses them. It begins a moment later.
     pub fn new() -> Result<Self, Errno> {
-        let keeper = tcp_socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        ask_for_stamps(&keeper)?;
-        Ok(Self { _keeper: keeper, offset: Offset::read() })
+        keep_stamping()?;
+        Ok(Self { offset: Offset::read() })
     }
 
     /// The stamp on CLOCK_MONOTONIC, in nanoseconds.
@@ -55,6 +53,18 @@ impl ArrivalClock {
     pub const fn pretend_set(&mut self, ns: i64) {
         self.offset.ahead_ns += ns;
     }
+}
+
+/// The kernel stamps while any socket asks for it. Sockets that come and go would make it begin and
+/// end each time, and it rewrites its own code for that: one of this process stays.
+fn keep_stamping() -> Result<(), Errno> {
+    static KEEPER: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
+    let keeper = KEEPER.get_or_init(|| {
+        let keeper = tcp_socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        ask_for_stamps(&keeper)?;
+        Ok(keeper)
+    });
+    keeper.as_ref().map(|_| ()).map_err(|errno| *errno)
 }
 
 /// How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC.

@@ -11,6 +11,9 @@ use super::exchange::Until;
 use super::session::FIN_WAIT;
 use super::worker::Worker;
 
+/// What lies in a socket is at most so many turns of reading, 16 MiB: more is still coming.
+const TURNS_MAX: u32 = 64;
+
 impl Worker {
     /// How long an answer is waited for.
     pub(super) fn answer_timeout(&self) -> Nanos {
@@ -74,7 +77,10 @@ impl Worker {
                 }
             }
             State::Handshaking | State::Busy => {
-                self.read_until(index, Until::Arrived(gave_up), now);
+                let mut turns_left = TURNS_MAX;
+                while turns_left > 0 && self.read_until(index, Until::Arrived(gave_up), now) {
+                    turns_left -= 1;
+                }
             }
         }
         if self.conns.slab.index_of(token).is_none() {
