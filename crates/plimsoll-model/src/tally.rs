@@ -166,11 +166,14 @@ pub struct Spans {
     /// `corrected` of the stamped operations.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub stamped: Histogram,
-    /// What `corrected` would at least have been without our own delay; stamped operations. Taken
-    /// out are the receive lag and the delay in sending, be it their own or that of earlier
-    /// operations which the server received together with them because of it.
+    /// `corrected` of the stamped operations without our own delay: send lag, receive lag, and the
+    /// wait for a connection that was ours to free.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub undelayed: Histogram,
+    /// What `corrected` would at least have been: earlier operations that were sent late, too, may
+    /// have made the server slower, which received them together with these.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub undelayed_min: Histogram,
 }
 
 impl Spans {
@@ -188,14 +191,14 @@ impl Spans {
     /// Forgets what rests on stamps; returns of how many operations.
     pub fn clear_stamped(&mut self) -> u64 {
         let stamped = self.wire.count();
-        for span in [&mut self.wire, &mut self.receive_lag, &mut self.stamped, &mut self.undelayed]
-        {
+        let [.., wire, receive_lag, of_stamped, undelayed, undelayed_min] = self.all_mut();
+        for span in [wire, receive_lag, of_stamped, undelayed, undelayed_min] {
             span.clear();
         }
         stamped
     }
 
-    const fn all(&self) -> [&Histogram; 12] {
+    const fn all(&self) -> [&Histogram; 13] {
         [
             &self.corrected,
             &self.uncorrected,
@@ -209,10 +212,11 @@ impl Spans {
             &self.receive_lag,
             &self.stamped,
             &self.undelayed,
+            &self.undelayed_min,
         ]
     }
 
-    const fn all_mut(&mut self) -> [&mut Histogram; 12] {
+    const fn all_mut(&mut self) -> [&mut Histogram; 13] {
         [
             &mut self.corrected,
             &mut self.uncorrected,
@@ -226,6 +230,7 @@ impl Spans {
             &mut self.receive_lag,
             &mut self.stamped,
             &mut self.undelayed,
+            &mut self.undelayed_min,
         ]
     }
 }

@@ -73,6 +73,7 @@ pub(crate) fn tally(ok: u64, typical_us: u64, seconds: u64) -> Tally {
     spread(&mut tally.spans.receive_lag, ok / 8, 21);
     spread(&mut tally.spans.stamped, ok / 8, typical_us);
     spread(&mut tally.spans.undelayed, ok / 8, typical_us * 95 / 100);
+    spread(&mut tally.spans.undelayed_min, ok / 8, typical_us * 95 / 100);
     tally.stamps.every = 8;
     spread(&mut tally.spans.connect, 100, 55);
     spread(&mut tally.spans.tls, 100, 1_300);

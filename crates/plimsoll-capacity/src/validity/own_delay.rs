@@ -1,15 +1,25 @@
 //! Was it our own delay? Of the operations that the kernel stamped it is known what their latency
 //! would at least have been without us, so that nothing has to be concluded from how busy the
 //! generator was.
+//!
+//! What is late without its own delays, too, may still be our doing: where earlier operations were
+//! sent late, the server received them together with it. So there are two counts. What came in time
+//! but for its own delays is ours; what is late in every case is the server's; what lies between
+//! settles nothing, and there the check of the send lag decides, which knows of every operation.
 
-use plimsoll_model::Nanos;
 use plimsoll_model::slo::Goal;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
+use plimsoll_model::{Histogram, Nanos};
 
 use super::subject::Subject;
 
 /// One-sided 95 %.
 const Z: f64 = 1.645;
+/// The share of its connections' time that a pool may spend waiting for the server, and is not full
+/// because of it.
+const POOL_FREE_MAX: f64 = 0.8;
+/// The share from which on it is full, with what we took to read and to send again.
+const POOL_FULL_MIN: f64 = 0.85;
 
 /// What our own delay did to a load that missed its SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +28,7 @@ pub(super) enum OwnDelay {
     Unknown,
     /// A goal is missed without it, too.
     Harmless,
-    /// Too few operations were stamped to tell.
+    /// It cannot be told.
     Unsettled,
     /// Without it every goal would be met.
     Decides,
@@ -104,7 +114,8 @@ impl Subject<'_> {
     fn backlog(&self) -> Option<OwnDelay> {
         let spans = &self.tally.spans;
         let mean_s = |span: Option<Nanos>| span.unwrap_or_default().as_secs_f64();
-        let ours_s = (mean_s(spans.stamped.mean()) - mean_s(spans.undelayed.mean())).max(0.0);
+        let without = if self.fills_pool() { &spans.wire } else { &spans.undelayed_min };
+        let ours_s = (mean_s(spans.stamped.mean()) - mean_s(without.mean())).max(0.0);
         let rate = self.tally.scheduled as f64 / self.window.as_secs_f64().max(1e-3);
         (self.backlog_growth > 0.0).then_some(if self.backlog_growth <= 2.0 * ours_s * rate {
             OwnDelay::Decides
@@ -113,28 +124,52 @@ impl Subject<'_> {
         })
     }
 
-    fn missed_by(&self, goal: &Goal, limit: Nanos) -> Missed {
+    /// Whether operations waited for a connection because of us: the server's own time would have
+    /// left some free, and with our delays none was.
+    fn fills_pool(&self) -> bool {
         let (tally, spans) = (self.tally, &self.tally.spans);
-        let sample = spans.wire.count();
+        let mean_s = |span: Option<Nanos>| span.unwrap_or_default().as_secs_f64();
+        let server_s = mean_s(spans.wire.mean());
+        let ours_s = mean_s(spans.receive_lag.mean()) + mean_s(spans.send_lag.mean());
+        let time_s = tally.connections.held_max as f64 * self.window.as_secs_f64();
+        tally.pool_exhausted > 0
+            && tally.scheduled as f64 * server_s < POOL_FREE_MAX * time_s
+            && tally.ok as f64 * (server_s + ours_s) > POOL_FULL_MIN * time_s
+    }
+
+    fn missed_by(&self, goal: &Goal, limit: Nanos) -> Missed {
+        let spans = &self.tally.spans;
+        let on_wire = spans.wire.count_above(limit);
+        let most = if self.fills_pool() { on_wire } else { u64::MAX };
+        let late_without = |without: &Histogram| without.count_above(limit).min(most);
+        let least = self.late_because_of_us(limit, late_without(&spans.undelayed));
+        let utmost = self.late_because_of_us(limit, late_without(&spans.undelayed_min));
+        Missed {
+            by: self.losses.bad_share(goal) - goal.bad_ratio_max(),
+            ours: Estimate { high: utmost.high, ..least },
+        }
+    }
+
+    /// The share of operations that missed `limit` only because of us, where so many stamped ones
+    /// miss it without us.
+    fn late_because_of_us(&self, limit: Nanos, without: u64) -> Estimate {
+        let (tally, spans) = (self.tally, &self.tally.spans);
         let late = spans.stamped.count_above(limit);
-        let only_ours = late.saturating_sub(spans.undelayed.count_above(limit));
+        let ours = late.saturating_sub(without);
         // Of all answers, and of the late ones, whose number is known: both hold.
         let late_of_all = spans.corrected.count_above(limit);
-        let of_answers = Estimate::of(only_ours, sample, tally.ok);
-        let of_late = Estimate::of(only_ours, late, late_of_all);
+        let of_answers = Estimate::of(ours, spans.wire.count(), tally.ok);
+        let of_late = Estimate::of(ours, late, late_of_all);
         let answered = of_answers
             .times(self.losses.share(tally.ok))
             .and(of_late.times(self.losses.share(late_of_all)));
         // What was not sent in time, or was not answered when the trial was cut short, waited for
         // the same reasons as what was late.
         let waiting = of_late.times(self.losses.share(tally.unsent + self.losses.outstanding()));
-        Missed {
-            by: self.losses.bad_share(goal) - goal.bad_ratio_max(),
-            ours: Estimate {
-                low: answered.low + waiting.low,
-                seen: answered.seen + waiting.seen,
-                high: answered.high + waiting.high,
-            },
+        Estimate {
+            low: answered.low + waiting.low,
+            seen: answered.seen + waiting.seen,
+            high: answered.high + waiting.high,
         }
     }
 }

@@ -361,7 +361,8 @@ fn stamped(late: u64, without: u64, every: u64, observations: Observations) -> T
     let mut measurement = measurement(late, observations);
     let spans = &mut measurement.tally.spans;
     let (ops, late, without) = (OPS / every, late / every, without / every);
-    for (hist, late) in [(&mut spans.stamped, late), (&mut spans.undelayed, without)] {
+    let without = [(&mut spans.undelayed, without), (&mut spans.undelayed_min, without)];
+    for (hist, late) in without.into_iter().chain([(&mut spans.stamped, late)]) {
         hist.record_n(Nanos::from_millis(1), ops - late);
         hist.record_n(Nanos::from_millis(100), late);
     }
@@ -435,8 +436,11 @@ fn a_small_sample_does_not_decide() {
     // 2 % are late; of 50 operations that were stamped one is, because of us.
     let few = |observations| {
         let mut measurement = stamped(200, 200, 200, observations);
-        measurement.tally.spans.undelayed.clear();
-        measurement.tally.spans.undelayed.record_n(Nanos::from_millis(1), 50);
+        let spans = &mut measurement.tally.spans;
+        for without in [&mut spans.undelayed, &mut spans.undelayed_min] {
+            without.clear();
+            without.record_n(Nanos::from_millis(1), 50);
+        }
         measurement
     };
     assert_eq!(decided(&few(none())), (Verdict::Bad, "p99<50ms".to_owned()));
@@ -447,6 +451,38 @@ fn a_small_sample_does_not_decide() {
     busy.tally.spans.send_lag.record_n(Nanos::from_millis(8), OPS / 10);
     assert_eq!(decided(&busy), (Verdict::Invalid, "send-lag".to_owned()));
     assert_eq!(decided(&few(starved())), (Verdict::Invalid, "arrivals".to_owned()));
+}
+
+#[test]
+fn where_a_burst_of_ours_may_have_slowed_the_server_the_send_lag_decides() {
+    // All are late by themselves, and none would be if the burst was to blame.
+    let mut measurement = stamped(500, 500, 1, none());
+    measurement.tally.spans.undelayed_min.clear();
+    measurement.tally.spans.undelayed_min.record_n(Nanos::from_millis(1), OPS);
+    assert_eq!(decided(&measurement), (Verdict::Bad, "p99<50ms".to_owned()));
+    measurement.tally.spans.send_lag.record_n(Nanos::from_millis(8), OPS / 10);
+    assert_eq!(decided(&measurement), (Verdict::Invalid, "send-lag".to_owned()));
+}
+
+#[test]
+fn a_pool_that_is_full_because_of_us_is_not_the_servers() {
+    // 2,000/s wait for one of 20 connections; the server takes 6 ms, which fills 12.
+    let full = |receive_lag| {
+        let mut measurement = stamped(9_000, 9_000, 1, none());
+        let tally = &mut measurement.tally;
+        (tally.pool_exhausted, tally.connections.held_max) = (9_000, 20);
+        for (hist, span) in [
+            (&mut tally.spans.wire, Nanos::from_millis(6)),
+            (&mut tally.spans.receive_lag, receive_lag),
+        ] {
+            hist.clear();
+            hist.record_n(span, OPS);
+        }
+        decided(&measurement)
+    };
+    assert_eq!(full(Nanos::from_millis(4)), (Verdict::Invalid, "own-delay".to_owned()));
+    // It stood still for a while: then they waited for it.
+    assert_eq!(full(Nanos(30_000)), (Verdict::Bad, "p99<50ms".to_owned()));
 }
 
 #[test]

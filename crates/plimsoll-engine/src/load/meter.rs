@@ -99,6 +99,7 @@ impl Meter {
             tally.spans.receive_lag.record(stamped.receive_lag);
             tally.spans.stamped.record(corrected);
             tally.spans.undelayed.record(stamped.undelayed);
+            tally.spans.undelayed_min.record(stamped.undelayed_min);
         }
         if deadline.is_some_and(|deadline| corrected > deadline) {
             tally.late += 1;

@@ -33,7 +33,7 @@ pub(super) struct Stamps {
     /// By slot: the delays of its current operation, where that is stamped. A hold, whose
     /// connections must cost nothing, has none.
     delays: Option<Vec<Delays>>,
-    sending: SendDelay,
+    arrears: Arrears,
     /// When the bytes that are being handled arrived, where the kernel told.
     arrival: Option<Nanos>,
 }
@@ -42,18 +42,20 @@ pub(super) struct Stamps {
 #[derive(Clone, Copy, Default)]
 struct Delays {
     sending: u32,
+    /// What earlier ones that were sent late, too, may have added at the server; at least `sending`.
+    arrears: u32,
     /// Reading what the handshake waited for.
     handshake: u32,
 }
 
-/// By how much the operations that are sent now are late at the server because of us.
+/// By how much the operations that are sent now may be late at the server because of us.
 #[derive(Default)]
-struct SendDelay {
+struct Arrears {
     delay: Nanos,
     at: Nanos,
 }
 
-impl SendDelay {
+impl Arrears {
     /// What is left of it at `now`.
     fn left(&self, now: Nanos) -> Nanos {
         Nanos(self.delay.0.saturating_sub(now.since(self.at).0 / CATCHING_UP))
@@ -70,6 +72,7 @@ pub(super) struct Stamped {
     pub(super) wire: Nanos,
     pub(super) receive_lag: Nanos,
     pub(super) undelayed: Nanos,
+    pub(super) undelayed_min: Nanos,
 }
 
 impl Stamps {
@@ -84,7 +87,7 @@ impl Stamps {
             clock: ArrivalClock::new().ok(),
             every: if rate <= RATE_OF_ALL_MAX { 1 } else { SAMPLED },
             delays: (!is_hold).then(Vec::new),
-            sending: SendDelay::default(),
+            arrears: Arrears::default(),
             arrival: None,
         }
     }
@@ -167,11 +170,12 @@ impl Stamps {
     ) {
         // The answer before it may have been here for a while.
         let freed = self.arrival.map_or(free_since, |arrival| arrival.min(free_since));
-        self.sending.add(now.since(intended.max(freed)), now);
-        let sending = us(self.sending.left(now));
+        let lag = now.since(intended.max(freed));
+        self.arrears.add(lag, now);
+        let arrears = us(self.arrears.left(now));
         let is_stamped = self.samples(index, hot, 0);
         if is_stamped && let Some(delays) = self.slot(index) {
-            *delays = Delays { sending, handshake: 0 };
+            *delays = Delays { sending: us(lag), arrears, handshake: 0 };
         }
     }
 
@@ -179,6 +183,7 @@ impl Stamps {
     fn add_sending(&mut self, index: u32, delay: Nanos) {
         if let Some(delays) = self.slot(index) {
             delays.sending = delays.sending.saturating_add(us(delay));
+            delays.arrears = delays.arrears.saturating_add(us(delay));
         }
     }
 
@@ -240,21 +245,29 @@ impl Worker {
             return None;
         };
         let receive_lag = now.since(arrival);
-        let (sending, handshake) = match &self.stamps.delays {
+        let ns = |us: u32| Nanos(u64::from(us) * 1000);
+        let [sending, arrears, handshake] = match &self.stamps.delays {
             Some(delays) => {
                 let delays = delays.get(index as usize).copied().unwrap_or_default();
-                (Nanos(u64::from(delays.sending) * 1000), Nanos(u64::from(delays.handshake) * 1000))
+                [ns(delays.sending), ns(delays.arrears), ns(delays.handshake)]
             }
             // What is left of it since it was sent, and at most the time to its sending.
             None => {
-                let left = self.stamps.sending.left(now) + Nanos(now.since(sent).0 / CATCHING_UP);
-                (left.min(sent.since(hot.intended)), Nanos::ZERO)
+                let left = self.stamps.arrears.left(now) + Nanos(now.since(sent).0 / CATCHING_UP);
+                let sending = left.min(sent.since(hot.intended));
+                [sending, sending, Nanos::ZERO]
             }
         };
-        let ours = receive_lag + sending + handshake;
-        let wire = Nanos(arrival.since(sent).0.saturating_sub(handshake.0));
-        let undelayed = Nanos(now.since(hot.intended).0.saturating_sub(ours.0));
-        Some(Stamped { wire, receive_lag, undelayed })
+        let without = |ours: Nanos| {
+            let ours = receive_lag + handshake + ours;
+            Nanos(now.since(hot.intended).0.saturating_sub(ours.0))
+        };
+        Some(Stamped {
+            wire: Nanos(arrival.since(sent).0.saturating_sub(handshake.0)),
+            receive_lag,
+            undelayed: without(sending),
+            undelayed_min: without(arrears),
+        })
     }
 }
 

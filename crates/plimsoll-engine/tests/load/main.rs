@@ -69,10 +69,11 @@ fn the_wire_takes_no_longer_than_the_operation() {
         // The kernel begins to stamp a moment after it is asked.
         assert_eq!(stamped + stamps.missing, tally.ok);
         assert!(stamped > 100, "{stamps:?}");
-        for other in [&spans.receive_lag, &spans.stamped, &spans.undelayed] {
+        for other in [&spans.receive_lag, &spans.stamped, &spans.undelayed, &spans.undelayed_min] {
             assert_eq!(other.count(), stamped);
         }
         assert!(spans.wire.max() <= spans.uncorrected.max());
+        assert!(spans.undelayed_min.max() <= spans.undelayed.max());
         assert!(spans.undelayed.max() <= spans.stamped.max());
         assert!(spans.wire.min() >= Some(Nanos::from_millis(2)), "{:?}", spans.wire.min());
         assert!(spans.receive_lag.mean() < spans.wire.mean());
