@@ -1,4 +1,4 @@
-//! `plimsoll find`: an experiment with a server that somebody else runs.
+//! `plimsoll find`: an experiment with an existing server.
 
 use plimsoll_lab::NamedServer;
 

@@ -1,4 +1,4 @@
-//! `plimsoll hold`: many connections to a server that somebody else runs.
+//! `plimsoll hold`: many connections to an existing server.
 
 use crate::commands::find;
 use crate::exit::Stop;

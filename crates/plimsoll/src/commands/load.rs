@@ -1,4 +1,4 @@
-//! `plimsoll load`: one load against a server that somebody else runs.
+//! `plimsoll load`: one load against an existing server.
 
 use plimsoll_lab::NamedServer;
 

@@ -37,7 +37,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether it is the first one, which tells what is the same for all.
+    /// Whether it is the first one, which prints what is the same for all.
     pub(super) const fn is_first(&self) -> bool {
         self.number == 1
     }

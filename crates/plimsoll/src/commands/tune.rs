@@ -55,7 +55,7 @@ fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {
     say(&plan.render())
 }
 
-/// A reader that has gone away is no failure.
+/// A closed pipe is no failure.
 fn say(text: &str) -> Result<(), Stop> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

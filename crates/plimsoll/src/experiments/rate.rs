@@ -112,7 +112,7 @@ impl Experiment for RateExperiment {
     }
 }
 
-/// Replaces connections now and then, unless the flags say how long they live; true if it does.
+/// Replaces connections after some requests, unless the flags set their life; true if it does.
 fn renew_connections(plan: &mut LoadPlan) -> bool {
     if !plan.keepalive || plan.requests_per_connection.is_some() {
         return false;
@@ -185,7 +185,7 @@ fn find(
             break search.handle_stop("interrupted".to_owned());
         }
         if let Some(ServerEnd::Laboratory(how)) = session.server_end() {
-            // The trial is not counted: it says how the laboratory broke.
+            // The trial is not counted: the laboratory failed in it.
             break search.handle_stop(how);
         }
         observations.reference = alone.and_then(|alone| times(alone, split));

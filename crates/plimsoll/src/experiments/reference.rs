@@ -27,7 +27,7 @@ const BUSY_MIN: f64 = 0.1;
 /// How the null responder is run.
 #[derive(Debug, Default)]
 pub(crate) struct Reference {
-    /// Its CPUs; empty takes those of this process.
+    /// Its CPUs; empty means those of this process.
     pub(crate) cpus: Vec<u32>,
     /// The certificate that the clients trust already; `None` makes one.
     pub(crate) identity: Option<Identity>,

@@ -81,7 +81,7 @@ impl Job {
         }
     }
 
-    /// How many whole searches are asked for, where that is said.
+    /// The value of --repeat, where it is given.
     pub(crate) fn repeat(&self) -> Option<u32> {
         self.search().and_then(|search| search.repeat)
     }

@@ -1,4 +1,4 @@
-//! `plimsoll watch`: what this host does, until it is told to stop.
+//! `plimsoll watch`: shows what this host does, until a signal stops it.
 
 use std::fs;
 use std::fs::File;
@@ -111,7 +111,7 @@ impl Watch {
         })
     }
 
-    /// Reads at whole intervals after the beginning. Being told to stop is how it ends well.
+    /// Reads at whole intervals after the beginning. A stop signal is its regular end.
     fn run(&mut self, job: &WatchJob, interrupts: &Interrupts) -> Result<(), Stop> {
         let began = now();
         let end = job.duration.map(|duration| Nanos(began.0.saturating_add(duration.0)));
@@ -139,7 +139,7 @@ impl Watch {
         }
     }
 
-    /// Hands a reading to everything; false when nobody reads the output any more.
+    /// Writes a reading to every output; false when standard output was closed.
     fn show(&mut self, reading: Reading) -> Result<bool, Stop> {
         let cannot = |error: plimsoll_report::ReportError| Stop::CannotRun(error.to_string());
         if let Some(archive) = &mut self.archive {
