@@ -131,7 +131,7 @@ impl Pump {
         session.write_plaintext(&mut self.thread, bytes, &mut self.wire)
     }
 
-    /// Hands the kernel the wire; keeps what it does not take.
+    /// Sends the wire bytes; keeps those that the kernel does not accept.
     fn flush(&mut self, link: Link<'_>, refused: Option<TlsError>, is_last: bool) -> Sent {
         let mut sent = send(link.socket, &self.wire, is_last);
         if let Outcome::Blocked = sent.outcome {

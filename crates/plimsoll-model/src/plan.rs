@@ -177,7 +177,7 @@ pub struct TlsOptions {
     pub version: Option<TlsVersion>,
     /// Groups in order of preference; empty means x25519, secp256r1, secp384r1.
     pub groups: Vec<Group>,
-    /// Share of new connections that offer a session ticket, 0 to 1; 0 is full handshakes only.
+    /// Fraction of new connections that offer a session ticket, 0 to 1; 0 is full handshakes only.
     pub resume_ratio: f64,
     /// One key share per thread and group for all handshakes, instead of a new one for each.
     pub reuse_key_share: bool,

@@ -52,7 +52,7 @@ pub fn thresholds(case: Case) -> Vec<&'static str> {
 
 /// One iteration as it was run.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct IterationRecord<'a> {
     /// The case.
     pub case: Case,
     /// Why it was run.
@@ -95,34 +95,34 @@ pub struct Judged {
 }
 
 /// Judges an iteration.
-pub fn judge(seen: &Seen<'_>) -> Judged {
-    let held = seen.case.kind() == Kind::Concurrency;
-    let observed = Observed::of(seen.intervals, seen.sustain_from, seen.sustain_seconds, held);
-    let watched = watched(seen);
-    let edge = EDGE_ARRIVALS * f64::from(seen.transactions);
-    let criteria: Vec<Check> = criteria_of(seen.case, seen.step)
+pub fn judge(run: &IterationRecord<'_>) -> Judged {
+    let held = run.case.kind() == Kind::Concurrency;
+    let observed = Observed::of(run.intervals, run.sustain_from, run.sustain_seconds, held);
+    let watched = watched(run);
+    let edge = EDGE_ARRIVALS * f64::from(run.transactions);
+    let criteria: Vec<Check> = criteria_of(run.case, run.step)
         .iter()
         .map(|criterion| match criterion {
             Failed => failed_transactions(&watched),
             Reset => resets(&watched),
             Forwarding => forwarding(&observed, edge),
             Concurrency => concurrency(&observed),
-            Target => kept(&observed, seen.load, edge),
+            Target => kept(&observed, run.load, edge),
         })
         .collect();
-    let losses = Losses::of(seen.whole, seen.aborted);
+    let losses = Losses::of(run.whole, run.aborted);
     let no_goals = Slo { goals: Vec::new() };
     let checks = validity::checks(&validity::Subject {
-        tally: seen.whole,
-        observations: seen.observations,
-        window: seen.window,
-        rate: Rate::per_second(seen.load).filter(|_| !held),
+        tally: run.whole,
+        observations: run.observations,
+        window: run.window,
+        rate: Rate::per_second(run.load).filter(|_| !held),
         losses: &losses,
         slo: Some(&no_goals),
         deadline: None,
-        aborted: seen.aborted,
+        aborted: run.aborted,
         open: !held,
-        planned_ops: seen.planned_ops.filter(|_| !seen.aborted).map(|ops| ops as f64),
+        planned_ops: run.planned_ops.filter(|_| !run.aborted).map(|ops| ops as f64),
         missed: failed(&criteria),
         backlog_growth: 0.0,
         context: &Context::default(),
@@ -130,7 +130,7 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
     // A load with ramps has no single rate and latency, so their product means nothing.
     let mut checks: Vec<_> =
         checks.into_iter().filter(|check| check.id != CheckId::LittlesLaw).collect();
-    checks.extend(incomplete(seen, &observed));
+    checks.extend(incomplete(run, &observed));
     let loss_ratio = share(unsuccessful(&watched), watched.scheduled);
     let judgement = conclude(checks.clone(), criteria.clone(), loss_ratio);
     Judged { observed, criteria, checks, judgement }
@@ -138,12 +138,12 @@ pub fn judge(seen: &Seen<'_>) -> Judged {
 
 /// What F and R are asked of: from the sustain phase on, so that what fails by a timeout later is
 /// not lost; the whole test where the RFC says so, and where there was no sustain phase.
-fn watched(seen: &Seen<'_>) -> Tally {
-    let held = seen.case.kind() == Kind::Concurrency;
-    let whole = seen.aborted || held || seen.case == Case::HttpsConnections;
+fn watched(run: &IterationRecord<'_>) -> Tally {
+    let held = run.case.kind() == Kind::Concurrency;
+    let whole = run.aborted || held || run.case == Case::HttpsConnections;
     let mut tally = Tally::default();
-    for interval in seen.intervals {
-        if whole || interval.second >= seen.sustain_from {
+    for interval in run.intervals {
+        if whole || interval.second >= run.sustain_from {
             tally.merge_following(&interval.tally);
         }
     }
@@ -261,12 +261,12 @@ fn kept(observed: &Observed, target: f64, edge: f64) -> Check {
 
 /// Samples must be less than 2 s apart: a second without a sample was one in which the generator
 /// stood still. What was cut short has none after that, and failed before.
-fn incomplete(seen: &Seen<'_>, observed: &Observed) -> Option<Check> {
+fn incomplete(run: &IterationRecord<'_>, observed: &Observed) -> Option<Check> {
     let have = observed.series.len();
-    (have < seen.sustain_seconds as usize).then(|| {
-        let level = Level::of(!seen.aborted, true);
+    (have < run.sustain_seconds as usize).then(|| {
+        let level = Level::of(!run.aborted, true);
         let have = Measure::count("seconds of the sustain phase", have as u64);
-        Check::new(CheckId::Samples, level, [have.at_least(f64::from(seen.sustain_seconds))])
+        Check::new(CheckId::Samples, level, [have.at_least(f64::from(run.sustain_seconds))])
     })
 }
 

@@ -16,6 +16,6 @@ mod procedure;
 #[cfg(test)]
 mod tests;
 
-pub use criteria::{Judged, Seen, isolation, judge, thresholds};
+pub use criteria::{IterationRecord, Judged, isolation, judge, thresholds};
 pub use kpi::Observed;
 pub use procedure::{Conclusion, Next, Planned, Procedure, Search, Settings};

@@ -45,7 +45,7 @@ fn observed(
 ) -> Judged {
     let mut whole = Tally::default();
     intervals.iter().for_each(|interval| whole.merge_following(&interval.tally));
-    judge(&Seen {
+    judge(&IterationRecord {
         case,
         step,
         load: 1_000.0,

@@ -101,7 +101,7 @@ pub struct Manifest {
     pub started_at: String,
     /// The host that made the load.
     pub host: ArchivedHost,
-    /// Seed of all that was random.
+    /// Random seed.
     pub seed: u64,
     /// Settings that shape the measurement.
     pub settings: BTreeMap<String, String>,

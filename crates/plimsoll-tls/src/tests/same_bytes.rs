@@ -25,7 +25,7 @@ enum Step {
 
 /// Everything that can be seen of one run.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct Trace {
     client_sent: Vec<u8>,
     server_sent: Vec<u8>,
     client_got: Vec<u8>,
@@ -35,7 +35,7 @@ struct Seen {
     errors: Vec<ErrorClass>,
 }
 
-impl Seen {
+impl Trace {
     /// Without the bytes, which nobody would read.
     fn outline(&self) -> String {
         format!(
@@ -61,7 +61,7 @@ fn write(pair: &mut Pair, side: Side, bytes: usize, errors: &mut Vec<ErrorClass>
 }
 
 /// Plays `steps` on a new connection.
-fn play(world: &World, modes: (Afterwards, Afterwards), steps: &[Step]) -> Seen {
+fn play(world: &World, modes: (Afterwards, Afterwards), steps: &[Step]) -> Trace {
     let mut pair = Pair::of(world.client(modes.0), world.server(modes.1));
     let mut errors = Vec::new();
     pair.settle();
@@ -97,7 +97,7 @@ fn play(world: &World, modes: (Afterwards, Afterwards), steps: &[Step]) -> Seen 
     let (client, server) = pair.run();
     note(&mut errors, client);
     note(&mut errors, server);
-    Seen {
+    Trace {
         closed: (pair.client.peer_closed(), pair.server.peer_closed()),
         kind: pair.client.session.handshake().map(|handshake| handshake.kind),
         client_sent: pair.client.sent,
@@ -109,7 +109,7 @@ fn play(world: &World, modes: (Afterwards, Afterwards), steps: &[Step]) -> Seen 
 }
 
 /// Plays `steps` with every mixture of states, twice where sessions are resumed.
-fn compare(settings: Settings, steps: &[Step]) -> Vec<Seen> {
+fn compare(settings: Settings, steps: &[Step]) -> Vec<Trace> {
     let compact =
         if settings.resumption { Afterwards::SettleThenCompact } else { Afterwards::Compact };
     let keep = Afterwards::Keep;

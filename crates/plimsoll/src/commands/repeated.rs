@@ -64,7 +64,7 @@ pub(super) fn run(
     let mut run =
         Run::begin(RunHead { command: of.command, job: load, search: head, always_archive })?;
     let dir = run.archive_dir().map(PathBuf::from).unwrap_or_default();
-    let mut seen = Seen::default();
+    let mut seen = Results::default();
     run.handle_event(&Event::Note(format!(
         "{} searches; each is archived in {}",
         of.times,
@@ -79,7 +79,7 @@ pub(super) fn run(
 
 /// What the searches have found so far.
 #[derive(Default)]
-struct Seen {
+struct Results {
     searches: Vec<RepeatedSearch>,
     /// Of the search that ended worst.
     find: Option<FindSummary>,
@@ -89,7 +89,7 @@ struct Seen {
     seconds: (f64, f64),
 }
 
-impl Seen {
+impl Results {
     /// Runs every search, unless one cannot be run, or was interrupted, or no server is left.
     fn search_all(
         &mut self,

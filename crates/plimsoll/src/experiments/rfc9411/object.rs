@@ -2,7 +2,8 @@
 //! another KPI was at its limit.
 
 use plimsoll_capacity::rfc9411::{
-    Conclusion, Judged, Next, Planned, Procedure, Search, Seen, Settings, isolation, judge,
+    Conclusion, IterationRecord, Judged, Next, Planned, Procedure, Search, Settings, isolation,
+    judge,
 };
 use plimsoll_model::event::Event;
 use plimsoll_model::rfc9411::{
@@ -329,7 +330,7 @@ impl Scene<'_, '_> {
         };
         iterated.observed.observations.reference = target.generator.and_then(Rate::per_second);
         let Observed { outcome, sut_busiest_thread, observations } = &iterated.observed;
-        let judged = judge(&Seen {
+        let judged = judge(&IterationRecord {
             case: self.job.case,
             step: planned.step,
             load: planned.load,
