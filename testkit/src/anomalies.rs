@@ -13,6 +13,43 @@ pub struct Anomalies {
     pub metastable: Option<Metastable>,
     /// Some requests hang until a timer ends them.
     pub timer: Option<HiddenTimer>,
+    /// Somebody else takes a part of its capacity for a while.
+    pub rival: Option<Rival>,
+    /// It has two speeds.
+    pub bimodal: Option<Bimodal>,
+    /// It stands still again and again.
+    pub pauses: Option<Pauses>,
+    /// Share of the requests that fail by chance, each by itself.
+    pub errors: f64,
+}
+
+/// A stretch of the server's life in which it has less capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rival {
+    /// Age of the server at its begin.
+    pub from: Nanos,
+    /// Age of the server at its end.
+    pub to: Nanos,
+    /// Share of the capacity that is left meanwhile.
+    pub left: f64,
+}
+
+/// Some trials find a slower server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bimodal {
+    /// Share of the trials, 0 to 1.
+    pub share: f64,
+    /// Share of the capacity that is left in them.
+    pub slow: f64,
+}
+
+/// Pauses of the whole server by its own clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pauses {
+    /// From the begin of one to the begin of the next.
+    pub every: Nanos,
+    /// How long each is.
+    pub length: Nanos,
 }
 
 /// Capacity that is drawn anew for each slice of a trial, independently.

@@ -16,7 +16,7 @@ pub mod holding;
 pub mod sut;
 pub mod world;
 
-pub use anomalies::{Anomalies, HiddenTimer, Jitter, Leak, Metastable};
+pub use anomalies::{Anomalies, Bimodal, HiddenTimer, Jitter, Leak, Metastable, Pauses, Rival};
 pub use fluid::Fluid;
 pub use generator::Generator;
 pub use holding::Holding;

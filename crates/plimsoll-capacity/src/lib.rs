@@ -5,7 +5,6 @@
 //! with [`RateSearch::handle_result`].
 #![forbid(unsafe_code)]
 
-pub mod classify;
 pub mod cliffs;
 pub mod compare;
 pub mod connections;

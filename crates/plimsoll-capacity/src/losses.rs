@@ -77,7 +77,7 @@ impl<'a> Losses<'a> {
     }
 
     /// Failed on their own account: not because the trial was cut short.
-    fn errors(&self) -> u64 {
+    pub(crate) fn errors(&self) -> u64 {
         self.failed - self.interrupted
     }
 

@@ -38,11 +38,11 @@ named! {
 named! {
     /// How thorough a search is.
     Mode {
-        /// An interval within 5 %.
+        /// Under four minutes.
         Quick = "quick",
-        /// Within 2 %.
+        /// Up to 25 minutes.
         Standard = "standard",
-        /// Within 1 %.
+        /// Up to 90 minutes.
         Strict = "strict",
         /// By the procedure of a test case of RFC 9411.
         Rfc9411 = "rfc9411",

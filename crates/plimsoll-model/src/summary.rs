@@ -239,6 +239,18 @@ pub struct FindSummary {
     pub confirmations: Confirmations,
     #[serde(default)]
     pub noise: Option<f64>,
+    /// How sure the interval is, 0 to 1, where it is one.
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    /// The load that 9 of 10 trials with random arrivals meet.
+    #[serde(default)]
+    pub safe: Option<f64>,
+    /// How much the capacity differs from trial to trial, relative.
+    #[serde(default)]
+    pub spread: Option<f64>,
+    /// How the capacity went with time, relative, per minute.
+    #[serde(default)]
+    pub drift_per_min: Option<f64>,
     /// Whether the SUT came back.
     #[serde(default)]
     pub recovers: Option<Recovers>,
@@ -308,6 +320,10 @@ impl FindSummary {
             conditional_throughput: tipping.conditional_throughput.map(Rate::get),
             confirmations: tipping.confirmations,
             noise: tipping.noise,
+            confidence: tipping.confidence,
+            safe: tipping.safe.map(Rate::get),
+            spread: tipping.spread,
+            drift_per_min: tipping.drift_per_min,
             recovers,
             recovery_s: recovery.map(Nanos::as_secs_f64),
             notes: tipping.notes.clone(),

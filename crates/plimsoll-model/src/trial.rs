@@ -22,6 +22,8 @@ pub enum Phase {
     Narrow,
     /// Longer trials at the lower bound.
     Confirm,
+    /// A short overload in between, always at the same load: is the server still what it was?
+    Sentinel,
     /// On purpose too much: 1.2 times the upper bound.
     Overload,
     /// Half the lower bound, right after the overload: does the SUT come back?
@@ -39,7 +41,7 @@ impl Phase {
     /// Whether the verdict narrows the tipping point. Trials that are meant to overload the
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
-        !matches!(self, Self::Overload | Self::Recover | Self::Reramp)
+        !matches!(self, Self::Sentinel | Self::Overload | Self::Recover | Self::Reramp)
     }
 }
 
@@ -176,7 +178,7 @@ pub struct TrialRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Both bounds found, as close together as the mode asks.
+    /// An interval was found, and its lower end confirmed.
     Regular,
     /// No load up to the cap was BAD: at least `lower`.
     NotReached {
@@ -201,9 +203,20 @@ pub enum Outcome {
         /// What it did to the operations.
         why: String,
     },
+    /// The trials contradict each other beyond chance, or the capacity changed during the search: no
+    /// interval is claimed.
+    Unstable {
+        /// What was seen, and when.
+        why: String,
+    },
+    /// The time budget ended before an interval was found and confirmed: none is claimed.
+    Undecided {
+        /// What is missing.
+        why: String,
+    },
     /// Stopped before the bounds were close enough.
     Unfinished {
-        /// By what: an interrupt, the time budget, a SUT that died.
+        /// By what: an interrupt, a SUT that died.
         why: String,
     },
 }
@@ -247,10 +260,23 @@ impl std::fmt::Display for Recovery {
 pub struct TippingPoint {
     /// How the search ended.
     pub outcome: Outcome,
-    /// Highest load that met the SLO.
+    /// Lower end of the interval that holds the capacity with [`Self::confidence`]; without that,
+    /// the highest load that met the SLO.
     pub lower: Option<Rate>,
-    /// Lowest load above it that did not.
+    /// Its upper end; without a confidence, the lowest load above it that did not.
     pub upper: Option<Rate>,
+    /// How sure the interval is, 0 to 1, where it is one.
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    /// The load that 9 of 10 trials of a search with random arrivals meet, with the same confidence.
+    #[serde(default)]
+    pub safe: Option<Rate>,
+    /// How much the capacity differs from trial to trial, relative: a standard deviation.
+    #[serde(default)]
+    pub spread: Option<f64>,
+    /// How the capacity went with time, relative, per minute: 0 where no drift was seen.
+    #[serde(default)]
+    pub drift_per_min: Option<f64>,
     /// Typical rate of good answers at the lower bound (MLRsearch's Conditional Throughput).
     pub conditional_throughput: Option<Rate>,
     /// Trials judged GOOD or BAD.

@@ -627,11 +627,12 @@ pub(crate) fn tipping_point() -> TippingPoint {
         invalid_trials: 1,
         confirmations: Confirmations::default(),
         noise: None,
+        confidence: Some(0.9),
+        safe: Some(rate(17_300.0)),
+        spread: Some(0.012),
+        drift_per_min: Some(-0.01),
         recovery: None,
-        notes: vec![
-            "loss inversion: BAD at 18,900/s, later GOOD at 19,100/s; the lower figure is kept"
-                .to_owned(),
-        ],
+        notes: vec!["an overload on purpose met the objective: searched on".to_owned()],
     }
 }
 
@@ -723,6 +724,10 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         invalid_trials: 2,
         confirmations: Confirmations::default(),
         noise: None,
+        confidence: None,
+        safe: None,
+        spread: None,
+        drift_per_min: None,
         recovery: None,
         notes: Vec::new(),
     };
@@ -747,6 +752,10 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
         invalid_trials: 0,
         confirmations: Confirmations::default(),
         noise: None,
+        confidence: None,
+        safe: None,
+        spread: None,
+        drift_per_min: None,
         recovery: None,
         notes: Vec::new(),
     };
@@ -779,6 +788,10 @@ pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
         invalid_trials: 0,
         confirmations: Confirmations::default(),
         noise: None,
+        confidence: None,
+        safe: None,
+        spread: None,
+        drift_per_min: None,
         recovery: None,
         notes: Vec::new(),
     };

@@ -10,6 +10,8 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const CANNOT_RUN: u8 = 1;
 /// Bad usage: a flag, target file or combination of them. Nothing was started.
 pub(crate) const USAGE: u8 = 2;
+/// Unstable or undecided: the search claims no interval.
+pub(crate) const UNSETTLED: u8 = 97;
 /// INVALID: the generator, not the SUT, was the limit.
 pub(crate) const INVALID: u8 = 98;
 /// The SLO was missed.
@@ -36,6 +38,8 @@ pub(crate) enum Stop {
     HostTooSmall,
     /// The report is written: the SLO was missed.
     SloMissed,
+    /// The report is written: the search claims no interval.
+    Unsettled,
     /// The report is written: the generator was the limit.
     Invalid,
     /// A partial report is written: SIGINT.
@@ -57,6 +61,7 @@ impl Stop {
             Self::Usage(_) => USAGE,
             Self::CannotRun(_) | Self::TooMany(_) | Self::HostTooSmall => CANNOT_RUN,
             Self::SloMissed => SLO_MISSED,
+            Self::Unsettled => UNSETTLED,
             Self::Invalid => INVALID,
             Self::Interrupted => INTERRUPTED,
             Self::Terminated => TERMINATED,
@@ -88,6 +93,7 @@ mod tests {
             (Stop::CannotRun("no such name".into()), 1),
             (Stop::TooMany(vec!["too many".into()]), 1),
             (Stop::Usage("no such flag".into()), 2),
+            (Stop::Unsettled, 97),
             (Stop::Invalid, 98),
             (Stop::SloMissed, 99),
             (Stop::Interrupted, 130),

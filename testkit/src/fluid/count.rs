@@ -129,6 +129,10 @@ impl Counting<'_> {
             &before,
         );
         self.count_hanging(tally, &mut whole, ends);
+        let failing = whole.take(now.sent * self.trial.failing * (1.0 - self.local_share));
+        if failing > 0 {
+            tally.errors.add(ErrorClass::Status5xx, failing);
+        }
         let last = if cut.is_some() { before.answered } else { f64::INFINITY };
         walk(self.flow, rates.offered, last, |stretch| {
             self.count_stretch(tally, &mut whole, stretch)

@@ -32,7 +32,8 @@ pub(crate) struct Rates {
     /// Factors of the capacity, one per slice; the last one holds on.
     pub(crate) slices: Vec<f64>,
     pub(crate) slice_s: f64,
-    pub(crate) stall: Option<(f64, f64)>,
+    /// In the order of time.
+    pub(crate) stalls: Vec<(f64, f64)>,
     /// What the pool's connections can carry.
     pub(crate) pool: f64,
     /// Operations in the server beyond which it refuses.
@@ -130,7 +131,7 @@ impl Rates {
     /// The next instant after `t` at which a rate changes.
     fn edge(&self, t: f64) -> f64 {
         let mut edge = if t < self.window_s { self.window_s } else { f64::INFINITY };
-        for (from, to) in [self.pause, self.stall].into_iter().flatten() {
+        for (from, to) in self.pause.into_iter().chain(self.stalls.iter().copied()) {
             for at in [from, to] {
                 edge = if at > t { edge.min(at) } else { edge };
             }
@@ -173,7 +174,7 @@ impl Rates {
     /// Every rate from `now` until something changes.
     fn pace(&self, now: &Point, collapsed: bool) -> Pace {
         let slow = self.metastable.filter(|_| collapsed).map_or(1.0, |m| m.slow);
-        let stalled = Self::is_in(self.stall, now.t);
+        let stalled = self.stalls.iter().any(|span| Self::is_in(Some(*span), now.t));
         let capacity = if stalled { 0.0 } else { self.capacity * self.slice(now.t) * slow };
         let server = capacity.min(self.pool);
         let generator = if Self::is_in(self.pause, now.t) { 0.0 } else { self.generator };

@@ -58,6 +58,8 @@ struct Trial {
     duration: Nanos,
     base_s: f64,
     patience_s: f64,
+    /// Share of the requests that fail by chance.
+    failing: f64,
 }
 
 impl Fluid {
@@ -84,6 +86,11 @@ impl Fluid {
         let leak = self.anomalies.leak.unwrap_or_default();
         let lost = leak.per_minute * self.age_s / 60.0 + leak.per_million * self.served / 1e6;
         self.sut.capacity_per_s * (1.0 - lost).max(0.01)
+    }
+
+    /// How long the server has lived.
+    pub fn age(&self) -> Nanos {
+        Nanos::from_secs_f64(self.age_s)
     }
 
     /// Time without load.
@@ -152,8 +159,15 @@ impl Fluid {
             .stalls
             .filter(|stalls| self.rng.f64() < stalls.trials_share)
             .map(|stalls| span(self.rng.f64(), stalls.length));
-        let capacity = self.capacity_now() * factor(sut.noise, &mut self.rng);
-        let (slices, slice_s) = match self.anomalies.jitter {
+        let stalls = stall.into_iter().chain(self.pauses(window_s)).collect();
+        let mut capacity = self.capacity_now() * factor(sut.noise, &mut self.rng);
+        if let Some(bimodal) = self.anomalies.bimodal
+            && self.rng.f64() < bimodal.share
+        {
+            capacity *= bimodal.slow;
+        }
+        let failing = poisson(offered * window_s * self.anomalies.errors, &mut self.rng);
+        let (mut slices, mut slice_s) = match self.anomalies.jitter {
             Some(jitter) => {
                 let slice_s = seconds(jitter.slice);
                 let count = ((window_s / slice_s).ceil() as usize).max(1);
@@ -163,6 +177,15 @@ impl Fluid {
             }
             None => (Vec::new(), f64::MAX),
         };
+        if let Some(rival) = self.anomalies.rival {
+            // In slices as fine as the samples of the backlog.
+            slice_s = seconds(OUTSTANDING_SAMPLE);
+            let is_there = |s: f64| (seconds(rival.from)..seconds(rival.to)).contains(&s);
+            slices = (0..(window_s / slice_s).ceil() as usize)
+                .map(|slice| is_there(self.age_s + slice as f64 * slice_s))
+                .map(|there| if there { rival.left } else { 1.0 })
+                .collect();
+        }
         let base_s = seconds(sut.base) + 1.0 / self.sut.capacity_per_s;
         let healed_s = match self.anomalies.metastable {
             Some(m) if self.collapsed && offered < m.calm * self.capacity_now() => {
@@ -178,11 +201,12 @@ impl Fluid {
             patience_s,
             generator: generator.capacity_per_s * f64::from(split) * (1.0 - generator.rival),
             pause,
-            accepted: (1.0 - hanging) * (1.0 - self.local_share(offered)),
+            accepted: (1.0 - hanging - failing / (offered * window_s))
+                * (1.0 - self.local_share(offered)),
             capacity,
             slices,
             slice_s,
-            stall,
+            stalls,
             pool: generator.connections.max(1) as f64 / base_s,
             queue_max: match sut.overload {
                 Overload::Queue => None,
@@ -192,7 +216,23 @@ impl Fluid {
             collapsed: self.collapsed,
             healed_s,
         };
-        Trial { rates, duration: request.duration, base_s, patience_s }
+        let failing = failing / (offered * window_s);
+        Trial { rates, duration: request.duration, base_s, patience_s, failing }
+    }
+
+    /// The pauses of the server's own clock within a trial that begins now.
+    fn pauses(&self, window_s: f64) -> Vec<(f64, f64)> {
+        let Some(pauses) = self.anomalies.pauses else { return Vec::new() };
+        let (every, length) = (seconds(pauses.every), seconds(pauses.length));
+        let mut at = every - self.age_s % every - every;
+        let mut spans = Vec::new();
+        while at < window_s {
+            if at + length > 0.0 {
+                spans.push((at.max(0.0), at + length));
+            }
+            at += every;
+        }
+        spans
     }
 
     /// Due and not finished, every 100 ms of the window.
@@ -270,6 +310,21 @@ impl Fluid {
         }
         let heals = low && self.calm_s >= seconds(metastable.calm_for);
         self.collapsed = !heals;
+    }
+}
+
+/// A count with this mean; more than 30 are nearly normal.
+fn poisson(mean: f64, rng: &mut Rng) -> f64 {
+    if mean > 30.0 {
+        return (mean + mean.sqrt() * normal(rng)).round().max(0.0);
+    }
+    let (mut count, mut left) = (0.0, (-mean).exp());
+    loop {
+        left /= 1.0 - rng.f64();
+        if left >= 1.0 {
+            return count;
+        }
+        count += 1.0;
     }
 }
 

@@ -181,6 +181,10 @@ impl ConnectionSearch {
             invalid_trials: self.invalid_trials,
             confirmations: self.confirmations,
             noise: None,
+            confidence: None,
+            safe: None,
+            spread: None,
+            drift_per_min: None,
             recovery: self.recovery,
             notes: self.notes.clone(),
         }

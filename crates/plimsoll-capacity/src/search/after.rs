@@ -1,45 +1,43 @@
-//! After the search proper: the lower bound is confirmed by longer trials, and the SUT is
-//! overloaded on purpose to see whether it comes back.
+//! After the search proper: the SUT is overloaded on purpose to see whether it comes back, and the
+//! answer is put together.
 
-use plimsoll_model::trial::{
-    Confirmations, Outcome, Phase, Recovery, TippingPoint, TrialMeasurement,
-};
+use plimsoll_model::pace::Arrivals;
+use plimsoll_model::trial::{Outcome, Phase, Recovery, TippingPoint, TrialMeasurement};
 use plimsoll_model::{Nanos, Rate};
 
-use crate::classify::conditional_throughput;
-use crate::validity::is_drifting;
+use super::levels::reading;
+use super::measure::Fit;
+use super::seen::differed;
+use super::{OVERLOAD, RateSearch, State, Want};
 
-use super::narrow::Bracket;
-use super::{RateSearch, State, Want};
-
-/// The overload on purpose, relative to the upper bound.
-const OVERLOAD: f64 = 1.2;
-/// A confirmation that drifts is repeated over so many times its length.
-const LONGER: u64 = 2;
 /// The load at which a SUT is asked whether it came back, relative to the lower bound.
 const RECOVERY: f64 = 0.5;
 /// Trials at that load before it is said not to come back.
 const RECOVERY_TRIALS: u32 = 4;
+/// The safe load is met by so many trials.
+const SAFE_SHARE: f64 = 0.9;
+/// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
+const SPREAD_MAX: f64 = 0.15;
+/// Goodput of two like overloads that differs by more is that of two servers, logarithmic; and where
+/// the capacity is noisy, by so many of its standard deviations.
+const LEVELS_APART: f64 = 0.1;
+const SPREADS_APART: f64 = 4.0;
+/// One sentinel in more than so many may be unlike the others by accident.
+const SENTINELS_PER_LAPSE: usize = 4;
+/// A wider interval says nothing.
+const WIDTH_MAX: f64 = 0.4;
+/// So many breakdowns at loads that were met are no accident.
+const BREAKDOWNS: usize = 2;
+/// Standard deviations that the verdicts may be less likely than the model expects of itself.
+const SURPRISE_MAX: f64 = 4.0;
 
-/// Bounds, and how they were confirmed.
+/// Bounds that stand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) low: f64,
     pub(super) high: f64,
-    pub(super) confirmations: Confirmations,
+    pub(super) confirmed: f64,
     pub(super) recovery: Option<Recovery>,
-    longer: Longer,
-}
-
-/// A confirmation whose halves differ is repeated over more time, once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Longer {
-    /// Nothing asked for it.
-    No,
-    /// The next one is longer; the GOOD one that asked for it is set aside.
-    Next,
-    /// It was, or could not be had, and is not again.
-    Had,
 }
 
 /// Trials after the overload.
@@ -61,115 +59,50 @@ impl Recovering {
 }
 
 impl RateSearch {
-    /// The bounds stand; now they are confirmed.
-    pub(super) fn confirm(&mut self, low: f64, high: f64) -> Want {
-        let confirmations = Confirmations::default();
-        let answer = Answer { low, high, confirmations, recovery: None, longer: Longer::No };
-        self.state = State::Confirm(answer);
+    /// The bounds stand and are confirmed.
+    pub(super) fn overload(&mut self, fit: &Fit, confirmed: f64) -> Want {
+        let (Some(low), Some(high)) = (fit.lower, fit.upper) else {
+            return Want::Finish(Outcome::Undecided { why: "no bounds".to_owned() });
+        };
+        let load = self.anchor(fit).unwrap_or_else(|| (OVERLOAD * high).min(self.overload_max()));
+        self.state = State::Overload(Answer { low, high, confirmed, recovery: None }, load);
         self.plan()
     }
 
-    pub(super) fn plan_confirm(&mut self, answer: Answer) -> Want {
-        let usual = self.limits.confirm_trial;
-        if answer.longer != Longer::Next {
-            return Want::Trial(Phase::Confirm, answer.low, usual);
-        }
-        let longer = Nanos(usual.0 * LONGER);
-        if let Some(why) = self.exhausted(longer) {
-            self.note_drift(answer.low, &format!("and {why} left no room for a longer trial"));
-            self.count_confirmation(Answer { longer: Longer::Had, ..answer }, true);
-            return self.plan();
-        }
-        Want::Trial(Phase::Confirm, answer.low, longer)
+    pub(super) fn plan_overload(&self, load: f64) -> Want {
+        Want::Trial(Phase::Overload, load, Nanos(self.limits.confirm_trial.0 / 2))
     }
 
-    pub(super) fn learn_confirm(
-        &mut self,
-        mut answer: Answer,
-        good: bool,
-        measurement: &TrialMeasurement,
-    ) {
-        // GOOD on average, and perhaps not for long: the queue grows, or something leaks.
-        let drifts = good && is_drifting(measurement);
-        match answer.longer {
-            Longer::No if drifts => {
-                self.state = State::Confirm(Answer { longer: Longer::Next, ..answer });
-                return;
-            }
-            Longer::Next => {
-                answer.longer = Longer::Had;
-                if drifts {
-                    self.note_drift(answer.low, "also over twice the time");
-                }
-            }
-            Longer::No | Longer::Had => {}
-        }
-        self.count_confirmation(answer, good);
-    }
-
-    fn note_drift(&mut self, low: f64, further: &str) {
-        let rate = Rate::per_second(low).unwrap_or_default();
-        self.notes.push(format!(
-            "at {rate} the second half was unlike the first, {further}: the server is not steady \
-             there"
-        ));
-    }
-
-    fn count_confirmation(&mut self, mut answer: Answer, good: bool) {
-        let planned = self.limits.confirmations;
-        let seen = &mut answer.confirmations;
-        seen.good += u32::from(good);
-        seen.bad += u32::from(!good);
-        // A single confirmation is repeated before it overturns a majority of three.
-        let bad_max = (planned / 2 + 1).max(2);
-        if seen.bad >= bad_max {
-            self.overturn(answer);
-        } else if seen.good + seen.bad >= planned && seen.good > 0 {
-            self.state = State::Overload(answer);
+    /// The overload is evidence like any other: one that is met reopens the search.
+    pub(super) fn learn_overload(&mut self, answer: Answer, good: bool) {
+        if good {
+            self.notes.push("an overload on purpose met the objective: searched on".to_owned());
+            self.sentinel.is_wanted = true;
+            self.state = State::Measure;
+        } else if self.carries_more() {
+            self.notes.push(
+                "the server carried more in the last overload than in those before: searched on"
+                    .to_owned(),
+            );
+            self.sentinel.is_wanted = true;
+            self.state = State::Measure;
         } else {
-            self.state = State::Confirm(answer);
+            self.state = State::Recover(answer, Recovering::default());
         }
     }
 
-    fn overturn(&mut self, answer: Answer) {
-        self.unconfirmed += 1;
-        self.ledger.condemn(answer.low);
-        let rate = Rate::per_second(answer.low).unwrap_or_default();
-        self.notes.push(format!("{rate} passed the search but not its confirmation"));
-        if self.unconfirmed > self.limits.unconfirmed_max {
-            let why = format!("{} lower bounds that were not confirmed", self.unconfirmed);
-            self.finish(Outcome::Unfinished { why });
-            return;
+    /// Whether the server carried more in the overload that just ended than in the sentinels. Less is
+    /// no news: some servers carry less the longer they are overloaded.
+    fn carries_more(&self) -> bool {
+        let Some(fit) = self.fit() else { return false };
+        let last = self.trials.all().next_back();
+        let readings = self.anchored();
+        let usual = readings.get(readings.len() / 2);
+        let most = LEVELS_APART.max(SPREADS_APART * fit.posterior.spread());
+        match (usual, last.and_then(|trial| trial.carried)) {
+            (Some(usual), Some(carried)) => carried.ln() - usual > 0.5 * most,
+            _ => false,
         }
-        self.state = State::Narrow(Bracket::new(answer.low, answer.low).overturned());
-    }
-
-    /// No further confirmation is valid: what the valid ones say, if there were any.
-    pub(super) fn confirm_no_more(&mut self, mut answer: Answer, why: String) {
-        if answer.longer == Longer::Next {
-            self.note_drift(answer.low, "and no longer trial was valid");
-            answer.confirmations.good += 1;
-            self.state = State::Confirm(answer);
-        }
-        let seen = answer.confirmations;
-        if seen.good <= seen.bad {
-            self.finish(Outcome::Unconfirmed { why });
-            return;
-        }
-        self.notes.push(format!(
-            "confirmed by {} of {} trials only; the others were INVALID ({why})",
-            seen.good, self.limits.confirmations
-        ));
-        self.finish(Outcome::Regular);
-    }
-
-    pub(super) fn plan_overload(&self, answer: Answer) -> Want {
-        let length = Nanos(self.limits.confirm_trial.0 / 2);
-        Want::Trial(Phase::Overload, (OVERLOAD * answer.high).min(self.cap()), length)
-    }
-
-    pub(super) fn learn_overload(&mut self, answer: Answer) {
-        self.state = State::Recover(answer, Recovering::default());
     }
 
     pub(super) fn plan_recover(&self, answer: Answer) -> Want {
@@ -200,53 +133,148 @@ impl RateSearch {
         self.finish(Outcome::Regular);
     }
 
+    /// What speaks against an interval that was found.
+    fn contradiction(&self, fit: &Fit) -> Option<String> {
+        if let Some(why) = self.levels.unsteady(&self.trials) {
+            return Some(why);
+        }
+        let rate = |per_s: f64| Rate::per_second(per_s).unwrap_or_default();
+        if let Some((most, all, differ)) = self.differing_sentinels(fit) {
+            return Some(format!(
+                "in {differ} of {all} overloads at the same load the server carried more than {:.0} % \
+                 more or less than in the others ({} in most)",
+                100.0 * LEVELS_APART,
+                rate(most)
+            ));
+        }
+        if let Some((before, after)) = self.trials.fell() {
+            return Some(format!(
+                "the server carried {} in the first overload and at most {} since",
+                rate(before),
+                rate(after)
+            ));
+        }
+        let (times, most) = self.trials.breakdowns();
+        if times >= BREAKDOWNS {
+            return Some(format!(
+                "in {times} trials the server carried at most {}, far less than in others",
+                rate(most)
+            ));
+        }
+        let spread = fit.posterior.spread();
+        if spread > SPREAD_MAX {
+            return Some(format!(
+                "the capacity differs by {:.0} % from trial to trial (standard deviation)",
+                spread * 100.0
+            ));
+        }
+        (fit.surprise > SURPRISE_MAX).then(|| {
+            format!(
+                "the verdicts contradict each other: {:.1} standard deviations less likely than \
+                 any one capacity with its spread makes them",
+                fit.surprise
+            )
+        })
+    }
+
+    /// What the server carried in the sentinels at the anchor: logarithms, ascending.
+    fn anchored(&self) -> Vec<f64> {
+        let current = self.levels.current(&self.trials);
+        let at_anchor = current.iter().filter(|t| Some(t.load) == self.sentinel.anchor);
+        let mut readings: Vec<f64> = at_anchor.filter_map(reading).map(|r| r.y).collect();
+        readings.sort_by(f64::total_cmp);
+        readings
+    }
+
+    /// What the server carried in the usual sentinel, how many there were, and in how many it carried
+    /// something else; `None` where they agree.
+    fn differing_sentinels(&self, fit: &Fit) -> Option<(f64, usize, usize)> {
+        let readings = self.anchored();
+        let usual = *readings.get(readings.len() / 2)?;
+        let most = LEVELS_APART.max(SPREADS_APART * fit.posterior.spread());
+        let differ = readings.iter().filter(|y| (*y - usual).abs() > most).count();
+        let is_usual = differ == 0 || (differ == 1 && readings.len() > SENTINELS_PER_LAPSE);
+        (!is_usual).then_some((usual.exp(), readings.len(), differ))
+    }
+
+    fn with_what_differed(&self, why: String) -> String {
+        match differed(self.trials.all()) {
+            Some(more) => format!("{why}; {more}"),
+            None => why,
+        }
+    }
+
     pub(super) fn finish(&mut self, outcome: Outcome) -> TippingPoint {
         self.pending = None;
         let answer = self.answer();
-        let (lower, upper) = self.silence.known().unwrap_or_else(|| self.bounds());
-        if let Some((bad, good)) = self.ledger.inversions(|entry| self.final_class(entry)) {
-            let rate = |load| Rate::per_second(load).unwrap_or_default();
-            let note = format!("non-monotonic: BAD at {}, GOOD at {}", rate(bad), rate(good));
-            self.notes.push(note);
+        let fit = self.fit();
+        let contradiction = fit.as_ref().and_then(|fit| self.contradiction(fit));
+        let has_ends = fit.as_ref().is_some_and(|fit| fit.width().is_finite());
+        let untold = match fit.as_ref().and_then(|fit| fit.lower) {
+            Some(lower) if has_ends => self.errors_untold(lower),
+            _ => Some(Outcome::Undecided { why: "not both bounds were found".to_owned() }),
+        };
+        let untold = untold.or_else(|| {
+            let width = fit.as_ref().map(|fit| fit.width()).filter(|width| *width > WIDTH_MAX)?;
+            let why = format!("the trials leave an interval that is {:.0} % wide", 100.0 * width);
+            Some(Outcome::Undecided { why })
+        });
+        let outcome = match (outcome, contradiction) {
+            (Outcome::Regular, Some(why)) => {
+                Outcome::Unstable { why: self.with_what_differed(why) }
+            }
+            (Outcome::Unstable { why }, _) => {
+                Outcome::Unstable { why: self.with_what_differed(why) }
+            }
+            (Outcome::Regular, None) => untold.unwrap_or(Outcome::Regular),
+            (outcome, _) => outcome,
+        };
+        let (lower, upper) = match (&outcome, &fit) {
+            (Outcome::Regular, Some(fit)) => {
+                let rate = |load: f64| Rate::per_second(load);
+                (fit.lower.and_then(rate), fit.upper.and_then(rate))
+            }
+            (Outcome::Unstable { .. } | Outcome::Undecided { .. }, _) => (None, None),
+            _ => self.silence.known().unwrap_or_else(|| self.trials.leaning_bounds()),
+        };
+        if !matches!(outcome, Outcome::Unstable { .. }) {
+            self.notes.extend(self.levels.told(&self.trials));
         }
+        let is_interval = outcome == Outcome::Regular;
+        let told = fit.as_ref().filter(|_| is_interval);
+        let spread = fit.as_ref().map(|fit| fit.posterior.spread());
+        let random = self.settings.arrivals == Arrivals::Poisson;
         let tipping = TippingPoint {
-            outcome,
             lower,
             upper,
-            conditional_throughput: lower.and_then(|lower| self.throughput(lower)),
+            safe: told.filter(|_| random).and_then(|fit| {
+                let load = fit.posterior.safe(SAFE_SHARE, self.settings.confidence)?;
+                Rate::per_second(load.exp())
+            }),
+            confidence: is_interval.then_some(self.settings.confidence),
+            spread,
+            drift_per_min: fit
+                .as_ref()
+                .map(|fit| if fit.drift.is_seen { fit.drift.per_min } else { 0.0 }),
+            conditional_throughput: lower
+                .and_then(|lower| self.trials.conditional_throughput(lower)),
             trials: self.judged,
             invalid_trials: self.invalid,
-            confirmations: answer.map(|answer| answer.confirmations).unwrap_or_default(),
-            noise: self.noise.map(|noise| noise.sd),
+            confirmations: self.confirmations_at(answer.map_or(0.0, |answer| answer.confirmed)),
+            noise: spread.filter(|spread| is_interval && *spread > self.limits.width_max / 2.0),
             recovery: answer.and_then(|answer| answer.recovery),
             notes: std::mem::take(&mut self.notes),
+            outcome,
         };
         self.state = State::Done(Box::new(tipping.clone()));
         tipping
     }
 
-    /// What is being confirmed, once there is such a thing.
+    /// What is being described, once there is such a thing.
     fn answer(&self) -> Option<Answer> {
         match &self.state {
-            State::Confirm(answer) | State::Overload(answer) | State::Recover(answer, _) => {
-                Some(*answer)
-            }
+            State::Overload(answer, _) | State::Recover(answer, _) => Some(*answer),
             _ => None,
         }
-    }
-
-    /// The bounds as far as they are known.
-    pub(super) fn bounds(&self) -> (Option<Rate>, Option<Rate>) {
-        match self.answer() {
-            Some(answer) => (Rate::per_second(answer.low), Rate::per_second(answer.high)),
-            None => self.ledger.leaning_bounds(),
-        }
-    }
-
-    /// `None` where the lower bound was never measured for as long as the mode asks.
-    fn throughput(&self, lower: Rate) -> Option<Rate> {
-        let goal = self.final_goal(lower.get());
-        let trials = self.ledger.trials(lower.get());
-        Some(conditional_throughput(lower, trials, &goal)).filter(|rate| *rate > Rate::ZERO)
     }
 }

@@ -33,9 +33,9 @@ impl Grid {
         self.position(high) - self.position(low)
     }
 
-    /// Cells that cover a relative width given as a logarithm.
-    pub(crate) fn cells_of(&self, log_width: f64) -> u32 {
-        (log_width / std::f64::consts::LN_2 * self.cells_per_doubling - EPSILON).ceil() as u32
+    /// The grid's load that is closest to `rate`.
+    pub(crate) fn nearest(&self, rate: f64) -> f64 {
+        self.at(self.position(rate).round())
     }
 
     /// Whether `high` is at most `cells` above `low`.
@@ -49,6 +49,11 @@ impl Grid {
         let from =
             if cells < 0 { (position - EPSILON).ceil() } else { (position + EPSILON).floor() };
         self.at(from + cells as f64)
+    }
+
+    /// The lowest load of the grid that is not below `rate`.
+    pub(crate) fn ceil(&self, rate: f64) -> f64 {
+        self.at((self.position(rate) - EPSILON).ceil())
     }
 
     /// The load that splits a bracket so that the upper part is a power of two of `unit` cells;

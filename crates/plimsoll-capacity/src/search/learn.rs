@@ -1,24 +1,23 @@
 //! What one more result means in each state of the search.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::trial::{Judgement, Outcome, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{Judgement, Outcome, Phase, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::{ErrorClass, Fault, Nanos};
 
-use crate::classify::TrialOutcome;
 use crate::losses::Unloaded;
 
-use super::ledger::Seen;
-use super::narrow::Bracket;
-use super::{BAD_MAX, BUSY_FAR, GROWTH, GROWTH_FAR, RateSearch, State};
+use super::errors;
+use super::seen::Seen;
+use super::trials::{Role, Trial};
+use super::{BAD_MAX, BUSY_FAR, CEILING_CELLS, GROWTH, GROWTH_FAR, RateSearch, State};
 
-/// INVALID trials in a row at one load that end the search there.
-const INVALID_MAX: u32 = 2;
-/// How near to a load that the generator cannot make the search looks for a BAD one.
-const CEILING_CELLS: u32 = 2;
+/// BAD trials at the lowest load that end the search: with the rests between them a pause of some
+/// seconds does not reach all of them.
+const QUALIFY_MAX: usize = 3;
 /// What a trial carried in less time than this is chance.
-const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(300);
-/// A server that carried nearly all it was offered was not overloaded; it was BAD for another
-/// reason, and how much it can carry was not seen.
-const CARRIED_SHARE_MAX: f64 = 0.995;
+pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
+/// INVALID trials in a row at one load that end the search there: a disturbance that spoils one trial
+/// in ten hardly ever reaches all of them.
+const INVALID_MAX: u32 = 4;
 /// The same load is never spread over more than so many times the usual threads.
 const SPLIT_MAX: u32 = 8;
 
@@ -28,18 +27,20 @@ impl RateSearch {
         if self.invalid_in_a_row > 0 { (2 * self.split).min(SPLIT_MAX) } else { self.split }
     }
 
-    pub(super) fn learn_invalid(&mut self, judgement: &Judgement) {
+    pub(super) fn learn_invalid(&mut self, request: &TrialRequest, judgement: &Judgement) {
         self.invalid += 1;
+        if request.phase == Phase::Sentinel {
+            self.sentinel.invalid += 1;
+            return;
+        }
         self.invalid_in_a_row += 1;
-        match &mut self.state {
-            _ if self.silence.is_suspected() => {}
-            State::Confirm(answer) => answer.confirmations.invalid += 1,
-            // What only describes the answer is not worth a repeat.
-            State::Overload(_) | State::Recover(..) => {
-                self.finish(Outcome::Regular);
-                return;
-            }
-            _ => {}
+        self.confirmations_invalid += u32::from(request.phase == Phase::Confirm);
+        // What only describes the answer is not worth a repeat.
+        if matches!(self.state, State::Overload(..) | State::Recover(..))
+            && !self.silence.is_suspected()
+        {
+            self.finish(Outcome::Regular);
+            return;
         }
         if self.invalid_in_a_row < INVALID_MAX {
             return;
@@ -54,12 +55,10 @@ impl RateSearch {
             State::Expand { rate } => {
                 // The step may have jumped over a tipping point that lies below this ceiling.
                 self.ceiling = Some((rate, why));
-                let lowest = self.settings.lowest.get();
-                let low = self.ledger.entries().rev().find(|entry| entry.leans_good());
-                let low = low.map_or(lowest, |entry| entry.load);
+                let low = self.trials.highest_good().unwrap_or_else(|| self.settings.lowest.get());
                 self.expand_from(low, None);
             }
-            State::Confirm(answer) => self.confirm_no_more(answer, why),
+            _ if request.phase == Phase::Confirm => self.confirm_no_more(request.rate.get(), why),
             _ => {
                 self.finish(Outcome::GeneratorLimited { why });
             }
@@ -99,38 +98,48 @@ impl RateSearch {
     /// What the trial says of its load.
     pub(super) fn learn_verdict(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) {
         let request = &measurement.request;
-        let rate = request.rate.get();
         let good = judgement.verdict == Verdict::Good;
-        if request.phase.moves_bounds() {
-            if self.is_suspect(request, measurement, good) {
-                return;
-            }
-            let loss_ratio = judgement.loss_ratio;
-            let outcome = TrialOutcome { duration: request.duration, good, loss_ratio };
-            self.ledger.add(rate, outcome, self.seen(measurement, good));
+        if request.phase.moves_bounds() && self.is_put_aside(measurement, good) {
+            return;
         }
-        self.shadow.handle_verdict(good);
-        match std::mem::replace(&mut self.state, State::Qualify) {
-            State::Qualify => self.learn_qualify(rate, good, measurement),
-            State::Expand { .. } => self.learn_expand(rate, good, measurement),
-            State::Confirm(answer) => self.learn_confirm(answer, good, measurement),
-            State::Overload(answer) => self.learn_overload(answer),
+        self.aside.handle_verdict(good);
+        let is_chance =
+            !good && request.phase.moves_bounds() && self.may_be_chance(measurement, judgement);
+        if request.phase != Phase::Recover {
+            self.add(Trial {
+                load: request.rate.get(),
+                good,
+                at_s: self.middle_s(measurement.window),
+                window_s: measurement.window.as_secs_f64(),
+                loss_ratio: judgement.loss_ratio,
+                carried: (measurement.window >= CARRIED_WINDOW_MIN)
+                    .then(|| carried_per_s(measurement))
+                    .filter(|carried| *carried > 0.0),
+                failed: errors::failed(measurement),
+                scheduled: measurement.tally.scheduled,
+                role: match request.phase {
+                    Phase::Sentinel => Role::Sentinel,
+                    Phase::Overload => Role::Overload,
+                    _ if is_chance => Role::Untold,
+                    Phase::Confirm => Role::Confirmation,
+                    _ => Role::Verdict,
+                },
+                seen: Seen::of(measurement, carried_per_s(measurement)),
+            });
+        }
+        let good = good || is_chance;
+        if request.phase == Phase::Confirm {
+            self.learn_confirm(good, measurement);
+        }
+        match self.state {
+            State::Qualify => self.learn_qualify(request.rate.get(), good, measurement),
+            State::Expand { .. } => self.learn_expand(request.rate.get(), good, measurement),
+            State::Overload(answer, _) => self.learn_overload(answer, good),
             State::Recover(answer, recovering) => {
                 self.learn_recover(answer, recovering, good, measurement);
             }
-            // What a trial means while narrowing is read from the ledger.
-            state @ (State::Narrow(_) | State::Spread(_) | State::Done(_)) => self.state = state,
-        }
-    }
-
-    fn seen(&self, measurement: &TrialMeasurement, good: bool) -> Seen {
-        let rate = measurement.request.rate.get();
-        let told = !good && measurement.window >= CARRIED_WINDOW_MIN;
-        Seen {
-            shadowed: !good && self.shadow.is_after_bad(),
-            carried_per_s: told
-                .then(|| carried_per_s(measurement))
-                .filter(|carried| *carried > 0.0 && *carried < CARRIED_SHARE_MAX * rate),
+            // What a trial means is read from all of them.
+            State::Measure | State::Done(_) => {}
         }
     }
 
@@ -138,7 +147,7 @@ impl RateSearch {
         if good {
             self.context.unloaded = Unloaded::of(&measurement.tally);
             self.expand_from(rate, measurement.sut_busiest_thread);
-        } else if self.ledger.trials(rate).len() >= BAD_MAX {
+        } else if self.trials.at(rate).count() >= QUALIFY_MAX {
             self.finish(Outcome::FailsAtMinimum);
         }
     }
@@ -146,13 +155,10 @@ impl RateSearch {
     fn learn_expand(&mut self, rate: f64, good: bool, measurement: &TrialMeasurement) {
         if good {
             self.expand_from(rate, measurement.sut_busiest_thread);
-        } else if self.ledger.trials(rate).len() >= BAD_MAX {
+        } else if self.trials.at(rate).filter(|trial| !trial.good).count() >= BAD_MAX {
             self.first_bad = rate;
-            let lowest = self.settings.lowest.get();
-            let low = self.ledger.entries().rev().find(|e| e.load < rate).map(|e| e.load);
-            let low = low.unwrap_or(lowest);
-            let carried = carried_per_s(measurement);
-            self.state = State::Narrow(Bracket::new(low, rate).expecting(carried));
+            self.trials.end_expansion();
+            self.state = State::Measure;
         } else {
             self.state = State::Expand { rate };
         }
@@ -197,7 +203,10 @@ pub(super) fn carried_per_s(measurement: &TrialMeasurement) -> f64 {
         let own = tally.spans.corrected.min().unwrap_or_default().as_secs_f64();
         return tally.ok as f64 / (window_s - own).max(1e-3);
     }
-    let open = tally.outstanding.last().copied().unwrap_or_default();
-    let lost = tally.errors_total() + tally.unsent + u64::from(open);
+    let open = u64::from(tally.outstanding.last().copied().unwrap_or_default());
+    let ours = |class: ErrorClass| class.fault() == Fault::OwnTimer;
+    let given_up: u64 = tally.errors.iter().filter(|e| ours(e.0)).map(|e| e.1).sum();
+    // What was open at the end of the window may have been given up afterwards.
+    let lost = tally.errors_total() - given_up + open.max(given_up + tally.unsent);
     tally.scheduled.saturating_sub(lost) as f64 / window_s
 }

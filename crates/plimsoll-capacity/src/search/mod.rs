@@ -1,25 +1,33 @@
 //! The rate search: which load to offer next, and what the answers add up to.
 //!
 //! ```text
-//! qualify -> expand (x2 from below) -> narrow (4, 2, 1 cells of the grid) -> confirm
-//!                                         ^------ lower bound not confirmed ----' |
-//!                                                      overload -> recover -> done
+//! qualify -> expand (x2 from below) -> measure, confirm -> overload -> recover -> done
+//!                                        ^---- GOOD, or unlike before ----'
 //! ```
+//!
+//! What the trials add up to is one likelihood ([`likelihood`]) over those that were made at the
+//! level where the server is now ([`levels`]).
 //!
 //! A state machine without clock or I/O. It does not run trials and does not retry a failed agent;
 //! it only sees measurements. INVALID trials are repeated once, over twice the threads where that
 //! can be had, and never enter a bound.
 
 mod after;
+mod aside;
+mod change;
+mod errors;
 mod grid;
 mod learn;
-mod ledger;
-mod narrow;
-mod noise;
+mod levels;
+mod likelihood;
+mod measure;
+mod seen;
 mod settings;
-mod shadow;
 mod silence;
-mod spread;
+mod trials;
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
@@ -33,20 +41,26 @@ use crate::validity::REFERENCE_FAIL;
 use crate::verdict::judge;
 
 use after::{Answer, Recovering};
+use aside::Aside;
 use grid::Grid;
-use ledger::Ledger;
-use narrow::Bracket;
-use noise::Noise;
-use shadow::Shadow;
+use learn::CARRIED_WINDOW_MIN;
+use levels::Levels;
+use measure::{Fit, Longer, Sentinel};
 use silence::Silence;
-use spread::Spread;
+use trials::Trials;
 
-pub use settings::{LOWEST_PER_S, Limits, Mode, SearchSettings};
+pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
 
-/// BAD trials while qualifying or at one load while expanding that settle it.
+/// BAD trials at one load while expanding that settle it.
 const BAD_MAX: usize = 2;
 /// Loads above this multiple of the first BAD one are never offered: overload can do harm.
 const OVERSHOOT_MAX: f64 = 2.0;
+/// The overload on purpose, relative to the upper bound.
+const OVERLOAD: f64 = 1.2;
+/// How near to a load that the generator cannot make the search looks for a BAD one.
+const CEILING_CELLS: u32 = 2;
+/// Cells of the grid within the narrowest interval of a mode.
+const CELLS_PER_WIDTH: f64 = 4.0;
 /// Growth per step while expanding.
 const GROWTH: f64 = 2.0;
 /// Growth while the SUT's busiest thread uses less than a tenth of its core.
@@ -72,11 +86,10 @@ enum State {
     Expand {
         rate: f64,
     },
-    Narrow(Bracket),
-    /// Bounds so far apart that noise does not blur them.
-    Spread(Spread),
-    Confirm(Answer),
-    Overload(Answer),
+    /// Closing in, and confirming what was found.
+    Measure,
+    /// With the load of the overload.
+    Overload(Answer, f64),
     Recover(Answer, Recovering),
     Done(Box<TippingPoint>),
 }
@@ -94,7 +107,12 @@ pub struct RateSearch {
     limits: &'static Limits,
     slo: Slo,
     grid: Grid,
-    ledger: Ledger,
+    trials: Trials,
+    levels: Levels,
+    sentinel: Sentinel,
+    longer: Longer,
+    /// The fit to so many trials, so that it is made once for each.
+    known: RefCell<(usize, Option<Rc<Fit>>)>,
     context: Context,
     state: State,
     pending: Option<TrialRequest>,
@@ -105,15 +123,15 @@ pub struct RateSearch {
     invalid_in_a_row: u32,
     /// Over how many times the usual threads the load is spread; more once that was seen to help.
     split: u32,
-    /// Lower bounds that failed their confirmation.
-    unconfirmed: u32,
+    /// Confirmations that were INVALID.
+    confirmations_invalid: u32,
+    /// Whether that load was measured again, because the server carried less ever since.
+    is_retested: bool,
     /// The load at which expansion ended.
     first_bad: f64,
     /// The lowest load at which only INVALID trials were had while expanding, and why.
     ceiling: Option<(f64, String)>,
-    /// How much the capacity differs from trial to trial, once that is taken into account.
-    noise: Option<Noise>,
-    shadow: Shadow,
+    aside: Aside,
     silence: Silence,
     spent: Nanos,
     rest: Nanos,
@@ -127,14 +145,18 @@ impl RateSearch {
         let lowest = settings.lowest.get().clamp(1e-3, settings::HIGHEST_PER_S);
         let lowest = settings.cap.map_or(lowest, |cap| lowest.min(cap.get().max(1e-3)));
         Self {
-            grid: Grid::new(lowest, limits.width_max),
+            grid: Grid::new(lowest, limits.width_max / CELLS_PER_WIDTH),
             settings: SearchSettings {
                 lowest: Rate::per_second(lowest).unwrap_or_default(),
                 ..settings
             },
             limits,
             slo,
-            ledger: Ledger::default(),
+            trials: Trials::default(),
+            levels: Levels::default(),
+            sentinel: Sentinel::default(),
+            longer: Longer::No,
+            known: RefCell::default(),
             context: Context::default(),
             state: State::Qualify,
             pending: None,
@@ -142,12 +164,12 @@ impl RateSearch {
             judged: 0,
             invalid: 0,
             invalid_in_a_row: 0,
-            unconfirmed: 0,
+            confirmations_invalid: 0,
+            is_retested: false,
             first_bad: settings::HIGHEST_PER_S,
             ceiling: None,
             split: 1,
-            noise: None,
-            shadow: Shadow::new(limits.rest, limits.rest_max),
+            aside: Aside::new(limits.rest, limits.rest_max),
             silence: Silence::default(),
             spent: Nanos::ZERO,
             rest: Nanos::ZERO,
@@ -173,7 +195,10 @@ impl RateSearch {
             Want::Trial(phase, rate, duration) => match self.exhausted(duration) {
                 // The answer stands; what would only describe it is left out.
                 Some(_) if !phase.moves_bounds() => Step::Done(self.finish(Outcome::Regular)),
-                Some(why) => Step::Done(self.finish(Outcome::Unfinished { why })),
+                Some(why) => {
+                    let why = format!("{why} ended before both bounds were found");
+                    Step::Done(self.finish(Outcome::Undecided { why }))
+                }
                 None => {
                     self.number += 1;
                     let rate = Rate::per_second(rate).unwrap_or_default();
@@ -204,7 +229,7 @@ impl RateSearch {
             // An aborted trial costs what it ran, any other what was planned or a little more.
             self.spent = self.spent + self.rest + measurement.window;
             match judgement.verdict {
-                Verdict::Invalid => self.learn_invalid(&judgement),
+                Verdict::Invalid => self.learn_invalid(&request, &judgement),
                 Verdict::Good | Verdict::Bad => self.learn(&request, &measurement, &judgement),
             }
             self.rest = self.rest_after(judgement.verdict);
@@ -242,7 +267,10 @@ impl RateSearch {
             .filter(|goal| matches!(goal, Goal::Latency { limit, .. } if Some(*limit) == deadline))
             .map(Goal::bad_ratio_max)
             .min_by(f64::total_cmp);
-        ratio.map_or(u64::MAX, |ratio| (ops * ratio * ABORT_MARGIN + ABORT_MARGIN_OPS) as u64)
+        // And what is carried in too short a time says nothing of the capacity.
+        let least = request.rate.get() * CARRIED_WINDOW_MIN.as_secs_f64();
+        let most = |ratio: f64| (ops * ratio * ABORT_MARGIN + ABORT_MARGIN_OPS).max(least) as u64;
+        ratio.map_or(u64::MAX, most)
     }
 
     fn cap(&self) -> f64 {
@@ -296,10 +324,8 @@ impl RateSearch {
                 let length = self.trial_length(rate, self.limits.initial_trial);
                 Want::Trial(Phase::Expand, rate, length)
             }
-            State::Narrow(bracket) => self.plan_narrow(bracket),
-            State::Spread(spread) => self.plan_spread(spread),
-            State::Confirm(answer) => self.plan_confirm(answer),
-            State::Overload(answer) => self.plan_overload(answer),
+            State::Measure => self.plan_measure(),
+            State::Overload(_, load) => self.plan_overload(load),
             State::Recover(answer, _) => self.plan_recover(answer),
             // next_step answers for a finished search.
             State::Done(ref tipping) => Want::Finish(tipping.outcome.clone()),

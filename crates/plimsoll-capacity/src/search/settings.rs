@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use plimsoll_model::pace::Arrivals;
 use plimsoll_model::units::ParseError;
 use plimsoll_model::{Nanos, Rate, search};
 
@@ -12,12 +13,12 @@ use plimsoll_model::{Nanos, Rate, search};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// 5 % wide, about two minutes.
+    /// About two minutes where the server is steady, never four.
     #[default]
     Quick,
-    /// 2 % wide, about ten minutes.
+    /// About ten minutes, never more than 25.
     Standard,
-    /// 1 % wide, about three quarters of an hour.
+    /// About three quarters of an hour, never more than 90 minutes.
     Strict,
 }
 
@@ -28,20 +29,17 @@ pub struct Limits {
     pub initial_trial: Nanos,
     /// Shortest trial that decides a bound.
     pub final_trial: Nanos,
-    /// Full-length trials in the duration sum; 3 is a majority of three with early stop. Where
-    /// verdicts at several loads were mixed, the search goes on with at least five.
-    pub repeats: u64,
-    /// Widest relative width of a finished interval, unless it widens.
+    /// Relative width at which an interval is narrow enough. It stays wider where the capacity
+    /// differs from trial to trial, or where the budget ends.
     pub width_max: f64,
-    /// The interval widens where the capacity differs from trial to trial. Quick searches promise
-    /// their width instead.
-    pub widens: bool,
+    /// Length of an overload that looks whether the server is still the same.
+    pub sentinel_trial: Nanos,
     /// Length of a confirmation trial.
     pub confirm_trial: Nanos,
-    /// Confirmation trials; a single one is repeated once when it is BAD.
+    /// Confirmation trials that have to be GOOD; twice as many as are BAD.
     pub confirmations: u32,
-    /// How often a lower bound may fail its confirmation before the search gives up.
-    pub unconfirmed_max: u32,
+    /// Trials of the same length, with random arrivals, that find the safe load.
+    pub safe_trials: u32,
     /// Rest after a trial that was not GOOD, before load is offered again.
     pub rest: Nanos,
     /// How long that rest becomes where the SUT needs longer to come back.
@@ -61,12 +59,11 @@ pub struct Limits {
 const QUICK: Limits = Limits {
     initial_trial: Nanos::from_secs(3),
     final_trial: Nanos::from_secs(5),
-    repeats: 3,
     width_max: 0.05,
-    widens: false,
+    sentinel_trial: Nanos::from_secs(3),
     confirm_trial: Nanos::from_secs(15),
     confirmations: 1,
-    unconfirmed_max: 2,
+    safe_trials: 4,
     rest: Nanos::from_millis(1_500),
     rest_max: Nanos::from_secs(6),
     budget: Nanos::from_secs(215),
@@ -80,12 +77,11 @@ const QUICK: Limits = Limits {
 const STANDARD: Limits = Limits {
     initial_trial: Nanos::from_secs(3),
     final_trial: Nanos::from_secs(10),
-    repeats: 3,
     width_max: 0.02,
-    widens: true,
+    sentinel_trial: Nanos::from_secs(5),
     confirm_trial: Nanos::from_secs(60),
     confirmations: 3,
-    unconfirmed_max: 3,
+    safe_trials: 6,
     rest: Nanos::from_secs(2),
     rest_max: Nanos::from_secs(16),
     budget: Nanos::from_secs(1_500),
@@ -98,12 +94,11 @@ const STANDARD: Limits = Limits {
 const STRICT: Limits = Limits {
     initial_trial: Nanos::from_secs(5),
     final_trial: Nanos::from_secs(30),
-    repeats: 5,
     width_max: 0.01,
-    widens: true,
+    sentinel_trial: Nanos::from_secs(5),
     confirm_trial: Nanos::from_secs(60),
     confirmations: 6,
-    unconfirmed_max: 3,
+    safe_trials: 8,
     rest: Nanos::from_secs(2),
     rest_max: Nanos::from_secs(16),
     budget: Nanos::from_secs(5_400),
@@ -181,6 +176,23 @@ pub struct SearchSettings {
     pub budget: Nanos,
     /// Trials of the whole search, INVALID ones included.
     pub trials_max: u32,
+    /// How sure the interval is to hold the capacity, 0.5 to 1.
+    #[serde(default = "usual_confidence")]
+    pub confidence: f64,
+    /// How the starts of the trials are spread: the safe load needs random ones.
+    #[serde(default = "even")]
+    pub arrivals: Arrivals,
+}
+
+/// Confidence of an interval when the user names none.
+pub const CONFIDENCE: f64 = 0.9;
+
+const fn usual_confidence() -> f64 {
+    CONFIDENCE
+}
+
+const fn even() -> Arrivals {
+    Arrivals::Uniform
 }
 
 /// The first load when the user names none.
@@ -200,6 +212,8 @@ impl SearchSettings {
             reference: None,
             budget: limits.budget,
             trials_max: limits.trials_max,
+            confidence: CONFIDENCE,
+            arrivals: Arrivals::Uniform,
         }
     }
 }

@@ -105,7 +105,7 @@ impl RateSearch {
                 let TippingPoint { lower, upper, .. } = **tipping;
                 (lower, upper)
             }
-            _ => self.bounds(),
+            _ => self.trials.leaning_bounds(),
         };
     }
 }

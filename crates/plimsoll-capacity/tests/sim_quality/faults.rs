@@ -3,7 +3,7 @@
 use plimsoll_model::trial::{Outcome, Verdict};
 
 use crate::kinds::{Fault, Kind};
-use crate::methods::{Method, plimsoll};
+use crate::methods::{Method, plimsoll, usual};
 use crate::score::{each_seed, quantile};
 
 /// The figures of a table's row.
@@ -64,7 +64,7 @@ pub(crate) fn false_alarms(kind: &Kind, method: Method, seeds: u64) -> (usize, u
     let Method::Plimsoll(mode) = method else { return (0, 0) };
     let counts = each_seed(seeds, |seed| {
         let (mut invalid, mut trials) = (0, 0);
-        plimsoll(&mut kind.world(seed ^ 0xA1A2), mode, seed, &mut |record| {
+        plimsoll(&mut kind.world(seed ^ 0xA1A2, usual(mode)), mode, seed, &mut |record| {
             trials += 1;
             invalid += usize::from(record.judgement.verdict == Verdict::Invalid);
         });

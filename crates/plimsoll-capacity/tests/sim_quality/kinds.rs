@@ -1,13 +1,18 @@
 //! The simulated servers and generators, and the true capacity of each.
 
+use fastrand::Rng;
+
 use plimsoll_model::trial::{Phase, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
-use plimsoll_capacity::{Context, judge};
+use plimsoll_capacity::{Context, Mode, judge};
 use plimsoll_model::slo::Slo;
 use testkit::{
-    Anomalies, Fluid, Generator, HiddenTimer, Jitter, Leak, Metastable, Overload, Stalls, Sut,
+    Anomalies, Bimodal, Fluid, Generator, HiddenTimer, Jitter, Leak, Metastable, Overload, Pauses,
+    Rival, Service, Stalls, Sut, World,
 };
+
+use crate::methods::Sut as Simulated;
 
 /// Capacity of every simulated server when it is new and undisturbed, requests per second.
 pub(crate) const CAPACITY_PER_S: f64 = 5_000.0;
@@ -19,6 +24,12 @@ pub(crate) struct Kind {
     pub(crate) sut: Sut,
     pub(crate) anomalies: Anomalies,
     pub(crate) truth: Truth,
+    /// Steady servers are those of which a search has to state an interval.
+    pub(crate) is_steady: bool,
+    /// Requests come at random, and are followed one by one.
+    pub(crate) is_random: bool,
+    /// Somebody else takes a part of the capacity meanwhile: what is left of it.
+    pub(crate) rival: Option<f64>,
 }
 
 /// What load meets the SLO in the long run.
@@ -31,6 +42,9 @@ pub(crate) enum Truth {
     CapacityAtEnd,
     /// What one trial of 5,000 s at most meets, found by bisection.
     LongTrial,
+    /// What half of the trials of a search meet, found by bisection: its trials are longer than
+    /// those that close in and shorter than the confirmations.
+    HalfOfTrials,
 }
 
 fn plain() -> Sut {
@@ -38,13 +52,21 @@ fn plain() -> Sut {
 }
 
 fn kind(name: &'static str, sut: Sut) -> Kind {
-    Kind { name, sut, anomalies: Anomalies::default(), truth: Truth::Capacity }
+    Kind {
+        name,
+        sut,
+        anomalies: Anomalies::default(),
+        truth: Truth::Capacity,
+        is_steady: true,
+        is_random: false,
+        rival: None,
+    }
 }
 
 fn jitter(name: &'static str, sd: f64) -> Kind {
     let jitter = Some(Jitter { sd, slice: Nanos::from_millis(100) });
     let anomalies = Anomalies { jitter, ..Anomalies::default() };
-    Kind { anomalies, truth: Truth::LongTrial, ..kind(name, plain()) }
+    Kind { anomalies, truth: Truth::HalfOfTrials, ..kind(name, plain()) }
 }
 
 /// Every kind of server.
@@ -59,6 +81,15 @@ pub(crate) fn servers() -> Vec<Kind> {
         calm_for: Nanos::from_secs(5),
     };
     let timer = HiddenTimer { share: 0.0004, after: Nanos::from_secs(30) };
+    let shared = |name, left| Kind { rival: Some(left), is_steady: false, ..kind(name, plain()) };
+    let random =
+        |name, sut| Kind { is_random: true, truth: Truth::HalfOfTrials, ..kind(name, sut) };
+    let pauses = |every, length| Anomalies {
+        pauses: Some(Pauses { every: Nanos::from_secs(every), length: Nanos::from_millis(length) }),
+        ..Anomalies::default()
+    };
+    let fast = Leak { per_minute: 0.01, per_million: 0.0 };
+    let bimodal = Some(Bimodal { share: 0.3, slow: 0.7 });
     vec![
         kind("hard cap", plain()),
         kind("hard cap, 503 beyond", Sut { overload: Overload::Reject(50), ..plain() }),
@@ -69,6 +100,40 @@ pub(crate) fn servers() -> Vec<Kind> {
         jitter("noise 1 % within", 0.01),
         jitter("noise 5 % within", 0.05),
         jitter("noise 10 % within", 0.10),
+        random("random arrivals", plain()),
+        random(
+            "random arrivals and service times",
+            Sut { service: Service::Exponential, workers: 4, ..plain().noise(0.02) },
+        ),
+        shared("-30 % for a third of the time", 0.7),
+        shared("a neighbour takes half for a third", 0.5),
+        Kind {
+            anomalies: Anomalies { leak: Some(fast), ..Anomalies::default() },
+            truth: Truth::CapacityAtEnd,
+            is_steady: false,
+            ..kind("drift of -1 % a minute", plain())
+        },
+        Kind {
+            anomalies: Anomalies { bimodal, ..Anomalies::default() },
+            is_steady: false,
+            ..kind("bimodal: 70 % in 3 of 10 trials", plain())
+        },
+        Kind {
+            anomalies: pauses(10, 120),
+            truth: Truth::LongTrial,
+            is_steady: false,
+            ..kind("pause of 120 ms each 10 s", plain())
+        },
+        Kind {
+            anomalies: pauses(60, 2_000),
+            is_steady: false,
+            ..kind("pause of 2 s each minute", plain())
+        },
+        Kind {
+            anomalies: Anomalies { errors: 0.0008, ..Anomalies::default() },
+            is_steady: false,
+            ..kind("0.08 % of errors by chance", plain())
+        },
         kind("stall in 1 of 10 trials", Sut { stalls: Some(stalls), ..plain() }),
         Kind {
             anomalies: Anomalies { leak: Some(leak), ..Anomalies::default() },
@@ -148,39 +213,62 @@ pub(crate) fn generators() -> Vec<Fault> {
 }
 
 impl Kind {
-    /// A new server of this kind.
-    pub(crate) fn world(&self, seed: u64) -> Fluid {
+    /// A new server of this kind; `usual` is how long a search of it takes.
+    pub(crate) fn world(&self, seed: u64, usual: Nanos) -> Simulated {
+        if self.is_random {
+            return Simulated::World(Box::new(World::new(self.sut, seed)));
+        }
         let mut world = Fluid::new(self.sut, seed);
         world.anomalies = self.anomalies;
-        world
+        // Its clock does not begin with the search.
+        world.idle(Nanos::from_millis(seed % 60_000));
+        if let Some(left) = self.rival {
+            // It comes in the first half and stays for a third.
+            let from = world.age().as_secs_f64()
+                + usual.as_secs_f64() * (0.15 + 0.4 * Rng::with_seed(seed ^ 0x51A1).f64());
+            let to = from + usual.as_secs_f64() / 3.0;
+            let at = Nanos::from_secs_f64;
+            world.anomalies.rival = Some(Rival { from: at(from), to: at(to), left });
+        }
+        Simulated::Fluid(Box::new(world))
     }
 
     /// The true capacity, requests per second; `after` is the world when the search was over.
-    pub(crate) fn true_per_s(&self, after: &Fluid, long_run: f64) -> f64 {
-        match self.truth {
-            Truth::Capacity => CAPACITY_PER_S,
-            Truth::CapacityAtEnd => after.capacity_now(),
-            Truth::LongTrial => long_run,
+    pub(crate) fn true_per_s(&self, after: &Simulated, long_run: f64) -> f64 {
+        match (self.truth, after) {
+            (Truth::CapacityAtEnd, Simulated::Fluid(fluid)) => fluid.capacity_now(),
+            (Truth::LongTrial | Truth::HalfOfTrials, _) => long_run,
+            (Truth::Capacity | Truth::CapacityAtEnd, _) => CAPACITY_PER_S,
         }
     }
 
-    /// See [`Truth::LongTrial`]; not asked for by other kinds.
-    pub(crate) fn long_run_per_s(&self) -> f64 {
-        if self.truth != Truth::LongTrial {
-            return CAPACITY_PER_S;
-        }
+    /// See [`Truth`]; the capacity where the truth is not found by bisection.
+    pub(crate) fn long_run_per_s(&self, mode: Mode) -> f64 {
+        let limits = mode.limits();
+        let usual_s =
+            (limits.final_trial.as_secs_f64() * limits.confirm_trial.as_secs_f64()).sqrt();
+        let (trials, seconds) = match self.truth {
+            Truth::LongTrial => (1, 5_000),
+            Truth::HalfOfTrials => (41, usual_s as u64),
+            Truth::Capacity | Truth::CapacityAtEnd => return CAPACITY_PER_S,
+        };
+        let quiet = Self { sut: self.sut.noise(0.0), ..self.clone() };
         let meets = |per_s: f64| {
             let request = TrialRequest {
                 number: 1,
                 phase: Phase::Confirm,
                 rate: Rate::per_second(per_s).expect("finite"),
-                duration: Nanos::from_secs(5_000),
+                duration: Nanos::from_secs(seconds),
                 split: 1,
             };
-            let measurement = self.world(0x70_0F).run(request, None);
-            judge(&measurement, &Slo::default(), &Context::default()).verdict == Verdict::Good
+            let good = (0..trials).filter(|seed| {
+                let measurement = quiet.world(0x70_0F + seed, Nanos::MAX).run(request, None);
+                let judgement = judge(&measurement, &Slo::default(), &Context::default());
+                judgement.verdict == Verdict::Good
+            });
+            2 * good.count() as u64 > trials
         };
-        let (mut low, mut high) = (0.5 * CAPACITY_PER_S, 1.05 * CAPACITY_PER_S);
+        let (mut low, mut high) = (0.02 * CAPACITY_PER_S, 1.05 * CAPACITY_PER_S);
         while high / low > 1.0005 {
             let middle = (low * high).sqrt();
             if meets(middle) { low = middle } else { high = middle }
@@ -191,9 +279,9 @@ impl Kind {
 
 impl Fault {
     /// The server of 5,000/s behind this generator.
-    pub(crate) fn world(&self, seed: u64) -> Fluid {
+    pub(crate) fn world(&self, seed: u64) -> Simulated {
         let mut world = Fluid::new(Sut { base: self.base, ..plain() }, seed ^ 0xFA_017);
         world.generator = self.generator;
-        world
+        Simulated::Fluid(Box::new(world))
     }
 }

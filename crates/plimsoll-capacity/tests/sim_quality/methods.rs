@@ -1,12 +1,54 @@
 //! Ways to search: ours, and the two that people write themselves.
 
 use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
+use plimsoll_model::pace::Arrivals;
 use plimsoll_model::slo::Slo;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    CheckId, Level, Outcome, Phase, TippingPoint, TrialRecord, TrialRequest,
+    CheckId, Level, Outcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
 };
 use plimsoll_model::{Nanos, Rate};
-use testkit::Fluid;
+use testkit::{Fluid, World};
+
+/// A server with its generator and its chance.
+pub(crate) enum Sut {
+    /// Followed as curves: equal gaps between starts.
+    Fluid(Box<Fluid>),
+    /// Followed operation by operation: random arrivals.
+    World(Box<World>),
+}
+
+impl Sut {
+    pub(crate) fn run(
+        &mut self,
+        request: TrialRequest,
+        abort_bad_ops: Option<u64>,
+    ) -> TrialMeasurement {
+        match self {
+            Self::Fluid(fluid) => fluid.run(request, abort_bad_ops),
+            Self::World(world) => world.run(request, abort_bad_ops),
+        }
+    }
+
+    fn idle(&mut self, span: Nanos) {
+        if let Self::Fluid(fluid) = self {
+            fluid.idle(span);
+        }
+    }
+
+    fn recycle(&mut self, tally: Tally) {
+        if let Self::Fluid(fluid) = self {
+            fluid.recycle(tally);
+        }
+    }
+
+    fn arrivals(&self) -> Arrivals {
+        match self {
+            Self::Fluid(_) => Arrivals::Uniform,
+            Self::World(world) => world.arrivals,
+        }
+    }
+}
 
 /// The result of a search.
 #[derive(Clone, Debug)]
@@ -49,7 +91,22 @@ fn lowest_of(seed: u64) -> f64 {
     100.0 * (1.0 + scrambled as f64 / (1u64 << 24) as f64)
 }
 
+/// How long a search takes about.
+pub(crate) fn usual(mode: Mode) -> Nanos {
+    Nanos::from_secs(match mode {
+        Mode::Quick => 150,
+        Mode::Standard => 600,
+        Mode::Strict => 2_700,
+    })
+}
+
 impl Method {
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Self::Plimsoll(mode) | Self::Bisection(mode) | Self::Staircase(mode, _) => mode,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plimsoll(_) => "plimsoll",
@@ -58,7 +115,7 @@ impl Method {
         }
     }
 
-    pub(crate) fn search(self, world: &mut Fluid, seed: u64) -> Found {
+    pub(crate) fn search(self, world: &mut Sut, seed: u64) -> Found {
         match self {
             Self::Plimsoll(mode) => plimsoll(world, mode, seed, &mut |_| ()),
             Self::Bisection(mode) => by_hand(world, mode, seed, None),
@@ -69,13 +126,14 @@ impl Method {
 
 /// Our search, trial by trial as the command drives it.
 pub(crate) fn plimsoll(
-    world: &mut Fluid,
+    world: &mut Sut,
     mode: Mode,
     seed: u64,
     see: &mut dyn FnMut(&TrialRecord),
 ) -> Found {
     let lowest = Rate::per_second(lowest_of(seed)).expect("finite");
-    let settings = SearchSettings { lowest, ..SearchSettings::new(mode) };
+    let arrivals = world.arrivals();
+    let settings = SearchSettings { lowest, arrivals, ..SearchSettings::new(mode) };
     let mut search = RateSearch::new(settings, Slo::default());
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {
@@ -103,7 +161,7 @@ pub(crate) fn plimsoll(
 }
 
 /// A search without repeats, confirmation or validity: a missed goal is the server's.
-fn by_hand(world: &mut Fluid, mode: Mode, seed: u64, staircase: Option<u32>) -> Found {
+fn by_hand(world: &mut Sut, mode: Mode, seed: u64, staircase: Option<u32>) -> Found {
     let limits = mode.limits();
     let slo = Slo::default();
     let (mut trials, mut spent) = (0, Nanos::ZERO);

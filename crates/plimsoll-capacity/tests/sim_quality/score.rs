@@ -4,18 +4,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::trial::Outcome;
 
 use crate::kinds::Kind;
-use crate::methods::{Found, Method};
+use crate::methods::{Found, Method, usual};
 
 /// The figures of a table's row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Score {
     pub(crate) searches: usize,
+    /// An interval is stated.
+    pub(crate) stated: usize,
+    pub(crate) unstable: usize,
+    pub(crate) undecided: usize,
+    /// An interval is stated, and it is off by more than its width.
+    pub(crate) wrong: usize,
     /// The truth lies within the bounds.
     pub(crate) contained: usize,
-    /// It does, or beside them by no more than the interval's width.
-    pub(crate) near: usize,
     pub(crate) trials: Vec<u32>,
     pub(crate) spent: Vec<Nanos>,
     /// |middle - truth| / truth.
@@ -30,15 +35,16 @@ impl Score {
         self.searches += 1;
         self.trials.push(found.trials);
         self.spent.push(found.spent);
-        let (Some(lower), Some(upper)) = (found.lower, found.upper) else {
-            self.errors.push(1.0);
-            self.widths.push(1.0);
-            return;
-        };
+        if let Some(tipping) = &found.tipping {
+            self.unstable += usize::from(matches!(tipping.outcome, Outcome::Unstable { .. }));
+            self.undecided += usize::from(matches!(tipping.outcome, Outcome::Undecided { .. }));
+        }
+        let (Some(lower), Some(upper)) = (found.lower, found.upper) else { return };
+        self.stated += 1;
         let width = upper / lower;
+        self.wrong += usize::from(!(lower / width..=upper * width).contains(&truth));
         self.over_max = self.over_max.max(lower / truth - 1.0);
         self.contained += usize::from((lower..=upper).contains(&truth));
-        self.near += usize::from((lower / width..=upper * width).contains(&truth));
         self.errors.push(((lower * upper).sqrt() / truth - 1.0).abs());
         self.widths.push(width - 1.0);
     }
@@ -50,12 +56,14 @@ impl Score {
         self.widths.sort_by(f64::total_cmp);
     }
 
+    /// Of the intervals that were stated.
     pub(crate) fn contained_percent(&self) -> f64 {
-        100.0 * self.contained as f64 / self.searches.max(1) as f64
+        100.0 * self.contained as f64 / self.stated.max(1) as f64
     }
 
-    pub(crate) fn near_percent(&self) -> f64 {
-        100.0 * self.near as f64 / self.searches.max(1) as f64
+    /// Of all searches.
+    pub(crate) fn percent(&self, count: usize) -> f64 {
+        100.0 * count as f64 / self.searches.max(1) as f64
     }
 }
 
@@ -90,11 +98,12 @@ pub(crate) fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> 
 
 /// `seeds` searches by each method against one kind of server.
 pub(crate) fn scores<const N: usize>(kind: &Kind, methods: [Method; N], seeds: u64) -> [Score; N] {
-    let long_run = kind.long_run_per_s();
     methods.map(|method| {
+        let long_run = kind.long_run_per_s(method.mode());
         let mut score = Score::default();
         let found = each_seed(seeds, |seed| {
-            let mut world = kind.world(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1);
+            let seeded = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1;
+            let mut world = kind.world(seeded, usual(method.mode()));
             let found = method.search(&mut world, seed);
             let truth = kind.true_per_s(&world, long_run);
             (found, truth)

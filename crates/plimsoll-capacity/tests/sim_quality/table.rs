@@ -9,35 +9,39 @@ use crate::kinds::Kind;
 use crate::methods::Method;
 use crate::score::{Score, quantile, scores};
 
-const MODE: Mode = Mode::Standard;
-
 fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
     let percent = |value: f64| format!("{:.1} %", 100.0 * value);
     let _ = writeln!(
         text,
-        "| {kind} | {method} | {:.1} | {:.1} | {} | {} | {} | {} |",
+        "| {kind} | {method} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.0} s | {} | {} |",
+        score.percent(score.stated),
         score.contained_percent(),
-        score.near_percent(),
+        score.percent(score.wrong),
+        score.percent(score.unstable),
+        score.percent(score.undecided),
         quantile(&score.trials, 0.5),
-        quantile(&score.trials, 0.9),
+        quantile(&score.spent, 0.5).as_secs_f64(),
         percent(quantile(&score.errors, 0.5)),
         percent(quantile(&score.widths, 0.5)),
     );
 }
 
-/// Every kind of server, by our search, by bisection and by a staircase that may use as many
-/// trials as our search did in the median.
+/// Every kind of server, by our search in two modes, by bisection and by a staircase that may use
+/// as many trials as our search did in the median.
 pub(crate) fn servers(kinds: &[Kind], seeds: u64) -> String {
     let mut text = String::from(
-        "| server | search | contained % | within one width % | median trials | p90 trials \
-         | median error | median width |\n|---|---|---|---|---|---|---|---|\n",
+        "| server | search | states an interval % | of those, holds the truth % | wrong % \
+         | unstable % | undecided % | median trials | median time | median error | median width \
+         |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for kind in kinds {
-        let [ours] = scores(kind, [Method::Plimsoll(MODE)], seeds);
+        let [quick, ours] =
+            scores(kind, [Method::Plimsoll(Mode::Quick), Method::Plimsoll(Mode::Standard)], seeds);
         let budget = quantile(&ours.trials, 0.5);
-        let [bisection, staircase] =
-            scores(kind, [Method::Bisection(MODE), Method::Staircase(MODE, budget)], seeds);
-        row(&mut text, kind.name, "plimsoll", &ours);
+        let others = [Method::Bisection(Mode::Standard), Method::Staircase(Mode::Standard, budget)];
+        let [bisection, staircase] = scores(kind, others, seeds);
+        row(&mut text, kind.name, "quick", &quick);
+        row(&mut text, "", "standard", &ours);
         row(&mut text, "", "bisection", &bisection);
         row(&mut text, "", "staircase", &staircase);
     }

@@ -156,11 +156,13 @@ fn confirmations_noise_and_recovery_are_told() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.find.as_mut().expect("a search");
     find.confirmations = Confirmations { good: 2, bad: 1, invalid: 1 };
-    find.noise = Some(0.048);
+    find.spread = Some(0.048);
     find.recovers = Some(Recovers::After);
     find.recovery_s = Some(14.0);
     let text = page(&summary, &trials, false);
-    for expected in ["2 of 4 longer trials", "1 INVALID", "about 4.8 %", "14", "Recovers"] {
+    for expected in
+        ["2 of 4 longer trials", "1 INVALID", "4.8 % (standard deviation", "14", "Recovers"]
+    {
         assert!(text.contains(expected), "{expected} in {text}");
     }
     let find = summary.find.as_mut().expect("a search");
@@ -169,6 +171,24 @@ fn confirmations_noise_and_recovery_are_told() {
     let text = page(&summary, &trials, false);
     assert!(text.contains("Tipping point not confirmed:"), "{text}");
     assert!(text.contains("is not served"), "{text}");
+}
+
+#[test]
+fn what_is_not_settled_claims_no_interval() {
+    let (mut summary, trials) = fixtures::find_regular();
+    let find = summary.find.as_mut().expect("a search");
+    (find.lower, find.upper, find.width) = (None, None, None);
+    (find.safe, find.confidence) = (None, None);
+    let why = "capacity fell 30 % between minute 0.5 and 0.9".to_owned();
+    find.outcome = Outcome::Unstable { why };
+    let text = page(&summary, &trials, false);
+    let first = "No tipping point, the server is not steady: capacity fell 30 % between minute\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(!text.contains("Safe load"), "{text}");
+    let find = summary.find.as_mut().expect("a search");
+    find.outcome = Outcome::Undecided { why: "the time budget of 215 s ended".to_owned() };
+    let text = page(&summary, &trials, false);
+    assert!(text.starts_with("No tipping point, not enough time: the time budget"), "{text}");
 }
 
 #[test]

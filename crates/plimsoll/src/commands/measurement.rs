@@ -149,7 +149,9 @@ fn no_bound(find: &FindSummary, summary: &Summary) -> Result<Option<String>, Str
         Outcome::Regular => Ok(None),
         Outcome::GeneratorLimited { why }
         | Outcome::NetworkLimited { why }
-        | Outcome::Unconfirmed { why } => Ok(Some(why.clone())),
+        | Outcome::Unconfirmed { why }
+        | Outcome::Unstable { why }
+        | Outcome::Undecided { why } => Ok(Some(why.clone())),
         Outcome::Unfinished { why } if summary.verdict == Verdict::Good => Ok(Some(why.clone())),
         Outcome::Unfinished { why } => Err(why.clone()),
         Outcome::NotReached { cap } => {
@@ -171,6 +173,8 @@ fn why_invalid(summary: &Summary) -> String {
         Outcome::GeneratorLimited { why }
         | Outcome::NetworkLimited { why }
         | Outcome::Unconfirmed { why }
+        | Outcome::Unstable { why }
+        | Outcome::Undecided { why }
         | Outcome::Unfinished { why },
     ) = summary.find.as_ref().map(|find| &find.outcome)
     {
@@ -236,6 +240,10 @@ mod tests {
             conditional_throughput: None,
             confirmations: Confirmations::default(),
             noise: None,
+            confidence: None,
+            safe: None,
+            spread: None,
+            drift_per_min: None,
             recovers: None,
             recovery_s: None,
             notes: Vec::new(),

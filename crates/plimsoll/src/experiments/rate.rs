@@ -224,6 +224,8 @@ fn settings(job: &RateJob) -> SearchSettings {
         lowest: job.search.lowest(),
         cap: job.search.max,
         cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
+        confidence: job.search.confidence,
+        arrivals: job.search.arrivals,
         ..defaults
     }
 }

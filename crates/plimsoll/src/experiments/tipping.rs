@@ -37,7 +37,9 @@ pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdi
         Outcome::FailsAtMinimum => Verdict::Bad,
         Outcome::GeneratorLimited { .. }
         | Outcome::NetworkLimited { .. }
-        | Outcome::Unconfirmed { .. } => Verdict::Invalid,
+        | Outcome::Unconfirmed { .. }
+        | Outcome::Unstable { .. }
+        | Outcome::Undecided { .. } => Verdict::Invalid,
         Outcome::Unfinished { .. } if is_server_to_blame => Verdict::Bad,
         Outcome::Unfinished { .. } if tipping.lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,
@@ -74,6 +76,10 @@ mod tests {
             invalid_trials: 0,
             confirmations: Confirmations::default(),
             noise: None,
+            confidence: None,
+            safe: None,
+            spread: None,
+            drift_per_min: None,
             recovery: None,
             notes: Vec::new(),
         }
@@ -89,6 +95,9 @@ mod tests {
             (Outcome::GeneratorLimited { why: why() }, Some(10.0), false, Verdict::Invalid),
             // Bounds that no valid trial confirmed are not an answer.
             (Outcome::Unconfirmed { why: why() }, Some(10.0), false, Verdict::Invalid),
+            // No interval is claimed, which the exit code tells from a limit of the generator.
+            (Outcome::Unstable { why: why() }, None, false, Verdict::Invalid),
+            (Outcome::Undecided { why: why() }, None, false, Verdict::Invalid),
             (Outcome::Unfinished { why: why() }, Some(10.0), false, Verdict::Good),
             (Outcome::Unfinished { why: why() }, None, false, Verdict::Invalid),
             (Outcome::Unfinished { why: why() }, Some(10.0), true, Verdict::Bad),

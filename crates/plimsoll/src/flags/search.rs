@@ -7,7 +7,8 @@ use plimsoll_model::{Nanos, Rate};
 
 use super::shared::{ClientFlags, HandshakeFlags, PoolFlags, ResumeFlags};
 use super::values::{
-    ArrivalsFlag, ModeFlag, connections, positive_duration, positive_rate, repeats, seed,
+    ArrivalsFlag, ModeFlag, confidence, connections, positive_duration, positive_rate, repeats,
+    seed,
 };
 
 /// A search for the highest rate of requests.
@@ -106,7 +107,7 @@ pub(crate) struct SearchFlags {
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     pub(crate) deadline: Option<Nanos>,
 
-    /// Precision of the result: quick (within 5 %), standard (2 %) or strict (1 %) [default:
+    /// How thorough: quick (a rate in less than 4 minutes), standard (25) or strict (90) [default:
     /// standard for find, quick for lab]
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) mode: Option<ModeFlag>,
@@ -133,6 +134,10 @@ pub(crate) struct RangeFlags {
     /// Highest rate to try
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) max: Option<Rate>,
+
+    /// How sure the interval is to hold the tipping point: more than 0.5, less than 0.999
+    #[arg(long, value_name = "SHARE", default_value = "0.9", value_parser = confidence)]
+    pub(crate) confidence: f64,
 
     #[command(flatten)]
     pub(crate) arrivals: ArrivalsFlags,

@@ -103,11 +103,11 @@ pub(crate) enum TargetFormat {
 /// `--mode` of a search, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeFlag {
-    /// An interval within 5 %.
+    /// Under four minutes.
     Quick,
-    /// Within 2 %, with confirmation.
+    /// Up to 25 minutes.
     Standard,
-    /// Within 1 %.
+    /// Up to 90 minutes.
     Strict,
 }
 
@@ -246,6 +246,14 @@ pub(crate) fn processes(text: &str) -> Result<Processes, ParseError> {
 fn workers(text: &str) -> Option<u32> {
     let count = parse_count(text).ok().filter(|count| (1..=WORKERS_MAX).contains(count))?;
     u32::try_from(count).ok()
+}
+
+/// A confidence: a share more than one half and less than 0.999.
+pub(crate) fn confidence(text: &str) -> Result<f64, ParseError> {
+    ratio(text)
+        .ok()
+        .filter(|share| 0.5 < *share && *share < 0.999)
+        .ok_or_else(|| refuse(text, "a confidence above 0.5 and below 0.999, such as 0.9 or 90%"))
 }
 
 /// A share: `0.5` or `50%`.

@@ -1,7 +1,7 @@
 //! Searches for a rate into jobs: a load whose rate each trial replaces, and how to search.
 
 use plimsoll_capacity::Mode;
-use plimsoll_capacity::search::LOWEST_PER_S;
+use plimsoll_capacity::search::{CONFIDENCE, LOWEST_PER_S};
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::search::Axis;
@@ -39,6 +39,8 @@ pub(crate) struct SearchJob {
     pub(crate) max: Option<Rate>,
     /// What set `max`, if the user did not.
     pub(crate) cap_reason: Option<String>,
+    /// How sure the interval of a rate is, more than 0.5 and less than 0.999.
+    pub(crate) confidence: f64,
     /// How starts are spread in each trial.
     pub(crate) arrivals: Arrivals,
     /// How long the timeout probe waits, if there is one; at most an hour.
@@ -144,6 +146,7 @@ pub(super) fn search(
         min: None,
         max: None,
         cap_reason: None,
+        confidence: CONFIDENCE,
         arrivals: pacing::arrivals(arrivals.arrivals),
         probe: probe(flags.probe_timeouts, mode)?,
         repeat: flags.repeat,
@@ -158,14 +161,14 @@ fn search_in_range(
     range: &RangeFlags,
     to: &Destination,
 ) -> Result<SearchJob, Stop> {
-    let RangeFlags { min, max, arrivals } = *range;
+    let RangeFlags { min, max, confidence, arrivals } = *range;
     let search = search(axis, flags, arrivals, to)?;
     match (min, max) {
         (Some(min), Some(max)) if min >= max => Err(Stop::usage(
             format_args!("--min {} is not below --max {}", min.get(), max.get()),
             "widen the range",
         )),
-        _ => Ok(SearchJob { min, max, ..search }),
+        _ => Ok(SearchJob { min, max, confidence, ..search }),
     }
 }
 

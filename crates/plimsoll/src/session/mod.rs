@@ -19,7 +19,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::rfc9411::Rfc9411Summary;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, CheckId, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -161,8 +161,13 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let Outcome { verdict, unmeasured, .. } = &outcome;
     let (verdict, unmeasured) = (*verdict, unmeasured.clone());
     let (summary, trials) = summarise(command, experiment.load(), outcome, &run);
+    let found = summary.find.as_ref().map(|find| &find.outcome);
+    let is_unsettled =
+        matches!(found, Some(trial::Outcome::Unstable { .. } | trial::Outcome::Undecided { .. }));
+    let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
+        _ if is_unsettled && !is_laboratorys => Some(Stop::Unsettled),
         (_, Some(why)) => Some(Stop::CannotRun(why)),
         (Verdict::Good, None) => None,
         (Verdict::Bad, None) => Some(Stop::SloMissed),

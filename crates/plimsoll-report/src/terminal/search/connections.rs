@@ -104,7 +104,7 @@ fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, Strin
                 clean(why)
             ),
         ),
-        Outcome::Unfinished { why } => (
+        Outcome::Unfinished { why } | Outcome::Unstable { why } | Outcome::Undecided { why } => (
             Tone::Warn,
             "Tipping point not found:",
             format!("{between} so far; the search ended early ({}).", clean(why)),

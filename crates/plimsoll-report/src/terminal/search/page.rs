@@ -78,6 +78,7 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
         Phase::Expand => "expand",
         Phase::Narrow => "narrow",
         Phase::Confirm => "confirm",
+        Phase::Sentinel => "sentinel",
         Phase::Overload => "over",
         Phase::Recover => "recover",
         Phase::Reramp => "reramp",

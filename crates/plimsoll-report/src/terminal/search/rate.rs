@@ -28,6 +28,7 @@ pub(super) fn render(
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
     if let Some(find) = &summary.find {
+        safe_load(&mut page, summary, find)?;
         top(&mut page, summary, headline(summary, find, trials))?;
         facts(&mut page, summary, find)?;
     }
@@ -77,10 +78,7 @@ fn headline(
     };
     let at_least = lower.map_or_else(|| "no figure".to_owned(), |l| format!("at least {l}"));
     match &find.outcome {
-        Outcome::Regular => {
-            let width = find.width.map(|w| whole(&format!(" ({:.1} % wide)", w * 100.0)));
-            (Tone::Good, LEAD, format!("{between}{}", width.unwrap_or_default()))
-        }
+        Outcome::Regular => (Tone::Good, LEAD, format!("{between}{}", how_sure(find))),
         Outcome::NotReached { cap } => (
             Tone::Warn,
             "Tipping point not reached:",
@@ -132,6 +130,14 @@ fn headline(
                 hints::MORE_GENERATOR
             ),
         ),
+        Outcome::Unstable { why } => {
+            (Tone::Warn, "No tipping point, the server is not steady:", format!("{}.", clean(why)))
+        }
+        Outcome::Undecided { why } => (
+            Tone::Warn,
+            "No tipping point, not enough time:",
+            format!("{}. Give it another --mode.", clean(why)),
+        ),
         Outcome::Unfinished { why } if summary.verdict == Verdict::Bad => {
             (Tone::Bad, "Server lost:", format!("{}. Until then: {between}.", clean(why)))
         }
@@ -141,6 +147,31 @@ fn headline(
             format!("{between} so far; the search stopped early ({}).", clean(why)),
         ),
     }
+}
+
+/// What the interval is, in one line.
+fn how_sure(find: &FindSummary) -> String {
+    // Reports of old archives have no confidence.
+    let Some(confidence) = find.confidence else {
+        let width = find.width.map(|w| whole(&format!(" ({:.1} % wide)", w * 100.0)));
+        return width.unwrap_or_default();
+    };
+    format!(
+        " ({} confidence): the most that the server takes in even arrivals and meets the SLO",
+        whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
+    )
+}
+
+/// The load that can be offered: before the tipping point, because it is what a reader wants.
+fn safe_load(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+    let (Some(safe), Some(confidence)) = (find.safe, find.confidence) else { return Ok(()) };
+    let text = format!(
+        "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
+         arrivals",
+        load(summary, safe),
+        whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
+    );
+    page.hanging(Tone::Good, "Safe load:", &text)
 }
 
 /// Whether no answer came, good or bad.
@@ -196,13 +227,20 @@ fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
             format!("{} of {tried} longer trials at the lower bound GOOD{invalid}", seen.good);
         page.entry("Confirmed", &text)?;
     }
-    if let Some(noise) = find.noise {
+    if let Some(spread) = find.spread.or(find.noise) {
         let text = format!(
-            "the capacity varies by about {:.1} % from trial to trial; the interval is widened \
-             accordingly",
-            noise * 100.0
+            "{:.1} % (standard deviation of the capacity from trial to trial)",
+            spread * 100.0
         );
-        page.entry("Noise", &text)?;
+        page.entry("Spread", &text)?;
+    }
+    if let Some(drift) = find.drift_per_min.filter(|drift| *drift != 0.0) {
+        let word = if drift < 0.0 { "fell" } else { "rose" };
+        let text = format!(
+            "the capacity {word} by {:.1} % a minute; the interval is that at the end",
+            drift.abs() * 100.0
+        );
+        page.entry("Drift", &text)?;
     }
     let waited = span(find.recovery_s.unwrap_or(0.0));
     let text = match find.recovers {

@@ -171,6 +171,8 @@ fn outcome(search: &RepeatedSearch) -> String {
             format!("not counted: the path was the limit ({})", clean(why))
         }
         Outcome::Unconfirmed { why } => format!("not counted: not confirmed ({})", clean(why)),
+        Outcome::Unstable { why } => format!("not counted: unstable ({})", clean(why)),
+        Outcome::Undecided { why } => format!("not counted: undecided ({})", clean(why)),
         Outcome::Unfinished { why } => format!("not counted: stopped early ({})", clean(why)),
     }
 }

@@ -1,0 +1,205 @@
+//! Did the server change during the search? Read from what it carries in overload, time and again
+//! at the same load.
+//!
+//! Three explanations of the readings so far are compared by their marginal likelihoods: one level
+//! with a spread, a level that drifts evenly, and a step from one level to another. A step is
+//! believed at odds of [`ODDS`] to one over both others, where it is at least [`STEP_LEAST`] large
+//! and two readings lie behind it.
+
+/// Odds at which a step is believed.
+const ODDS: f64 = 50.0;
+/// Smaller steps are left to the spread and the drift, relative.
+const STEP_LEAST: f64 = 0.05;
+/// What was believed of a level before anything was measured: anywhere in this range, logarithmic.
+const LEVELS: f64 = 1.5;
+/// What one reading may be off by itself, besides the chance of a count.
+const READING_SD: f64 = 0.0015;
+/// Drifts looked at: this many on either side of none, of so much per minute.
+const DRIFTS: i32 = 16;
+const DRIFT_STEP: f64 = 0.0025;
+/// Beforehand a drift is about so large, per minute.
+const DRIFT_SD: f64 = 0.012;
+/// How likely one is beforehand, and from where on it is told.
+const DRIFT_PRIOR: f64 = 0.3;
+const DRIFT_SEEN: f64 = 0.9;
+
+/// What the server carried in overload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) at_s: f64,
+    /// Logarithm of operations per second.
+    pub(crate) y: f64,
+    /// Good answers that it is made of.
+    pub(crate) count: f64,
+}
+
+/// What a reading may be off by itself: service times may be random. A standard deviation.
+pub(crate) fn reading_sd(readings: &[Reading]) -> f64 {
+    let each = readings.iter().map(|r| 1.0 / r.count.max(1.0));
+    READING_SD.hypot((each.sum::<f64>() / readings.len().max(1) as f64).sqrt())
+}
+
+/// What the last readings of a level mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// One level explains all.
+    None,
+    /// The last reading is unlike the others: one more has to tell whether that stays so.
+    Suspected,
+    /// From the reading with this index on the level is another one.
+    At(usize),
+}
+
+/// The logarithm of the marginal likelihood of segments that share their spread.
+fn marginal(segments: &[&[f64]], own_sd: f64, spreads: &[(f64, f64)]) -> f64 {
+    log_sum(spreads.iter().map(|(sd, weight)| {
+        let sd = sd.hypot(own_sd);
+        weight.ln() + segments.iter().map(|values| segment(values, sd)).sum::<f64>()
+    }))
+}
+
+/// The logarithm of the sum of what these are the logarithms of.
+fn log_sum(logs: impl Iterator<Item = f64> + Clone) -> f64 {
+    let most = logs.clone().fold(f64::NEG_INFINITY, f64::max);
+    most + logs.map(|log| (log - most).exp()).sum::<f64>().ln()
+}
+
+fn segment(values: &[f64], sd: f64) -> f64 {
+    let n = values.len() as f64;
+    if values.is_empty() {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|y| (y - mean).powi(2)).sum();
+    let var = sd * sd;
+    let tau = std::f64::consts::TAU;
+    -0.5 * n * (tau * var).ln() - 0.5 * squares / var + 0.5 * (tau * var / n).ln() - LEVELS.ln()
+}
+
+fn prior_of_drift(per_min: f64) -> f64 {
+    (-0.5 * (per_min / DRIFT_SD).powi(2)).exp()
+}
+
+/// Mean and mean square of the drift per minute, if there is one, and the logarithm of the marginal
+/// likelihood over all drifts.
+fn drifting(readings: &[Reading], spreads: &[(f64, f64)]) -> (f64, f64, f64) {
+    let own_sd = reading_sd(readings);
+    let steps = || (-DRIFTS..=DRIFTS).map(|step| f64::from(step) * DRIFT_STEP);
+    let all: f64 = steps().map(prior_of_drift).sum();
+    let told: Vec<(f64, f64)> = steps()
+        .map(|per_min| {
+            let level: Vec<f64> = readings.iter().map(|r| r.y - per_min * r.at_s / 60.0).collect();
+            (per_min, (prior_of_drift(per_min) / all).ln() + marginal(&[&level], own_sd, spreads))
+        })
+        .collect();
+    let sum = log_sum(told.iter().map(|(_, log)| *log));
+    let mean = |power: i32| -> f64 {
+        told.iter().map(|(per_min, log)| per_min.powi(power) * (log - sum).exp()).sum()
+    };
+    (mean(1), mean(2), sum)
+}
+
+/// An even drift of one level.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Drift {
+    /// Relative, per minute: what is expected of it, the chance that there is none included.
+    pub(crate) per_min: f64,
+    /// Standard deviation of that.
+    pub(crate) sd: f64,
+    /// Whether there is one, rather than not.
+    pub(crate) is_seen: bool,
+}
+
+/// The drift that the readings of one level show.
+pub(crate) fn drift(readings: &[Reading], spreads: &[(f64, f64)]) -> Drift {
+    if readings.is_empty() || spreads.is_empty() {
+        return Drift::default();
+    }
+    let level: Vec<f64> = readings.iter().map(|r| r.y).collect();
+    let none = (1.0 - DRIFT_PRIOR).ln() + marginal(&[&level], reading_sd(readings), spreads);
+    let (mean, square, told) = drifting(readings, spreads);
+    let some = DRIFT_PRIOR.ln() + told;
+    let share = (some - log_sum([none, some].into_iter())).exp();
+    let per_min = share * mean;
+    let sd = (share * square - per_min * per_min).max(0.0).sqrt();
+    Drift { per_min, sd, is_seen: share > DRIFT_SEEN }
+}
+
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+/// Looks at the readings of what was one level so far. `spreads` is what the verdicts say of how much
+/// the capacity differs from trial to trial: standard deviations with their weights.
+pub(crate) fn change(readings: &[Reading], spreads: &[(f64, f64)]) -> Change {
+    let level: Vec<f64> = readings.iter().map(|r| r.y).collect();
+    if level.len() < 2 {
+        return Change::None;
+    }
+    let own_sd = reading_sd(readings);
+    let steady = marginal(&[&level], own_sd, spreads).max(drifting(readings, spreads).2);
+    let mut best = (f64::NEG_INFINITY, 0);
+    for at in 1..level.len() {
+        let (before, after) = level.split_at(at);
+        let told = marginal(&[before, after], own_sd, spreads);
+        let is_large = (middle(after) - middle(before)).abs() > STEP_LEAST;
+        if is_large && told > best.0 {
+            best = (told, at);
+        }
+    }
+    let (told, at) = best;
+    if told - steady < ODDS.ln() {
+        // Two readings far apart: nothing says yet which of them is the rule.
+        let apart = (level[level.len() - 1] - middle(&level[..level.len() - 1])).abs();
+        let is_last = level.len() == 2 && apart > 2.0 * STEP_LEAST;
+        return if is_last { Change::Suspected } else { Change::None };
+    }
+    if at + 1 == level.len() { Change::Suspected } else { Change::At(at) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPREADS: [(f64, f64); 5] =
+        [(0.002, 0.25), (0.005, 0.25), (0.012, 0.2), (0.03, 0.2), (0.08, 0.1)];
+
+    fn readings(values: &[f64]) -> Vec<Reading> {
+        let each = |(index, y): (usize, &f64)| Reading {
+            at_s: 20.0 * index as f64,
+            y: y.ln(),
+            count: 1e6,
+        };
+        values.iter().enumerate().map(each).collect()
+    }
+
+    #[test]
+    fn a_step_is_told_from_noise_and_from_drift() {
+        let of = |values: &[f64]| change(&readings(values), &SPREADS);
+        assert_eq!(of(&[100.0]), Change::None);
+        assert_eq!(of(&[100.0, 100.1, 99.9, 100.0]), Change::None);
+        assert_eq!(of(&[100.0, 99.6, 99.3, 98.9, 98.5, 98.2]), Change::None);
+        assert_eq!(of(&[100.0, 108.0, 95.0, 99.0, 106.0, 93.0]), Change::None);
+        assert_eq!(of(&[100.0, 100.1, 70.0]), Change::Suspected);
+        assert_eq!(of(&[100.0, 100.1, 70.0, 70.1]), Change::At(2));
+        assert_eq!(of(&[100.0, 70.0]), Change::Suspected);
+        assert_eq!(of(&[100.0, 70.0, 70.2]), Change::At(1));
+        assert_eq!(of(&[100.0, 100.1, 99.9, 93.0, 92.9]), Change::At(3));
+    }
+
+    #[test]
+    fn an_even_drift_is_regressed_on_time() {
+        let of = |values: &[f64]| drift(&readings(values), &SPREADS);
+        assert_eq!(of(&[]), Drift::default());
+        let steady = of(&[100.0, 100.1, 99.9, 100.0, 100.1, 99.9]);
+        assert!(!steady.is_seen && steady.per_min.abs() < 0.001 && steady.sd < 0.002, "{steady:?}");
+        let noisy = of(&[100.0, 108.0, 95.0, 99.0, 106.0, 93.0]);
+        assert!(!noisy.is_seen && noisy.per_min.abs() < 0.005, "{noisy:?}");
+        // 1 % a minute, a reading each 20 s.
+        let falling: Vec<f64> = (0..8).map(|i| 100.0 * (1.0 - 0.01 * f64::from(i) / 3.0)).collect();
+        let seen = of(&falling);
+        assert!(seen.is_seen && (seen.per_min + 0.01).abs() < 0.002, "{seen:?}");
+    }
+}

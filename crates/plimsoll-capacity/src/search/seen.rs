@@ -1,0 +1,76 @@
+//! What else was unlike before while the server carried less: the machine, or the server itself?
+
+use plimsoll_model::trial::TrialMeasurement;
+
+use super::trials::Trial;
+
+/// A server that carries this share of its best, or more, is as it was.
+const AS_BEFORE: f64 = 0.9;
+/// Shares of CPU time that differ by less are alike.
+const SHARE_APART: f64 = 0.05;
+/// The same of CPU time per answer, relative.
+const COST_APART: f64 = 0.15;
+
+/// What was seen of the machine and of the server in one trial, where it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    steal: Option<f64>,
+    run_delay: Option<f64>,
+    host_cpu: Option<f64>,
+    /// CPU time of the server's busiest thread for each answer, microseconds.
+    cost_us: Option<f64>,
+}
+
+impl Seen {
+    pub(crate) fn of(measurement: &TrialMeasurement, carried_per_s: f64) -> Self {
+        let observations = &measurement.observations;
+        let scheduling = observations.scheduling;
+        let busy = measurement.sut_busiest_thread.filter(|_| carried_per_s > 0.0);
+        Self {
+            steal: scheduling.and_then(|s| s.steal),
+            run_delay: scheduling.and_then(|s| s.run_delay),
+            host_cpu: observations.host_cpu,
+            cost_us: busy.map(|busy| 1e6 * busy / carried_per_s),
+        }
+    }
+}
+
+fn median(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<f64> = trials.iter().filter_map(|trial| figure(&trial.seen)).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// What differed between the overloads in which the server carried most and those in which it
+/// carried less, in words; `None` where nothing did, or was seen.
+pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
+    let saturated: Vec<(&Trial, f64)> =
+        trials.filter_map(|trial| Some((trial, trial.saturated()?))).collect();
+    let most = saturated.iter().map(|(_, carried)| *carried).fold(0.0, f64::max);
+    let (fast, slow): (Vec<_>, Vec<_>) =
+        saturated.iter().partition(|(_, carried)| *carried >= AS_BEFORE * most);
+    let trials = |of: Vec<&(&'a Trial, f64)>| -> Vec<&'a Trial> {
+        of.into_iter().map(|(trial, _)| *trial).collect()
+    };
+    let (fast, slow) = (trials(fast), trials(slow));
+    let both = |figure| Some((median(&fast, figure)?, median(&slow, figure)?));
+    let share = |name: &str, figure| {
+        let (then, now) = both(figure).filter(|(then, now)| (then - now).abs() > SHARE_APART)?;
+        Some(format!("{name} {:.0} % instead of {:.0} %", 100.0 * now, 100.0 * then))
+    };
+    let cost = both(|seen| seen.cost_us)
+        .filter(|(then, now)| (now / then - 1.0).abs() > COST_APART)
+        .map(|(then, now)| {
+            format!("CPU time of the server {now:.1} us per answer instead of {then:.1} us")
+        });
+    let told: Vec<String> = [
+        share("steal", |seen| seen.steal),
+        share("run delay of the client", |seen| seen.run_delay),
+        share("CPU of this host", |seen| seen.host_cpu),
+        cost,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!told.is_empty()).then(|| format!("where it carried less: {}", told.join(", ")))
+}

@@ -1,0 +1,171 @@
+//! Every valid trial of a search in the order of time, and what they say at first sight.
+
+use plimsoll_model::{Nanos, Rate};
+
+use super::seen::Seen;
+
+/// A server that carries more than this share of the load may be able to carry all of it, too late.
+const SATURATED: f64 = 0.98;
+
+/// A server that carries less than this share of a load that it met before has broken down.
+const BROKE_DOWN: f64 = 0.8;
+/// The same of what it carried in the first overloads.
+const FELL: f64 = 0.75;
+
+/// What a trial is evidence of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Whether its load meets the objective.
+    Verdict,
+    /// The same, over a confirmation's length.
+    Confirmation,
+    /// BAD for a few failed operations that may as well be chance: no verdict.
+    Untold,
+    /// How much the server carries in a short overload.
+    Sentinel,
+    /// The same over another length, at the end of the search: not compared with sentinels, because
+    /// some servers carry less the longer they are overloaded.
+    Overload,
+}
+
+/// One valid trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Trial {
+    /// Operations per second.
+    pub(crate) load: f64,
+    pub(crate) good: bool,
+    /// Its middle, on the clock of trial and rest time, seconds.
+    pub(crate) at_s: f64,
+    /// How long it took, seconds.
+    pub(crate) window_s: f64,
+    /// Late, failed and unsent over scheduled operations, 0 to 1.
+    pub(crate) loss_ratio: f64,
+    /// Good answers, operations per second, where the trial was long enough to tell.
+    pub(crate) carried: Option<f64>,
+    /// Operations that failed.
+    pub(crate) failed: u64,
+    pub(crate) scheduled: u64,
+    pub(crate) role: Role,
+    pub(crate) seen: Seen,
+}
+
+impl Trial {
+    /// What the server carried when it could not carry all.
+    pub(crate) fn saturated(&self) -> Option<f64> {
+        self.carried.filter(|carried| !self.good && *carried < SATURATED * self.load)
+    }
+
+    /// Whether it tells if its load meets the objective.
+    pub(crate) const fn is_verdict(&self) -> bool {
+        matches!(self.role, Role::Verdict | Role::Confirmation)
+    }
+}
+
+/// Trials in the order of time, and how many of them expansion took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trials(Vec<Trial>, usize);
+
+impl Trials {
+    pub(crate) fn add(&mut self, trial: Trial) {
+        self.0.push(trial);
+    }
+
+    /// Expansion has ended.
+    pub(crate) fn end_expansion(&mut self) {
+        self.1 = self.0.len();
+    }
+
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
+        self.0.iter()
+    }
+
+    /// Those that tell whether a load meets the objective.
+    pub(crate) fn verdicts(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
+        self.0.iter().filter(|trial| trial.is_verdict())
+    }
+
+    pub(crate) fn at(&self, load: f64) -> impl Iterator<Item = &Trial> {
+        self.verdicts().filter(move |trial| trial.load == load)
+    }
+
+    /// The loads with a verdict, ascending, with the balance of GOOD over BAD trials.
+    fn balances(&self) -> Vec<(f64, i32)> {
+        let mut loads: Vec<(f64, i32)> =
+            self.verdicts().map(|t| (t.load, if t.good { 1 } else { -1 })).collect();
+        loads.sort_by(|a, b| a.0.total_cmp(&b.0));
+        loads.dedup_by(|next, first| {
+            let same = next.0 == first.0;
+            first.1 += if same { next.1 } else { 0 };
+            same
+        });
+        loads
+    }
+
+    /// The highest load at which no more trials were BAD than GOOD.
+    pub(crate) fn highest_good(&self) -> Option<f64> {
+        self.balances().into_iter().rev().find(|(_, balance)| *balance >= 0).map(|(load, _)| load)
+    }
+
+    /// The bounds for a search that ended early: the lowest load with more BAD trials, and the
+    /// highest with no more of them below it.
+    pub(crate) fn leaning_bounds(&self) -> (Option<Rate>, Option<Rate>) {
+        let balances = self.balances();
+        let upper = balances.iter().find(|(_, balance)| *balance < 0).map(|(load, _)| *load);
+        let below = |load: f64| upper.is_none_or(|upper| load < upper);
+        let lower = balances.iter().rev().find(|(load, balance)| *balance >= 0 && below(*load));
+        (lower.and_then(|(load, _)| Rate::per_second(*load)), upper.and_then(Rate::per_second))
+    }
+
+    /// Trials in which the server carried far less than it was offered, though it met that load in
+    /// others or carries more in a deeper overload; and the most that it carried in one of them.
+    pub(crate) fn breakdowns(&self) -> (usize, f64) {
+        let met = self.verdicts().filter(|t| t.good).map(|t| t.load).fold(0.0, f64::max);
+        let mut deep: Vec<f64> = self
+            .0
+            .iter()
+            .filter(|t| t.role == Role::Sentinel)
+            .filter_map(Trial::saturated)
+            .collect();
+        deep.sort_by(f64::total_cmp);
+        let deep = deep.get(deep.len() / 2).copied().unwrap_or_default();
+        let broke = self.verdicts().filter_map(|t| {
+            let able = if t.load <= met { deep.max(t.load) } else { deep };
+            t.saturated().filter(|carried| *carried < BROKE_DOWN * able)
+        });
+        broke.fold((0, 0.0), |(count, most), carried| (count + 1, f64::max(most, carried)))
+    }
+
+    /// What the server carried in the first overloads, and the most that it carried in any trial
+    /// after them, where that is far less.
+    pub(crate) fn fell(&self) -> Option<(f64, f64)> {
+        let (then, since) = self.0.split_at_checked(self.1)?;
+        let before = then.iter().filter_map(Trial::saturated).reduce(f64::max)?;
+        let carried = |t: &Trial| if t.good { Some(t.load) } else { t.carried };
+        let after = since.iter().filter_map(carried).reduce(f64::max)?;
+        let is_saturated =
+            since.iter().any(|t| t.role == Role::Sentinel && t.saturated().is_some());
+        (is_saturated && after < FELL * before).then_some((before, after))
+    }
+
+    /// Failed operations and all operations of the trials up to `load`, overloads aside.
+    pub(crate) fn failed_up_to(&self, load: f64) -> (u64, u64) {
+        let served = self.0.iter().filter(|trial| {
+            trial.load <= load && (trial.role == Role::Untold || trial.is_verdict() && trial.good)
+        });
+        served.fold((0, 0), |sum, trial| (sum.0 + trial.failed, sum.1 + trial.scheduled))
+    }
+
+    /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a
+    /// goal that half of the trials have to meet).
+    pub(crate) fn conditional_throughput(&self, load: Rate) -> Option<Rate> {
+        let mut losses: Vec<f64> = self.at(load.get()).map(|trial| trial.loss_ratio).collect();
+        losses.sort_by(f64::total_cmp);
+        let typical = losses.get(losses.len().checked_sub(1)? / 2)?;
+        Rate::per_second(load.get() * (1.0 - typical))
+    }
+}
+
+/// Seconds on the search's clock.
+pub(crate) fn seconds(span: Nanos) -> f64 {
+    span.as_secs_f64()
+}
