@@ -12,17 +12,18 @@ use e2e::summary::Summary;
 use crate::{alone, client, pin_server, reference};
 
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Widest interval of a quick search; the rest is for what computing with f64 costs.
+/// Widest interval of a quick search for connections, beside rounding errors. A search for a rate
+/// promises no width.
 const WIDTH_MAX: f64 = 1.05 + 1e-9;
 /// Longest quick search with everything around it, seconds.
 const SECONDS_MAX: f64 = 240.0;
 
-/// The bounds of a search that went its whole way.
+/// The bounds of a complete search.
 fn bounds(summary: &Summary) -> (f64, f64) {
     assert_eq!(summary.text("find.outcome"), "regular", "{summary:?}");
     let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
     println!("[{lower:.1}, {upper:.1}] in {} trials", summary.count("find.trials"));
-    assert!(upper / lower <= WIDTH_MAX, "[{lower}, {upper}]");
+    assert!(summary.text("find.axis") != "connections" || upper / lower <= WIDTH_MAX, "{summary:?}");
     (lower, upper)
 }
 
