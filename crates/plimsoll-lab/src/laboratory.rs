@@ -6,7 +6,7 @@ use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, LoadPlan};
-use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
 
 use crate::address::SutAddress;
@@ -106,6 +106,10 @@ impl WatchedServer for Laboratory {
 
     fn counters(&mut self) -> Option<ServerCounters> {
         self.sut.counters()
+    }
+
+    fn statistics(&self) -> Option<CounterSource> {
+        self.sut.statistics()
     }
 
     fn limits(&self) -> Vec<ServerLimit> {

@@ -10,7 +10,7 @@ use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, Listener};
-use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::{limits, process};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
@@ -155,6 +155,15 @@ impl RunningSut {
                 }
                 Err(error) => Some(ServerEnd::Laboratory(error.to_string())),
             },
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> Option<CounterSource> {
+        match &self.processes {
+            SutProcesses::Supervised { statistics: Some(statistics), .. } => {
+                Some(statistics.source.clone())
+            }
+            _ => None,
         }
     }
 

@@ -33,6 +33,11 @@ pub trait WatchedServer {
         None
     }
 
+    /// Where it reports its figures.
+    fn statistics(&self) -> Option<CounterSource> {
+        None
+    }
+
     /// Limits of its own configuration, and how much of each is in use.
     fn limits(&self) -> Vec<ServerLimit> {
         Vec::new()
@@ -106,6 +111,10 @@ impl WatchedServer for NamedServer {
         self.statistics.as_mut()?.read()
     }
 
+    fn statistics(&self) -> Option<CounterSource> {
+        self.statistics.as_ref().map(|statistics| statistics.source.clone())
+    }
+
     fn limits(&self) -> Vec<ServerLimit> {
         self.statistics.as_ref().map(Statistics::limits).unwrap_or_default()
     }
@@ -114,7 +123,7 @@ impl WatchedServer for NamedServer {
 /// A server's own counters, less our readings where it counts them, too.
 #[derive(Debug)]
 pub(crate) struct Statistics {
-    source: CounterSource,
+    pub(crate) source: CounterSource,
     /// Readings that were counted.
     readings: u64,
 }
@@ -156,7 +165,8 @@ mod tests {
                 let _ = stream.read(&mut [0; 256]);
                 let _ = write!(
                     stream,
-                    "HTTP/1.0 200 OK\r\n\r\nserver accepts handled requests\n {total} {total} {total}\n"
+                    "HTTP/1.0 200 OK\r\n\r\nActive connections: 1 \nserver accepts handled requests\n \
+                     {total} {total} {total} \nReading: 0 Writing: 1 Waiting: 0 \n"
                 );
             }
         })

@@ -66,6 +66,11 @@ impl From<LabError> for Stop {
     }
 }
 
+/// The name of this host.
+pub(crate) fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// This host, for an archive.
 pub(crate) fn archived_host() -> ArchivedHost {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

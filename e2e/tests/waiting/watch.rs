@@ -40,7 +40,12 @@ fn assert_agreed(finished: &Finished) {
 fn haproxy_counts_what_was_sent() {
     let haproxy = Haproxy::start("", PONG, "");
     let watch = format!("haproxy:{}", haproxy.stats_socket().display());
-    assert_agreed(&undisturbed(|| search(&haproxy.url("http"), &watch).run()));
+    let finished = undisturbed(|| search(&haproxy.url("http"), &watch).run());
+    assert_agreed(&finished);
+    // The archive has a reading of the host for each second.
+    let hosts = fs::read_to_string(finished.folder().join("run/hosts.jsonl")).expect("archived");
+    assert!(hosts.contains("haproxy_process_requests_total"), "{hosts}");
+    assert!(hosts.lines().count() > 3, "{hosts}");
 }
 
 #[test]

@@ -30,15 +30,6 @@ pub struct WatchedProcess {
     pub pid: u32,
 }
 
-impl WatchedProcess {
-    /// The process `pid`, by the name that the kernel knows it by; the id, where it has none.
-    pub fn named_by_kernel(pid: u32) -> Self {
-        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let name = if comm.trim().is_empty() { pid.to_string() } else { comm.trim().to_owned() };
-        Self { name, pid }
-    }
-}
-
 /// What is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
@@ -46,6 +37,26 @@ pub struct Scope {
     pub processes: Vec<WatchedProcess>,
     /// Servers that report figures of their own.
     pub servers: Vec<CounterSource>,
+}
+
+impl Scope {
+    /// Adds process `pid` by the name that the kernel knows it by; the second of a name becomes
+    /// `nginx-2`.
+    pub fn add_process(&mut self, pid: u32) {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.add_named(comm.trim(), pid);
+    }
+
+    fn add_named(&mut self, name: &str, pid: u32) {
+        let name = if name.is_empty() { "process" } else { name };
+        let is_alike = |other: &&WatchedProcess| {
+            let rest = other.name.strip_prefix(name).unwrap_or("x");
+            rest.is_empty() || rest.starts_with('-')
+        };
+        let alike = self.processes.iter().filter(is_alike).count();
+        let name = if alike > 0 { format!("{name}-{}", alike + 1) } else { name.to_owned() };
+        self.processes.push(WatchedProcess { name, pid });
+    }
 }
 
 /// Reads a host once for each call.

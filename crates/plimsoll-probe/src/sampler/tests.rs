@@ -153,9 +153,10 @@ fn pss_is_read_rarely() {
 
 #[test]
 fn this_host_is_readable() {
-    let own = WatchedProcess::named_by_kernel(std::process::id());
-    let name = own.name.clone();
-    let mut sampler = Sampler::new(Scope { processes: vec![own], servers: Vec::new() });
+    let mut scope = Scope::default();
+    scope.add_process(std::process::id());
+    let name = scope.processes[0].name.clone();
+    let mut sampler = Sampler::new(scope);
     sampler.miss();
     let reading = sampler.read();
     assert!(reading.begin <= reading.end);
@@ -166,4 +167,14 @@ fn this_host_is_readable() {
     assert!(reading.sum(Metric::ProcessCpuSeconds, &[(Label::Process, &name)]).is_some());
     assert!(reading.sum(Metric::WatchCostSeconds, &[]) > Some(0.0));
     assert_eq!(reading.sum(Metric::WatchMissed, &[]), Some(1.0));
+}
+
+#[test]
+fn processes_of_one_name_are_numbered() {
+    let mut scope = Scope::default();
+    for (name, pid) in [("nginx", 1), ("haproxy", 2), ("nginx", 3), ("nginx", 4), ("", 5)] {
+        scope.add_named(name, pid);
+    }
+    let names: Vec<&str> = scope.processes.iter().map(|process| process.name.as_str()).collect();
+    assert_eq!(names, ["nginx", "haproxy", "nginx-2", "nginx-3", "process"]);
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
-use plimsoll_probe::sampler::{Scope, WatchedProcess};
+use plimsoll_probe::sampler::Scope;
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
@@ -47,16 +47,15 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob,
                 "--pid {pid}: this host has no such process; find it with pidof, or drop --pid"
             )));
         }
-        scope.processes.push(WatchedProcess::named_by_kernel(*pid));
+        scope.add_process(*pid);
     }
     for socket in &flags.haproxy {
         let pids = plimsoll_probe::server_limits::haproxy_processes(socket);
         let new = |pid: &u32| !flags.pid.contains(pid) && (inputs.is_alive)(*pid);
-        scope.processes.extend(pids.into_iter().filter(new).map(WatchedProcess::named_by_kernel));
+        pids.into_iter().filter(new).for_each(|pid| scope.add_process(pid));
         scope.servers.push(CounterSource::Haproxy(socket.clone()));
     }
     scope.servers.extend(flags.nginx.iter().cloned().map(CounterSource::Nginx));
-    number_alike(&mut scope.processes);
     let listen = |at: &Option<ListenAt>, flag| {
         at.as_ref().map(|at| listen_address(at, flag, inputs)).transpose()
     };
@@ -71,17 +70,6 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob,
         out: flags.out.clone(),
         ui: !flags.no_ui,
     })
-}
-
-/// Several processes of one name become `nginx`, `nginx-2`, `nginx-3`.
-fn number_alike(processes: &mut [WatchedProcess]) {
-    for index in (0..processes.len()).rev() {
-        let name = processes[index].name.clone();
-        let before = processes[..index].iter().filter(|other| other.name == name).count();
-        if before > 0 {
-            processes[index].name = format!("{name}-{}", before + 1);
-        }
-    }
 }
 
 fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
@@ -121,14 +109,5 @@ mod tests {
             let text = stop.complaint().unwrap();
             assert!(text.contains(complaint) && !text.contains('\n'), "{text}");
         }
-    }
-
-    #[test]
-    fn processes_of_one_name_are_numbered() {
-        let process = |name: &str, pid| WatchedProcess { name: name.into(), pid };
-        let mut processes = [process("nginx", 1), process("haproxy", 2), process("nginx", 3)];
-        number_alike(&mut processes);
-        let names: Vec<&str> = processes.iter().map(|process| process.name.as_str()).collect();
-        assert_eq!(names, ["nginx", "haproxy", "nginx-2"]);
     }
 }

@@ -31,8 +31,10 @@ use crate::run;
 use crate::run::{Run, RunHead};
 
 mod observer;
+mod recorder;
 
 use observer::{Observer, Scene, peer_counts};
+use recorder::Recorder;
 
 /// How often a pause checks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
@@ -140,6 +142,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let job = experiment.load();
     let agents = start_load_agents(&mut job.plan, job.processes)?;
     let run = Run::begin(RunHead { command, job, search, always_archive })?;
+    let recorder = run.archive_dir().and_then(|dir| Recorder::start(dir.as_ref(), server));
     let session = Session {
         scene: Scene::of(job),
         agents: RefCell::new(agents),
@@ -154,6 +157,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let mut outcome = experiment.drive(&session)?;
     let interrupted = interrupts.is_raised();
     let (run, server_end) = session.end();
+    drop(recorder);
     if let Some(ServerEnd::Laboratory(how)) = &server_end {
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));

@@ -17,6 +17,7 @@ use plimsoll_sys::{affinity, clock};
 use crate::exit::Stop;
 use crate::flags::WatchFlags;
 use crate::flags::values::OutputFile;
+use crate::hosts::host_name;
 use crate::plan::Inputs;
 use crate::plan::host_watch::{self, WatchJob};
 use crate::run;
@@ -66,8 +67,7 @@ enum Screen {
 
 impl Watch {
     fn begin(job: &WatchJob) -> Result<Self, Stop> {
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = host.trim().to_owned();
+        let host = host_name();
         let json = match &job.json {
             None => None,
             Some(OutputFile::Stdout) => Some(Box::new(io::stdout()) as Box<dyn Write>),
