@@ -22,6 +22,9 @@ pub struct Observations {
     pub network: Option<NetworkUse>,
     /// Segments sent again for each operation of the trials so far that the server did not feel.
     pub loss_unloaded: Option<f64>,
+    /// Whether a smaller pool, which was found too small, carried as much of this load: then the
+    /// connections were not what was missing.
+    pub pool_grown_in_vain: bool,
     /// Rate that the generator alone reaches with the same profile against a null responder.
     pub reference: Option<Rate>,
     /// Memory of the generating processes.

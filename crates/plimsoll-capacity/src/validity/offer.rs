@@ -168,6 +168,7 @@ pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
         let slow = unloaded.mean.0 as f64 * POOL_UNLOADED_FACTOR;
         // A refused or failed connection is the SUT's answer, not our frugality.
         small = subject.missed
+            && !subject.observations.pool_grown_in_vain
             && (now.0 as f64) <= slow
             && tally.connections.failed == 0
             && subject.losses.share(subject.tally.errors_total()) < 0.001;

@@ -10,6 +10,8 @@ use crate::cliffs::is_retransmission;
 
 /// Segments sent again for each operation: with fewer, nothing was lost that matters.
 const LOSS_MIN: f64 = 0.000_5;
+/// Of the operations: worth a warning.
+const WAITED_WARN: f64 = 0.001;
 /// Operations that are late for each segment that is seen to be sent again, at most. What the server
 /// sends again is not seen from here, and chance doubles small numbers.
 const LATE_PER_SEGMENT: f64 = 4.0;
@@ -34,7 +36,7 @@ pub(super) fn path_loss(subject: &Subject<'_>) -> Option<Check> {
     };
     let mut missed = goals.iter().filter(missed).peekable();
     let decides = waited > 0 && missed.peek().is_some() && missed.all(is_explained);
-    let loses = unloaded >= LOSS_MIN;
+    let loses = subject.losses.share(waited) > WAITED_WARN;
     let measures = [
         Measure::ratio("late only because of the path", subject.losses.share(waited)),
         Measure::ratio("segments sent again per operation, at low load", unloaded)

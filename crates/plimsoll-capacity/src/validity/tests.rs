@@ -9,7 +9,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{CheckId, Level, Phase, TrialMeasurement, TrialRequest, Verdict};
 use plimsoll_model::{ErrorClass, Nanos, Rate};
 
-use crate::losses::Context;
+use crate::losses::{Context, Unloaded};
 use crate::verdict::judge;
 
 const OPS: u64 = 10_000;
@@ -311,7 +311,7 @@ fn two_percent_of_loss_are_not_the_servers() {
     assert_eq!(on_a_path(&[(202, 3_300)], 3_300, 0.02), (Level::Warn, Verdict::Bad));
     // The server is slow besides.
     assert_eq!(on_a_path(&[(90, 300), (202, 330)], 400, 0.04), (Level::Warn, Verdict::Bad));
-    assert_eq!(on_a_path(&[(300, 380)], 400, 0.04), (Level::Warn, Verdict::Bad));
+    assert_eq!(on_a_path(&[(300, 380)], 400, 0.04), (Level::Pass, Verdict::Bad));
     // Few are late, and the SLO is met.
     assert_eq!(on_a_path(&[(202, 90)], 100, 0.01), (Level::Warn, Verdict::Good));
 }
@@ -548,4 +548,19 @@ fn a_closed_loop_and_a_load_without_goals() {
             .iter()
             .any(|check| { (check.id == CheckId::Scheduling) && (check.level == Level::Warn) })
     );
+}
+
+#[test]
+fn a_larger_pool_that_carries_no_more_was_not_what_was_missing() {
+    let judged = |pool_grown_in_vain| {
+        let mut measurement =
+            measurement(500, Observations { pool_grown_in_vain, ..Observations::default() });
+        measurement.tally.pool_exhausted = 900;
+        measurement.tally.spans.uncorrected.clear();
+        measurement.tally.spans.uncorrected.record_n(Nanos::from_millis(1), OPS);
+        let unloaded = Unloaded { mean: Nanos::from_millis(1), p99: Nanos::from_millis(1) };
+        let context = Context { unloaded: Some(unloaded) };
+        judge(&measurement, &Slo::default(), &context).verdict
+    };
+    assert_eq!((judged(false), judged(true)), (Verdict::Invalid, Verdict::Bad));
 }

@@ -175,7 +175,12 @@ impl Results {
             invalid_trials,
             search_s,
             confirm_s,
+            confidence: combined.and_then(|found| found.confidence),
             // Each search has its own.
+            safe: None,
+            spread: None,
+            noise: None,
+            drift_per_min: None,
             conditional_throughput: None,
             recovers: None,
             recovery_s: None,

@@ -14,6 +14,7 @@ mod hold;
 pub(crate) mod load;
 mod memory;
 mod path;
+mod pool;
 mod rate;
 mod reference;
 mod rfc9411;

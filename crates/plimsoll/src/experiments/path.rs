@@ -48,14 +48,14 @@ impl PathWatch {
         })
     }
 
-    /// `path: round trip 120 us (the fastest connection), 3 segments sent again in 250 operations`.
+    /// `path: round trip 120 us (the fastest connection), 3 segments in 250 operations`.
     pub(super) fn note(&self) -> Option<String> {
         let round_trip = self.round_trip?;
         let lost = match (self.operations, self.sent_again) {
             (0, _) => String::new(),
-            (operations, 0) => format!(", no segment sent again in {operations} operations"),
+            (operations, 0) => format!(", no retransmission in {operations} operations"),
             (operations, again) => {
-                format!(", {again} segments sent again in {operations} operations")
+                format!(", {again} retransmissions in {operations} operations")
             }
         };
         Some(format!("path: round trip {round_trip} (the fastest connection){lost}"))

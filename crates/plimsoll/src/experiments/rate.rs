@@ -19,12 +19,14 @@ use plimsoll_report::terminal::trial_at_lower_bound;
 use plimsoll_sys::affinity::usable_cpus;
 
 use super::path::{PathWatch, network_limited};
+use super::pool::Pool;
 use super::reference::Reference;
 use super::timers::TimerWatch;
 use super::{LabExperiment, pin_clients, tipping};
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
 use crate::plan::search::RateJob;
+use crate::preflight;
 use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
 
 /// Any machine makes so many operations; a search that stays below needs no reference run.
@@ -52,7 +54,7 @@ impl RateExperiment {
 impl LabExperiment for RateExperiment {
     fn lab_plan(&self, plan: LabPlan) -> LabPlan {
         LabPlan {
-            connections: self.job.load.plan.connections,
+            connections: pool(&self.job).most(),
             longest_wait: self.job.load.plan.linger,
             placement: Some(Placement::of_host()),
             ..plan
@@ -95,7 +97,7 @@ impl Experiment for RateExperiment {
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
-        let RateJob { load, search } = &self.job;
+        let RateJob { load, search, .. } = &self.job;
         for note in &search.notes {
             session.note(note.clone());
         }
@@ -107,6 +109,7 @@ impl Experiment for RateExperiment {
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
         let found = find(&self.job, alone, session, &mut timers)?;
         timers.finish(session);
+        self.job.load.plan.connections = found.connections;
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
         Ok(outcome(&self.job, found, timers, session))
     }
@@ -131,6 +134,8 @@ struct Found {
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
     path: Option<PathSummary>,
+    /// Of the pool at the end.
+    connections: u64,
     search: Nanos,
     confirm: Nanos,
     is_server_to_blame: bool,
@@ -151,6 +156,7 @@ fn find(
     let mut search = RateSearch::new(settings, job.search.slo.clone());
     let mut trials = Vec::new();
     let mut path = PathWatch::default();
+    let mut pool = pool(job);
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
     let mut is_server_to_blame = false;
     let tipping = loop {
@@ -176,10 +182,10 @@ fn find(
         }
         let abort = search.abort_bad_ops(&request);
         let split = honoured_split(&request, workers(), cpus(plan));
+        let shape = Shape { connections: pool.for_load(request.rate), abort };
+        let asked = TrialRequest { split, ..request };
         let observed =
-            run_trial(job, &TrialRequest { split, ..request }, abort, session, &mut |event| {
-                timers.handle_event(event)
-            })?;
+            run_trial(job, &asked, shape, session, &mut |event| timers.handle_event(event))?;
         let Observed { outcome, sut_busiest_thread, mut observations } = observed;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
@@ -190,7 +196,7 @@ fn find(
         }
         observations.reference = alone.and_then(|alone| times(alone, split));
         observations.loss_unloaded = path.loss(&outcome.tally, &observations);
-        let record = search.handle_result(TrialMeasurement {
+        let mut measurement = TrialMeasurement {
             request,
             window: outcome.window,
             aborted: outcome.aborted,
@@ -198,9 +204,12 @@ fn find(
             sut_busiest_thread,
             split,
             observations,
-        });
+        };
+        measurement.observations.pool_grown_in_vain = pool.in_vain(&measurement);
+        let record = search.handle_result(measurement);
         session.emit(&Event::TrialEnded(Box::new(record.clone())));
         path.add(&record);
+        pool.add(&record).into_iter().for_each(|note| session.note(note));
         if trials.is_empty() {
             path.note().into_iter().for_each(|note| session.note(note));
         }
@@ -215,7 +224,15 @@ fn find(
     let outcome = network_limited(&tipping.outcome, &trials).unwrap_or(tipping.outcome);
     let tipping = TippingPoint { outcome, ..tipping };
     let path = path.summary();
-    Ok(Found { tipping, trials, path, search: searching, confirm: confirming, is_server_to_blame })
+    Ok(Found {
+        tipping,
+        trials,
+        path,
+        connections: pool.size(),
+        search: searching,
+        confirm: confirming,
+        is_server_to_blame,
+    })
 }
 
 fn settings(job: &RateJob) -> SearchSettings {
@@ -230,11 +247,24 @@ fn settings(job: &RateJob) -> SearchSettings {
     }
 }
 
+/// The pool of the first trial.
+fn pool(job: &RateJob) -> Pool {
+    let descriptors = preflight::host_limits().descriptors_per_process;
+    Pool::new(job.load.plan.connections, job.pool_fixed, descriptors)
+}
+
+/// What of a trial's load is not in its request.
+struct Shape {
+    connections: u64,
+    /// Bad operations that end it early.
+    abort: u64,
+}
+
 /// One trial: a load, the SUT's CPU from its start to the end of sending, and what else was seen.
 fn run_trial(
     job: &RateJob,
     request: &TrialRequest,
-    abort: u64,
+    Shape { connections, abort }: Shape,
     session: &Session<'_>,
     listen: &mut dyn FnMut(&Event),
 ) -> Result<Observed, Stop> {
@@ -243,6 +273,7 @@ fn run_trial(
         profile: Profile::constant(request.rate, request.duration),
         arrivals: job.search.arrivals,
     };
+    plan.connections = connections;
     plan.threads = plan.threads.saturating_mul(request.split);
     plan.abort_bad_ops = (abort < u64::MAX).then_some(abort);
     // Every trial draws its own arrivals, and a search can still be repeated exactly.

@@ -65,6 +65,8 @@ pub(crate) struct RateJob {
     pub(crate) load: LoadJob,
     /// How to search.
     pub(crate) search: SearchJob,
+    /// Whether the flags fix the number of connections.
+    pub(crate) pool_fixed: bool,
 }
 
 /// Plans the search for the highest rate of requests.
@@ -77,7 +79,8 @@ pub(super) fn rate(
     let search = search_in_range(Axis::Rate, &flags.search, &flags.range, to)?;
     let pacing = placeholder(&search)?;
     let parts = parts(&search, &flags.load, to, &flags.pool, output, pacing);
-    Ok(RateJob { load: assemble(parts, inputs)?, search })
+    let pool_fixed = flags.pool.connections.is_some();
+    Ok(RateJob { load: assemble(parts, inputs)?, search, pool_fixed })
 }
 
 /// Plans the search for the highest rate of new TLS connections.
@@ -93,7 +96,7 @@ pub(super) fn handshakes(
     let parts = parts(&search, &flags.load, to, &pool, output, pacing);
     let mut load = assemble(parts, inputs)?;
     super::handshakes::apply(&mut load, &mut search, inputs)?;
-    Ok(RateJob { load, search })
+    Ok(RateJob { load, search, pool_fixed: flags.connections.is_some() })
 }
 
 /// The parts of a search's load.
