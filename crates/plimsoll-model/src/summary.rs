@@ -242,7 +242,7 @@ pub struct FindSummary {
     /// How sure the interval is, 0 to 1, where it is one.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// The load that 9 of 10 trials with random arrivals meet.
+    /// The load of which it is 90 % sure that 9 of 10 loads with random arrivals meet the SLO.
     #[serde(default)]
     pub safe: Option<f64>,
     /// How much the capacity differs from trial to trial, relative.

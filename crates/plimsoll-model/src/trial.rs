@@ -24,6 +24,8 @@ pub enum Phase {
     Confirm,
     /// A short overload in between, always at the same load: is the server still what it was?
     Sentinel,
+    /// As long as a confirmation, with random arrivals: what load can be offered safely?
+    Safe,
     /// On purpose too much: 1.2 times the upper bound.
     Overload,
     /// Half the lower bound, right after the overload: does the SUT come back?
@@ -35,13 +37,13 @@ pub enum Phase {
 impl Phase {
     /// Whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
-        matches!(self, Self::Confirm | Self::Overload | Self::Recover | Self::Reramp)
+        matches!(self, Self::Confirm | Self::Safe | Self::Overload | Self::Recover | Self::Reramp)
     }
 
     /// Whether the verdict narrows the tipping point. Trials that are meant to overload the
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
-        !matches!(self, Self::Sentinel | Self::Overload | Self::Recover | Self::Reramp)
+        !matches!(self, Self::Sentinel | Self::Safe | Self::Overload | Self::Recover | Self::Reramp)
     }
 }
 
@@ -268,7 +270,8 @@ pub struct TippingPoint {
     /// How sure the interval is, 0 to 1, where it is one.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// The load that 9 of 10 trials of a search with random arrivals meet, with the same confidence.
+    /// The load of which it is 90 % sure that 9 of 10 loads as long as a confirmation meet the SLO in
+    /// random arrivals.
     #[serde(default)]
     pub safe: Option<Rate>,
     /// How much the capacity differs from trial to trial, relative: a standard deviation.

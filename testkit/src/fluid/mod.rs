@@ -17,7 +17,7 @@ use fastrand::Rng;
 use plimsoll_model::Nanos;
 use plimsoll_model::observation::{Observations, Scheduling};
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
-use plimsoll_model::trial::{TrialMeasurement, TrialRequest};
+use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest};
 
 use crate::anomalies::Anomalies;
 use crate::generator::Generator;
@@ -177,6 +177,17 @@ impl Fluid {
             }
             None => (Vec::new(), f64::MAX),
         };
+        if request.phase == Phase::Safe {
+            // Random arrivals, as far as a queue feels them: the counts of short slices are random.
+            let fine_s = seconds(OUTSTANDING_SAMPLE).min(slice_s);
+            let sd = 1.0 / (offered * fine_s).sqrt();
+            slices = (0..(window_s / fine_s).ceil() as usize)
+                .map(|slice| (slice as f64 * fine_s / slice_s) as usize)
+                .map(|index| slices.get(index).copied().unwrap_or(1.0))
+                .map(|factor| factor * (1.0 + sd * normal(&mut self.rng)).max(0.05))
+                .collect();
+            slice_s = fine_s;
+        }
         if let Some(rival) = self.anomalies.rival {
             // In slices as fine as the samples of the backlog.
             slice_s = seconds(OUTSTANDING_SAMPLE);

@@ -1,7 +1,6 @@
 //! After the search proper: the SUT is overloaded on purpose to see whether it comes back, and the
 //! answer is put together.
 
-use plimsoll_model::pace::Arrivals;
 use plimsoll_model::trial::{Outcome, Phase, Recovery, TippingPoint, TrialMeasurement};
 use plimsoll_model::{Nanos, Rate};
 
@@ -13,9 +12,7 @@ use super::{OVERLOAD, RateSearch, State, Want};
 /// The load at which a SUT is asked whether it came back, relative to the lower bound.
 const RECOVERY: f64 = 0.5;
 /// Trials at that load before it is said not to come back.
-const RECOVERY_TRIALS: u32 = 4;
-/// The safe load is met by so many trials.
-const SAFE_SHARE: f64 = 0.9;
+pub(super) const RECOVERY_TRIALS: u32 = 4;
 /// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
 const SPREAD_MAX: f64 = 0.15;
 /// Goodput of two like overloads that differs by more is that of two servers, logarithmic; and where
@@ -243,14 +240,10 @@ impl RateSearch {
         let is_interval = outcome == Outcome::Regular;
         let told = fit.as_ref().filter(|_| is_interval);
         let spread = fit.as_ref().map(|fit| fit.posterior.spread());
-        let random = self.settings.arrivals == Arrivals::Poisson;
         let tipping = TippingPoint {
             lower,
             upper,
-            safe: told.filter(|_| random).and_then(|fit| {
-                let load = fit.posterior.safe(SAFE_SHARE, self.settings.confidence)?;
-                Rate::per_second(load.exp())
-            }),
+            safe: told.and_then(|fit| self.safe_load(fit)),
             confidence: is_interval.then_some(self.settings.confidence),
             spread,
             drift_per_min: fit

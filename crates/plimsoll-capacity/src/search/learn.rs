@@ -29,9 +29,16 @@ impl RateSearch {
 
     pub(super) fn learn_invalid(&mut self, request: &TrialRequest, judgement: &Judgement) {
         self.invalid += 1;
-        if request.phase == Phase::Sentinel {
-            self.sentinel.invalid += 1;
-            return;
+        match request.phase {
+            Phase::Sentinel => {
+                self.sentinel.invalid += 1;
+                return;
+            }
+            Phase::Safe => {
+                self.safe_invalid += 1;
+                return;
+            }
+            _ => {}
         }
         self.invalid_in_a_row += 1;
         self.confirmations_invalid += u32::from(request.phase == Phase::Confirm);
@@ -120,6 +127,7 @@ impl RateSearch {
                 role: match request.phase {
                     Phase::Sentinel => Role::Sentinel,
                     Phase::Overload => Role::Overload,
+                    Phase::Safe => Role::Safe,
                     _ if is_chance => Role::Untold,
                     Phase::Confirm => Role::Confirmation,
                     _ => Role::Verdict,

@@ -338,6 +338,28 @@ impl Posterior {
         points.last().map_or(0.0, |(sd, _)| *sd)
     }
 
+    /// The same of a capacity that lies below this one by one of `gaps`, which are as likely before any
+    /// of `trials` (logarithms of loads, and verdicts) and have a standard deviation each.
+    pub(crate) fn below(&self, gaps: &[(f64, f64)], trials: &[(f64, bool)]) -> Self {
+        let both = |p: &Point| gaps.iter().map(|gap| (*p, *gap)).collect::<Vec<_>>();
+        let mut points: Vec<Point> = self
+            .points
+            .iter()
+            .flat_map(both)
+            .map(|(p, (gap, gap_sd))| {
+                let (mu, sd) = (p.mu - gap, p.sd.hypot(gap_sd));
+                let told = trials.iter().map(|(x, good)| {
+                    let share = good_share(mu, sd, p.lapse, *x);
+                    if *good { share } else { 1.0 - share }
+                });
+                Point { mu, sd, weight: p.weight * told.product::<f64>(), ..p }
+            })
+            .collect();
+        let sum: f64 = points.iter().map(|p| p.weight).sum();
+        points.iter_mut().for_each(|p| p.weight /= sum);
+        Self { points, ..self.clone() }
+    }
+
     /// The load that `share` of the trials meet, with the given confidence: its logarithm.
     pub(crate) fn safe(&self, share: f64, confidence: f64) -> Option<f64> {
         let mut loads: Vec<(f64, f64)> = self

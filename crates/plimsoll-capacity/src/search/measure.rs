@@ -126,7 +126,7 @@ impl RateSearch {
         evidence.reading_sd = reading_sd(&readings);
         evidence.readings = readings.iter().map(|r| r.y - since(r.at_s)).collect();
         // An overload that was met is a verdict; any other was BAD on purpose.
-        for trial in trials.iter().filter(|t| t.is_verdict() || t.good && t.role != Role::Untold) {
+        for trial in trials.iter().filter(|t| t.is_verdict() || t.good && t.is_overload()) {
             evidence.add(trial.load.ln() - since(trial.at_s), trial.good);
         }
         let posterior = Posterior::of(&evidence)?;
@@ -295,15 +295,20 @@ impl RateSearch {
     fn reserve(&self) -> Nanos {
         // One of them may be BAD.
         let confirmations = u64::from(self.limits.confirmations + self.limits.safe_trials) + 1;
-        let overload = Nanos(self.limits.confirm_trial.0 / 2);
-        let rests = 3 * self.limits.rest.0;
-        Nanos(self.limits.confirm_trial.0 * confirmations)
-            + overload
-            + self.limits.initial_trial
-            + Nanos(rests)
+        Nanos(self.limits.confirm_trial.0 * confirmations) + self.reserve_after(1)
     }
 
-    fn affords(&self, span: Nanos) -> bool {
+    /// The overload, and so many trials that ask whether the server came back.
+    pub(super) fn reserve_after(&self, recoveries: u32) -> Nanos {
+        let overload = Nanos(self.limits.confirm_trial.0 / 2);
+        // Each rest is twice as long as the one before it.
+        let rests = (2 << recoveries) - 1;
+        overload
+            + Nanos(self.limits.initial_trial.0 * u64::from(recoveries))
+            + Nanos(rests * self.limits.rest.0)
+    }
+
+    pub(super) fn affords(&self, span: Nanos) -> bool {
         self.exhausted(span).is_none()
     }
 
@@ -365,6 +370,9 @@ impl RateSearch {
                 }
             }
             self.longer = Longer::Had;
+        }
+        if let Some(want) = self.plan_safe(fit) {
+            return want;
         }
         self.overload(fit, target)
     }

@@ -21,6 +21,7 @@ mod learn;
 mod levels;
 mod likelihood;
 mod measure;
+mod safe;
 mod seen;
 mod settings;
 mod silence;
@@ -123,6 +124,8 @@ pub struct RateSearch {
     invalid_in_a_row: u32,
     /// Over how many times the usual threads the load is spread; more once that was seen to help.
     split: u32,
+    /// Trials with random arrivals that were INVALID.
+    safe_invalid: u32,
     /// Confirmations that were INVALID.
     confirmations_invalid: u32,
     /// Whether that load was measured again, because the server carried less ever since.
@@ -164,6 +167,7 @@ impl RateSearch {
             judged: 0,
             invalid: 0,
             invalid_in_a_row: 0,
+            safe_invalid: 0,
             confirmations_invalid: 0,
             is_retested: false,
             first_bad: settings::HIGHEST_PER_S,

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use plimsoll_model::pace::Arrivals;
 use plimsoll_model::units::ParseError;
 use plimsoll_model::{Nanos, Rate, search};
 
@@ -179,9 +178,6 @@ pub struct SearchSettings {
     /// How sure the interval is to hold the capacity, 0.5 to 1.
     #[serde(default = "usual_confidence")]
     pub confidence: f64,
-    /// How the starts of the trials are spread: the safe load needs random ones.
-    #[serde(default = "even")]
-    pub arrivals: Arrivals,
 }
 
 /// Confidence of an interval when the user names none.
@@ -189,10 +185,6 @@ pub const CONFIDENCE: f64 = 0.9;
 
 const fn usual_confidence() -> f64 {
     CONFIDENCE
-}
-
-const fn even() -> Arrivals {
-    Arrivals::Uniform
 }
 
 /// The first load when the user names none.
@@ -213,7 +205,6 @@ impl SearchSettings {
             budget: limits.budget,
             trials_max: limits.trials_max,
             confidence: CONFIDENCE,
-            arrivals: Arrivals::Uniform,
         }
     }
 }

@@ -74,7 +74,7 @@ fn knee(at: f64) -> impl FnMut(&TrialRequest) -> Verdict {
 
 #[test]
 fn a_sharp_knee_is_found_in_every_mode() {
-    for (mode, trials_max) in [(Mode::Quick, 35), (Mode::Standard, 40), (Mode::Strict, 60)] {
+    for (mode, trials_max) in [(Mode::Quick, 40), (Mode::Standard, 50), (Mode::Strict, 70)] {
         let Run { trials, tipping, spent } = run(SearchSettings::new(mode), knee(12_345.0));
         assert_eq!(tipping.outcome, Outcome::Regular, "{mode}: {tipping:?}");
         let (lower, upper) = (tipping.lower.expect("found"), tipping.upper.expect("found"));

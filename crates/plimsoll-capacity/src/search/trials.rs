@@ -19,6 +19,8 @@ pub(crate) enum Role {
     Verdict,
     /// The same, over a confirmation's length.
     Confirmation,
+    /// Whether its load meets the objective with random arrivals.
+    Safe,
     /// BAD for a few failed operations that may as well be chance: no verdict.
     Untold,
     /// How much the server carries in a short overload.
@@ -53,6 +55,11 @@ impl Trial {
     /// What the server carried when it could not carry all.
     pub(crate) fn saturated(&self) -> Option<f64> {
         self.carried.filter(|carried| !self.good && *carried < SATURATED * self.load)
+    }
+
+    /// Whether the server was overloaded on purpose.
+    pub(crate) const fn is_overload(&self) -> bool {
+        matches!(self.role, Role::Sentinel | Role::Overload)
     }
 
     /// Whether it tells if its load meets the objective.

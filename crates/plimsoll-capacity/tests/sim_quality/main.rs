@@ -7,9 +7,10 @@ mod methods;
 mod score;
 mod table;
 
-use plimsoll_capacity::Mode;
+use plimsoll_capacity::{Context, Mode, judge};
 use plimsoll_model::Nanos;
-use plimsoll_model::trial::Recovery;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::trial::{Phase, Recovery, TrialRequest, Verdict};
 use testkit::Generator;
 
 use faults::{false_alarms, fault_score};
@@ -49,6 +50,32 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
     assert!(contained * 100 >= 88 * stated, "{contained} of {stated} hold the truth");
     assert!(wrong * 100 < stated, "{wrong} of {stated} are wrong");
     assert!(unsettled * 100 <= 5 * steady, "{unsettled} of {steady} state no interval");
+}
+
+#[test]
+fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
+    for name in ["hard cap", "hard cap, 503 beyond", "noise 1 % by trial", "noise 5 % by trial"] {
+        let kind = kind(name);
+        let (mut stated, mut met) = (0, 0);
+        for seed in 0..12 {
+            let mut world = kind.world(seed, usual(Mode::Quick));
+            let found = plimsoll(&mut world, Mode::Quick, seed, &mut |_| ()).tipping.expect("ours");
+            let Some(rate) = found.safe else { continue };
+            assert!(found.upper.is_some_and(|upper| rate < upper), "{found:?}");
+            stated += 1;
+            met += (0..10)
+                .filter(|seed| {
+                    let duration = Mode::Quick.limits().confirm_trial;
+                    let request =
+                        TrialRequest { number: 1, phase: Phase::Safe, rate, duration, split: 1 };
+                    let trial = kind.world(0x5AFE + seed, Nanos::MAX).run(request, None);
+                    let judgement = judge(&trial, &Slo::default(), &Context::default());
+                    judgement.verdict == Verdict::Good
+                })
+                .count();
+        }
+        assert!(stated >= 10 && met >= 9 * stated, "{name}: {met} of 10 * {stated}");
+    }
 }
 
 #[test]

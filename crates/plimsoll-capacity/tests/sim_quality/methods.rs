@@ -1,7 +1,6 @@
 //! Ways to search: ours, and the two that people write themselves.
 
 use plimsoll_capacity::{Context, Mode, RateSearch, SearchSettings, Step, judge};
-use plimsoll_model::pace::Arrivals;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
@@ -39,13 +38,6 @@ impl Sut {
     fn recycle(&mut self, tally: Tally) {
         if let Self::Fluid(fluid) = self {
             fluid.recycle(tally);
-        }
-    }
-
-    fn arrivals(&self) -> Arrivals {
-        match self {
-            Self::Fluid(_) => Arrivals::Uniform,
-            Self::World(world) => world.arrivals,
         }
     }
 }
@@ -132,8 +124,7 @@ pub(crate) fn plimsoll(
     see: &mut dyn FnMut(&TrialRecord),
 ) -> Found {
     let lowest = Rate::per_second(lowest_of(seed)).expect("finite");
-    let arrivals = world.arrivals();
-    let settings = SearchSettings { lowest, arrivals, ..SearchSettings::new(mode) };
+    let settings = SearchSettings { lowest, ..SearchSettings::new(mode) };
     let mut search = RateSearch::new(settings, Slo::default());
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {

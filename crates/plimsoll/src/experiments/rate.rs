@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use plimsoll_capacity::{RateSearch, SearchSettings, Step};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::event::Event;
-use plimsoll_model::pace::Profile;
+use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
@@ -242,7 +242,6 @@ fn settings(job: &RateJob) -> SearchSettings {
         cap: job.search.max,
         cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
         confidence: job.search.confidence,
-        arrivals: job.search.arrivals,
         ..defaults
     }
 }
@@ -271,7 +270,11 @@ fn run_trial(
     let mut plan = job.load.plan.clone();
     plan.pacing = Pacing::Open {
         profile: Profile::constant(request.rate, request.duration),
-        arrivals: job.search.arrivals,
+        arrivals: if request.phase == Phase::Safe {
+            Arrivals::Poisson
+        } else {
+            job.search.arrivals
+        },
     };
     plan.connections = connections;
     plan.threads = plan.threads.saturating_mul(request.split);

@@ -79,6 +79,7 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
         Phase::Narrow => "narrow",
         Phase::Confirm => "confirm",
         Phase::Sentinel => "sentinel",
+        Phase::Safe => "safe",
         Phase::Overload => "over",
         Phase::Recover => "recover",
         Phase::Reramp => "reramp",
