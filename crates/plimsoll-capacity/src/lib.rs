@@ -10,6 +10,7 @@ pub mod compare;
 pub mod connections;
 pub mod holding;
 mod losses;
+mod median;
 pub mod repeats;
 pub mod rfc9411;
 pub mod search;

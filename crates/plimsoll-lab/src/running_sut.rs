@@ -95,7 +95,9 @@ impl RunningSut {
         backends: Vec<SocketAddr>,
         prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError>,
     ) -> Result<Self, LabError> {
-        let scratch = std::env::temp_dir().join(format!("plimsoll-lab-{}", std::process::id()));
+        // A comparison has two laboratories.
+        let (pid, port) = (std::process::id(), at.listen.port());
+        let scratch = std::env::temp_dir().join(format!("plimsoll-lab-{pid}-{port}"));
         let keep = plan.keep_config;
         let supervised =
             SupervisorPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };

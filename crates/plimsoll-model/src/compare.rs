@@ -1,49 +1,89 @@
-//! Comparing two configurations: what is compared, what each round gave, and the result.
+//! Comparing two configurations: what is compared, what each block and round gave, and the result.
 
 use serde::{Deserialize, Serialize};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// What is compared with.
+    A,
+    /// What is compared.
+    B,
+}
+
+impl Arm {
+    /// Both, in the order of their figures.
+    pub const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// `A` or `B`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+        }
+    }
+
+    /// Its place among two.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
 
 /// The figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Lower bound of the tipping point, operations per second.
-    LowerBound,
-    /// 99th percentile of the corrected latency at a given load, ms.
+    /// Good answers per second while the server is saturated.
+    Goodput,
+    /// Median of the corrected latency at the same load, ms.
+    P50,
+    /// 99th percentile of the corrected latency at the same load, ms.
     P99,
     /// Good answers per second.
     Throughput,
+    /// CPU time of the server per good answer, us.
+    ServerCpu,
     /// CPU time of the generator per operation that was sent, us.
     ClientCpu,
+    /// Lower bound of the tipping point, operations per second; in older archives only.
+    LowerBound,
 }
 
 impl Metric {
-    /// Every metric.
+    /// Every metric that can be asked for.
     pub const ALL: &'static [Self] =
-        &[Self::LowerBound, Self::P99, Self::Throughput, Self::ClientCpu];
+        &[Self::Goodput, Self::ServerCpu, Self::P50, Self::P99, Self::Throughput, Self::ClientCpu];
 
     /// The name in flags and JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::LowerBound => "lower-bound",
+            Self::Goodput => "goodput",
+            Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Throughput => "throughput",
+            Self::ServerCpu => "server-cpu",
             Self::ClientCpu => "client-cpu",
+            Self::LowerBound => "lower-bound",
         }
     }
 
     /// What people call it.
     pub const fn title(self) -> &'static str {
         match self {
-            Self::LowerBound => "lower bound of the tipping point",
-            Self::P99 => "p99 latency",
+            Self::Goodput => "goodput at saturation",
+            Self::P50 => "p50 latency at the same load",
+            Self::P99 => "p99 latency at the same load",
             Self::Throughput => "throughput",
+            Self::ServerCpu => "server CPU per answer",
             Self::ClientCpu => "client CPU per operation",
+            Self::LowerBound => "lower bound of the tipping point",
         }
     }
 
     /// Whether more of it is better.
     pub const fn more_is_better(self) -> bool {
-        matches!(self, Self::LowerBound | Self::Throughput)
+        matches!(self, Self::Goodput | Self::Throughput | Self::LowerBound)
     }
 }
 
@@ -55,7 +95,7 @@ pub enum Finding {
     Higher,
     /// B's figure is lower.
     Lower,
-    /// No difference larger than the stated one.
+    /// No difference was seen.
     NoDifference,
     /// Too few usable rounds for any statement.
     Undecided,
@@ -81,7 +121,7 @@ pub struct CompareSummary {
     /// `requests/s`, `handshakes/s`, `ms`, `us`.
     pub unit: String,
     pub finding: Finding,
-    /// Median of B/A.
+    /// B/A.
     pub ratio: Option<f64>,
     pub ratio_low: Option<f64>,
     pub ratio_high: Option<f64>,
@@ -92,19 +132,24 @@ pub struct CompareSummary {
     pub difference_max: Option<f64>,
     /// Relative differences up to this are of no interest to the user.
     pub threshold: f64,
-    /// How exactly one measurement is known by its method, relative.
-    pub resolution: f64,
     pub noise: Option<NoiseSummary>,
-    pub same: Vec<MeasuredSummary>,
     pub rounds_planned: u32,
     pub rounds_used: u32,
     pub rounds_invalid: u32,
     pub rounds: Vec<RoundSummary>,
+    /// Other figures of the same rounds.
+    #[serde(default)]
+    pub others: Vec<OtherSummary>,
+    /// What the blocks were; `None` where the loads are the user's.
+    #[serde(default)]
+    pub load: Option<BlockLoad>,
+    #[serde(default)]
+    pub blocks: Vec<BlockSummary>,
     /// Why fewer rounds were made than planned.
     pub stopped: Option<String>,
 }
 
-/// What measuring A against itself showed; all relative.
+/// How much the figure varies by itself; all relative.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct NoiseSummary {
@@ -114,17 +159,16 @@ pub struct NoiseSummary {
     pub detectable: f64,
 }
 
-/// One measurement: a value, or why there is none.
+/// A figure of one side in one round, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct MeasuredSummary {
     pub value: Option<f64>,
     pub invalid: Option<String>,
     pub seconds: f64,
-    pub archive: String,
 }
 
-/// One measurement of each.
+/// Both sides in one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "see CompareSummary")]
 pub struct RoundSummary {
@@ -134,4 +178,69 @@ pub struct RoundSummary {
     pub b: MeasuredSummary,
     /// B/A; `None` when one of them is INVALID.
     pub ratio: Option<f64>,
+}
+
+/// A figure beside the one that decides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see CompareSummary")]
+pub struct OtherSummary {
+    pub metric: Metric,
+    pub unit: String,
+    pub finding: Finding,
+    /// Median over the rounds.
+    pub a: f64,
+    pub b: f64,
+    pub ratio: f64,
+    pub ratio_low: f64,
+    pub ratio_high: f64,
+    pub p: f64,
+    pub detectable: f64,
+}
+
+/// The loads of a block that a comparison of searches chooses by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see CompareSummary")]
+pub struct BlockLoad {
+    /// Connections that saturate both.
+    pub connections: u64,
+    pub saturated_s: f64,
+    /// The load at which latency is compared.
+    pub equal_per_s: f64,
+    pub equal_s: f64,
+}
+
+/// One block: what one side did in its turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see CompareSummary")]
+pub struct BlockSummary {
+    pub number: u32,
+    pub round: u32,
+    pub arm: Arm,
+    /// Since the comparison began.
+    pub start_s: f64,
+    pub seconds: f64,
+    pub goodput_per_s: Option<f64>,
+    pub throughput_per_s: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub server_cpu_us: Option<f64>,
+    pub client_cpu_us: Option<f64>,
+    /// Of the time in which threads of the server were ready to run, that in which they did not; 0
+    /// to 1.
+    pub sut_waited: Option<f64>,
+    /// CPU of the server's busiest thread, 0 to 1, where it could be seen.
+    pub sut_busiest_thread: Option<f64>,
+    pub generator_busiest_thread: f64,
+    pub invalid: Option<String>,
+}
+
+/// A block that begins: the loads until the next one are its.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockStart {
+    /// From 1.
+    pub number: u32,
+    /// The round it belongs to, from 1; 0 before the rounds, while loads are chosen.
+    pub round: u32,
+    /// Whose turn it is.
+    pub arm: Arm,
 }

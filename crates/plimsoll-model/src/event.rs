@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::cliff::ProbedTimer;
+use crate::compare::BlockStart;
 use crate::hold::{HoldStep, MemoryReading, Plateau};
 use crate::tally::Interval;
 use crate::trial::{TippingPoint, TrialRecord, TrialRequest};
@@ -28,6 +29,8 @@ pub enum Event {
     },
     /// A level of held connections begins, within a load that goes on.
     TrialStarted(TrialRequest),
+    /// A block of a comparison begins.
+    BlockStarted(BlockStart),
     /// A trial was judged.
     TrialEnded(Box<TrialRecord>),
     /// The timeout probe is over.

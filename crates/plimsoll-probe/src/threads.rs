@@ -47,6 +47,41 @@ impl ThreadTimes {
     }
 }
 
+/// For how long all threads of some processes ran, and were ready to run and did not; from `/proc/PID/task/*/schedstat`, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTimes {
+    /// On a CPU.
+    pub ran: Nanos,
+    /// Ready, and not on a CPU.
+    pub waited: Nanos,
+}
+
+impl RunTimes {
+    /// Reads the threads of `pids` below `proc_root` (`/proc`); `None` where no thread can be read.
+    pub fn read(proc_root: &Path, pids: &[u32]) -> Option<Self> {
+        let mut sum = None;
+        for pid in pids {
+            let tasks = proc_root.join(pid.to_string()).join("task");
+            for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
+                let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+                let mut fields =
+                    text.split_ascii_whitespace().map_while(|field| field.parse().ok());
+                if let (Some(ran), Some(waited)) = (fields.next(), fields.next()) {
+                    let Self { ran: before, waited: before_waited } = sum.unwrap_or_default();
+                    let (ran, waited) = (before + Nanos(ran), before_waited + Nanos(waited));
+                    sum = Some(Self { ran, waited });
+                }
+            }
+        }
+        sum
+    }
+
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self { ran: self.ran.since(earlier.ran), waited: self.waited.since(earlier.waited) }
+    }
+}
+
 /// utime + stime of a `stat` line. The name in parentheses may hold spaces and parentheses.
 fn cpu_time(stat: &str) -> Option<Nanos> {
     let (_, after_name) = stat.rsplit_once(')')?;
@@ -80,6 +115,21 @@ mod tests {
         // Thread 8: 20 + 10 ticks = 300 ms of 1 s.
         let share = after.busiest_since(&before, Nanos::from_secs(1)).unwrap();
         assert!((share - 0.3).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn threads_that_ran_and_waited_are_added_up() {
+        let root = tempfile::tempdir().unwrap();
+        for (thread, text) in [(7, "5000 700 3\n"), (8, "20 1 1\n"), (9, "broken")] {
+            let dir = root.path().join("7/task").join(thread.to_string());
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("schedstat"), text).unwrap();
+        }
+        let seen = RunTimes::read(root.path(), &[7, 99]).unwrap();
+        assert_eq!(seen, RunTimes { ran: Nanos(5_020), waited: Nanos(701) });
+        let before = RunTimes { ran: Nanos(20), waited: Nanos(1) };
+        assert_eq!(seen.since(&before), RunTimes { ran: Nanos(5_000), waited: Nanos(700) });
+        assert_eq!(RunTimes::read(root.path(), &[99]), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 use crate::settings;
 
 pub(crate) use compared::{
-    compare_higher, compare_lower, compare_no_difference, compare_undecided,
+    compare_lower, compare_no_difference, compare_saturated, compare_undecided,
 };
 
 /// Must never be seen in anything written.

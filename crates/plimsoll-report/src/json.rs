@@ -52,7 +52,7 @@ mod tests {
         for summary in [
             fixtures::load_good(),
             fixtures::hold_bad(),
-            fixtures::compare_higher(),
+            fixtures::compare_saturated(),
             fixtures::find_regular().0,
             crate::terminal::rfc9411::tests::summary(),
         ] {
@@ -89,7 +89,7 @@ mod tests {
         for summary in [
             fixtures::load_bad(),
             fixtures::hold_bad(),
-            fixtures::compare_higher(),
+            fixtures::compare_saturated(),
             fixtures::find_regular().0,
             crate::terminal::rfc9411::tests::summary(),
         ] {

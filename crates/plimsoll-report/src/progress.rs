@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{TrialRecord, TrialRequest, Verdict};
@@ -128,6 +129,8 @@ struct Line {
 #[derive(Debug, Default)]
 struct State {
     trial: Option<TrialRequest>,
+    /// Of a comparison.
+    block: Option<BlockStart>,
     planned: Option<Nanos>,
     started_at: Option<Nanos>,
     draining: Option<u64>,
@@ -210,7 +213,7 @@ impl State {
             }
             Event::Draining { in_flight } => {
                 self.draining = Some(*in_flight);
-                let shown = self.trial.is_none() && *in_flight > 0;
+                let shown = self.is_plain_load() && *in_flight > 0;
                 shown
                     .then(|| Line { text: draining(*in_flight), kept: false })
                     .into_iter()
@@ -225,6 +228,10 @@ impl State {
                 self.started_at = None;
                 self.last = None;
                 vec![Line { text: render_trial_line(record), kept: true }]
+            }
+            Event::BlockStarted(block) => {
+                self.block = Some(*block);
+                Vec::new()
             }
             Event::TrialStarted(_) | Event::TimersProbed(_) | Event::SearchEnded(_) => Vec::new(),
             Event::Note(text) => vec![Line { text: clean(text), kept: true }],
@@ -241,6 +248,11 @@ impl State {
         Some("still opening connections; --connect-timeout ends the wait for each")
     }
 
+    /// Whether the load is told of by itself, not by what it is part of.
+    const fn is_plain_load(&self) -> bool {
+        self.trial.is_none() && self.block.is_none()
+    }
+
     fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
         self.holding.get_or_insert_with(|| Holding::new(elapsed))
     }
@@ -255,7 +267,7 @@ impl State {
         self.draining = self.draining.map(|left| left.saturating_sub(last.ended));
         self.last = Some(last);
         self.since_line.add(interval);
-        if self.trial.is_some() || self.since_line.seconds < LINE_EVERY_S {
+        if !self.is_plain_load() || self.since_line.seconds < LINE_EVERY_S {
             return None;
         }
         let stretch = std::mem::take(&mut self.since_line);
@@ -293,6 +305,14 @@ impl State {
         let mut parts = Vec::new();
         if let Some(trial) = &self.trial {
             parts.push(format!("trial {} at {}", trial.number, trial.rate));
+        }
+        if let Some(block) = &self.block {
+            let of = if block.round == 0 {
+                "first loads".to_owned()
+            } else {
+                format!("round {}", block.round)
+            };
+            parts.push(format!("{of}, {}", block.arm.name()));
         }
         parts.push(match self.draining {
             Some(in_flight) if in_flight > 0 => draining(in_flight),

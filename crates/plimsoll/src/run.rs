@@ -1,5 +1,6 @@
 //! One invocation: hands every event to every sink, and writes the report at the end.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::io::Write;
@@ -23,10 +24,6 @@ use crate::hosts::archived_host;
 use crate::plan::load::LoadJob;
 use crate::screen::Stream;
 
-pub(crate) use comparison::ComparisonRun;
-
-mod comparison;
-
 /// Default directory of archives.
 const ARCHIVES: &str = "plimsoll-runs";
 
@@ -34,8 +31,12 @@ const ARCHIVES: &str = "plimsoll-runs";
 pub(crate) struct RunHead<'a> {
     /// `load`, `find`, `lab`.
     pub(crate) command: &'static str,
+    /// The command line; secrets of flags are removed from it.
+    pub(crate) args: Vec<String>,
     /// What is run.
     pub(crate) job: &'a LoadJob,
+    /// What shapes the measurement.
+    pub(crate) settings: BTreeMap<String, String>,
     /// What is searched for.
     pub(crate) search: Option<SearchHead>,
     /// Whether an archive is written even without --out.
@@ -67,15 +68,14 @@ impl Run {
         let archive = match place {
             None => None,
             Some(dir) => {
-                let args: Vec<String> = std::env::args().collect();
                 let manifest = Manifest::new(ManifestHead {
                     plimsoll_version: env!("CARGO_PKG_VERSION"),
                     command: head.command,
-                    args: &args,
+                    args: &head.args,
                     target: &job.target_name,
                     started_at: &started_at,
                     host: archived_host(),
-                    settings: settings(job, &job.plan),
+                    settings: head.settings,
                     search: head.search,
                     plan: &job.plan,
                 });
@@ -163,7 +163,7 @@ impl Run {
 }
 
 /// The default place of an archive.
-pub(crate) fn archive_place(command: &str, unix_s: u64) -> PathBuf {
+fn archive_place(command: &str, unix_s: u64) -> PathBuf {
     let stamp = time_text::compact(unix_s);
     let command = command.replace(' ', "-");
     PathBuf::from(ARCHIVES).join(format!("{stamp}-{command}-{}", std::process::id()))
@@ -226,10 +226,7 @@ pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<(), St
 }
 
 /// The settings that shape the measurement: those of the plan, and those that only the flags have.
-pub(crate) fn settings(
-    job: &LoadJob,
-    plan: &LoadPlan,
-) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn settings(job: &LoadJob, plan: &LoadPlan) -> BTreeMap<String, String> {
     let mut settings = plimsoll_report::settings::from_plan(plan);
     settings.extend(job.settings.clone());
     settings

@@ -23,7 +23,10 @@ fn bounds(summary: &Summary) -> (f64, f64) {
     assert_eq!(summary.text("find.outcome"), "regular", "{summary:?}");
     let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
     println!("[{lower:.1}, {upper:.1}] in {} trials", summary.count("find.trials"));
-    assert!(summary.text("find.axis") != "connections" || upper / lower <= WIDTH_MAX, "{summary:?}");
+    assert!(
+        summary.text("find.axis") != "connections" || upper / lower <= WIDTH_MAX,
+        "{summary:?}"
+    );
     (lower, upper)
 }
 

@@ -1,10 +1,39 @@
-//! The median of a sample, and the interval around it that order statistics give.
+//! The signed-rank test, and the interval of all differences that it does not reject.
+//!
+//! If A and B are the same, the sign of every difference is a toss of a coin, whatever the noise
+//! looks like: the order within each round was one. The test flips the signs of ranks, so that one round in
+//! which a neighbour took the CPU counts as one round and not as its size.
 
-/// Nominal confidence of the interval.
-const CONFIDENCE: f64 = 0.95;
+/// What `differences` say of the one that lies behind them all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Estimate {
+    /// The median of the means of all pairs (Hodges and Lehmann).
+    pub(super) middle: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// How often the interval holds the truth; at least what was asked for.
+    pub(super) confidence: f64,
+    /// How often chance alone would be at least as one-sided.
+    pub(super) p: f64,
+}
+
+/// With an interval that is wrong in at most `error` of all cases; `None` for too few differences to
+/// have one.
+pub(super) fn estimate(differences: &[f64], error: f64) -> Option<Estimate> {
+    let means = means_of_pairs(differences);
+    let chance = Chance::of(differences.len());
+    let (rank, outside) = chance.rank_within(error / 2.0)?;
+    Some(Estimate {
+        middle: median(&means)?,
+        low: means[rank],
+        high: means[means.len() - 1 - rank],
+        confidence: 1.0 - 2.0 * outside,
+        p: chance.two_sided(&means),
+    })
+}
 
 /// The median of an ascending sample; `None` when it is empty.
-pub fn median(sorted: &[f64]) -> Option<f64> {
+pub(super) fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,
@@ -13,29 +42,50 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// The narrowest symmetric interval of ranks, from 0, that holds the median of any distribution
-/// with at least 95 % confidence, and that confidence; `None` for fewer than six values.
-///
-/// The median lies below the value of rank r when at most r of n values are below the median:
-/// heads of n tosses of a coin.
-pub fn median_interval(n: usize) -> Option<((usize, usize), f64)> {
-    // 2^-1074 is the smallest number there is.
-    if n > 1000 {
-        return None;
-    }
-    let mut tosses = 0.5f64.powi(n as i32);
-    let mut below = 0.0;
-    let mut found = None;
-    for rank in 0..n / 2 {
-        below += tosses;
-        let confidence = 1.0 - 2.0 * below;
-        if confidence < CONFIDENCE {
-            break;
+/// The means of every two differences, and of each with itself, ascending (Walsh's averages). As
+/// many of them are positive as the positive differences have ranks.
+fn means_of_pairs(differences: &[f64]) -> Vec<f64> {
+    let with_later = |first: usize| differences[first..].iter().map(move |last| (first, last));
+    let pairs = (0..differences.len()).flat_map(with_later);
+    let mut means: Vec<f64> =
+        pairs.map(|(first, last)| (differences[first] + last) / 2.0).collect();
+    means.sort_by(f64::total_cmp);
+    means
+}
+
+/// How often the ranks 1 to n, each with a sign by chance, have each sum of the positive ones.
+struct Chance(Vec<f64>);
+
+impl Chance {
+    fn of(n: usize) -> Self {
+        let mut sums = vec![0.0; n * (n + 1) / 2 + 1];
+        sums[0] = 1.0;
+        for rank in 1..=n {
+            for sum in (0..sums.len()).rev() {
+                let with = if sum >= rank { sums[sum - rank] } else { 0.0 };
+                sums[sum] = (sums[sum] + with) / 2.0;
+            }
         }
-        found = Some(((rank, n - 1 - rank), confidence));
-        tosses *= (n - rank) as f64 / (rank + 1) as f64;
+        Self(sums)
     }
-    found
+
+    /// The largest sum that is reached or undercut at most so often, and how often it is.
+    fn rank_within(&self, share: f64) -> Option<(usize, f64)> {
+        let mut below = 0.0;
+        let cumulated = self.0.iter().map(|often| {
+            below += often;
+            below
+        });
+        cumulated.enumerate().take_while(|(_, below)| *below <= share).last()
+    }
+
+    /// The two-sided p of these means; means of zero count half.
+    fn two_sided(&self, means: &[f64]) -> f64 {
+        let positive = means.iter().filter(|mean| **mean > 0.0).count();
+        let zero = means.iter().filter(|mean| **mean == 0.0).count();
+        let fewer = positive.min(means.len() - zero - positive) + zero / 2;
+        (2.0 * self.0[..=fewer].iter().sum::<f64>()).min(1.0)
+    }
 }
 
 #[cfg(test)]
@@ -43,20 +93,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_of_the_standard_table() {
-        assert_eq!(median_interval(5), None);
-        // Ranks from 1, and the coverage in percent.
-        for (n, low, high, percent) in [
-            (6, 1, 6, 96.9),
-            (8, 1, 8, 99.2),
-            (9, 2, 8, 96.1),
-            (10, 2, 9, 97.9),
-            (12, 3, 10, 96.1),
-            (15, 4, 12, 96.5),
-        ] {
-            let (ranks, confidence) = median_interval(n).unwrap();
-            assert_eq!((ranks.0 + 1, ranks.1 + 1), (low, high), "{n}");
-            assert!((confidence * 100.0 - percent).abs() < 0.05, "{n}: {confidence}");
+    fn critical_sums_of_the_standard_table() {
+        // Wilcoxon's signed ranks, two-sided 2 %.
+        for (n, sum) in [(7, 0), (8, 1), (9, 3), (10, 5), (12, 9), (15, 19), (20, 43), (24, 69)] {
+            let (rank, share) = Chance::of(n).rank_within(0.01).expect("seven or more");
+            assert_eq!(rank, sum, "{n}");
+            assert!(share <= 0.01, "{n}: {share}");
+        }
+        assert!(Chance::of(6).rank_within(0.01).is_none());
+        assert!(Chance::of(200).rank_within(0.01).is_some());
+    }
+
+    #[test]
+    fn one_sided_differences_reach_the_smallest_p_there_is() {
+        for n in [7usize, 9] {
+            let differences: Vec<f64> = (1..=n).map(|nth| nth as f64 / 100.0).collect();
+            let found = estimate(&differences, 0.02).expect("seven or more");
+            assert_eq!(found.p, 2.0 / 2f64.powi(n as i32));
+            let opposite: Vec<f64> = differences.iter().map(|one| -one).collect();
+            assert_eq!(estimate(&opposite, 0.02).expect("seven or more").p, found.p);
+        }
+    }
+
+    #[test]
+    fn the_interval_excludes_zero_where_the_test_rejects_it() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..300 {
+            let n = rng.usize(7..14);
+            let shift = rng.f64() - 0.5;
+            let differences: Vec<f64> = (0..n).map(|_| rng.f64() - 0.5 + shift).collect();
+            let found = estimate(&differences, 0.02).expect("seven or more");
+            let is_outside = found.low > 0.0 || found.high < 0.0;
+            assert_eq!(is_outside, found.p <= 0.02, "{found:?}");
+            assert!(found.low <= found.middle && found.middle <= found.high, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn balanced_differences_prove_nothing() {
+        assert_eq!(estimate(&[0.01; 6], 0.02), None);
+        for balanced in [[0.0; 8], [0.01, -0.01, 0.02, -0.02, 0.03, -0.03, 0.04, -0.04]] {
+            let found = estimate(&balanced, 0.02).expect("seven or more");
+            assert!(found.p > 0.9 && found.middle.abs() < 1e-9, "{found:?}");
         }
     }
 

@@ -162,6 +162,9 @@ checks! {
             "the process that supervises the server died, and the server with it: was it killed for \
              lack of memory? see `dmesg`";
         Rounds = "rounds": "too few rounds gave a figure on both sides";
+        Saturated = "saturated":
+            "what made the load was slower than the server: goodput hides part of a difference, the \
+             server's CPU time per answer does not";
         Samples = "samples": "seconds of the sustain phase were not sampled";
     }
     Run, OwnTimer {

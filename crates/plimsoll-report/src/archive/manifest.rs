@@ -63,27 +63,7 @@ pub struct ManifestHead<'a> {
     pub plan: &'a LoadPlan,
 }
 
-/// The content of the manifest of a comparison.
-#[derive(Clone, Debug)]
-pub struct ComparisonHead<'a> {
-    /// Version of plimsoll.
-    pub plimsoll_version: &'a str,
-    /// The command line; what is compared without secrets already, because each is one word of it.
-    pub args: &'a [String],
-    /// What reports name as the target.
-    pub target: &'a str,
-    /// RFC 3339, UTC.
-    pub started_at: &'a str,
-    /// This host.
-    pub host: ArchivedHost,
-    /// Seed of the order.
-    pub seed: u64,
-    /// Settings that shape the comparison, as in the summary.
-    pub settings: BTreeMap<String, String>,
-}
-
-/// `manifest.json`. Made by [`Manifest::new`] and [`Manifest::of_comparison`] only, so that no
-/// secret gets in.
+/// `manifest.json`. Made by [`Manifest::new`] only, so that no secret gets in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
@@ -126,23 +106,6 @@ impl Manifest {
             settings: head.settings,
             search: head.search,
             plan: redact::plan_redacted(head.plan),
-        }
-    }
-
-    /// The manifest of a comparison: its measurements have archives and plans of their own.
-    pub fn of_comparison(head: ComparisonHead<'_>) -> Self {
-        Self {
-            schema: SCHEMA.to_owned(),
-            plimsoll_version: head.plimsoll_version.to_owned(),
-            command: "compare".to_owned(),
-            command_line: redact::command_line_redacted(head.args),
-            target: head.target.to_owned(),
-            started_at: head.started_at.to_owned(),
-            host: head.host,
-            seed: head.seed,
-            settings: head.settings,
-            search: None,
-            plan: Value::Null,
         }
     }
 }

@@ -20,7 +20,7 @@ mod redact;
 mod writer;
 
 pub use hosts::{HostWriter, read_hosts};
-pub use manifest::{ArchivedHost, ComparisonHead, Manifest, ManifestHead, SCHEMA, SearchHead};
+pub use manifest::{ArchivedHost, Manifest, ManifestHead, SCHEMA, SearchHead};
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};
 pub use redact::{command_line_redacted, plan_redacted};

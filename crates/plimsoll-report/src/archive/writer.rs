@@ -25,6 +25,8 @@ pub struct ArchiveWriter {
     events: LineFile,
     /// The trial whose load is running.
     trial: Option<u32>,
+    /// The block of a comparison that the next loads belong to.
+    block: Option<u32>,
     /// An error was reported: nothing more is written, and no further error is raised.
     failed: bool,
 }
@@ -67,6 +69,7 @@ impl ArchiveWriter {
             trials: LineFile::create(dir.join(TRIALS))?,
             events: LineFile::create(dir.join(EVENTS))?,
             trial: None,
+            block: None,
             failed: false,
         };
         // The manifest last: where it stands, the other files stand too.
@@ -102,7 +105,11 @@ impl ArchiveWriter {
                 judgement: worded(&record.judgement),
             }),
             Event::LoadStarted { trial, .. } => {
-                self.trial = trial.map(|request| request.number);
+                self.trial = trial.map(|request| request.number).or(self.block);
+                self.events.push(event)
+            }
+            Event::BlockStarted(block) => {
+                self.block = Some(block.number);
                 self.events.push(event)
             }
             Event::TrialStarted(request) => {

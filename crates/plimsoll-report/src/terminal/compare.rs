@@ -4,12 +4,15 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::compare::{
-    CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
+    Arm, CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
 };
 use plimsoll_model::summary::Summary;
 
 use super::layout::{Page, Style, Tone, clean, counted, ms, per_s, span, whole};
 use super::sections;
+
+/// Waiting for a CPU is mentioned from this fraction on.
+const WAITED_MIN: f64 = 0.1;
 
 /// Writes the report of `compare`.
 pub fn render_compare(
@@ -31,6 +34,7 @@ pub fn render_compare(
     page.blank()?;
     facts(&mut page, compare)?;
     page.blank()?;
+    others(&mut page, compare)?;
     round_table(&mut page, compare)?;
     explanations(&mut page, compare)?;
     if !summary.settings.is_empty() {
@@ -42,36 +46,62 @@ pub fn render_compare(
 }
 
 fn headline(compare: &CompareSummary) -> (Tone, &'static str, String) {
-    let title = compare.metric.title();
     let (Some(ratio), Some(low), Some(high)) =
         (compare.ratio, compare.ratio_low, compare.ratio_high)
     else {
         return (Tone::Warn, "Undecided:", undecided(compare));
     };
-    let between = |from: f64, to: f64| whole(&format!("({} to {})", percent(from), percent(to)));
+    let seen = compare.noise.as_ref().map(|noise| {
+        format!(
+            "; the smallest difference this comparison could have seen is {}",
+            percent(noise.detectable)
+        )
+    });
+    let seen = seen.unwrap_or_default();
+    let sure = compare.confidence.map_or_else(String::new, |confidence| {
+        whole(&format!("{:.0} % interval ", confidence * 100.0))
+    });
     let is_higher = compare.finding == Finding::Higher;
     match compare.finding {
         Finding::Higher | Finding::Lower => {
-            let (size, range, word) = if is_higher {
-                (ratio - 1.0, between(low - 1.0, high - 1.0), "higher")
+            let (size, from, to) = if is_higher {
+                (ratio - 1.0, low - 1.0, high - 1.0)
             } else {
-                (1.0 - ratio, between(1.0 - high, 1.0 - low), "lower")
+                (1.0 - ratio, 1.0 - high, 1.0 - low)
             };
             let better = is_higher == compare.metric.more_is_better();
-            let (tone, judged) = if better { (Tone::Good, "better") } else { (Tone::Bad, "worse") };
-            let size = percent(size);
-            let text = format!("B is {size} {word} {range} in {title}, which is {judged}.");
-            (tone, "Difference:", text)
+            let (tone, lead) = if better { (Tone::Good, "Better:") } else { (Tone::Bad, "Worse:") };
+            let range = whole(&format!("{} to {}", bare_percent(from), percent(to)));
+            let text = format!(
+                "{} ({sure}{range}){seen}.",
+                differs(compare.metric, is_higher, &percent(size))
+            );
+            (tone, lead, text)
         }
         Finding::NoDifference => {
-            let above = compare.difference_max.map_or_else(|| "?".to_owned(), percent);
-            let text = format!(
-                "none larger than {above} in {title}. B/A is {ratio:.3} {}.",
-                whole(&format!("({low:.3} to {high:.3})"))
-            );
+            let range = whole(&format!("{} to {}", signed(low - 1.0), signed(high - 1.0)));
+            let ratio = whole(&format!("{:.1} %", ratio * 100.0));
+            let title = compare.metric.title();
+            let text =
+                format!("none seen in {title}; B's is {ratio} of A's ({sure}{range}){seen}.");
             (Tone::Strong, "No difference:", text)
         }
         Finding::Undecided => (Tone::Warn, "Undecided:", undecided(compare)),
+    }
+}
+
+/// `B is 3.1 % slower than A at saturation`.
+fn differs(metric: Metric, is_higher: bool, size: &str) -> String {
+    let (more, less) = if is_higher { ("higher", "faster") } else { ("lower", "slower") };
+    match metric {
+        Metric::Goodput => format!("B is {size} {less} than A at saturation"),
+        Metric::ServerCpu if is_higher => {
+            format!("B is slower than A: it needs {size} more CPU time per answer")
+        }
+        Metric::ServerCpu => {
+            format!("B is faster than A: it needs {size} less CPU time per answer")
+        }
+        _ => format!("B is {size} {more} than A in {}", metric.title()),
     }
 }
 
@@ -84,7 +114,7 @@ fn undecided(compare: &CompareSummary) -> String {
         }
     };
     let stopped = stopped.unwrap_or_default();
-    format!("{made}, and a statement needs at least six.{stopped}")
+    format!("{made}, and a statement needs at least eight.{stopped}")
 }
 
 /// `text` as the beginning of a sentence.
@@ -98,41 +128,53 @@ fn sentence(text: &str) -> String {
 
 /// A relative difference in percent with one decimal.
 fn percent(relative: f64) -> String {
-    whole(&format!("{:.1} %", relative * 100.0))
+    whole(&format!("{} %", bare_percent(relative)))
+}
+
+fn bare_percent(relative: f64) -> String {
+    format!("{:.1}", relative * 100.0)
+}
+
+/// The same with its sign.
+fn signed(relative: f64) -> String {
+    whole(&format!("{:+.1} %", relative * 100.0))
 }
 
 fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
     page.entry("A", &clean(&compare.a))?;
     page.entry("B", &clean(&compare.b))?;
     let (title, unit) = (compare.metric.title(), clean(&compare.unit));
-    page.entry("Compared", &format!("{title}, {unit}; the median of B/A over the rounds"))?;
+    page.entry("Compared", &format!("{title}, {unit}; B/A over the rounds"))?;
     let mut items = vec![format!("{} of {} used", compare.rounds_used, compare.rounds.len())];
     if compare.rounds_invalid > 0 {
         items.push(format!("{} INVALID and left out", compare.rounds_invalid));
     }
-    if let Some(confidence) = compare.confidence {
-        items.push(format!("interval {:.1} % sure", confidence * 100.0));
-    }
     if let Some(p) = compare.p {
-        items.push(format!("sign-flip p {p:.3}"));
+        items.push(format!("signed-rank p {p:.3}"));
+    }
+    if let Some(noise) = &compare.noise {
+        items.push(format!("one side varies by {} (CV)", percent(noise.cv)));
+    }
+    if compare.threshold > 0.0 {
+        items.push(format!("up to {} ignored as asked", percent(compare.threshold)));
     }
     page.entry_items("Rounds", &items)?;
-    if let Some(noise) = &compare.noise {
-        let mut items = vec![
-            format!("A against itself, {}", counted(compare.same.len() as u64, "time")),
-            format!("varies by {} (CV)", percent(noise.cv)),
-            format!("differences below {} may not be detected", percent(noise.detectable)),
+    if let Some(load) = &compare.load {
+        let items = [
+            format!(
+                "{} s saturated by {}",
+                load.saturated_s,
+                counted(load.connections, "connection")
+            ),
+            format!("{:.1} s at {}", load.equal_s, per_s(load.equal_per_s)),
         ];
-        if compare.threshold > 0.0 {
-            items.push(format!("below {} ignored as asked", percent(compare.threshold)));
-        }
-        page.entry_items("A/A", &items)?;
+        page.entry_items("Each block", &items)?;
     }
-    if compare.resolution > 0.0 {
+    if let Some(waited) = waited(compare).filter(|waited| *waited >= WAITED_MIN) {
         let text = format!(
-            "each search finds its bound to within {}, which widens the interval at both ends; \
-             --mode strict finds it to within 1 %",
-            percent(compare.resolution)
+            "threads of the servers were ready but not running for {} of their time: on a quieter \
+             host smaller differences are seen",
+            percent(waited)
         );
         page.quiet(13, &text)?;
     }
@@ -144,14 +186,47 @@ fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
     }
 }
 
+/// The median of how long threads of the servers waited for a CPU.
+fn waited(compare: &CompareSummary) -> Option<f64> {
+    let mut waited: Vec<f64> = compare.blocks.iter().filter_map(|block| block.sut_waited).collect();
+    waited.sort_by(f64::total_cmp);
+    waited.get(waited.len() / 2).copied()
+}
+
+/// The figures beside the one that decides.
+fn others(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
+    if compare.others.is_empty() {
+        return Ok(());
+    }
+    page.heading(&format!(
+        "{:28} {:>10} {:>10} {:>7}  {}",
+        "also seen", "A", "B", "B/A", "interval"
+    ))?;
+    for other in &compare.others {
+        let figure = |value| figure(other.metric, &other.unit, value);
+        let range =
+            format!("{} to {}", signed(other.ratio_low - 1.0), signed(other.ratio_high - 1.0));
+        page.line(&format!(
+            "{:28} {:>10} {:>10} {:>7.3}  {range}",
+            other.metric.title(),
+            figure(other.a),
+            figure(other.b),
+            other.ratio
+        ))?;
+    }
+    page.blank()
+}
+
 /// A value in its unit, short enough for a column.
 fn figure(metric: Metric, unit: &str, value: f64) -> String {
     match metric {
         // The unit of a rate stands above; `/s` keeps it from being read as a count.
-        Metric::LowerBound | Metric::Throughput if unit.ends_with("/s") => per_s(value),
-        Metric::LowerBound | Metric::Throughput => format!("{value:.1}"),
-        Metric::P99 => format!("{} ms", ms(Some(value))),
-        Metric::ClientCpu => format!("{value:.2} us"),
+        Metric::Goodput | Metric::LowerBound | Metric::Throughput if unit.ends_with("/s") => {
+            per_s(value)
+        }
+        Metric::Goodput | Metric::LowerBound | Metric::Throughput => format!("{value:.1}"),
+        Metric::P50 | Metric::P99 => format!("{} ms", ms(Some(value))),
+        Metric::ServerCpu | Metric::ClientCpu => format!("{value:.2} us"),
     }
 }
 
@@ -166,15 +241,19 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
     if compare.rounds.is_empty() {
         return page.line("No round was finished.");
     }
+    let latencies = compare.blocks.iter().any(|block| block.p99_ms.is_some())
+        && matches!(compare.metric, Metric::Goodput | Metric::ServerCpu);
     let columns = format!("{:>3} {:5} {:>12} {:>12} {:>7}", "#", "first", "A", "B", "B/A");
-    page.heading(&columns)?;
+    let more = if latencies { "    A p50   p99     B p50   p99 ms" } else { "" };
+    page.heading(&format!("{columns}{more}"))?;
     for round in &compare.rounds {
         let first = match round.order {
             Order::Ab => "A",
             Order::Ba => "B",
         };
+        let more = if latencies { latency_cells(compare, round.number) } else { String::new() };
         page.line(&format!(
-            "{:>3} {first:5} {:>12} {:>12} {:>7}",
+            "{:>3} {first:5} {:>12} {:>12} {:>7}{more}",
             round.number,
             cell(compare, &round.a),
             cell(compare, &round.b),
@@ -185,17 +264,25 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
     page.quiet(4, &format!("all rounds took {}", span(seconds)))
 }
 
+/// What the blocks of a round say of latency.
+fn latency_cells(compare: &CompareSummary, round: u32) -> String {
+    let block = |arm| compare.blocks.iter().find(|block| block.round == round && block.arm == arm);
+    let cells = Arm::BOTH.map(|arm| {
+        let block = block(arm);
+        let (p50, p99) = (block.and_then(|b| b.p50_ms), block.and_then(|b| b.p99_ms));
+        format!("    {:>5} {:>5}", ms(p50), ms(p99))
+    });
+    cells.concat()
+}
+
 /// Why values are missing.
 fn explanations(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
-    let same = compare.same.iter().zip(1..).map(|(measured, n)| (format!("A/A {n}"), measured));
     let rounds = compare.rounds.iter().flat_map(|round| {
         [("A", &round.a), ("B", &round.b)]
             .map(|(name, measured)| (format!("{:>3} {name}", round.number), measured))
     });
-    let missing: Vec<_> = same
-        .chain(rounds)
-        .filter_map(|(name, measured)| Some((name, measured.invalid.as_ref()?)))
-        .collect();
+    let missing: Vec<_> =
+        rounds.filter_map(|(name, measured)| Some((name, measured.invalid.as_ref()?))).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -204,17 +291,6 @@ fn explanations(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()>
         page.hanging(Tone::Warn, &format!("{name} INVALID"), &clean(why))?;
     }
     Ok(())
-}
-
-/// One line for a measurement of A against itself, without a newline.
-pub fn render_measured_line(
-    metric: Metric,
-    unit: &str,
-    number: usize,
-    of: usize,
-    measured: &MeasuredSummary,
-) -> String {
-    format!("A/A {number} of {of}: {}", value_or_why(metric, unit, measured))
 }
 
 /// One line for a round that just ended, without a newline.

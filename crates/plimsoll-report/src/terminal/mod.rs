@@ -20,7 +20,7 @@ mod search;
 mod sections;
 mod timers;
 
-pub use compare::{render_compare, render_measured_line, render_round_line};
+pub use compare::{render_compare, render_round_line};
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
 pub use layout::Style;

@@ -71,7 +71,7 @@ fn find_pages() {
 #[test]
 fn compare_pages() {
     for (name, summary) in [
-        ("compare_higher", fixtures::compare_higher()),
+        ("compare_saturated", fixtures::compare_saturated()),
         ("compare_lower", fixtures::compare_lower()),
         ("compare_no_difference", fixtures::compare_no_difference()),
         ("compare_undecided", fixtures::compare_undecided()),
@@ -82,17 +82,16 @@ fn compare_pages() {
         }
         golden(name, &text);
     }
-    golden("compare_higher_color", &page(&fixtures::compare_higher(), &[], true));
+    golden("compare_saturated_color", &page(&fixtures::compare_saturated(), &[], true));
 }
 
 #[test]
 fn compare_lines() {
-    let summary = fixtures::compare_higher();
+    let summary = fixtures::compare_saturated();
     let compare = summary.compare.as_ref().unwrap();
     let (metric, unit) = (compare.metric, compare.unit.as_str());
-    let mut lines = vec![render_measured_line(metric, unit, 1, 6, &compare.same[0])];
     let rounds = compare.rounds.iter();
-    lines.extend(rounds.map(|round| render_round_line(metric, unit, 10, round)));
+    let lines: Vec<_> = rounds.map(|round| render_round_line(metric, unit, 10, round)).collect();
     golden("compare_lines", &lines.join("\n"));
 }
 

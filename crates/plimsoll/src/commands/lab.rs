@@ -11,30 +11,19 @@ use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::experiments::Prepared;
 use crate::flags::LabExperiment;
-use crate::plan::{Destination, Inputs};
+use crate::plan::{Destination, Inputs, Job};
 use crate::preflight::Server;
 use crate::session::{Ended, SetUp};
 use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
-    let hosts = plan::lab::hosts(flags.hosts())?;
-    let at = SutAddress::reserve(key_kind(flags, &hosts.sut))?;
-    let url = at.url(flags.is_tls());
-    let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
     let mut stdin = std::io::stdin();
-    let job = plan::lab(flags, &to, &mut Inputs::of_host(&mut stdin))?;
-    let server = Server::Laboratory(hosts.sut.clone());
-    let prepared = experiments::prepare(job.clone(), &server)?;
+    let planned = Planned::of(flags, &mut Inputs::of_host(&mut stdin))?;
+    let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let command = if matches!(flags, LabExperiment::Hold { .. }) { "lab hold" } else { "lab" };
-    let plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan() };
-    let bench = Bench {
-        command,
-        plan: prepared.0.lab_plan(plan),
-        at: Rc::new(at),
-        interrupts: &interrupts,
-    };
+    let bench = Bench { command, plan, at, interrupts: &interrupts };
     let mut lab = None;
     let Some(times) = job.repeat() else { return bench.measure(&mut lab, prepared)?.report() };
     let fresh_sut = flags.is_fresh();
@@ -46,6 +35,30 @@ pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
         }
         bench.measure(&mut lab, experiments::prepare(part.job(&job), &server)?)
     })
+}
+
+/// A laboratory and what is measured in it; nothing has been started.
+pub(super) struct Planned {
+    pub(super) job: Job,
+    pub(super) server: Server,
+    /// The job, ready to be run.
+    pub(super) prepared: Prepared,
+    pub(super) plan: LabPlan,
+    pub(super) at: Rc<SutAddress>,
+}
+
+impl Planned {
+    pub(super) fn of(flags: &LabExperiment, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
+        let hosts = plan::lab::hosts(flags.hosts())?;
+        let at = SutAddress::reserve(key_kind(flags, &hosts.sut))?;
+        let url = at.url(flags.is_tls());
+        let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
+        let job = plan::lab(flags, &to, inputs)?;
+        let server = Server::Laboratory(hosts.sut.clone());
+        let prepared = experiments::prepare(job.clone(), &server)?;
+        let plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan() };
+        Ok(Self { job, server, plan: prepared.0.lab_plan(plan), prepared, at: Rc::new(at) })
+    }
 }
 
 /// What the experiments of one command have in common.

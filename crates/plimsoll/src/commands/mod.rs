@@ -7,7 +7,6 @@ pub(crate) mod find;
 pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
-mod measurement;
 mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;

@@ -61,8 +61,14 @@ pub(super) fn run(
     let load = of.job.load();
     let head = of.job.search().map(crate::experiments::search_head);
     let always_archive = true;
-    let mut run =
-        Run::begin(RunHead { command: of.command, job: load, search: head, always_archive })?;
+    let mut run = Run::begin(RunHead {
+        command: of.command,
+        args: std::env::args().collect(),
+        job: load,
+        settings: run::settings(load, &load.plan),
+        search: head,
+        always_archive,
+    })?;
     let dir = run.archive_dir().map(PathBuf::from).unwrap_or_default();
     let mut seen = Results::default();
     run.handle_event(&Event::Note(format!(

@@ -8,6 +8,7 @@ use crate::plan::Job;
 use crate::preflight::Server;
 use crate::session::Experiment;
 
+pub(crate) mod compare;
 mod connections;
 mod controller;
 mod hold;

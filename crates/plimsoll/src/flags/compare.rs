@@ -8,18 +8,20 @@ use super::shared::OutputFlags;
 use super::values::{metric, positive_duration, ratio, rounds, seed};
 
 const EXAMPLES: &str = "\
-A is first compared with itself, to measure the noise. Then each round measures A and B once, in
-random order. Searches skip the timeout probe unless --probe-timeouts is given.
+Both servers are up all the time and take turns of a few seconds: A B B A or B A A B. In each turn
+URLs, lab and find send one load below saturation, the same for both, and one that saturates the
+server. Goodput at saturation decides, or the server's CPU time per answer where it shows a
+difference more clearly (lab, or --watch pid:N). Servers of lab are started afresh every two rounds.
 
 Examples:
   plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'
-  plimsoll compare http://127.0.0.1:8080/ http://127.0.0.1:8081/ -- --mode quick
-  plimsoll compare 'find handshakes https://a/' 'find handshakes https://b/' --rounds 6
-  plimsoll compare --metric p99 http://a/ http://b/ -- --rate 2k --duration 30s
-  plimsoll compare 'load http://a/ --rate 0' 'load http://a/ --rate 0 --threads 4' --budget 10m
+  plimsoll compare http://127.0.0.1:8080/ http://127.0.0.1:8081/
+  plimsoll compare 'find handshakes https://a/' 'find handshakes https://b/' --budget 10m
+  plimsoll compare --metric p50 http://a/ http://b/ -- --rate 2k --duration 10s
+  plimsoll compare 'load http://a/ --rate 0' 'load http://a/ --rate 0 --threads 4' --rounds 10
 
-Exit codes: 0 compared, 1 could not run, 2 bad usage, 98 invalid (the load generator was the limit
-in too many rounds), 130 interrupted";
+Exit codes: 0 compared, 1 could not run, 2 bad usage, 97 undecided (the budget ended too early), 98
+invalid (too many rounds were spoilt by this host), 130 interrupted";
 
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -37,22 +39,19 @@ pub(crate) struct CompareFlags {
     #[arg(last = true, value_name = "FLAGS")]
     pub(crate) both: Vec<String>,
 
-    /// Figure to compare: lower-bound (of the tipping point), p99, throughput or client-cpu
-    /// [default: lower-bound for lab and find; for load p99, in a closed loop throughput]
+    /// Figure that decides: goodput (at saturation), server-cpu (per answer), p50 or p99 (at the same
+    /// load), throughput or client-cpu [default: goodput and server-cpu, whichever shows more; for load
+    /// p99, in a closed loop throughput]
     #[arg(long, value_name = "METRIC", value_parser = metric, help_heading = "Comparison")]
     pub(crate) metric: Option<Metric>,
 
-    /// Number of rounds, 6 to 200; each measures both
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "10",
-        value_parser = rounds,
-        help_heading = "Comparison"
-    )]
-    pub(crate) rounds: u32,
+    /// Most rounds, 8 to 200; each measures both once [default: 24, or as many as fill --budget; for
+    /// load 12]
+    #[arg(long, value_name = "N", value_parser = rounds, help_heading = "Comparison")]
+    pub(crate) rounds: Option<u32>,
 
-    /// Start no round that would end after this time
+    /// Time for the whole comparison: start no round that would end after it [default: 5m; none for
+    /// load]
     #[arg(
         long,
         value_name = "DURATION",

@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Load(Box<LoadFlags>),
     /// Open many connections and hold them, with heartbeats
     Hold(Box<HoldCommand>),
-    /// Measure two configurations in alternation and report their difference
+    /// Measure two servers or configurations in turns of seconds and report their difference
     Compare(CompareFlags),
     /// Run an HTTP backend that delays and sizes its responses as each request asks
     Serve(ServeFlags),

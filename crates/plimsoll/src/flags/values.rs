@@ -207,18 +207,20 @@ pub(crate) fn seed(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| refuse(text, "a whole number such as 1"))
 }
 
-/// Rounds of a comparison: at least six, the fewest with a confidence interval.
+/// Rounds of a comparison: at least eight, the fewest with a confidence interval of 98 %.
 pub(crate) fn rounds(text: &str) -> Result<u32, ParseError> {
-    let count = parse_count(text).ok().filter(|count| (6..=200).contains(count));
+    let count = parse_count(text).ok().filter(|count| (8..=200).contains(count));
     count
         .and_then(|count| u32::try_from(count).ok())
-        .ok_or_else(|| refuse(text, "a number of rounds from 6 to 200"))
+        .ok_or_else(|| refuse(text, "a number of rounds from 8 to 200"))
 }
 
 /// A figure that is compared.
 pub(crate) fn metric(text: &str) -> Result<Metric, ParseError> {
     let found = Metric::ALL.iter().find(|metric| metric.name() == text);
-    found.copied().ok_or_else(|| refuse(text, "lower-bound, p99, throughput or client-cpu"))
+    found
+        .copied()
+        .ok_or_else(|| refuse(text, "goodput, server-cpu, p50, p99, throughput or client-cpu"))
 }
 
 /// Worker threads: 1 to 1024.

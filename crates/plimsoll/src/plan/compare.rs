@@ -6,51 +6,57 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use plimsoll_capacity::compare::{BUDGET_MIN, Blocks, ROUNDS_DEFAULT, ROUNDS_MIN};
 use plimsoll_model::Nanos;
-use plimsoll_model::compare::Metric;
+use plimsoll_model::compare::{Arm, Metric};
 use plimsoll_model::plan::{Pacing, Trust};
 use plimsoll_model::search::Axis;
 use plimsoll_report::command_line_redacted;
 
-use super::{Destination, Inputs, Job, load, outputs};
+use super::{Destination, Inputs, Job, load, outputs, watch};
 use crate::exit::Stop;
 use crate::flags;
 use crate::flags::shared::OutputFlags;
-use crate::flags::values::OutputFile;
-use crate::flags::{Command, CompareFlags};
+use crate::flags::values::{OutputFile, Processes};
+use crate::flags::{Command, CompareFlags, FindExperiment, LabExperiment};
 
-/// One of the two.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Arm {
-    /// `A` or `B`.
-    pub(crate) name: &'static str,
+/// Time of a comparison that chooses its loads by itself.
+const BUDGET_DEFAULT: Nanos = Nanos::from_secs(300);
+/// Rounds of loads of the user's, which may be long.
+const LOAD_ROUNDS_DEFAULT: u32 = 12;
+/// What the rounds' bound is in the flags, too.
+const ROUNDS_MAX: usize = 200;
+/// Flags of a search that a comparison has no use for.
+const OF_SEARCHES: [&str; 7] =
+    ["--slo", "--deadline", "--mode", "--probe-timeouts", "--min", "--max", "--repeat"];
+
+/// One of the two, as it was typed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ArmLine {
     /// As typed, secrets included: to be found among the arguments and replaced by `text`.
     pub(crate) typed: String,
     /// All of it as one line without secrets.
     pub(crate) text: String,
-    /// The arguments of plimsoll, without what a comparison adds to them.
+    /// The arguments of plimsoll.
     pub(crate) args: Vec<String>,
-    /// Whether the arguments name a seed.
+    /// What they say: `lab`, `find` or `load`.
+    pub(crate) command: Command,
+    /// Whether they name a seed.
     pub(crate) has_seed: bool,
-    /// Whether they turn progress off.
-    pub(crate) is_silent: bool,
-    /// Whether it is a search without --probe-timeouts: a comparison then skips the probe, because
-    /// each of its measurements would wait for minutes to find the same timers.
-    pub(crate) skips_probe: bool,
+    /// Whether they name the size of the pool.
+    pub(crate) has_connections: bool,
 }
 
 /// One comparison, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CompareJob {
-    /// What is compared with.
-    pub(crate) a: Arm,
-    /// What is compared.
-    pub(crate) b: Arm,
-    /// The figure.
-    pub(crate) metric: Metric,
-    /// Its unit.
-    pub(crate) unit: &'static str,
-    /// Rounds to make; at least 6.
+    /// What is compared with, and what is compared.
+    pub(crate) arms: [ArmLine; 2],
+    /// What both are.
+    pub(crate) of: Measures,
+    /// The figures of which one decides; at least one.
+    pub(crate) metrics: Vec<Metric>,
+    /// Rounds to make.
     pub(crate) rounds: u32,
     /// No round begins that would end after this.
     pub(crate) budget: Option<Nanos>,
@@ -64,12 +70,14 @@ pub(crate) struct CompareJob {
     pub(crate) json: Option<OutputFile>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
+    /// What the reader is told first.
+    pub(crate) notes: Vec<String>,
 }
 
 impl CompareJob {
     /// What reports call the target.
     pub(crate) fn target_name(&self) -> String {
-        format!("{} against {}", self.b.text, self.a.text)
+        format!("{} against {}", self.arms[1].text, self.arms[0].text)
     }
 
     /// The settings that shape the comparison.
@@ -86,9 +94,8 @@ impl CompareJob {
 
     /// The arguments of this program, each of the two in the form that holds no secrets.
     pub(crate) fn args_redacted(&self, args: impl Iterator<Item = String>) -> Vec<String> {
-        let arms = [&self.a, &self.b];
         let hide = |arg: String| {
-            let arm = arms.iter().find(|arm| arm.typed == arg);
+            let arm = self.arms.iter().find(|arm| arm.typed == arg);
             arm.map_or(arg, |arm| arm.text.clone())
         };
         args.map(hide).collect()
@@ -97,8 +104,8 @@ impl CompareJob {
 
 /// What a command line measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Measures {
-    /// The tipping point on an axis.
+pub(crate) enum Measures {
+    /// What a server takes, on an axis.
     Search(&'static str, Axis),
     /// A load; closed when the server sets its pace.
     Load { closed: bool },
@@ -112,6 +119,33 @@ impl Measures {
             Self::Load { closed: false } => "load at a given rate".to_owned(),
         }
     }
+
+    /// Whether the loads are the user's.
+    pub(crate) const fn is_load(self) -> bool {
+        matches!(self, Self::Load { .. })
+    }
+
+    /// Its figures; the first is the usual one of a load. In a closed loop a stall of the server stops the
+    /// load as well, and hides itself: it has no latency to compare.
+    pub(crate) const fn metrics(self) -> &'static [Metric] {
+        match self {
+            Self::Search(..) => &[Metric::Goodput, Metric::ServerCpu, Metric::P50, Metric::P99],
+            Self::Load { closed: true } => &[Metric::Throughput, Metric::ClientCpu],
+            Self::Load { closed: false } => {
+                &[Metric::P99, Metric::P50, Metric::Throughput, Metric::ClientCpu]
+            }
+        }
+    }
+
+    /// The unit of one of them.
+    pub(crate) const fn unit(self, metric: Metric) -> &'static str {
+        match (metric, self) {
+            (Metric::P50 | Metric::P99, _) => "ms",
+            (Metric::ServerCpu | Metric::ClientCpu, _) => "us",
+            (_, Self::Search(_, Axis::Handshakes)) => "handshakes/s",
+            _ => "requests/s",
+        }
+    }
 }
 
 /// Checks the flags of `compare`.
@@ -123,32 +157,60 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
         ));
     };
     outputs::check(&flags.output)?;
-    let a = arm("A", a, flags)?;
-    let b = arm("B", b, flags)?;
-    let (of_a, of_b) = (examine(&a, inputs)?, examine(&b, inputs)?);
+    let (a, of_a, processes_a) = arm(Arm::A, a, flags, inputs)?;
+    let (b, of_b, processes_b) = arm(Arm::B, b, flags, inputs)?;
     if of_a != of_b {
         return Err(Stop::usage(
             format_args!("A is {}, and B is {}", of_a.command(), of_b.command()),
             "compare what gives the same figure",
         ));
     }
-    let metric = metric(flags.metric, of_a)?;
+    if processes_a != processes_b {
+        return Err(Stop::usage(
+            "A and B are loaded by the same processes, and name different numbers of them",
+            "give --processes for both, after two dashes",
+        ));
+    }
+    let (rounds, budget) = extent(flags, of_a)?;
+    let arms = [a, b];
     Ok(CompareJob {
-        metric,
-        unit: unit(metric, of_a),
-        rounds: flags.rounds,
-        budget: flags.budget,
+        metrics: metrics(flags.metric, of_a)?,
+        notes: unused(&arms, of_a),
+        of: of_a,
+        arms,
+        rounds,
+        budget,
         threshold: flags.threshold,
         seed: flags.seed,
         out: flags.output.out.clone(),
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
-        a,
-        b,
     })
 }
 
-fn arm(name: &'static str, typed: &str, flags: &CompareFlags) -> Result<Arm, Stop> {
+/// How many rounds, and in which time.
+fn extent(flags: &CompareFlags, of: Measures) -> Result<(u32, Option<Nanos>), Stop> {
+    if of.is_load() {
+        return Ok((flags.rounds.unwrap_or(LOAD_ROUNDS_DEFAULT), flags.budget));
+    }
+    let budget = flags.budget.unwrap_or(BUDGET_DEFAULT);
+    if budget < BUDGET_MIN {
+        return Err(Stop::usage(
+            format_args!("--budget {budget} is too short for {ROUNDS_MIN} rounds"),
+            format_args!("give {BUDGET_MIN} or more"),
+        ));
+    }
+    let fill = || Blocks::rounds_for(budget, ROUNDS_DEFAULT as usize).min(ROUNDS_MAX) as u32;
+    Ok((flags.rounds.unwrap_or_else(fill), Some(budget)))
+}
+
+fn arm(
+    name: Arm,
+    typed: &str,
+    flags: &CompareFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<(ArmLine, Measures, Processes), Stop> {
+    let name = name.name();
     let mut args = shlex::split(typed).ok_or_else(|| {
         let what = format_args!("{name} is not a command line: a quote is not closed");
         Stop::usage(what, "close or drop it")
@@ -161,19 +223,67 @@ fn arm(name: &'static str, typed: &str, flags: &CompareFlags) -> Result<Arm, Sto
         let command = if is_load(flags.metric, &args) { &["load"][..] } else { &["find", "rate"] };
         args.splice(..0, command.iter().map(|word| (*word).to_owned()));
     }
-    let is = |word: &str, flag: &str| {
-        word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-    };
-    let searches = args.first().is_some_and(|word| ["find", "lab"].contains(&word.as_str()));
-    Ok(Arm {
-        name,
-        skips_probe: searches && !args.iter().any(|word| is(word, "--probe-timeouts")),
+    let examined = examine(&args, inputs).map_err(|stop| match stop {
+        Stop::Usage(text) => Stop::Usage(format!("{name}: {text}")),
+        Stop::CannotRun(text) => Stop::CannotRun(format!("{name}: {text}")),
+        Stop::Asked(_) => Stop::usage(format_args!("{name} asks for help"), "name a measurement"),
+        other => other,
+    });
+    let (command, measures, processes) = examined?;
+    if let Some(flag) = inputs.stdin_reader {
+        return Err(Stop::usage(
+            format_args!("{name}: {flag} - reads standard input, and every round needs it again"),
+            "name a file",
+        ));
+    }
+    let line = ArmLine {
         typed: typed.to_owned(),
         text: shown(&command_line_redacted(&args)),
-        has_seed: args.iter().any(|word| is(word, "--seed")),
-        is_silent: args.iter().any(|word| is(word, "--no-ui")),
+        has_seed: names(&args, "--seed"),
+        has_connections: has_connections(&command),
+        command,
         args,
+    };
+    Ok((line, measures, processes))
+}
+
+/// Whether the size of the pool was named.
+fn has_connections(command: &Command) -> bool {
+    let named = match command {
+        Command::Lab(lab) => match &**lab {
+            LabExperiment::Rate { flags, .. } => flags.pool.connections,
+            LabExperiment::Handshakes { flags, .. } => flags.connections,
+            _ => None,
+        },
+        Command::Find(find) => match &**find {
+            FindExperiment::Rate { flags, .. } => flags.pool.connections,
+            FindExperiment::Handshakes { flags, .. } => flags.connections,
+            _ => None,
+        },
+        _ => None,
+    };
+    named.is_some()
+}
+
+/// Whether `args` have a flag, by itself or with its value.
+fn names(args: &[String], flag: &str) -> bool {
+    args.iter().any(|word| {
+        word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     })
+}
+
+/// Says which flags change nothing.
+fn unused(arms: &[ArmLine], of: Measures) -> Vec<String> {
+    let given = |flag: &&&str| arms.iter().any(|arm| names(&arm.args, flag));
+    let flags: Vec<&str> = OF_SEARCHES.iter().filter(given).copied().collect();
+    if flags.is_empty() || of.is_load() {
+        return Vec::new();
+    }
+    vec![format!(
+        "a comparison does not search: both are saturated, and compared at one load below; {} \
+         changes nothing",
+        flags.join(" ")
+    )]
 }
 
 /// One line that a shell splits into `args` again.
@@ -183,33 +293,38 @@ fn shown(args: &[String]) -> String {
     joined.unwrap_or_else(|_| args.join(" "))
 }
 
-/// Whether a URL without a command is loaded rather than searched.
+/// Whether a URL without a command is loaded rather than saturated.
 fn is_load(metric: Option<Metric>, args: &[String]) -> bool {
     let paced = |word: &String| {
         let flag = word.split('=').next().unwrap_or_default();
         ["--rate", "-r", "--stages"].contains(&flag)
     };
-    match metric {
-        Some(metric) => metric != Metric::LowerBound,
-        None => args.iter().any(paced),
-    }
+    let of_loads = [Metric::Throughput, Metric::ClientCpu];
+    metric.is_some_and(|metric| of_loads.contains(&metric)) || args.iter().any(paced)
 }
 
 /// Reads and plans a command line.
-fn examine(arm: &Arm, inputs: &mut Inputs<'_>) -> Result<Measures, Stop> {
-    let name = arm.name;
-    let measures = flags::parse_line(&arm.args).and_then(|command| match command {
+fn examine(
+    args: &[String],
+    inputs: &mut Inputs<'_>,
+) -> Result<(Command, Measures, Processes), Stop> {
+    let command = flags::parse_line(args)?;
+    let (measures, processes) = match &command {
         Command::Lab(experiment) => {
             refuse_outputs(experiment.output())?;
-            // Each round has a server of its own, wherever that will be.
+            // Where it will be is not known yet.
             let url =
                 if experiment.is_tls() { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" };
             let to = Destination::laboratory(url.to_owned(), Trust::Insecure);
-            searched("lab", &super::lab(&experiment, &to, inputs)?)
+            let job = super::lab(experiment, &to, inputs)?;
+            super::lab::hosts(experiment.hosts())?;
+            (searched("lab", &job)?, job.load().processes)
         }
         Command::Find(experiment) => {
             refuse_outputs(experiment.output())?;
-            searched("find", &super::find(&experiment, inputs)?)
+            let job = super::find(experiment, inputs)?;
+            watch::watched(experiment, inputs)?;
+            (searched("find", &job)?, job.load().processes)
         }
         Command::Load(flags) => {
             refuse_outputs(&flags.output)?;
@@ -219,31 +334,20 @@ fn examine(arm: &Arm, inputs: &mut Inputs<'_>) -> Result<Measures, Stop> {
                     "add --rate 1k for both, or --rate 0 for a closed loop, after two dashes",
                 ));
             }
-            let job = load::build(&flags, inputs)?;
-            Ok(Measures::Load { closed: matches!(job.plan.pacing, Pacing::Closed { .. }) })
+            let job = load::build(flags, inputs)?;
+            let closed = matches!(job.plan.pacing, Pacing::Closed { .. });
+            (Measures::Load { closed }, job.processes)
         }
-        _ => Err(not_measured(arm.args.first().map_or("nothing", String::as_str))),
-    });
-    let measures = measures.map_err(|stop| match stop {
-        Stop::Usage(text) => Stop::Usage(format!("{name}: {text}")),
-        Stop::CannotRun(text) => Stop::CannotRun(format!("{name}: {text}")),
-        Stop::Asked(_) => Stop::usage(format_args!("{name} asks for help"), "name a measurement"),
-        other => other,
-    })?;
-    match inputs.stdin_reader {
-        None => Ok(measures),
-        Some(flag) => Err(Stop::usage(
-            format_args!("{name}: {flag} - reads standard input, and every round needs it again"),
-            "name a file",
-        )),
-    }
+        _ => return Err(not_measured(args.first().map_or("nothing", String::as_str))),
+    };
+    Ok((command, measures, processes))
 }
 
-/// What a search gives; other experiments have no one figure.
+/// What a search gives; other experiments are not what can be done in turns of seconds.
 fn searched(command: &'static str, job: &Job) -> Result<Measures, Stop> {
     match job {
         Job::Rate(job) => Ok(Measures::Search(command, job.search.axis)),
-        Job::Connections(job) => Ok(Measures::Search(command, job.search.axis)),
+        Job::Connections(_) => Err(not_measured(&format!("{command} connections"))),
         Job::Hold(_) => Err(not_measured(&format!("{command} hold"))),
         Job::Rfc9411(_) => Err(not_measured(&format!("{command} rfc9411"))),
     }
@@ -251,8 +355,8 @@ fn searched(command: &'static str, job: &Job) -> Result<Measures, Stop> {
 
 fn not_measured(what: &str) -> Stop {
     Stop::usage(
-        format_args!("{what} does not give one figure to compare"),
-        "use a URL, lab, find or load",
+        format_args!("{what} cannot be measured in turns of a few seconds"),
+        "compare URLs, or rates or handshakes of lab or find, or loads",
     )
 }
 
@@ -261,45 +365,25 @@ fn refuse_outputs(output: &OutputFlags) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::usage(
-        "every round has an archive of its own, below that of the comparison",
+        "a comparison has one archive and one result",
         "give --out and --json to compare itself",
     ))
 }
 
-fn metric(asked: Option<Metric>, of: Measures) -> Result<Metric, Stop> {
-    let usual = match of {
-        Measures::Search(..) => Metric::LowerBound,
-        Measures::Load { closed: true } => Metric::Throughput,
-        Measures::Load { closed: false } => Metric::P99,
-    };
-    let Some(metric) = asked else { return Ok(usual) };
-    let fits = match of {
-        Measures::Search(..) => metric == Metric::LowerBound,
-        // In a closed loop a stall of the server stops the load as well, which hides the stall.
-        Measures::Load { closed: true } => {
-            matches!(metric, Metric::Throughput | Metric::ClientCpu)
+/// The figure that was asked for. Otherwise what a server gives when it is saturated, and what an answer costs it:
+/// the first shows a quota or a lock, the second a server that is not the slowest part.
+fn metrics(asked: Option<Metric>, of: Measures) -> Result<Vec<Metric>, Stop> {
+    let metrics = of.metrics();
+    match asked {
+        Some(metric) if metrics.contains(&metric) => Ok(vec![metric]),
+        Some(metric) => {
+            let names: Vec<_> = metrics.iter().map(|metric| metric.name()).collect();
+            Err(Stop::usage(
+                format_args!("--metric {} is no figure of {}", metric.name(), of.command()),
+                format_args!("use {}", names.join(" or ")),
+            ))
         }
-        Measures::Load { closed: false } => metric != Metric::LowerBound,
-    };
-    if fits {
-        return Ok(metric);
-    }
-    Err(Stop::usage(
-        format_args!("--metric {} is no figure of {}", metric.name(), of.command()),
-        match metric {
-            Metric::LowerBound => "compare with lab or find, or use another metric",
-            Metric::P99 => "compare with load --rate 1k, or use another metric",
-            Metric::Throughput | Metric::ClientCpu => "compare with load, or use another metric",
-        },
-    ))
-}
-
-fn unit(metric: Metric, of: Measures) -> &'static str {
-    match (metric, of) {
-        (Metric::P99, _) => "ms",
-        (Metric::ClientCpu, _) => "us",
-        (_, Measures::Search(_, Axis::Handshakes)) => "handshakes/s",
-        (Metric::LowerBound, Measures::Search(_, Axis::Connections)) => "connections",
-        (Metric::LowerBound | Metric::Throughput, _) => "requests/s",
+        None if of.is_load() => Ok(vec![metrics[0]]),
+        None => Ok(vec![Metric::Goodput, Metric::ServerCpu]),
     }
 }

@@ -5,6 +5,7 @@
 //! says what is driven, and what its outcome is.
 
 use std::cell::{Ref, RefCell};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome};
@@ -12,6 +13,7 @@ use plimsoll_fleet::{FleetError, LocalAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
+use plimsoll_model::compare::{CompareSummary, Finding};
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::observation::Observations;
@@ -49,6 +51,22 @@ pub(crate) trait Experiment {
         None
     }
 
+    /// Whether an archive is written even if no place for it was named.
+    fn always_archives(&self) -> bool {
+        self.search_head().is_some()
+    }
+
+    /// The command line for the archive, which hides the secrets of flags by itself.
+    fn command_line(&self) -> Vec<String> {
+        std::env::args().collect()
+    }
+
+    /// The settings that shape the measurement.
+    fn settings(&mut self) -> BTreeMap<String, String> {
+        let job = self.load();
+        run::settings(job, &job.plan)
+    }
+
     /// Drives the session until there is an outcome.
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop>;
 }
@@ -67,6 +85,7 @@ pub(crate) struct Outcome {
     pub(crate) find: Option<FindSummary>,
     pub(crate) hold: Option<HoldSummary>,
     pub(crate) rfc9411: Option<Rfc9411Summary>,
+    pub(crate) compare: Option<CompareSummary>,
     pub(crate) timers: Option<Timers>,
     /// Why there is nothing to judge, where that is so.
     pub(crate) unmeasured: Option<String>,
@@ -93,6 +112,7 @@ impl Outcome {
             find: None,
             hold: None,
             rfc9411: None,
+            compare: None,
             timers: None,
             unmeasured: None,
         }
@@ -138,10 +158,13 @@ pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<
 pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended, Stop> {
     let SetUp { command, server, interrupts, notes } = set_up;
     let search = experiment.search_head();
-    let always_archive = search.is_some() || server.backend_is_ours();
+    let always_archive = experiment.always_archives() || server.backend_is_ours();
+    let args = experiment.command_line();
     let job = experiment.load();
     let agents = start_load_agents(&mut job.plan, job.processes)?;
-    let run = Run::begin(RunHead { command, job, search, always_archive })?;
+    let settings = experiment.settings();
+    let job = experiment.load();
+    let run = Run::begin(RunHead { command, args, job, settings, search, always_archive })?;
     let recorder = run.archive_dir().and_then(|dir| Recorder::start(dir.as_ref(), server));
     let session = Session {
         scene: Scene::of(job),
@@ -164,10 +187,13 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     }
     let Outcome { verdict, unmeasured, .. } = &outcome;
     let (verdict, unmeasured) = (*verdict, unmeasured.clone());
-    let (summary, trials) = summarise(command, experiment.load(), outcome, &run);
+    let settings = experiment.settings();
+    let target = experiment.load().target_name.clone();
+    let (summary, trials) = summarise(command, target, settings, outcome, &run);
     let found = summary.find.as_ref().map(|find| &find.outcome);
     let is_unsettled =
-        matches!(found, Some(trial::Outcome::Unstable { .. } | trial::Outcome::Undecided { .. }));
+        matches!(found, Some(trial::Outcome::Unstable { .. } | trial::Outcome::Undecided { .. }))
+            || (unmeasured.is_none() && summary.compare.as_ref().is_some_and(is_undecided));
     let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
@@ -180,27 +206,34 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     Ok(Ended { summary, trials, run, stop, server_is_gone: server_end.is_some() })
 }
 
+/// Whether a comparison ended before it had enough rounds, though those it had can be used.
+fn is_undecided(compare: &CompareSummary) -> bool {
+    compare.finding == Finding::Undecided && compare.rounds_invalid == 0
+}
+
 fn summarise(
     command: &str,
-    job: &LoadJob,
+    target: String,
+    settings: BTreeMap<String, String>,
     outcome: Outcome,
     run: &Run,
 ) -> (Summary, Vec<TrialRecord>) {
     let Outcome { tally, window, partial, verdict, reasons, trials, .. } = outcome;
     let head = SummaryHead {
         command: command.to_owned(),
-        target: job.target_name.clone(),
+        target,
         started_at: run.started_at.clone(),
         window,
         partial,
-        settings: run::settings(job, &job.plan),
+        settings,
         verdict,
         reasons,
         find: outcome.find,
         hold: outcome.hold,
         archive: run.archive_dir(),
     };
-    let mut summary = Summary { rfc9411: outcome.rfc9411, ..Summary::new(head, &tally) };
+    let (rfc9411, compare) = (outcome.rfc9411, outcome.compare);
+    let mut summary = Summary { rfc9411, compare, ..Summary::new(head, &tally) };
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
         summary = summary.with_timers(&cliffs, probed, horizon);
     }

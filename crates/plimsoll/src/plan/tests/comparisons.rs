@@ -1,5 +1,6 @@
 //! Command lines of `compare`.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::compare::Metric;
 
 use super::{Asked, build, refused};
@@ -22,11 +23,13 @@ fn bad_comparisons() {
         ),
         (
             vec!["lab", "lab rfc9411 --case 7.2"],
-            "B: lab rfc9411 does not give one figure to compare; use a URL, lab, find or load",
+            "B: lab rfc9411 cannot be measured in turns of a few seconds; compare URLs, or rates or \
+             handshakes of lab or find, or loads",
         ),
         (
             vec!["serve", "serve"],
-            "A: serve does not give one figure to compare; use a URL, lab, find or load",
+            "A: serve cannot be measured in turns of a few seconds; compare URLs, or rates or \
+             handshakes of lab or find, or loads",
         ),
         (
             vec!["lab", a],
@@ -39,24 +42,23 @@ fn bad_comparisons() {
              same figure",
         ),
         (
-            vec!["--metric", "p99", a, b],
+            vec!["--metric", "throughput", a, b],
             "A: a load is compared at a load that is named; add --rate 1k for both, or --rate 0 \
              for a closed loop, after two dashes",
         ),
         (
             vec!["--metric", "p99", a, b, "--", "--rate", "0"],
-            "--metric p99 is no figure of load in a closed loop; compare with load --rate 1k, or \
-             use another metric",
+            "--metric p99 is no figure of load in a closed loop; use throughput or client-cpu",
         ),
         (
-            vec!["--metric", "p99", "lab", "lab"],
-            "--metric p99 is no figure of lab on the axis rate; compare with load --rate 1k, or \
-             use another metric",
+            vec!["--metric", "throughput", "lab", "lab"],
+            "--metric throughput is no figure of lab on the axis rate; use goodput or server-cpu or \
+             p50 or p99",
         ),
         (
             vec![a, "http://127.0.0.1:2/ --json -"],
-            "B: every round has an archive of its own, below that of the comparison; give --out \
-             and --json to compare itself",
+            "B: a comparison has one archive and one result; give --out and --json to compare \
+             itself",
         ),
         (
             vec!["load --targets - --rate 9", "load --targets - --rate 9"],
@@ -64,12 +66,27 @@ fn bad_comparisons() {
         ),
         (vec!["lab --help", "lab"], "A asks for help; name a measurement"),
         (
-            vec![a, b, "--rounds", "5"],
-            "--rounds \"5\" is not accepted; write a number of rounds from 6 to 200",
+            vec![a, b, "--rounds", "7"],
+            "--rounds \"7\" is not accepted; write a number of rounds from 8 to 200",
         ),
         (
-            vec![a, b, "--metric", "p50"],
-            "--metric \"p50\" is not accepted; write lower-bound, p99, throughput or client-cpu",
+            vec![a, b, "--metric", "lower-bound"],
+            "--metric \"lower-bound\" is not accepted; write goodput, server-cpu, p50, p99, \
+             throughput or client-cpu",
+        ),
+        (
+            vec![a, b, "--budget", "30s"],
+            "--budget 30.0 s is too short for 8 rounds; give 78.0 s or more",
+        ),
+        (
+            vec!["lab connections", "lab connections"],
+            "A: lab connections cannot be measured in turns of a few seconds; compare URLs, or \
+             rates or handshakes of lab or find, or loads",
+        ),
+        (
+            vec!["load http://127.0.0.1:1/ -r 5 --processes 2", "load http://127.0.0.1:1/ -r 5"],
+            "A and B are loaded by the same processes, and name different numbers of them; give \
+             --processes for both, after two dashes",
         ),
     ] {
         let (said, code) = refused(&[&["compare"], &words[..]].concat(), b"GET http://127.0.0.1/");
@@ -86,28 +103,38 @@ fn comparisons() {
     let [a, b] = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
     // URLs are searched, unless the flags or the metric ask for a load.
     let job = compare(&[a, b]);
-    assert_eq!((job.metric, job.unit), (Metric::LowerBound, "requests/s"));
-    assert_eq!(job.b.args, ["find", "rate", b]);
-    assert_eq!((job.rounds, job.seed, job.threshold), (10, 1, 0.0));
-    assert!(job.a.skips_probe && job.b.skips_probe);
-    let job = compare(&["lab", "lab --probe-timeouts=3s"]);
-    assert!(job.a.skips_probe && !job.b.skips_probe);
+    assert_eq!(job.metrics, [Metric::Goodput, Metric::ServerCpu]);
+    assert_eq!(job.of.unit(Metric::Goodput), "requests/s");
+    assert_eq!(job.arms[1].args, ["find", "rate", b]);
+    assert_eq!((job.rounds, job.seed, job.threshold), (24, 1, 0.0));
+    assert_eq!(job.budget, Some(Nanos::from_secs(300)));
+    assert!(job.notes.is_empty() && !job.arms[0].has_connections, "{:?}", job.notes);
+    // More time is more rounds, unless they are named.
+    assert_eq!(compare(&[a, b, "--budget", "1h"]).rounds, 200);
+    assert_eq!(compare(&[a, b, "--budget", "1h", "--rounds", "8"]).rounds, 8);
+    let job = compare(&["lab", "lab --mode=quick", "--", "-c50", "--slo", "p99<9ms"]);
+    assert!(job.arms[0].has_connections);
+    assert!(job.notes[0].ends_with("--slo --mode changes nothing"), "{:?}", job.notes);
     let job = compare(&[a, b, "--threshold", "2%", "--", "--rate", "1k", "--seed=3"]);
-    assert_eq!((job.metric, job.unit, job.threshold), (Metric::P99, "ms", 0.02));
-    assert_eq!(job.a.args, ["load", a, "--rate", "1k", "--seed=3"]);
-    assert!(job.a.has_seed && !job.a.is_silent && !job.a.skips_probe);
+    assert_eq!((job.metrics, job.of.unit(Metric::P99)), (vec![Metric::P99], "ms"));
+    assert_eq!((job.threshold, job.rounds, job.budget), (0.02, 12, None));
+    assert_eq!(job.arms[0].args, ["load", a, "--rate", "1k", "--seed=3"]);
+    assert!(job.arms[0].has_seed);
     let job = compare(&[a, b, "--metric", "client-cpu", "--", "-r", "0", "--no-ui"]);
-    assert_eq!((job.metric, job.unit, job.a.is_silent), (Metric::ClientCpu, "us", true));
+    assert_eq!((job.metrics, job.of.unit(Metric::ClientCpu)), (vec![Metric::ClientCpu], "us"));
     let job = compare(&[a, b, "--", "-r", "0"]);
-    assert_eq!(job.metric, Metric::Throughput);
+    assert_eq!(job.metrics, [Metric::Throughput]);
+    // A URL without a rate is saturated, whatever is compared.
+    let job = compare(&[a, b, "--metric", "p99"]);
+    assert_eq!((job.metrics, job.arms[0].args.len()), (vec![Metric::P99], 3));
     let job = compare(&["plimsoll lab --find handshakes", "lab --find handshakes --tls 1.2"]);
-    assert_eq!((job.metric, job.unit), (Metric::LowerBound, "handshakes/s"));
-    assert_eq!(job.a.args, ["lab", "--find", "handshakes"]);
+    assert_eq!(job.of.unit(Metric::Goodput), "handshakes/s");
+    assert_eq!(job.arms[0].args, ["lab", "--find", "handshakes"]);
     // What is typed as one word may hold secrets in some of its own.
     let secret = "load http://127.0.0.1:1/ -r 5 -H 'Authorization: hunter2'";
     let job = compare(&[secret, "load http://127.0.0.1:2/ -r 5"]);
-    assert!(job.a.args.contains(&"Authorization: hunter2".to_owned()));
+    assert!(job.arms[0].args.contains(&"Authorization: hunter2".to_owned()));
     let args = job.args_redacted(["plimsoll", "compare", secret].into_iter().map(str::to_owned));
-    let shown = format!("{args:?} {} {}", job.a.text, job.target_name());
+    let shown = format!("{args:?} {} {}", job.arms[0].text, job.target_name());
     assert!(!shown.contains("hunter2") && shown.contains("-r 5"), "{shown}");
 }

@@ -1,0 +1,169 @@
+//! One block: what one side does in its turn, and the figures of it.
+
+use std::path::Path;
+
+use plimsoll_capacity::judge_load;
+use plimsoll_model::compare::{BlockLoad, BlockStart, BlockSummary, Metric};
+use plimsoll_model::event::Event;
+use plimsoll_model::pace::{Arrivals, Profile};
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{CheckId, Level};
+use plimsoll_model::{Histogram, Nanos, Rate};
+use plimsoll_probe::threads::RunTimes;
+use plimsoll_report::findings;
+
+use crate::exit::Stop;
+use crate::session::{Measurement, Observed, Session};
+
+const PROC: &str = "/proc";
+
+/// A load of a block that is over.
+pub(super) struct Load {
+    pub(super) tally: Tally,
+    pub(super) window: Nanos,
+    pub(super) interrupted: bool,
+    /// Good answers per second until sending ended.
+    pub(super) goodput: f64,
+    pub(super) sut_busiest_thread: Option<f64>,
+    /// What the server's threads did, where they could be seen.
+    pub(super) server: Option<RunTimes>,
+    /// What spoilt it, where something did that is not the same for both sides.
+    pub(super) invalid: Option<String>,
+}
+
+/// Runs `plan`, a load of any kind.
+pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
+    let until = match &plan.pacing {
+        Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
+        _ => 0,
+    };
+    let mut ok = 0;
+    let pids = session.server().pids();
+    let look = || RunTimes::read(Path::new(PROC), &pids);
+    let mut before = None;
+    let mut count = |event: &Event| match event {
+        Event::LoadStarted { .. } => before = look(),
+        Event::Interval(interval) if u64::from(interval.second) < until => ok += interval.tally.ok,
+        _ => {}
+    };
+    let of = Measurement { plan, trial: None, is_steady: false, is_alone: false };
+    let Observed { outcome, sut_busiest_thread, observations } =
+        session.run_load(&of, &mut count)?;
+    // Every answer has come.
+    let after = look();
+    let open = matches!(plan.pacing, Pacing::Open { .. });
+    let judged = judge_load(&outcome.tally, outcome.window, None, open, &observations);
+    let mut spoilt = judged.reasons.iter().filter(|check| {
+        check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
+    });
+    let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
+    let server = before.zip(after).map(|(before, after)| after.since(&before));
+    Ok(Load {
+        server,
+        window: outcome.window,
+        interrupted: outcome.interrupted,
+        goodput: ok as f64 / until.max(1) as f64,
+        sut_busiest_thread,
+        invalid: lost.or_else(|| spoilt.next().map(findings::line)),
+        tally: outcome.tally,
+    })
+}
+
+/// Whether a check finds what may hit one side alone. A busy host hits both sides, in turn and by
+/// chance: that is noise, which the rounds measure.
+const fn matters_to_one(id: &CheckId) -> bool {
+    matches!(id, CheckId::Accounting | CheckId::LocalErrors | CheckId::GeneratorMemory)
+}
+
+/// The load that saturates: each of `connections` sends its next request when it has its answer.
+pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> LoadPlan {
+    let pacing = Pacing::Closed { duration: Some(duration), ops_total: None };
+    LoadPlan { pacing, connections, ..plan.clone() }
+}
+
+/// The load at which latencies are compared.
+pub(super) fn equal(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
+    let arrivals = match plan.pacing {
+        Pacing::Open { arrivals, .. } => arrivals,
+        Pacing::Closed { .. } | Pacing::Hold(_) => Arrivals::Uniform,
+    };
+    let rate = Rate::per_second(load.equal_per_s).unwrap_or_default();
+    let profile = Profile::constant(rate, Nanos::from_secs_f64(load.equal_s));
+    let pacing = Pacing::Open { profile, arrivals };
+    LoadPlan { pacing, connections: load.connections, ..plan.clone() }
+}
+
+/// A block without figures.
+pub(super) fn begun(start: BlockStart, at: Nanos) -> BlockSummary {
+    BlockSummary {
+        number: start.number,
+        round: start.round,
+        arm: start.arm,
+        start_s: at.as_secs_f64(),
+        seconds: 0.0,
+        goodput_per_s: None,
+        throughput_per_s: None,
+        p50_ms: None,
+        p99_ms: None,
+        server_cpu_us: None,
+        client_cpu_us: None,
+        sut_waited: None,
+        sut_busiest_thread: None,
+        generator_busiest_thread: 0.0,
+        invalid: None,
+    }
+}
+
+/// Adds what a load below saturation says of latency.
+pub(super) fn add_latency(block: &mut BlockSummary, corrected: &Histogram) {
+    let quantile = |quantile| corrected.quantile(quantile).map(Nanos::as_millis_f64);
+    (block.p50_ms, block.p99_ms) = (quantile(0.5), quantile(0.99));
+}
+
+/// Adds what the server's threads did in all of a block's loads.
+pub(super) fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
+    let times: Option<Vec<RunTimes>> = loads.iter().map(|load| load.server).collect();
+    let ok: u64 = loads.iter().map(|load| load.tally.ok).sum();
+    let Some(times) = times.filter(|_| ok > 0) else { return };
+    let sum =
+        |of: fn(&RunTimes) -> Nanos| times.iter().map(|one| of(one).as_secs_f64()).sum::<f64>();
+    let (ran, waited) = (sum(|one| one.ran), sum(|one| one.waited));
+    block.server_cpu_us = Some(ran * 1e6 / ok as f64);
+    block.sut_waited = (ran > 0.0).then(|| waited / (ran + waited));
+}
+
+/// Adds what any load says.
+pub(super) fn add_load(block: &mut BlockSummary, load: &Load) {
+    block.sut_busiest_thread = load.sut_busiest_thread;
+    block.generator_busiest_thread = load.tally.generator.busiest_thread;
+    block.invalid = block.invalid.take().or_else(|| load.invalid.clone());
+}
+
+/// Adds what the user's own load says.
+pub(super) fn add_own_load(block: &mut BlockSummary, load: &Load, open: bool) {
+    add_load(block, load);
+    if open {
+        add_latency(block, &load.tally.spans.corrected);
+    }
+    let Tally { ok, scheduled, unsent, .. } = load.tally;
+    let (seconds, sent) = (load.window.as_secs_f64(), scheduled.saturating_sub(unsent));
+    let per = |all: f64, of: f64| (of > 0.0).then(|| all / of);
+    let generator = &load.tally.generator;
+    let cpu = generator.cpu_user.as_secs_f64() + generator.cpu_system.as_secs_f64();
+    block.throughput_per_s = per(ok as f64, seconds);
+    block.client_cpu_us = per(cpu * 1e6, sent as f64);
+}
+
+/// The figure of a block.
+pub(super) const fn figure(metric: Metric, block: &BlockSummary) -> Option<f64> {
+    match metric {
+        Metric::Goodput => block.goodput_per_s,
+        Metric::ServerCpu => block.server_cpu_us,
+        Metric::P50 => block.p50_ms,
+        Metric::P99 => block.p99_ms,
+        Metric::Throughput => block.throughput_per_s,
+        Metric::ClientCpu => block.client_cpu_us,
+        Metric::LowerBound => None,
+    }
+}

@@ -1,0 +1,447 @@
+//! Two servers in turn: blocks of A and of B, seconds each, so that whatever the host does to one it does
+//! to the other as well.
+//!
+//! Where the loads are not the user's, each block has two: one below capacity, the same for both,
+//! whose latency is compared, and one that saturates, whose goodput is. Both are chosen from a few short loads
+//! before the first round.
+
+use std::collections::BTreeMap;
+
+use plimsoll_capacity::compare::{
+    Blocks, Comparison, Pair, ROUNDS_MIN, compare, compare_any, orders,
+};
+use plimsoll_model::compare::{
+    Arm, BlockLoad, BlockStart, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric,
+    NoiseSummary, Order, OtherSummary, RoundSummary,
+};
+use plimsoll_model::event::Event;
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_report::terminal::render_round_line;
+
+use crate::exit::Stop;
+use crate::plan::compare::CompareJob;
+use crate::plan::load::LoadJob;
+use crate::session::{Experiment, Outcome, Session};
+
+mod block;
+mod sides;
+
+use block::Load;
+pub(crate) use sides::{Servers, Side, SideServer};
+
+/// A first load, from which those of the blocks are chosen.
+const FIRST: Nanos = Nanos::from_secs(2);
+/// More connections saturate a server that was not saturated, if they raise its goodput by this.
+const RISE: f64 = 1.1;
+/// How many times the usual connections are tried, where the user named no number.
+pub(crate) const CONNECTIONS_TIMES_MAX: u64 = 8;
+/// Part of the lesser goodput at which latencies are compared: busy, and far from a queue that grows.
+const EQUAL_LOAD: f64 = 0.7;
+/// Rounds between two fresh starts of a laboratory's servers: each A B B A has its own.
+const ROUNDS_PER_START: u32 = 2;
+/// A server whose busiest thread is less busy than this is not saturated.
+const SATURATED_MIN: f64 = 0.9;
+
+/// `plimsoll compare`.
+pub(crate) struct CompareExperiment {
+    job: CompareJob,
+    loads: [LoadJob; 2],
+    servers: Servers,
+    seen: Seen,
+}
+
+/// What was measured so far.
+#[derive(Default)]
+struct Seen {
+    blocks: Vec<BlockSummary>,
+    rounds: Vec<RoundSummary>,
+    load: Option<BlockLoad>,
+    tally: Tally,
+    window: Nanos,
+    /// Why fewer rounds were made than planned.
+    stopped: Option<String>,
+    /// What no further round would change.
+    unmeasured: Option<String>,
+}
+
+/// Why no further block is run.
+enum End {
+    Interrupted,
+    /// Of the budget, or of the patience with INVALID rounds.
+    Stopped(String),
+    Unmeasured(String),
+    Failed(Stop),
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        Self::Failed(stop)
+    }
+}
+
+impl CompareExperiment {
+    pub(crate) fn new(job: CompareJob, sides: [Side; 2]) -> Self {
+        let mut arms = job.arms.iter();
+        let [(load_a, a), (load_b, b)] = sides.map(|Side { mut load, server }| {
+            if arms.next().is_some_and(|arm| !arm.has_seed) {
+                load.plan.seed = job.seed;
+            }
+            load.target_name = job.target_name();
+            (load.out, load.json, load.ui) = (job.out.clone(), job.json.clone(), job.ui);
+            (load, server)
+        });
+        let servers = Servers::new([a, b]);
+        Self { job, loads: [load_a, load_b], servers, seen: Seen::default() }
+    }
+
+    /// Both servers, for the session.
+    pub(crate) fn servers(&self) -> Servers {
+        self.servers.clone()
+    }
+
+    fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
+        let is_own_load = self.job.of.is_load();
+        if !is_own_load {
+            self.seen.load = Some(self.choose(session)?);
+        }
+        let began = session.elapsed();
+        let rounds = self.plan_blocks(session);
+        let orders = orders(rounds as usize, self.job.seed);
+        let mut longest = Nanos::ZERO;
+        for (order, number) in orders.into_iter().zip(1u32..) {
+            let at = session.elapsed();
+            if self.job.budget.is_some_and(|budget| at + longest > budget) {
+                let why = "the next round would have ended after the budget";
+                return Err(End::Stopped(why.to_owned()));
+            }
+            if number > 1 && number % ROUNDS_PER_START == 1 {
+                self.servers.start_afresh().map_err(|error| End::Unmeasured(error.to_string()))?;
+            }
+            self.measure_round(session, order, number, rounds)?;
+            longest = longest.max(session.elapsed().since(at));
+            if number == 1 && is_own_load {
+                let all = Nanos(session.elapsed().since(began).0.saturating_mul(rounds.into()));
+                session.note(format!("{rounds} rounds take about {all}"));
+            }
+            let invalid = self.seen.rounds.iter().filter(|round| round.ratio.is_none()).count();
+            if (rounds as usize).saturating_sub(invalid) < ROUNDS_MIN {
+                let why = "so many rounds were INVALID that too few could be left";
+                return Err(End::Stopped(why.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rounds fit, and how long the loads of their blocks are.
+    fn plan_blocks(&mut self, session: &Session<'_>) -> u32 {
+        let (Some(load), Some(budget)) = (&mut self.seen.load, self.job.budget) else {
+            return self.job.rounds;
+        };
+        let blocks = Blocks::within(
+            budget.since(session.elapsed()),
+            self.job.rounds as usize,
+            Nanos::from_secs_f64(load.equal_s),
+        );
+        (load.equal_s, load.saturated_s) =
+            (blocks.equal.as_secs_f64(), blocks.saturated.as_secs_f64());
+        session.note(format!(
+            "{} rounds; in each block {:.1} s at {:.0}/s and {} s saturated by {} connections",
+            blocks.rounds,
+            load.equal_s,
+            load.equal_per_s,
+            load.saturated_s,
+            grouped(load.connections)
+        ));
+        blocks.rounds as u32
+    }
+
+    /// Finds loads for the blocks: connections that saturate both, and a rate below what either
+    /// takes. What a block costs beside its loads is told in `equal_s` until the blocks are planned.
+    fn choose(&mut self, session: &Session<'_>) -> Result<BlockLoad, End> {
+        let usual = self.loads.iter().map(|load| load.plan.connections).max().unwrap_or(1);
+        let may_grow = self.job.arms.iter().all(|arm| !arm.has_connections);
+        let most = if may_grow { usual * CONNECTIONS_TIMES_MAX } else { usual };
+        let began = session.elapsed();
+        let mut connections = usual;
+        let mut goodput = self.first_loads(session, connections)?;
+        let between = session.elapsed().since(began).since(Nanos(2 * FIRST.0));
+        while connections * 2 <= most {
+            let more = self.first_loads(session, connections * 2)?;
+            if !more.iter().zip(&goodput).any(|(more, less)| *more > less * RISE) {
+                break;
+            }
+            (connections, goodput) = (connections * 2, more);
+        }
+        let [a, b] = goodput;
+        session.note(format!(
+            "saturated by {} connections, A serves about {a:.0}/s and B {b:.0}/s",
+            grouped(connections)
+        ));
+        Ok(BlockLoad {
+            connections,
+            saturated_s: FIRST.as_secs_f64(),
+            equal_per_s: (a.min(b) * EQUAL_LOAD).max(1.0).round(),
+            equal_s: between.as_secs_f64(),
+        })
+    }
+
+    /// What each serves over so many connections.
+    fn first_loads(&mut self, session: &Session<'_>, connections: u64) -> Result<[f64; 2], End> {
+        let mut goodput = [0.0; 2];
+        for arm in Arm::BOTH {
+            self.begin_block(session, 0, arm);
+            let plan = block::saturating(&self.loads[arm.index()].plan, connections, FIRST);
+            let load = self.run_load(session, arm, &plan)?;
+            if let Some(why) = load.invalid {
+                return Err(End::Stopped(format!("{}: {why}", arm.name())));
+            }
+            goodput[arm.index()] = load.goodput;
+        }
+        Ok(goodput)
+    }
+
+    fn measure_round(
+        &mut self,
+        session: &Session<'_>,
+        order: Order,
+        number: u32,
+        rounds: u32,
+    ) -> Result<(), End> {
+        let arms = match order {
+            Order::Ab => Arm::BOTH,
+            Order::Ba => [Arm::B, Arm::A],
+        };
+        for arm in arms {
+            let began = session.elapsed();
+            let mut block = self.run_block(session, number, arm)?;
+            block.seconds = session.elapsed().since(began).as_secs_f64();
+            self.seen.blocks.push(block);
+        }
+        let metric = self.job.metrics[0];
+        let round = self.round(metric, number, order);
+        session.note(render_round_line(metric, self.job.of.unit(metric), rounds, &round));
+        self.seen.rounds.push(round);
+        Ok(())
+    }
+
+    /// What a round says of one figure.
+    fn round(&self, metric: Metric, number: u32, order: Order) -> RoundSummary {
+        let measured = |arm| {
+            let of = |block: &&BlockSummary| block.round == number && block.arm == arm;
+            let block = self.seen.blocks.iter().find(of);
+            MeasuredSummary {
+                value: block.and_then(|block| figure_of(metric, block)),
+                invalid: block.and_then(|block| block.invalid.clone()),
+                seconds: block.map_or(0.0, |block| block.seconds),
+            }
+        };
+        let (a, b) = (measured(Arm::A), measured(Arm::B));
+        let ratio = pair(a.value, b.value).map(|pair| pair.b / pair.a);
+        RoundSummary { number, order, a, b, ratio }
+    }
+
+    fn run_block(
+        &mut self,
+        session: &Session<'_>,
+        round: u32,
+        arm: Arm,
+    ) -> Result<BlockSummary, End> {
+        let start = self.begin_block(session, round, arm);
+        let mut block = block::begun(start, session.elapsed());
+        // Both see the same arrivals.
+        let mut plan = self.loads[arm.index()].plan.clone();
+        plan.seed = plan.seed.wrapping_mul(1_000).wrapping_add(round.into());
+        let Some(load) = self.seen.load else {
+            let open = !matches!(plan.pacing, Pacing::Closed { .. });
+            let own = self.run_load(session, arm, &plan)?;
+            block::add_own_load(&mut block, &own, open);
+            return Ok(block);
+        };
+        // First what the other one has not heated up.
+        let below = self.run_load(session, arm, &block::equal(&plan, &load))?;
+        block::add_latency(&mut block, &below.tally.spans.corrected);
+        block::add_load(&mut block, &below);
+        let duration = Nanos::from_secs_f64(load.saturated_s);
+        let full = block::saturating(&plan, load.connections, duration);
+        let full = self.run_load(session, arm, &full)?;
+        block.goodput_per_s = Some(full.goodput);
+        block::add_load(&mut block, &full);
+        block::add_server(&mut block, &[&below, &full]);
+        Ok(block)
+    }
+
+    fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {
+        self.servers.turn_to(arm);
+        let number = if round == 0 { 0 } else { self.seen.blocks.len() as u32 + 1 };
+        let start = BlockStart { number, round, arm };
+        session.emit(&Event::BlockStarted(start));
+        start
+    }
+
+    /// One load of a block. What ends it early ends the comparison.
+    fn run_load(&mut self, session: &Session<'_>, arm: Arm, plan: &LoadPlan) -> Result<Load, End> {
+        if session.is_interrupted() {
+            return Err(End::Interrupted);
+        }
+        let load = block::run_load(session, plan)?;
+        self.seen.tally.merge_following(&load.tally);
+        self.seen.window = self.seen.window + load.window;
+        if load.interrupted {
+            return Err(End::Interrupted);
+        }
+        if let Some(end) = session.server_end() {
+            return Err(End::Unmeasured(end.reason().to_owned()));
+        }
+        if load.tally.ok == 0 && load.invalid.is_none() {
+            return Err(End::Unmeasured(no_answer(arm, &load.tally)));
+        }
+        Ok(load)
+    }
+
+    fn judge(&self) -> CompareSummary {
+        let Self { job, seen, .. } = self;
+        let pairs = |metric| pairs(metric, &seen.blocks);
+        let figures: Vec<_> = job.metrics.iter().map(|metric| pairs(*metric)).collect();
+        let (place, found) = compare_any(&figures, job.threshold).unzip();
+        let place = place.unwrap_or(0);
+        let (metric, deciding) = (job.metrics[place], &figures[place]);
+        let others = job.of.metrics().iter().filter(|other| **other != metric);
+        let rounds = seen.rounds.iter().map(|round| self.round(metric, round.number, round.order));
+        let [a, b] = &job.arms;
+        CompareSummary {
+            a: a.text.clone(),
+            b: b.text.clone(),
+            metric,
+            unit: job.of.unit(metric).to_owned(),
+            finding: found.map_or(Finding::Undecided, |found| found.finding),
+            ratio: found.map(|found| found.ratio),
+            ratio_low: found.map(|found| found.low),
+            ratio_high: found.map(|found| found.high),
+            confidence: found.map(|found| found.confidence),
+            p: found.map(|found| found.p),
+            difference_max: found.map(|found| found.difference_max),
+            threshold: job.threshold,
+            noise: found.map(|found| NoiseSummary {
+                cv: found.variation,
+                half_width: found.half_width,
+                detectable: found.detectable,
+            }),
+            rounds_planned: job.rounds,
+            rounds_used: deciding.len() as u32,
+            rounds_invalid: (seen.rounds.len() - deciding.len()) as u32,
+            rounds: rounds.collect(),
+            others: others
+                .filter_map(|metric| {
+                    let found = compare(&pairs(*metric), job.threshold)?;
+                    Some(other(*metric, job.of.unit(*metric), &found))
+                })
+                .collect(),
+            load: seen.load,
+            blocks: seen.blocks.clone(),
+            stopped: seen.stopped.clone(),
+        }
+    }
+
+    /// Warns where the load did not saturate the servers, as far as that was seen.
+    fn saturation(&self) -> Option<Check> {
+        self.seen.load?;
+        let mut busy: Vec<f64> =
+            self.seen.blocks.iter().filter_map(|block| block.sut_busiest_thread).collect();
+        busy.sort_by(f64::total_cmp);
+        let busy = *busy.get(busy.len() / 2)?;
+        let measure = Measure::ratio("busiest thread", busy).at_least(SATURATED_MIN);
+        Some(Check::new(CheckId::Saturated, Level::of(false, busy < SATURATED_MIN), [measure]))
+    }
+}
+
+impl Experiment for CompareExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        // The agents are started for the larger pool.
+        let [a, b] = &mut self.loads;
+        if a.plan.connections < b.plan.connections { b } else { a }
+    }
+
+    fn always_archives(&self) -> bool {
+        true
+    }
+
+    fn command_line(&self) -> Vec<String> {
+        self.job.args_redacted(std::env::args())
+    }
+
+    fn settings(&mut self) -> BTreeMap<String, String> {
+        self.job.settings()
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        match self.measure(session) {
+            Ok(()) | Err(End::Interrupted) => {}
+            Err(End::Stopped(why)) => self.seen.stopped = Some(why),
+            Err(End::Unmeasured(why)) => {
+                self.seen.unmeasured = Some(why.clone());
+                self.seen.stopped = Some(why);
+            }
+            Err(End::Failed(stop)) => return Err(stop),
+        }
+        let compare = self.judge();
+        let is_compared = compare.ratio.is_some();
+        let usable = Measure::count("usable", compare.rounds_used.into());
+        let measures =
+            [usable.at_least(ROUNDS_MIN as f64), Measure::count("of", compare.rounds.len() as u64)];
+        let mut reasons =
+            vec![Check::new(CheckId::Rounds, Level::of(!is_compared, false), measures)];
+        reasons.extend(self.saturation());
+        let verdict = if is_compared { Verdict::Good } else { Verdict::Invalid };
+        let seen = std::mem::take(&mut self.seen);
+        Ok(Outcome {
+            partial: session.is_interrupted() || seen.unmeasured.is_some(),
+            unmeasured: seen.unmeasured,
+            compare: Some(compare),
+            ..Outcome::new(seen.tally, seen.window, verdict, reasons)
+        })
+    }
+}
+
+fn other(metric: Metric, unit: &str, found: &Comparison) -> OtherSummary {
+    OtherSummary {
+        metric,
+        unit: unit.to_owned(),
+        finding: found.finding,
+        a: found.a,
+        b: found.b,
+        ratio: found.ratio,
+        ratio_low: found.low,
+        ratio_high: found.high,
+        p: found.p,
+        detectable: found.detectable,
+    }
+}
+
+/// The figure of a block that nothing has spoilt.
+fn figure_of(metric: Metric, block: &BlockSummary) -> Option<f64> {
+    block::figure(metric, block).filter(|_| block.invalid.is_none())
+}
+
+fn pair(a: Option<f64>, b: Option<f64>) -> Option<Pair> {
+    Pair::new(a?, b?)
+}
+
+/// The rounds that have a figure on both sides.
+fn pairs(metric: Metric, blocks: &[BlockSummary]) -> Vec<Pair> {
+    let of = |round: &[BlockSummary], arm| {
+        round.iter().find(|block| block.arm == arm).and_then(|block| figure_of(metric, block))
+    };
+    let rounds = blocks.chunk_by(|one, next| one.round == next.round);
+    rounds.filter_map(|round| pair(of(round, Arm::A), of(round, Arm::B))).collect()
+}
+
+/// A side that answers nothing: there is nothing to compare.
+fn no_answer(arm: Arm, tally: &Tally) -> String {
+    let most = tally.errors.iter().max_by_key(|(_, count)| *count);
+    let class = most.map_or("all unsent", |(class, _): (ErrorClass, u64)| class.name());
+    format!("{}: no operation was answered ({class}); see the report for what to do", arm.name())
+}

@@ -1,0 +1,131 @@
+//! The two that are compared: what loads each, and its server. Both are up all the time; one rests
+//! while the other is loaded.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use plimsoll_lab::{
+    LabError, LabPlan, Laboratory, NamedServer, ServerEnd, SutAddress, WatchedServer,
+};
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::compare::Arm;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::server_limits::ServerLimit;
+
+use crate::plan::load::LoadJob;
+
+/// One of the two.
+pub(crate) struct Side {
+    /// What is sent to it.
+    pub(crate) load: LoadJob,
+    /// Who answers.
+    pub(crate) server: SideServer,
+}
+
+/// The server of one side.
+pub(crate) enum SideServer {
+    /// Somebody else runs it.
+    Named(NamedServer),
+    /// Ours; gone when it could not be started afresh.
+    Laboratory { lab: Option<Box<Laboratory>>, plan: Box<LabPlan>, at: Rc<SutAddress> },
+}
+
+impl SideServer {
+    fn watched(&self) -> Option<&dyn WatchedServer> {
+        match self {
+            Self::Named(server) => Some(server),
+            Self::Laboratory { lab, .. } => lab.as_deref().map(|lab| lab as &dyn WatchedServer),
+        }
+    }
+
+    fn watched_mut(&mut self) -> Option<&mut dyn WatchedServer> {
+        match self {
+            Self::Named(server) => Some(server),
+            Self::Laboratory { lab, .. } => {
+                lab.as_deref_mut().map(|lab| lab as &mut dyn WatchedServer)
+            }
+        }
+    }
+
+    /// Starts a laboratory again, at the same address. A process may be faster than another one of the same
+    /// program for all its life, by where its memory lies: that is no difference of the two sides.
+    fn start_afresh(&mut self) -> Result<(), LabError> {
+        let Self::Laboratory { lab, plan, at } = self else { return Ok(()) };
+        // What is kept for the user would be in the way.
+        if !plan.keep_config {
+            // Ended before another begins at the same address.
+            *lab = None;
+            *lab = Some(Box::new(Laboratory::start(plan, Rc::clone(at))?));
+        }
+        Ok(())
+    }
+}
+
+/// Both servers, for a session that watches the one that is loaded.
+#[derive(Clone)]
+pub(crate) struct Servers(Rc<RefCell<Both>>);
+
+struct Both {
+    servers: [SideServer; 2],
+    loaded: Arm,
+}
+
+impl Servers {
+    pub(super) fn new(servers: [SideServer; 2]) -> Self {
+        Self(Rc::new(RefCell::new(Both { servers, loaded: Arm::A })))
+    }
+
+    /// Says which one the next load goes to.
+    pub(super) fn turn_to(&self, arm: Arm) {
+        self.0.borrow_mut().loaded = arm;
+    }
+
+    /// Starts those afresh that are ours.
+    pub(super) fn start_afresh(&self) -> Result<(), LabError> {
+        self.0.borrow_mut().servers.iter_mut().try_for_each(SideServer::start_afresh)
+    }
+
+    fn of_loaded<T: Default>(&self, look: impl FnOnce(&dyn WatchedServer) -> T) -> T {
+        let both = self.0.borrow();
+        both.servers[both.loaded.index()].watched().map(look).unwrap_or_default()
+    }
+}
+
+impl WatchedServer for Servers {
+    fn pids(&self) -> Vec<u32> {
+        self.of_loaded(|server| server.pids())
+    }
+
+    fn backend_pids(&self) -> Vec<u32> {
+        self.of_loaded(|server| server.backend_pids())
+    }
+
+    fn ended(&mut self) -> Option<ServerEnd> {
+        let named = |arm: Arm, how: &str| format!("{}: {how}", arm.name());
+        let servers = &mut self.0.borrow_mut().servers;
+        Arm::BOTH.into_iter().zip(servers).find_map(|(arm, server)| {
+            server.watched_mut()?.ended().map(|end| match end {
+                ServerEnd::Server(how) => ServerEnd::Server(named(arm, &how)),
+                ServerEnd::Laboratory(how) => ServerEnd::Laboratory(named(arm, &how)),
+            })
+        })
+    }
+
+    fn counters(&mut self) -> Option<ServerCounters> {
+        let both = &mut *self.0.borrow_mut();
+        both.servers[both.loaded.index()].watched_mut()?.counters()
+    }
+
+    fn limits(&self) -> Vec<ServerLimit> {
+        self.of_loaded(|server| server.limits())
+    }
+
+    fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
+        self.of_loaded(|server| server.timers(plan))
+    }
+
+    fn backend_is_ours(&self) -> bool {
+        self.of_loaded(|server| server.backend_is_ours())
+    }
+}
