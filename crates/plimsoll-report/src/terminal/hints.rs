@@ -89,6 +89,21 @@ pub(crate) fn class_named(name: &str) -> Option<ErrorClass> {
 pub(crate) const MORE_GENERATOR: &str = "Give plimsoll more room: idle cores, more --threads or \
      --processes, a machine that does not also run the server; or offer less.";
 
+/// What a person can do where the generator was the limit, by the names of the checks that failed
+/// (`local-errors, local-ports`): the sentence of the first that has one of its own.
+pub(crate) fn remedy(why: &str) -> String {
+    let own = why.split(", ").find_map(|name| match CheckId::from(name.to_owned()) {
+        CheckId::Pool => Some("Raise --connections.".to_owned()),
+        CheckId::GeneratorMemory => Some("Use fewer --connections, or a larger host.".to_owned()),
+        CheckId::GeneratorNetwork => {
+            Some("Use a faster link, or one that loses nothing.".to_owned())
+        }
+        CheckId::PeerCounters => Some("Keep other clients from the server.".to_owned()),
+        _ => class_named(name).map(|class| format!("Remedy: {}.", for_class(class))),
+    });
+    own.unwrap_or_else(|| MORE_GENERATOR.to_owned())
+}
+
 /// Whether [`MORE_GENERATOR`] helps against a check.
 pub(crate) const fn needs_more_generator(check: &CheckId) -> bool {
     matches!(
@@ -100,6 +115,18 @@ pub(crate) const fn needs_more_generator(check: &CheckId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_remedy_fits_the_failed_check() {
+        for (why, says) in [
+            ("pool", "--connections"),
+            ("local-errors, local-ports", "--source"),
+            ("local-errors, local-files", "ulimit -n"),
+            ("send-lag, generator-cpu", "--threads"),
+        ] {
+            assert!(remedy(why).contains(says), "{why}: {}", remedy(why));
+        }
+    }
 
     #[test]
     fn every_class_says_what_to_do() {

@@ -108,7 +108,7 @@ fn headline(
                 "{at_least}: the generator was the limit ({}). What the server can take beyond \
                  that was not measured. {}",
                 clean(why),
-                hints::MORE_GENERATOR
+                hints::remedy(why)
             ),
         ),
         Outcome::NetworkLimited { why } => (
@@ -127,7 +127,7 @@ fn headline(
                 "{between} as far as the search measured; every longer trial at the lower bound was \
                  INVALID, because the generator was the limit ({}). {}",
                 clean(why),
-                hints::MORE_GENERATOR
+                hints::remedy(why)
             ),
         ),
         Outcome::Unstable { why } => {
