@@ -24,8 +24,15 @@ const MARK: &str = "PLIMSOLL_E2E_RUN";
 /// How often a run is repeated that did not get its CPU.
 const ATTEMPTS: usize = 3;
 /// The checks that a generator fails when it does not get its CPU.
-const CPU_CHECKS: [&str; 6] =
-    ["scheduling", "send-lag", "arrivals", "rate-fidelity", "generator-cpu", "host-cpu"];
+const CPU_CHECKS: [&str; 7] = [
+    "own-delay",
+    "scheduling",
+    "send-lag",
+    "arrivals",
+    "rate-fidelity",
+    "generator-cpu",
+    "host-cpu",
+];
 /// Timeout of a run, except a search.
 const RUN_PATIENCE: Duration = Duration::from_secs(180);
 

@@ -20,6 +20,9 @@ const Z: f64 = 1.645;
 const POOL_FREE_MAX: f64 = 0.8;
 /// The share from which on it is full, with what we took to read and to send again.
 const POOL_FULL_MIN: f64 = 0.85;
+/// What we took, over what the server took, from which on a full pool is ours in any case: sent in
+/// bursts, as we come to it, operations wait for each other at the server, too.
+const POOL_OURS_MIN: f64 = 0.5;
 
 /// What our own delay did to a load that missed its SLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,17 +127,18 @@ impl Subject<'_> {
         })
     }
 
-    /// Whether operations waited for a connection because of us: the server's own time would have
-    /// left some free, and with our delays none was.
+    /// Whether operations waited for a connection because of us: with our delays none was free, and
+    /// the server's own time would have left some, or was not much longer than ours.
     fn fills_pool(&self) -> bool {
         let (tally, spans) = (self.tally, &self.tally.spans);
         let mean_s = |span: Option<Nanos>| span.unwrap_or_default().as_secs_f64();
         let server_s = mean_s(spans.wire.mean());
         let ours_s = mean_s(spans.receive_lag.mean()) + mean_s(spans.send_lag.mean());
         let time_s = tally.connections.held_max as f64 * self.window.as_secs_f64();
-        tally.pool_exhausted > 0
-            && tally.scheduled as f64 * server_s < POOL_FREE_MAX * time_s
-            && tally.ok as f64 * (server_s + ours_s) > POOL_FULL_MIN * time_s
+        let is_ours = tally.scheduled as f64 * server_s < POOL_FREE_MAX * time_s
+            || ours_s > POOL_OURS_MIN * server_s;
+        let is_full = tally.ok as f64 * (server_s + ours_s) > POOL_FULL_MIN * time_s;
+        tally.pool_exhausted > 0 && is_full && is_ours
     }
 
     fn missed_by(&self, goal: &Goal, limit: Nanos) -> Missed {

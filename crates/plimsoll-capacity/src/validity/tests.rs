@@ -466,23 +466,27 @@ fn where_a_burst_of_ours_may_have_slowed_the_server_the_send_lag_decides() {
 
 #[test]
 fn a_pool_that_is_full_because_of_us_is_not_the_servers() {
-    // 2,000/s wait for one of 20 connections; the server takes 6 ms, which fills 12.
-    let full = |receive_lag| {
+    // 2,000/s wait for one of 20 connections, which the server fills by itself if it takes 10 ms.
+    let full = |server, ours| {
         let mut measurement = stamped(9_000, 9_000, 1, none());
         let tally = &mut measurement.tally;
         (tally.pool_exhausted, tally.connections.held_max) = (9_000, 20);
         for (hist, span) in [
-            (&mut tally.spans.wire, Nanos::from_millis(6)),
-            (&mut tally.spans.receive_lag, receive_lag),
+            (&mut tally.spans.wire, Nanos::from_millis(server)),
+            (&mut tally.spans.receive_lag, Nanos::from_millis(ours)),
         ] {
             hist.clear();
             hist.record_n(span, OPS);
         }
         decided(&measurement)
     };
-    assert_eq!(full(Nanos::from_millis(4)), (Verdict::Invalid, "own-delay".to_owned()));
+    let (ours, bad) = ("own-delay".to_owned(), "p99<50ms".to_owned());
+    assert_eq!(full(6, 4), (Verdict::Invalid, ours.clone()));
     // It stood still for a while: then they waited for it.
-    assert_eq!(full(Nanos(30_000)), (Verdict::Bad, "p99<50ms".to_owned()));
+    assert_eq!(full(6, 0), (Verdict::Bad, bad.clone()));
+    assert_eq!(full(12, 1), (Verdict::Bad, bad));
+    // It looks slow, but sees them only in our bursts.
+    assert_eq!(full(12, 10), (Verdict::Invalid, ours));
 }
 
 #[test]
