@@ -55,7 +55,8 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<St
     let (fast, slow) = (trials(fast), trials(slow));
     let both = |figure| Some((median(&fast, figure)?, median(&slow, figure)?));
     let share = |name: &str, figure| {
-        let (then, now) = both(figure).filter(|(then, now)| (then - now).abs() > SHARE_APART)?;
+        // Less trouble explains nothing.
+        let (then, now) = both(figure).filter(|(then, now)| now - then > SHARE_APART)?;
         Some(format!("{name} {:.0} % instead of {:.0} %", 100.0 * now, 100.0 * then))
     };
     let cost = both(|seen| seen.cost_us)
@@ -73,4 +74,35 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<St
     .flatten()
     .collect();
     (!told.is_empty()).then(|| format!("where it carried less: {}", told.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trials::Role;
+    use super::*;
+
+    fn overload(carried: f64, steal: f64) -> Trial {
+        Trial {
+            load: 2_000.0,
+            good: false,
+            at_s: 0.0,
+            window_s: 3.0,
+            loss_ratio: 0.5,
+            carried: Some(carried),
+            failed: 0,
+            scheduled: 6_000,
+            role: Role::Sentinel,
+            seen: Seen { steal: Some(steal), ..Seen::default() },
+        }
+    }
+
+    #[test]
+    fn what_was_worse_while_less_was_carried_is_named() {
+        let told = |trials: &[Trial]| differed(trials.iter());
+        let stolen = [overload(1_000.0, 0.01), overload(990.0, 0.01), overload(600.0, 0.3)];
+        let text = "where it carried less: steal 30 % instead of 1 %";
+        assert_eq!(told(&stolen).as_deref(), Some(text));
+        assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), None);
+        assert_eq!(told(&[overload(1_000.0, 0.01)]), None);
+    }
 }

@@ -467,6 +467,11 @@ mod tests {
         for text in ["1.1", "-0.1", "101%", "NaN", "x", ""] {
             assert!(ratio(text).is_err(), "{text}");
         }
+        assert_eq!(confidence("0.9"), Ok(0.9));
+        assert_eq!(confidence("95%"), Ok(0.95));
+        for text in ["0.5", "0.999", "1", "0", "-1", "NaN", ""] {
+            assert!(confidence(text).is_err(), "{text}");
+        }
         let expected =
             RampTo { duration: Nanos::from_secs(30), rate: Rate::per_second(2e3).unwrap() };
         assert_eq!(stage("30s:2k"), Ok(expected));
