@@ -145,3 +145,20 @@ fn servers_are_saturated_in_turn() {
     let p50 = others.iter().find(|other| other["metric"] == "p50").expect("latency");
     assert_eq!(p50["finding"], "higher", "{p50}");
 }
+
+#[test]
+fn laboratories_that_are_compared_end_with_the_comparison() {
+    let flags = ["--budget", "5m", "--", "--sut", "haproxy"];
+    for (signal, code) in [("INT", Some(130)), ("KILL", None)] {
+        let running = compare("lab", "lab", &flags);
+        let intervals = running.folder().join("run/intervals.jsonl");
+        // The first block: loads were found, and both laboratories answer.
+        wait::until("a block", || {
+            std::fs::read_to_string(&intervals).ok()?.contains("\"trial\":2").then_some(())
+        });
+        running.signal(signal);
+        // Waits until nothing with its mark is left.
+        let finished = running.finish();
+        assert_eq!(finished.code, code, "{signal}: {}", finished.stderr);
+    }
+}

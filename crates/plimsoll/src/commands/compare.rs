@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{LabPlan, Laboratory, NamedServer};
+use plimsoll_lab::{Laboratory, NamedServer};
 use plimsoll_model::compare::Arm;
 
 use super::lab;
 use crate::exit::Stop;
 use crate::experiments::compare::{CONNECTIONS_TIMES_MAX, CompareExperiment, Side, SideServer};
 use crate::flags::{Command, CompareFlags};
-use crate::plan::Inputs;
 use crate::plan::compare::ArmLine;
+use crate::plan::{Inputs, Job};
 use crate::session::SetUp;
 use crate::{plan, run, session};
 
@@ -40,23 +40,24 @@ enum Planned {
 impl Planned {
     fn of(arm: &ArmLine, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
         match &arm.command {
-            Command::Lab(flags) => {
-                let mut lab = lab::Planned::of(flags, inputs)?;
-                let connections = lab.plan.connections;
-                let times = if arm.has_connections { 1 } else { CONNECTIONS_TIMES_MAX };
-                lab.plan = LabPlan { connections: connections * times, ..lab.plan };
-                Ok(Self::Laboratory(Box::new(lab)))
-            }
+            Command::Lab(flags) => Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, inputs)?))),
             Command::Find(flags) => {
-                let load = plan::find(flags, inputs)?.load().clone();
+                let job = plan::find(flags, inputs)?;
+                let load = job.load().clone();
+                let times = match job {
+                    Job::Rate(job) if !job.pool_fixed => CONNECTIONS_TIMES_MAX,
+                    _ => 1,
+                };
                 let watched = plan::watch::watched(flags, inputs)?;
                 let server = SideServer::Named(NamedServer::new(watched.pids, watched.counts)?);
-                Ok(Self::Named(Box::new(Side { load, server })))
+                let connections_max = load.plan.connections * times;
+                Ok(Self::Named(Box::new(Side { load, connections_max, server })))
             }
             Command::Load(flags) => {
                 let load = plan::load::build(flags, inputs)?;
                 let server = SideServer::Named(NamedServer::default());
-                Ok(Self::Named(Box::new(Side { load, server })))
+                let connections_max = load.plan.connections;
+                Ok(Self::Named(Box::new(Side { load, connections_max, server })))
             }
             // Refused when the job was made.
             _ => Err(Stop::CannotRun("not a measurement; report this as a bug".to_owned())),
@@ -73,7 +74,8 @@ impl Planned {
         let said = [lab.notes(), &fits, &own].concat();
         notes.extend(said.into_iter().map(|note| format!("{}: {note}", arm.name())));
         let load = experiment.load().clone();
+        let connections_max = plan.connections;
         let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
-        Ok(Side { load, server })
+        Ok(Side { load, connections_max, server })
     }
 }

@@ -18,7 +18,7 @@ use crate::exit::Stop;
 use crate::flags;
 use crate::flags::shared::OutputFlags;
 use crate::flags::values::{OutputFile, Processes};
-use crate::flags::{Command, CompareFlags, FindExperiment, LabExperiment};
+use crate::flags::{Command, CompareFlags};
 
 /// Time of a comparison that chooses its loads by itself.
 const BUDGET_DEFAULT: Nanos = Nanos::from_secs(300);
@@ -43,8 +43,6 @@ pub(crate) struct ArmLine {
     pub(crate) command: Command,
     /// Whether they name a seed.
     pub(crate) has_seed: bool,
-    /// Whether they name the size of the pool.
-    pub(crate) has_connections: bool,
 }
 
 /// One comparison, checked.
@@ -240,29 +238,10 @@ fn arm(
         typed: typed.to_owned(),
         text: shown(&command_line_redacted(&args)),
         has_seed: names(&args, "--seed"),
-        has_connections: has_connections(&command),
         command,
         args,
     };
     Ok((line, measures, processes))
-}
-
-/// Whether the size of the pool was named.
-fn has_connections(command: &Command) -> bool {
-    let named = match command {
-        Command::Lab(lab) => match &**lab {
-            LabExperiment::Rate { flags, .. } => flags.pool.connections,
-            LabExperiment::Handshakes { flags, .. } => flags.connections,
-            _ => None,
-        },
-        Command::Find(find) => match &**find {
-            FindExperiment::Rate { flags, .. } => flags.pool.connections,
-            FindExperiment::Handshakes { flags, .. } => flags.connections,
-            _ => None,
-        },
-        _ => None,
-    };
-    named.is_some()
 }
 
 /// Whether `args` have a flag, by itself or with its value.

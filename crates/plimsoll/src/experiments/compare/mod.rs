@@ -50,6 +50,8 @@ const SATURATED_MIN: f64 = 0.9;
 pub(crate) struct CompareExperiment {
     job: CompareJob,
     loads: [LoadJob; 2],
+    /// The most connections that both allow.
+    connections_max: u64,
     servers: Servers,
     seen: Seen,
 }
@@ -86,7 +88,8 @@ impl From<Stop> for End {
 impl CompareExperiment {
     pub(crate) fn new(job: CompareJob, sides: [Side; 2]) -> Self {
         let mut arms = job.arms.iter();
-        let [(load_a, a), (load_b, b)] = sides.map(|Side { mut load, server }| {
+        let connections_max = sides.iter().map(|side| side.connections_max).min().unwrap_or(1);
+        let [(load_a, a), (load_b, b)] = sides.map(|Side { mut load, server, .. }| {
             if arms.next().is_some_and(|arm| !arm.has_seed) {
                 load.plan.seed = job.seed;
             }
@@ -95,7 +98,7 @@ impl CompareExperiment {
             (load, server)
         });
         let servers = Servers::new([a, b]);
-        Self { job, loads: [load_a, load_b], servers, seen: Seen::default() }
+        Self { job, loads: [load_a, load_b], connections_max, servers, seen: Seen::default() }
     }
 
     /// Both servers, for the session.
@@ -163,8 +166,7 @@ impl CompareExperiment {
     /// takes. What a block costs beside its loads is told in `equal_s` until the blocks are planned.
     fn choose(&mut self, session: &Session<'_>) -> Result<BlockLoad, End> {
         let usual = self.loads.iter().map(|load| load.plan.connections).max().unwrap_or(1);
-        let may_grow = self.job.arms.iter().all(|arm| !arm.has_connections);
-        let most = if may_grow { usual * CONNECTIONS_TIMES_MAX } else { usual };
+        let most = self.connections_max.min(usual * CONNECTIONS_TIMES_MAX);
         let began = session.elapsed();
         let mut connections = usual;
         let mut goodput = self.first_loads(session, connections)?;

@@ -19,6 +19,8 @@ use crate::plan::load::LoadJob;
 pub(crate) struct Side {
     /// What is sent to it.
     pub(crate) load: LoadJob,
+    /// The most connections that may be tried; at least those of the load.
+    pub(crate) connections_max: u64,
     /// Who answers.
     pub(crate) server: SideServer,
 }

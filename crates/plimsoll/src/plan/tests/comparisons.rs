@@ -108,12 +108,11 @@ fn comparisons() {
     assert_eq!(job.arms[1].args, ["find", "rate", b]);
     assert_eq!((job.rounds, job.seed, job.threshold), (24, 1, 0.0));
     assert_eq!(job.budget, Some(Nanos::from_secs(300)));
-    assert!(job.notes.is_empty() && !job.arms[0].has_connections, "{:?}", job.notes);
+    assert!(job.notes.is_empty(), "{:?}", job.notes);
     // More time is more rounds, unless they are named.
     assert_eq!(compare(&[a, b, "--budget", "1h"]).rounds, 200);
     assert_eq!(compare(&[a, b, "--budget", "1h", "--rounds", "8"]).rounds, 8);
     let job = compare(&["lab", "lab --mode=quick", "--", "-c50", "--slo", "p99<9ms"]);
-    assert!(job.arms[0].has_connections);
     assert!(job.notes[0].ends_with("--slo --mode changes nothing"), "{:?}", job.notes);
     let job = compare(&[a, b, "--threshold", "2%", "--", "--rate", "1k", "--seed=3"]);
     assert_eq!((job.metrics, job.of.unit(Metric::P99)), (vec![Metric::P99], "ms"));
