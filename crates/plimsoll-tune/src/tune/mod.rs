@@ -1,7 +1,7 @@
 //! Changes a host's settings for a stated number of connections, and takes the changes back.
 //!
-//! [`Plan::of`] says what would be changed and why. [`apply`] writes each change into a [`Journal`]
-//! before it makes it, and reads back what the kernel made of it. [`revert`] restores what was there
+//! [`Plan::of`] says what would be changed and why. [`apply()`] writes each change into a [`Journal`]
+//! before it makes it, and reads back what the kernel made of it. [`revert()`] restores what was there
 //! from the journal alone, also after a crash at any point, and leaves alone what somebody else has
 //! changed since.
 
