@@ -359,13 +359,17 @@ pub(crate) fn passed_by_trials(page: &mut Page<'_>, trials: &[TrialRecord]) -> i
         let text = format!("{}; trial {trial}: ", counts.join(", "));
         Some((id, text + &findings::seen_and_limit(worst)))
     });
-    let is_clean = |trial: &&TrialRecord| {
+    let worst = |trial: &TrialRecord| {
         let validity = |check: &&Check| check.id.family() == Family::Validity;
-        let mut reasons = trial.judgement.reasons.iter().filter(validity);
-        reasons.all(|check| check.level == Level::Pass)
+        trial.judgement.reasons.iter().filter(validity).map(|check| check.level).max()
     };
-    let clean = trials.iter().filter(is_clean).count();
-    let title = format!("Validity checks (passed in {clean} of {} trials)", trials.len());
+    let count = |level| trials.iter().filter(|trial| worst(trial) == Some(level)).count();
+    let title = format!(
+        "Validity checks (of {} trials, {} failed and {} warned)",
+        trials.len(),
+        count(Level::Fail),
+        count(Level::Warn)
+    );
     passed_rows(page, &title, rows.collect())?;
     not_made(page, |id| checks(id).next().is_some())
 }

@@ -224,7 +224,7 @@ fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
             n => format!(", {n} INVALID"),
         };
         let text =
-            format!("{} of {tried} longer trials at the lower bound GOOD{invalid}", seen.good);
+            format!("{} of {tried} longer trials near the lower bound GOOD{invalid}", seen.good);
         page.entry("Confirmed", &text)?;
     }
     if let Some(spread) = find.spread.or(find.noise) {
