@@ -1,7 +1,17 @@
-//! The interval around the median of a sample that order statistics give.
+//! The median of a sample, and the interval around it that order statistics give.
 
 /// Nominal confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
+
+/// The median of an ascending sample; `None` when it is empty.
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        len if len % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
 
 /// The narrowest symmetric interval of ranks, from 0, that holds the median of any distribution
 /// with at least 95 % confidence, and that confidence; `None` for fewer than six values.
@@ -31,6 +41,13 @@ pub(crate) fn median_interval(n: usize) -> Option<((usize, usize), f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
+    }
 
     #[test]
     fn intervals_of_the_standard_table() {

@@ -2,6 +2,8 @@
 //! be read stays missing.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod fixture;
 pub mod host;
 pub mod limits;
 pub mod memory;

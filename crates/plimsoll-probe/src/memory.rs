@@ -130,7 +130,7 @@ fn kib_line(text: &str, name: &str) -> Option<u64> {
 }
 
 /// The value after `name` in a line such as `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.
-fn pair(text: &str, line: &str, name: &str) -> Option<u64> {
+pub(crate) fn pair(text: &str, line: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|candidate| candidate.strip_prefix(line))?;
     let mut words = rest.split_ascii_whitespace();
     words.find(|word| *word == name)?;

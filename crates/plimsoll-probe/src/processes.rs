@@ -70,16 +70,7 @@ fn open_files(directory: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::fixture::tree;
 
     #[test]
     fn a_capped_process_is_read_from_its_files() {

@@ -248,7 +248,7 @@ impl State {
         Some("still opening connections; --connect-timeout ends the wait for each")
     }
 
-    /// Whether the load is told of by itself, not by what it is part of.
+    /// Whether the load is reported on its own, not as a part of a search or a comparison.
     const fn is_plain_load(&self) -> bool {
         self.trial.is_none() && self.block.is_none()
     }

@@ -18,8 +18,8 @@ const DELAYED_ACK_MS: std::ops::RangeInclusive<f64> = 39.9..=46.0;
 pub(super) const DELAYED_ACK: &str = "near 0.04 s (delayed ACK with Nagle's algorithm)";
 /// After what times Linux sends again: the smallest timeout, doubled each time, all added up.
 const RETRANSMISSIONS_MS: [f64; 3] = [200.0, 600.0, 1_400.0];
-/// How late the kernel is with that, at most, in round trips (the timeout begins with one, and the
-/// answer takes another), of itself and in milliseconds.
+/// How late the kernel is with that, at most: round trips (the timeout begins with one, and the
+/// answer takes another), a fraction of the timeout, and milliseconds.
 const RETRANSMISSION_LATE: (f64, f64, f64) = (3.0, 0.05, 10.0);
 
 /// Timers of programs and load balancers, in seconds.

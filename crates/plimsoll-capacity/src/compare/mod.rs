@@ -12,7 +12,9 @@ mod rounds;
 
 use plimsoll_model::compare::Finding;
 
-use rank::{Estimate, estimate, median};
+use rank::{Estimate, estimate};
+
+use crate::median::median;
 
 pub use blocks::{BUDGET_MIN, Blocks};
 pub use rounds::orders;

@@ -4,6 +4,8 @@
 //! looks like: the order within each round was one. The test flips the signs of ranks, so that one round in
 //! which a neighbour took the CPU counts as one round and not as its size.
 
+use crate::median::median;
+
 /// What `differences` say of the one that lies behind them all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
@@ -30,16 +32,6 @@ pub(super) fn estimate(differences: &[f64], error: f64) -> Option<Estimate> {
         confidence: 1.0 - 2.0 * outside,
         p: chance.two_sided(&means),
     })
-}
-
-/// The median of an ascending sample; `None` when it is empty.
-pub(super) fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        len if len % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
 }
 
 /// The means of every two differences, and of each with itself, ascending (Walsh's averages). As
@@ -136,12 +128,5 @@ mod tests {
             let found = estimate(&balanced, 0.02).expect("seven or more");
             assert!(found.p > 0.9 && found.middle.abs() < 1e-9, "{found:?}");
         }
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
-        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
     }
 }

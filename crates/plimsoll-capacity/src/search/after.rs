@@ -25,7 +25,7 @@ const SENTINELS_PER_LAPSE: usize = 4;
 const WIDTH_MAX: f64 = 0.4;
 /// So many breakdowns at loads that were met are no accident.
 const BREAKDOWNS: usize = 2;
-/// Standard deviations that the verdicts may be less likely than the model expects of itself.
+/// Standard deviations by which the verdicts may be less likely than the model predicts.
 const SURPRISE_MAX: f64 = 4.0;
 
 /// Bounds that stand.

@@ -15,6 +15,8 @@
 //! has the same weight in each octave up to [`SD_USUAL`] and falls with 1/sd beyond; `lapse` is one
 //! of [`LAPSES`]. The posterior is laid out on a grid that zooms in on where its weight is.
 
+use crate::median::median;
+
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
 /// Share of trials that are GOOD although their capacity lies below the load.
@@ -118,13 +120,6 @@ fn sd_at(index: usize) -> f64 {
     SD_LEAST * SD_STEP.powi(index as i32)
 }
 
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    (n > 0).then(|| 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]))
-}
-
 /// Readings as far as they do not depend on `mu`: their middle, and how likely their differences
 /// are at each standard deviation.
 struct Readings {
@@ -135,7 +130,9 @@ struct Readings {
 
 impl Readings {
     fn of(readings: &[f64], own_sd: f64) -> Self {
-        let middle = median(readings);
+        let mut sorted = readings.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = median(&sorted);
         let mut spread = [0.0; SDS];
         if let Some(middle) = middle {
             let mut off: Vec<f64> = readings.iter().map(|y| y - middle).collect();

@@ -20,7 +20,7 @@ use super::{RateSearch, Want};
 const GAP_LEAST: f64 = 0.002;
 const GAP_STEP: f64 = 1.5;
 const GAPS: i32 = 14;
-/// How much a gap differs from trial to trial, of itself: a standard deviation.
+/// Relative standard deviation of a gap from trial to trial.
 const GAP_SPREAD: f64 = 0.3;
 /// The safe load is met by so many trials, and it is so sure.
 const SHARE: f64 = 0.9;

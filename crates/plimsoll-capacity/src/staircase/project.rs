@@ -3,6 +3,7 @@
 //! Theil-Sen: the slope is the median of the slopes between all pairs of levels, its interval comes
 //! from their ranks (Sen 1968), so that one level that jumped does not bend the line.
 
+use crate::median::median;
 use plimsoll_model::hold::{Confidence, Projection, Side};
 use plimsoll_model::trial::Unit;
 
@@ -99,15 +100,6 @@ fn pair_slopes(levels: &[(u64, &Gauge)]) -> Vec<f64> {
     }
     slopes.sort_by(f64::total_cmp);
     slopes
-}
-
-fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        len if len % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
 }
 
 /// Sen's rank interval of the slope through `points` levels.

@@ -151,7 +151,11 @@ fn left(group: &Path, files: &Files) -> Option<(u64, u64)> {
 }
 
 fn stat(path: &Path, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+    figure(&fs::read_to_string(path).ok()?, name)
+}
+
+/// The number of `name` in lines of `name value`.
+pub(crate) fn figure(text: &str, name: &str) -> Option<u64> {
     let values = text.lines().filter_map(|line| line.split_once(' '));
     values.filter(|(key, _)| *key == name).find_map(|(_, value)| value.trim().parse().ok())
 }

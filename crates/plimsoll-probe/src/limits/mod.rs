@@ -14,8 +14,8 @@ use crate::memory::HostMemory;
 mod cgroup;
 mod number;
 
-pub(crate) use cgroup::group_of;
 pub use cgroup::{CgroupLimits, throttled_periods};
+pub(crate) use cgroup::{figure, group_of};
 pub(crate) use number::first_number;
 
 use number::last_number;

@@ -1,17 +1,7 @@
 //! Limits read from fixture trees.
 
 use super::*;
-
-/// Writes a fixture tree.
-fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for (path, text) in files {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    root
-}
+use crate::fixture::tree;
 
 const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
     Max processes             96365                96365                processes \n\

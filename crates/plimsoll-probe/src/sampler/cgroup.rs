@@ -6,12 +6,11 @@ use std::path::Path;
 use plimsoll_model::host::{Label, Metric, Reading};
 
 use super::add_limit;
-use crate::limits::{CgroupLimits, first_number, group_of};
+use crate::limits::{CgroupLimits, figure, first_number, group_of};
 
-/// What is in a file of lines `name value`.
+/// The number of `name`, for a reading.
 fn value(text: &str, name: &str) -> Option<f64> {
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
+    figure(text, name).map(|number| number as f64)
 }
 
 /// Reads the group of `process` (an entry of `/proc`), shown as `name`. A host without control groups

@@ -7,7 +7,7 @@ use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_sys::sock_diag;
 
 use super::{add_limit, text};
-use crate::limits;
+use crate::{limits, memory};
 
 /// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: f64 = 4096.0;
@@ -93,10 +93,7 @@ fn add_fields(text: &str, fields: &[Field], reading: &mut Reading) {
 
 /// `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.
 fn add_sockstat(root: &Path, sockstat: &str, reading: &mut Reading) {
-    let line = sockstat.lines().find_map(|line| line.strip_prefix("TCP: ")).unwrap_or_default();
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let value =
-        |name: &str| words.chunks_exact(2).find(|pair| pair[0] == name)?[1].parse::<f64>().ok();
+    let value = |name: &str| memory::pair(sockstat, "TCP:", name).map(|value| value as f64);
     for (name, state) in SOCKET_STATES {
         reading.add_some(Metric::TcpSockets, &[(Label::State, state)], value(name));
     }

@@ -1,20 +1,9 @@
 //! A host made of files, and this one.
 
-use std::fs;
-
 use plimsoll_model::host::fullest_limits;
 
 use super::*;
-
-fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for (path, text) in files {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    root
-}
+use crate::fixture::tree;
 
 /// Linux 6.18, shortened.
 const FILES: &[(&str, &str)] = &[

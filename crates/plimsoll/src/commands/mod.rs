@@ -7,6 +7,7 @@ pub(crate) mod find;
 pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod load;
+mod printed;
 mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;

@@ -1,6 +1,5 @@
 //! `plimsoll tune`: a plan for this host's settings, its application, and the way back.
 
-use std::fs::File;
 use std::io;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -11,8 +10,8 @@ use plimsoll_tune::tune::{
     Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, TuneError, apply, lock, revert,
 };
 
+use super::printed::{print, say};
 use crate::exit::Stop;
-use crate::flags::values::OutputFile;
 use crate::flags::{ApplyFlags, GoalFlags, PlanFlags, RevertFlags, RoleFlag, TuneCommand};
 use crate::plan::host_goal::needs;
 
@@ -41,28 +40,7 @@ fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
 
 fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {
     let plan = plan(&flags.goal)?;
-    let text = plan.json();
-    let written = match &flags.json {
-        Some(OutputFile::Stdout) => return say(&text),
-        Some(OutputFile::File(path)) => {
-            File::create(path).and_then(|mut file| file.write_all(text.as_bytes()))
-        }
-        None => Ok(()),
-    };
-    written.map_err(|error| {
-        Stop::CannotRun(format!("cannot write the plan: {error}; name another place with --json"))
-    })?;
-    say(&plan.render())
-}
-
-/// A closed pipe is no failure.
-fn say(text: &str) -> Result<(), Stop> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Stop::CannotRun(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+    print("the plan", flags.json.as_ref(), &plan.json(), &plan.render())
 }
 
 fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
