@@ -5,8 +5,8 @@
 //!                                        ^---- GOOD, or unlike before ----'
 //! ```
 //!
-//! What the trials add up to is one likelihood ([`likelihood`]) over those that were made at the
-//! level where the server is now ([`levels`]).
+//! What the trials add up to is one likelihood (`likelihood`) over those that were made at the
+//! level where the server is now (`levels`).
 //!
 //! A state machine without clock or I/O. It does not run trials and does not retry a failed agent;
 //! it only sees measurements. INVALID trials are repeated once, over twice the threads where that
