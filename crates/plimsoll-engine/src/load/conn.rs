@@ -35,13 +35,13 @@ pub(crate) struct Op {
     pub(crate) target: u32,
 }
 
-/// All that the loop touches for a connection, in one cache line.
+/// The fields of a connection that the loop uses for every event, in one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct ConnHot {
     // ---- 16 bytes: identity
     pub(crate) socket: Option<Socket>,
-    /// Tells a late event of the slot's earlier owner from one of this.
+    /// Tells a late event of the slot's earlier connection from an event of this one.
     pub(crate) generation: u32,
     /// Index into the plan's destinations.
     pub(crate) destination: u32,
@@ -84,7 +84,7 @@ pub(crate) struct ConnHot {
 /// hold costs 96 bytes here.
 const _: () = assert!(size_of::<ConnHot>() == 64);
 
-/// What only blocked sockets and the end of a connection need.
+/// The fields that only blocked sockets and the end of a connection need.
 #[derive(Default)]
 pub(crate) struct ConnCold {
     pub(crate) unsent: Unsent,
@@ -120,7 +120,7 @@ pub(crate) enum Sweep {
     /// Nothing: it was not held when the sweep began, or it has had its request.
     #[default]
     No,
-    /// A request, once it is its turn.
+    /// A request, when the sweep reaches it.
     Planned,
     /// A request, as soon as the current answer is complete.
     Due,
@@ -150,7 +150,7 @@ impl Parsers {
     }
 
     fn give_back(&mut self, number: u32) {
-        // A partial head in it is memory that the next connection must not pay for.
+        // A partial head in it would count as memory of the next connection.
         self.parsers[number as usize - 1] = ResponseParser::new();
         self.free.push(number);
     }
@@ -210,7 +210,7 @@ impl Slab {
         }
     }
 
-    /// What sending over TLS concerns; `None` where the slot is free or speaks plaintext.
+    /// The parts needed to send over TLS; `None` where the slot is free or speaks plaintext.
     pub(crate) fn link(&mut self, index: u32) -> Option<Link<'_>> {
         let socket = self.hot[index as usize].socket.as_ref()?;
         let session = self.tls.get(index)?;
@@ -237,7 +237,7 @@ impl Slab {
         u64::from(self.hot[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// The slot of an event; `None` when its owner is gone.
+    /// The slot of an event; `None` when its connection has ended.
     pub(crate) fn index_of(&self, token: u64) -> Option<u32> {
         let index = token as u32;
         let hot = self.hot.get(index as usize)?;

@@ -20,8 +20,8 @@ use super::origin::{OriginError, Origins};
 use crate::transport::{Pump, Sent, send_plain};
 use crate::wheel::Wheel;
 
-/// Events per wait. Between two of them the schedule is looked at, so this bounds only how often
-/// the poller is asked.
+/// Events per wait. The schedule is checked between two events, so this bounds only how often the
+/// poller is called.
 const EVENT_BATCH: usize = 256;
 /// One read takes at most this much; a small answer never needs a second read.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -39,7 +39,7 @@ pub(super) struct Conns {
     wheel: Wheel,
     wheel_made: Nanos,
     pump: Pump,
-    /// Lent to whoever reads.
+    /// Read buffer, lent to the connection that is being read.
     read_buffer: Box<[u8]>,
     /// Events of connections with more to read than one turn allows; at most one of each.
     unread: VecDeque<Ready>,
@@ -84,9 +84,10 @@ impl Conns {
         self.poller.event(event)
     }
 
-    /// The connection's turn is over, and the poller will not tell again of what it has.
+    /// The connection has used its read budget, and the edge-triggered poller will not report the
+    /// rest again.
     pub(super) fn read_later(&mut self, ready: Ready) {
-        // Few connections have so much to read at a time.
+        // Few connections exceed the budget at the same time.
         if !self.unread.iter().any(|other| other.token == ready.token) {
             self.unread.push_back(ready);
         }
@@ -102,7 +103,7 @@ impl Conns {
 
     // ---- opening and closing
 
-    /// Begins a connection to `destination`, in a slot of its own; returns that, and whether the
+    /// Begins a connection to `destination` in a new slot; returns the slot, and whether the
     /// connection is established already.
     pub(super) fn begin(
         &mut self,
@@ -114,7 +115,7 @@ impl Conns {
         let begun = self.origins.connect(&plan.sources, destination, first_bytes, now)?;
         let is_established = match begun.progress {
             Connecting::Done => Ok(true),
-            // On this host it takes no longer than the call.
+            // A connect to this host is complete when the call returns.
             _ if begun.is_local && first_bytes == FirstBytes::AtOnce => begun.socket.is_connected(),
             Connecting::InProgress => Ok(false),
         };
@@ -162,15 +163,15 @@ impl Conns {
             // Fails only on a socket that is already dead, whose close needs no RST.
             let _ = socket.reset_on_close();
         } else if is_usable && !self.has_unsent(index) {
-            // Behind a record of which only a part has left it would be no record. Best effort:
-            // the peer may be gone already.
+            // After a half-sent record an alert would be read as part of that record. Best effort:
+            // the peer may have closed already.
             self.send_last(index);
         }
         if let Some(lease) = self.slab.cold[index as usize].lease {
             let hot = &self[index];
             let closed = match hot.state {
                 _ if reset => Closed::Reset,
-                // Never established as far as is known, so there is no FIN.
+                // Not known to be established, so no FIN is sent.
                 State::Connecting => Closed::Reset,
                 _ if matches!(hot.peer, Peer::Ended | Peer::Reset) => Closed::PeerFirst,
                 _ => Closed::HereFirst,
@@ -183,8 +184,8 @@ impl Conns {
 
     // ---- bytes
 
-    /// Hands the kernel as much of the current request, or of what is queued before it, as it
-    /// takes. Over TLS one piece at a time.
+    /// Sends as much of the current request, and of what is queued before it, as the kernel
+    /// accepts. Over TLS one piece at a time.
     pub(super) fn send_request(&mut self, index: u32, request: &[u8]) -> Sent {
         let has_unsent = self.has_unsent(index);
         let hot = &mut self.slab.hot[index as usize];
@@ -206,7 +207,7 @@ impl Conns {
         }
     }
 
-    /// Hands the kernel what TLS itself has to say: handshake messages, alerts.
+    /// Sends what TLS itself has queued: handshake messages, alerts.
     pub(super) fn transmit(&mut self, index: u32) -> Sent {
         match self.slab.link(index) {
             Some(link) => self.pump.send(link, &[]),
@@ -214,7 +215,7 @@ impl Conns {
         }
     }
 
-    /// Hands the kernel the last that TLS has to say; the FIN is to follow.
+    /// Sends the last TLS records (close_notify); the caller sends the FIN.
     pub(super) fn send_last(&mut self, index: u32) -> Sent {
         match self.slab.link(index) {
             Some(link) => self.pump.send_last(link, &[]),
@@ -222,8 +223,8 @@ impl Conns {
         }
     }
 
-    /// The first bytes of a plaintext connection have taken the handshake's ACK with them: from
-    /// here on its ACKs are like any other's. Over TLS the client's Finished makes them so.
+    /// The first bytes of a plaintext connection have carried the ACK of the handshake: quick ACKs
+    /// are switched on again. Over TLS this happens with the client's Finished.
     pub(super) fn acknowledge_at_once(&self, index: u32) {
         if let Some(socket) = &self[index].socket
             && !self.slab.tls.has(index)
@@ -236,7 +237,8 @@ impl Conns {
         !self.slab.cold[index as usize].unsent.is_empty()
     }
 
-    /// Lends the buffer to read into, to be given back; an empty one costs nothing meanwhile.
+    /// Takes the read buffer out, to be put back by the caller; the empty one left behind costs
+    /// nothing.
     pub(super) fn lend_buffer(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.read_buffer)
     }
@@ -245,7 +247,7 @@ impl Conns {
         self.read_buffer = buffer;
     }
 
-    /// Decrypts `bytes`, if the connection speaks TLS. The plaintext is to be given back.
+    /// Decrypts `bytes`, if the connection speaks TLS. The caller puts the plaintext buffer back.
     pub(super) fn decrypt(
         &mut self,
         index: u32,
@@ -266,15 +268,15 @@ impl Conns {
 
     // ---- timers
 
-    /// Gives the connection's present wait up at `give_up`. A timer that is armed is due by then,
-    /// or fires before the connection could notice that it is not.
+    /// Ends the connection's present wait at `give_up`. A timer that is armed already fires before
+    /// that, and is then armed again.
     pub(super) fn arm(&mut self, index: u32, give_up: Nanos) {
         if !self[index].timer_armed {
             self.rearm(index, give_up);
         }
     }
 
-    /// The timer fires at `at`, and at no other time.
+    /// Arms the timer for `at`, in place of any earlier one.
     pub(super) fn rearm(&mut self, index: u32, at: Nanos) {
         self[index].timer_armed = true;
         self.wheel.arm(index, at);
@@ -292,7 +294,7 @@ impl Conns {
         Some(index)
     }
 
-    /// When [`Self::next_expired`] has something next.
+    /// When [`Self::next_expired`] will return a connection next.
     pub(super) fn next_timer(&self) -> Nanos {
         self.wheel.poll_timeout().unwrap_or(Nanos::MAX)
     }

@@ -42,7 +42,7 @@ pub(super) enum Stop {
     No,
     /// Start nothing more; wait for what is in flight until the grace ends.
     Soon,
-    /// Give up what is in flight, too.
+    /// Abort what is in flight, too.
     Now,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// The owner outlives its workers; if it does not, nobody is interested any more.
+    /// The owner outlives its workers; if it does not, the event is dropped.
     pub(super) fn send(&self, event: WorkerEvent) {
         let _ = self.events.send(event);
     }

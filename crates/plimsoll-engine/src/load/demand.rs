@@ -1,4 +1,4 @@
-//! What makes operations come due: a schedule, the end of the last one, or a hold.
+//! What decides when operations are due: a schedule, the end of the last one, or a hold.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sending requests and taking answers on usable connections.
+//! Sends requests and reads answers on usable connections.
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -11,8 +11,8 @@ use super::conn::{Op, Peer, State};
 use super::worker::Worker;
 use crate::transport::{Outcome, Sent};
 
-/// Reads of one connection before the schedule, the timers and the others get their turn: 256 KiB,
-/// some 0.1 ms.
+/// Reads of one connection before the schedule, the timers and other connections are served:
+/// 256 KiB, about 0.1 ms.
 const READS_PER_TURN: u32 = 4;
 
 /// How far a connection is read.
@@ -20,9 +20,9 @@ const READS_PER_TURN: u32 = 4;
 pub(super) enum Until {
     /// The socket is empty; the next byte is a new event.
     Emptied,
-    /// The end of the stream, or nothing more has come.
+    /// To the end of the stream, or until the socket is empty.
     End,
-    /// Nothing more has come by this instant, as far as the kernel tells.
+    /// Until the kernel's stamps show that nothing more had arrived by this instant.
     Arrived(Nanos),
 }
 
@@ -54,7 +54,7 @@ impl Worker {
         self.push(index, now);
     }
 
-    /// Hands the kernel as much of the request as it takes.
+    /// Sends as much of the request as the kernel accepts.
     fn push(&mut self, index: u32, now: Nanos) {
         loop {
             let request = self.requests.get(self.conns[index].target);
@@ -65,7 +65,7 @@ impl Worker {
         }
     }
 
-    /// Hands the kernel what TLS itself has to say: handshake messages, alerts.
+    /// Sends what TLS itself has queued: handshake messages, alerts.
     pub(super) fn transmit_tls(&mut self, index: u32, now: Nanos) {
         let sent = self.conns.transmit(index);
         self.handle_sent(index, sent, now);
@@ -78,8 +78,8 @@ impl Worker {
             Outcome::All => return true,
             Outcome::Blocked => {}
             Outcome::Refused(error) => self.fail_op_and_close(index, error.class(), now),
-            // A connection that was reset may hold an answer that came before: 408, 413. The event
-            // of the reset, which is on its way or in hand, reads it.
+            // A connection that was reset may hold an answer that arrived before the reset: 408,
+            // 413. The event of the reset reads it.
             Outcome::Failed(errno) if exchange_error(errno) == ErrorClass::ResetByPeer => {
                 self.conns[index].peer = Peer::Reset;
             }
@@ -127,7 +127,7 @@ impl Worker {
         hot.request_sent_bytes as usize >= self.requests.get(hot.target).bytes.len()
     }
 
-    /// Reads what has come, one turn's worth.
+    /// Reads what has arrived, up to the read budget.
     pub(super) fn read(&mut self, index: u32, ready: Ready, now: Nanos) {
         let until = if ready.is_closing() { Until::End } else { Until::Emptied };
         if self.read_until(index, until, now) {
@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Reads what has come; returns whether more is left than one turn's worth.
+    /// Reads what has arrived; returns whether the read budget ended before the data did.
     pub(super) fn read_until(&mut self, index: u32, until: Until, now: Nanos) -> bool {
         let token = self.conns.slab.token(index);
         let mut buffer = self.conns.lend_buffer();
@@ -172,7 +172,7 @@ impl Worker {
                     }
                     let bytes = &buffer[..received];
                     if self.conns[index].state == State::Closing {
-                        // A close_notify or a late ticket: not needed.
+                        // A close_notify or a late session ticket: ignored.
                     } else if self.conns.slab.tls.has(index) {
                         self.handle_ciphertext(index, bytes, now);
                     } else {
@@ -247,11 +247,11 @@ impl Worker {
         }
     }
 
-    /// Takes bytes of answers.
+    /// Parses bytes of answers.
     fn handle_bytes(&mut self, index: u32, bytes: &[u8], now: Nanos) {
         let hot = &mut self.conns[index];
         if hot.state != State::Busy {
-            // Nothing was asked, so this cannot be an answer.
+            // No request is open, so this cannot be an answer.
             self.count_lifetime(index, Closer::PeerAnswer, now);
             self.meter.tally().connection_errors.count(ErrorClass::HttpMalformed);
             return self.close_and_refill(index, Some(ErrorClass::HttpMalformed), now);
@@ -276,7 +276,7 @@ impl Worker {
 
     fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
         if self.conns[index].state == State::Closing {
-            // Ours was first: the port rests here.
+            // Our FIN was first: the port stays in TIME_WAIT here.
             self.meter.tally().connections.finished += 1;
             return self.end_session(index, now);
         }
@@ -384,7 +384,7 @@ impl Worker {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
             let destination = self.conns[index].destination;
-            // A server that announces the end, or sends more than was asked, is what ends it.
+            // The server ended it: it announced the close, or sent more than was asked for.
             let loss = match (answer.keep_alive, exact) {
                 (false, _) => Some(ErrorClass::ClosedByPeer),
                 (true, false) => Some(ErrorClass::HttpMalformed),
@@ -395,7 +395,7 @@ impl Worker {
         }
     }
 
-    /// The connection has nothing to do: gives it the next operation, or lets it rest.
+    /// The connection is idle: attaches the next waiting operation, or puts it into the idle ring.
     pub(super) fn handle_free(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
         hot.state = State::Idle;
@@ -406,7 +406,7 @@ impl Worker {
             return self.rest(index, now);
         }
         if !is_open {
-            // The end of its stream is read next.
+            // The end of its stream is handled next.
             return;
         }
         if let Some(op) = self.pools.take_waiting(destination) {
@@ -430,7 +430,7 @@ impl Worker {
     }
 
     /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
-    /// ended, unless that is our doing; only holds ask.
+    /// ended, `None` where we ended it; only holds use it.
     pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         self.handle_held_end(index, loss, now);
         let destination = self.conns[index].destination;

@@ -1,4 +1,4 @@
-//! Holding connections: opened at a pace, kept, asked for an answer now and then.
+//! Holds connections: opened at a rate, kept open, polled by heartbeats.
 //!
 //! What is opened follows from the steers: a ramp says how many connections this worker shall have
 //! tried in all; with `replace`, each one lost or not opened is replaced by another attempt. One
@@ -14,8 +14,8 @@ use plimsoll_model::plan::HoldPlan;
 use super::pacer::Pacer;
 use super::sweep::SweepRun;
 
-/// Connections opened, or sweep requests sent, before the answers that came meanwhile are looked
-/// at: 64 connects take about 1 ms.
+/// Connections opened, or sweep requests sent, before the poller is called again: 64 connects take
+/// about 1 ms.
 pub(super) const BATCH: usize = 64;
 /// 2^64 divided by the golden ratio: multiples of it, modulo 2^64, are spread as evenly as any
 /// sequence without an end can be (Knuth, The Art of Computer Programming, 6.4).
@@ -27,7 +27,7 @@ pub(super) struct TrimRun {
     pub(super) id: u32,
     /// Connections that stay.
     pub(super) keep: u64,
-    /// Every slot from here on has been looked at; `None` before the first one.
+    /// Every slot from here on has been checked; `None` before the first one.
     pub(super) cursor: Option<u32>,
 }
 
@@ -121,7 +121,7 @@ impl Hold {
     }
 
     pub(super) fn begin_trim(&mut self, id: u32, connections: u64) {
-        // What is on its way up stops first.
+        // A ramp in progress stops first.
         self.target = self.target.min(self.tried);
         self.replacements_due = 0;
         self.trims.push_back(TrimRun::new(id, self.shard.share(connections)));
@@ -144,7 +144,7 @@ impl Hold {
         if !self.pacer.poll_open(now, self.opening < self.opening_max) {
             return false;
         }
-        // A ramp first: it must come to its end also where every replacement fails.
+        // A ramp first: it must end also where every replacement fails.
         self.is_replacing = !is_ramping;
         self.opening += 1;
         if is_ramping {
@@ -191,8 +191,8 @@ impl Hold {
         if self.ramp_is_done() { std::mem::take(&mut self.ramps) } else { Vec::new() }
     }
 
-    /// Nothing goes on any further; returns what was to be done, and the sweep's operations that
-    /// were due and not sent.
+    /// Drops everything unfinished; returns the steers that were not carried out, and the sweep's
+    /// operations that were due and not sent.
     pub(super) fn end(&mut self) -> (Vec<u32>, u64) {
         let mut ids = std::mem::take(&mut self.ramps);
         ids.extend(self.trims.drain(..).map(|trim| trim.id));

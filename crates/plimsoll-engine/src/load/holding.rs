@@ -23,10 +23,10 @@ impl Worker {
         self.advance_hold(now);
     }
 
-    /// Does what is due in a hold, and notes when there is more.
+    /// Does what is due in a hold, and notes when it must be called next.
     pub(super) fn advance_hold(&mut self, now: Nanos) {
         let trimmed_all = self.trim_due(now);
-        // Not before: a slot that is filled behind the trim's back would escape it.
+        // Not before: the trim has passed this slot already and would miss a new connection in it.
         let opened_all = trimmed_all && self.open_due(now);
         let swept_all = self.sweep_due(now);
         self.end_ramps();
@@ -67,7 +67,7 @@ impl Worker {
         for id in done {
             self.report_steered(id);
         }
-        // What handshakes needed is not needed by connections that only wait.
+        // Idle connections do not need the memory that the handshakes used.
         memory::give_back_unused();
     }
 
@@ -91,7 +91,7 @@ impl Worker {
         self.wake_hold(now);
     }
 
-    /// The connection has become usable, or its operation has ended: what is next for it?
+    /// The connection has become usable, or its operation has ended: decides what it does next.
     pub(super) fn rest(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
         let Some(hold) = self.demand.hold_mut() else { return };
@@ -114,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// A usable connection of a hold is about to be closed; `loss` unless that is our doing.
+    /// A usable connection of a hold is about to be closed; `loss` is `None` where we close it.
     pub(super) fn handle_held_end(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
         let Some(hold) = self.demand.hold_mut() else { return };
         if let Some(class) = loss {
@@ -130,12 +130,12 @@ impl Worker {
         self.demand.hold().is_some_and(Hold::is_replacing)
     }
 
-    /// Whether heartbeats are sent, now that it is so late in the load.
+    /// Whether heartbeats are still sent at this time of the load.
     pub(super) fn is_beating(&self) -> bool {
         self.demand.is_hold() && self.phases.is(Phase::Running)
     }
 
-    /// Something has changed that decides what is due.
+    /// What is due has changed: the next turn computes it again.
     pub(super) fn wake_hold(&mut self, now: Nanos) {
         if self.phases.is(Phase::Running) {
             self.next_due = Some(now);
@@ -176,7 +176,7 @@ impl Worker {
         let target = self.requests.take_for(destination);
         let hot = &mut self.conns[index];
         let free_since = hot.since;
-        // The timer may be armed for the next beat, which is too late to give an answer up.
+        // The timer may be armed for the next heartbeat, which is later than the answer's deadline.
         let beat_due = hot.beat_due;
         self.conns.rearm(index, beat_due.min(now + self.answer_timeout()));
         self.send_op(index, Op { intended: due, target }, free_since, now);

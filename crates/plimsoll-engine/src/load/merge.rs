@@ -12,7 +12,7 @@ use super::control::WorkerEvent;
 /// What a load reports.
 #[derive(Debug)]
 pub enum LoadEvent {
-    /// The pool is open, as far as it could be.
+    /// The pool is open, or as much of it as could be opened.
     Ready {
         /// Usable connections.
         opened: u64,
@@ -28,7 +28,7 @@ pub enum LoadEvent {
         /// The number that was given to [`super::Load::steer`].
         id: u32,
     },
-    /// No more operations are started; so many are still in flight.
+    /// No more operations are started; some are still in flight.
     Draining {
         /// Operations awaiting an answer.
         in_flight: u64,
@@ -40,7 +40,7 @@ pub enum LoadEvent {
     },
 }
 
-/// What the workers of a load have reported, and what of it was not yet passed on.
+/// What the workers of a load have reported, and the part not yet passed on.
 #[derive(Debug)]
 pub(super) struct Merge {
     workers: usize,
@@ -49,7 +49,7 @@ pub(super) struct Merge {
     failed: u64,
     first_error: Option<String>,
     seconds: Seconds,
-    /// By number: how many workers have done it, and the last second in which one did.
+    /// By number of the steer: how many workers have done it, and the last second in which one did.
     steered: BTreeMap<u32, (usize, u32)>,
     draining: usize,
     in_flight: u64,
@@ -132,7 +132,7 @@ impl Merge {
         None
     }
 
-    /// Every worker is gone: what they delivered is all there will be.
+    /// Every worker has ended: nothing more will be reported.
     pub(super) fn handle_loss(&mut self) {
         for worker in 0..self.workers {
             self.seconds.end(worker);
@@ -144,7 +144,7 @@ impl Merge {
         self.done
     }
 
-    /// Adds what only the process as a whole knows: its CPU since the last second, its memory.
+    /// Adds the figures of the whole process: its CPU since the last second, its memory.
     fn with_process_use(&mut self, mut interval: Box<Interval>) -> Box<Interval> {
         let before = std::mem::replace(&mut self.cpu_ns, clock::process_cpu_ns());
         let tally: &mut Tally = &mut interval.tally;

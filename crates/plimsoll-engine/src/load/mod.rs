@@ -113,7 +113,7 @@ impl Load {
         self.stopper().stop(grace);
     }
 
-    /// Gives up everything.
+    /// Aborts everything in flight.
     pub fn stop_now(&self) {
         self.stopper().stop_now();
     }

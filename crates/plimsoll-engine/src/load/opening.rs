@@ -1,4 +1,4 @@
-//! Opening and closing connections: TCP, then TLS where the destination asks for it.
+//! Opens and closes connections: TCP, then TLS where the destination uses it.
 
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::clock;
@@ -52,7 +52,7 @@ impl Worker {
         if sends { FirstBytes::AtOnce } else { FirstBytes::Later }
     }
 
-    /// Operations that a connection opened now counts as having had. Connections that are opened
+    /// Operations that a connection opened now counts as already done. Connections that are opened
     /// together and replaced after as many operations each would be replaced together, a burst of
     /// handshakes that no users make.
     fn age_of_next_prewarmed(&self) -> u32 {
@@ -89,7 +89,7 @@ impl Worker {
         let failed_op = match &self.demand {
             Demand::Hold(_) => false,
             Demand::Closed(_) => self.fail_closed_op(destination, op.is_some(), now),
-            // The operation at the head of the queue is the one that the attempt was made for.
+            // The attempt was made for the operation at the head of the queue.
             Demand::Open(_) => op.is_some() || self.pools.take_waiting(destination).is_some(),
         };
         if failed_op {
@@ -191,7 +191,7 @@ impl Worker {
         self.pools.detach();
     }
 
-    /// Ends every connection, in the way that suits their number.
+    /// Closes every connection, by FIN or by RST according to their number.
     pub(super) fn close_all(&mut self) {
         let reset = self.plan.connections > CLOSE_BY_FIN_MAX && self.plan.session.is_none();
         for index in 0..self.conns.slab.len() as u32 {

@@ -18,20 +18,20 @@ use plimsoll_sys::socket::{Connecting, FirstBytes, Socket};
 
 use super::classify::opening_error;
 
-/// Most loopback addresses that a load takes by itself. With 28,000 ports each, more than any host
-/// has memory for.
+/// Most loopback source addresses that a load uses by itself. With 28,000 ports each, they allow
+/// more connections than any host has memory for.
 const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 /// Pairs that are in TIME_WAIT when a load opens connections all the time: 60 s at the 25,000
 /// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
 
-/// How long a port rests after a FIN that was ours: TIME_WAIT on Linux.
+/// How long a port stays in TIME_WAIT on Linux after we sent the first FIN.
 const TIME_WAIT_S: f64 = 60.0;
-/// Ports of one source address towards one server address that may rest: 70 % of the 28,232 of
-/// the default range. Beyond it a free one is found slowly.
+/// Ports of one source address towards one server address that may be in TIME_WAIT: 70 % of the
+/// 28,232 of the default range. Beyond that the kernel takes long to find a free one.
 const PORTS_RESTING_MAX: f64 = 20_000.0;
 
-/// What opens one worker's connections.
+/// Where one worker's connections come from.
 pub(super) struct Origins {
     /// `None` leaves ports to the kernel.
     ports: Option<PortAllocator>,
@@ -63,7 +63,7 @@ pub(super) struct Begun {
     pub(super) progress: Connecting,
     /// The other end is on this host, so that no round trip is waited for.
     pub(super) is_local: bool,
-    /// To be given back once it is closed.
+    /// Returned to the allocator once the connection is closed.
     pub(super) lease: Option<Lease>,
 }
 

@@ -141,7 +141,7 @@ impl Pools {
         Some(op)
     }
 
-    /// Nothing waits any more; returns how many did.
+    /// Empties the queues; returns how many operations waited.
     pub(super) fn drop_waiting(&mut self) -> u64 {
         for pool in &mut self.all {
             pool.waiting.clear();

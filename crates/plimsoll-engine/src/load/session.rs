@@ -1,8 +1,8 @@
 //! Sessions: connections with a planned number of transactions, which end with our FIN.
 //!
-//! A socket that is closed while the peer still has something to say (a close_notify, a ticket)
-//! answers it with a RST, and the server would see a connection that was reset. So only the
-//! sending half is closed at first, and the whole when the peer's FIN has come.
+//! A socket that is closed while the peer still sends (a close_notify, a session ticket) answers
+//! with a RST, and the server would see a connection that was reset. So only the sending half is
+//! closed at first, and the socket when the peer's FIN has arrived.
 
 use plimsoll_model::plan::Session;
 use plimsoll_model::{ErrorClass, Nanos};
@@ -11,12 +11,11 @@ use plimsoll_proto::http1::client::Response;
 use super::conn::{Op, Peer, State};
 use super::worker::Worker;
 
-/// How long the peer's FIN is waited for; a server that has not closed by then may not do so at
-/// all.
+/// How long the peer's FIN is waited for; a server that has not closed by then may never do so.
 pub(super) const FIN_WAIT: Nanos = Nanos::from_secs(2);
 
 impl Worker {
-    /// An answer has come, and is counted: the next transaction, or the end.
+    /// An answer is complete and counted: starts the next transaction, or ends the session.
     pub(super) fn advance_session(
         &mut self,
         index: u32,
@@ -64,7 +63,7 @@ impl Worker {
         }
         let hot = &mut self.conns[index];
         let Some(socket) = &hot.socket else { return };
-        // It fails only on a dead socket, which the next read shows.
+        // Fails only on a closed socket, which the next read reports.
         let _ = socket.shutdown_write();
         hot.state = State::Closing;
         hot.since = now;

@@ -34,7 +34,7 @@ pub(super) struct Stamps {
     /// connections must cost nothing, has none.
     delays: Option<Vec<Delays>>,
     arrears: Arrears,
-    /// When the bytes that are being handled arrived, where the kernel told.
+    /// When the bytes that are being handled arrived, where the kernel has stamped them.
     arrival: Option<Nanos>,
 }
 
@@ -115,8 +115,8 @@ impl Stamps {
         hash <= u32::MAX / self.every
     }
 
-    /// Reads what has come, with its arrival where the connection's operation wants it. The next
-    /// operation wants it, too: it may be waiting for the connection.
+    /// Reads what has arrived, with the time of arrival where the connection's operation is stamped,
+    /// or the next one is: it may be waiting for the connection.
     pub(super) fn read(
         &mut self,
         index: u32,
@@ -132,7 +132,7 @@ impl Stamps {
         socket.recv(buffer)
     }
 
-    /// Reads what has come, with its arrival.
+    /// Reads what has arrived, with the time of arrival.
     pub(super) fn read_stamped(
         &mut self,
         socket: &Socket,
@@ -153,7 +153,7 @@ impl Stamps {
         self.arrival.map(|arrival| arrival <= at)
     }
 
-    /// What was read is handled.
+    /// The bytes that were read have been handled.
     pub(super) const fn end_reading(&mut self) {
         self.arrival = None;
     }
@@ -168,7 +168,7 @@ impl Stamps {
         free_since: Nanos,
         now: Nanos,
     ) {
-        // The answer before it may have been here for a while.
+        // The answer before it may have arrived a while ago.
         let freed = self.arrival.map_or(free_since, |arrival| arrival.min(free_since));
         let lag = now.since(intended.max(freed));
         self.arrears.add(lag, now);
@@ -206,7 +206,7 @@ impl Stamps {
         delays.get_mut(index)
     }
 
-    /// The second is over: compares the clocks again, and drops what they spoiled.
+    /// The second is over: compares the clocks again, and drops samples between clocks that differ.
     pub(super) fn end_second(&mut self, tally: &mut Tally) {
         let Some(clock) = &mut self.clock else { return };
         tally.stamps.every = self.every;

@@ -1,7 +1,7 @@
-//! Keeps account of when one worker's operations are due and when they are started.
+//! Counts how far one worker's operations start from when they are due.
 //!
 //! Per start: a few comparisons and additions on a few words; nothing is allocated, and nothing
-//! grows. What comes of it is [`StartCounts`].
+//! grows. The result is [`StartCounts`].
 
 use plimsoll_model::Nanos;
 use plimsoll_model::starts::{BinSums, BinnedStarts, NARROW_BIN, StartCounts, WIDE_BIN};

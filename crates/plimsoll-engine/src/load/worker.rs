@@ -35,7 +35,7 @@ pub(super) struct Worker {
     pub(super) conns: Conns,
     pub(super) pools: Pools,
     pub(super) demand: Demand,
-    /// When the demand has something to start.
+    /// When the demand starts its next operation.
     pub(super) next_due: Option<Nanos>,
     pub(super) prewarm: Prewarm,
     /// Handshake-only: connections are closed by RST.
@@ -89,7 +89,7 @@ impl Worker {
         self.end();
     }
 
-    /// Handles the poller's events, and a turn of each connection that has more to read.
+    /// Handles the poller's events, and reads once more from each connection with data left.
     fn handle_events(&mut self, count: usize) {
         let turns = self.conns.unread();
         for event in 0..count {
@@ -108,7 +108,7 @@ impl Worker {
         }
     }
 
-    /// Starts what came due while events were handled; returns the time.
+    /// Starts the operations that came due while events were handled; returns the time.
     fn start_overdue(&mut self) -> Nanos {
         let now = Nanos(clock::monotonic_ns());
         if self.next_due.is_some_and(|due| due <= now) {
@@ -117,7 +117,7 @@ impl Worker {
         now
     }
 
-    /// Does everything that time asks for; false when the load is over.
+    /// Starts what is due and handles timers and phases; false when the load is over.
     fn advance(&mut self, now: Nanos) -> bool {
         while let Some(index) = self.conns.next_expired(now) {
             self.handle_timer(index, now);
