@@ -23,6 +23,32 @@ pub enum LabError {
         /// The Debian package that has it.
         package: &'static str,
     },
+    /// The program that a configuration is to be written for is not installed.
+    #[error("{program} is not installed; install it, or name it with --program PATH")]
+    NotThere {
+        /// Its name.
+        program: &'static str,
+    },
+    /// What was named as a program is none.
+    #[error("{} is no program; name the file to execute with --program PATH", path.display())]
+    NoProgram {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// The installed program is too old.
+    #[error(
+        "{} is version {version}, and settings are known for {oldest} and later; install a newer one, \
+         or name it with --program PATH",
+        path.display()
+    )]
+    TooOld {
+        /// What was run.
+        path: PathBuf,
+        /// What it says.
+        version: String,
+        /// The oldest that is known.
+        oldest: String,
+    },
     /// A proxy cannot be used.
     #[error(transparent)]
     Proxy(#[from] CheckError),

@@ -16,6 +16,7 @@ macro_rules! line {
 mod address;
 mod error;
 mod haproxy;
+mod installed;
 mod laboratory;
 mod nginx;
 mod own_servers;
@@ -30,6 +31,7 @@ mod watched;
 
 pub use address::SutAddress;
 pub use error::LabError;
+pub use installed::Installed;
 pub use laboratory::Laboratory;
 pub use own_servers::OwnServers;
 pub use placement::Placement;

@@ -11,7 +11,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
-use plimsoll_tune::doctor::{Hop, Need, Needs, Part, Processes, Shape, Verdict};
+use plimsoll_tune::doctor::{Hop, Need, Needs, PROXY_BYTES, Part, Processes, Shape, Verdict};
 
 use crate::exit::Stop;
 use crate::flags::values;
@@ -21,9 +21,6 @@ use crate::plan::load::LoadJob;
 pub(crate) const CLIENT_BYTES: u64 = 450;
 /// Memory of our server for one held TLS connection, bytes; other servers need more.
 pub(crate) const SERVER_BYTES: u64 = 600;
-/// Memory of HAProxy with OpenSSL 3 for one idle TLS connection, bytes: 15,600 to 16,200 as
-/// measured; nginx needs 14,900.
-pub(crate) const PROXY_BYTES: u64 = 16_500;
 /// Ports in the kernel's default `ip_local_port_range`, 32768 to 60999, where it cannot be read.
 const PORTS_DEFAULT: u64 = 28_232;
 

@@ -14,4 +14,6 @@ mod tests;
 
 pub use need::{Fix, Need, SYSCTL_FILE, Setting, Unit, Verdict};
 pub use needs::{Needs, PartProcesses};
-pub use shape::{Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape};
+pub use shape::{
+    Hop, PROCESS_DESCRIPTORS, PROXY_BYTES, Part, Processes, SOCKET_KERNEL_BYTES, Shape,
+};

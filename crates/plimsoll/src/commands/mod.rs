@@ -12,4 +12,5 @@ mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod tune;
+mod tune_proxy;
 pub(crate) mod watch;

@@ -1,4 +1,5 @@
-//! `plimsoll tune`: a plan for this host's settings, its application, and the way back.
+//! `plimsoll tune`: a plan for this host's settings, its application, and the way back; and
+//! configurations of proxies.
 
 use std::io;
 use std::io::{BufRead, IsTerminal, Write};
@@ -6,11 +7,13 @@ use std::path::Path;
 
 use plimsoll_report::time_text;
 use plimsoll_sys::clock;
+use plimsoll_tune::proxy::Program;
 use plimsoll_tune::tune::{
     Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, TuneError, apply, lock, revert,
 };
 
 use super::printed::{print, say};
+use super::tune_proxy;
 use crate::exit::Stop;
 use crate::flags::{ApplyFlags, GoalFlags, PlanFlags, RevertFlags, RoleFlag, TuneCommand};
 use crate::plan::host_goal::needs;
@@ -22,6 +25,8 @@ pub(crate) fn run(command: &TuneCommand) -> Result<(), Stop> {
         TuneCommand::Plan(flags) => show_plan(flags),
         TuneCommand::Apply(flags) => apply_plan(flags),
         TuneCommand::Revert(flags) => revert_newest(flags),
+        TuneCommand::Haproxy(flags) => tune_proxy::run(Program::Haproxy, flags),
+        TuneCommand::Nginx(flags) => tune_proxy::run(Program::Nginx, flags),
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use experiments::{FindExperiment, LabExperiment};
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags};
 pub(crate) use serve::{ReportFlags, ServeFlags};
-pub(crate) use tune::{ApplyFlags, PlanFlags, RevertFlags, TuneCommand};
+pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
 pub(crate) use watch::WatchFlags;
 
 use crate::exit::Stop;
@@ -85,7 +85,8 @@ pub(crate) enum Command {
     Serve(ServeFlags),
     /// List the limits of this host that stop a number of connections, and what raises them
     Doctor(DoctorFlags),
-    /// Change settings of this host for a number of connections, with a way back
+    /// Change settings of this host for a number of connections, with a way back, or write a proxy's
+    /// configuration
     #[command(subcommand, disable_help_subcommand = true)]
     Tune(TuneCommand),
     /// Show what this host is doing: limits, connections, packets, bytes, memory, CPUs

@@ -64,7 +64,7 @@ fn help_of_doctor() {
 #[test]
 fn help_of_tune() {
     golden("help_tune", &["tune", "--help"]);
-    for step in ["plan", "apply", "revert"] {
+    for step in ["plan", "apply", "revert", "haproxy"] {
         golden(&format!("help_tune_{step}"), &["tune", step, "--help"]);
     }
 }

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use plimsoll_model::Rate;
 
 use super::doctor::GoalFlags;
-use super::values::{OutputFile, output_file};
+use super::values::{
+    OutputFile, connections, host_and_port, memory, output_file, positive_rate, threads,
+};
 
 const PLAN_EXAMPLES: &str = "\
 Changes nothing.
@@ -33,6 +36,28 @@ Examples:
 
 Exit codes: 0 everything is as it was, 1 something is not, 2 bad usage";
 
+const HAPROXY_EXAMPLES: &str = "\
+Writes a complete configuration for the installed HAProxy (2.4 and later), which `haproxy -c` has
+accepted: each setting with its reason and its source, and the memory that it will need. Nothing is
+changed or restarted.
+
+Examples:
+  plimsoll tune haproxy --connections 200k --rate 2k --cert site.pem --backend 192.0.2.11:8080
+  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --backend b:80 --out haproxy.cfg
+
+Exit codes: 0 written, 1 it could not be, 2 bad usage";
+
+const NGINX_EXAMPLES: &str = "\
+Writes a complete configuration for the installed nginx (1.18 and later), which `nginx -t` has
+accepted: each setting with its reason and its source, and the memory that it will need. Nothing is
+changed or restarted.
+
+Examples:
+  plimsoll tune nginx --connections 200k --rate 2k --cert site.pem --backend 192.0.2.11:8080
+  plimsoll tune nginx -c 50k --cert site.pem --backend a:80 --backend b:80 --out nginx.conf
+
+Exit codes: 0 written, 1 it could not be, 2 bad usage";
+
 /// `plimsoll tune`.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum TuneCommand {
@@ -45,6 +70,12 @@ pub(crate) enum TuneCommand {
     /// Restore the settings from before an apply
     #[command(after_help = REVERT_EXAMPLES)]
     Revert(RevertFlags),
+    /// Write a configuration of HAProxy for a number of connections
+    #[command(after_help = HAPROXY_EXAMPLES)]
+    Haproxy(ProxyFlags),
+    /// Write a configuration of nginx for a number of connections
+    #[command(after_help = NGINX_EXAMPLES)]
+    Nginx(ProxyFlags),
 }
 
 /// `plimsoll tune plan`.
@@ -93,4 +124,45 @@ pub(crate) struct RevertFlags {
 
     #[command(flatten)]
     pub(crate) journal: JournalFlags,
+}
+
+/// `plimsoll tune haproxy` and `plimsoll tune nginx`.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct ProxyFlags {
+    /// Connections of the clients, held at once
+    #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
+    pub(crate) connections: u64,
+
+    /// New TLS connections per second [default: a sixtieth of --connections, which idle clients
+    /// that stay for 60 s make]
+    #[arg(long, value_name = "RATE", value_parser = positive_rate)]
+    pub(crate) rate: Option<Rate>,
+
+    /// CPUs that it may use [default: this host's]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) cores: Option<u32>,
+
+    /// Memory that it may use with its sockets, such as 8GiB [default: this host's]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+
+    /// Certificate chain and its private key in one PEM file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cert: PathBuf,
+
+    /// Server behind it; repeatable
+    #[arg(long, value_name = "HOST:PORT", required = true, value_parser = host_and_port)]
+    pub(crate) backend: Vec<String>,
+
+    /// Address that clients connect to; * is every address of the host
+    #[arg(long, value_name = "ADDR:PORT", default_value = "*:443", value_parser = host_and_port)]
+    pub(crate) listen: String,
+
+    /// Program to write for [default: the installed one]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) program: Option<PathBuf>,
+
+    /// Write the configuration here [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use plimsoll_model::compare::Metric;
 use plimsoll_model::plan::TlsState;
 use plimsoll_model::target::{TargetUrl, parse_header};
-use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate};
+use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate, parse_size};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::server_counters::CounterSource;
 
@@ -176,6 +176,27 @@ pub(crate) fn connections(text: &str) -> Result<u64, ParseError> {
         Ok(count @ 1..=10_000_000) => Ok(count),
         _ => Err(refuse(text, "a number of connections from 1 to 10M, such as 100 or 20k")),
     }
+}
+
+/// Memory of at least a megabyte.
+pub(crate) fn memory(text: &str) -> Result<u64, ParseError> {
+    match parse_size(text) {
+        Ok(bytes) if bytes >= 1_000_000 => Ok(bytes),
+        _ => Err(refuse(text, "an amount of memory such as 512MiB or 8GiB")),
+    }
+}
+
+/// `HOST:PORT` as a proxy's configuration has it: one word, with nothing that ends a line there.
+pub(crate) fn host_and_port(text: &str) -> Result<String, ParseError> {
+    let is_host = |host: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]*".contains(&byte);
+        !host.is_empty() && host.bytes().all(is_part)
+    };
+    let split = text.rsplit_once(':');
+    let good =
+        split.filter(|(host, port)| is_host(host) && port.parse::<u16>().is_ok_and(|p| p > 0));
+    good.map(|_| text.to_owned())
+        .ok_or_else(|| refuse(text, "HOST:PORT, such as 192.0.2.11:8080 or [2001:db8::1]:8080"))
 }
 
 /// Connections that may be opened at once: 1 to 1M.

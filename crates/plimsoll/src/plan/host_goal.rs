@@ -4,11 +4,11 @@ use std::path::Path;
 
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_probe::processes::ProcessUse;
-use plimsoll_tune::doctor::{Hop, Needs, Part, Processes, Shape};
+use plimsoll_tune::doctor::{Hop, Needs, PROXY_BYTES, Part, Processes, Shape};
 
 use crate::exit::Stop;
 use crate::flags::{GoalFlags, RoleFlag};
-use crate::preflight::{CLIENT_BYTES, PROXY_BYTES, SERVER_BYTES, host_limits};
+use crate::preflight::{CLIENT_BYTES, SERVER_BYTES, host_limits};
 
 /// Every limit of this host against what the goal needs of it.
 pub(crate) fn needs(flags: &GoalFlags) -> Result<Needs, Stop> {

@@ -28,6 +28,7 @@ mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
+pub(crate) mod tuned_proxy;
 pub(crate) mod watch;
 
 pub(crate) use inputs::Inputs;

@@ -1,0 +1,149 @@
+//! An installed proxy that a configuration is written for.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use plimsoll_tune::proxy::{Program, Version};
+
+use crate::error::LabError;
+use crate::program::CheckError;
+use crate::proxy::write;
+use crate::sut::Sut;
+use crate::{haproxy, nginx, program};
+
+/// A proxy that is installed on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// Which one.
+    pub program: Program,
+    /// Its file.
+    pub path: PathBuf,
+    /// The version as it writes it: `2.6.12-1+deb12u4`.
+    pub version_text: String,
+    /// The numbers of it.
+    pub version: Version,
+}
+
+impl Installed {
+    /// The program that is named, or else the installed one. An old one, or one that is something
+    /// else, is refused.
+    pub fn find(program: Program, named: Option<&Path>) -> Result<Self, LabError> {
+        let name = program.name();
+        let path = program::find(name, named).ok_or_else(|| match named {
+            Some(path) => LabError::NoProgram { path: path.to_owned() },
+            None => LabError::NotThere { program: name },
+        })?;
+        let version_text = match program {
+            Program::Haproxy => haproxy::version(&path)?,
+            Program::Nginx => nginx::version(&path)?,
+        };
+        let foreign =
+            || CheckError::NoVersion { program: path.clone(), output: version_text.clone() };
+        let version = program.version(&version_text).ok_or_else(foreign)?;
+        let oldest = program.oldest();
+        if version < oldest {
+            let oldest = format!("{}.{}", oldest.0, oldest.1);
+            return Err(LabError::TooOld { path, version: version_text, oldest });
+        }
+        Ok(Self { program, path, version_text, version })
+    }
+
+    /// The laboratory's system under test.
+    pub fn sut(&self) -> Sut {
+        match self.program {
+            Program::Haproxy => Sut::Haproxy(self.path.clone()),
+            Program::Nginx => Sut::Nginx(self.path.clone()),
+        }
+    }
+
+    /// Whether it can answer its statistics.
+    pub fn has_statistics(&self) -> bool {
+        self.program == Program::Haproxy || nginx::has_stub_status(&self.path)
+    }
+
+    /// Lets the program itself check a configuration.
+    pub fn check(&self, text: &str) -> Result<(), LabError> {
+        let name = self.program.name();
+        let scratch = env::temp_dir().join(format!("plimsoll-tune-{}", std::process::id()));
+        fs::create_dir_all(&scratch)
+            .map_err(|source| LabError::Write { path: scratch.clone(), source })?;
+        let config = scratch.join(format!("{name}.cfg"));
+        let checked = write(&config, text).and_then(|()| {
+            let checked = match self.program {
+                Program::Haproxy => haproxy::check(&self.path, &config),
+                Program::Nginx => nginx::check(&self.path, &config, &scratch),
+            };
+            checked.map_err(LabError::from)
+        });
+        // What stays in a directory for temporary files harms nobody.
+        let _ = fs::remove_dir_all(&scratch);
+        checked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use plimsoll_tune::proxy::{Places, ProxyGoal};
+
+    use super::*;
+    use crate::program::tests::write_certificate;
+
+    /// Everything below `scratch`, as this user.
+    fn goal(scratch: &Path) -> ProxyGoal {
+        ProxyGoal {
+            connections: 500,
+            rate_per_s: 100,
+            cores: 2,
+            certificate: scratch.join("the site.pem"),
+            backends: vec!["127.0.0.1:9001".to_owned(), "127.0.0.1:9002".to_owned()],
+            listen: "127.0.0.1:18443".to_owned(),
+            places: Places {
+                user: None,
+                chroot: None,
+                statistics: Some(scratch.join("statistics.sock")),
+                log: scratch.join("access.log"),
+                state: scratch.to_owned(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_installed_programs_accept_what_is_written_for_them() {
+        let scratch = tempfile::Builder::new().prefix("plimsoll tune ").tempdir().unwrap();
+        let goal = goal(scratch.path());
+        write_certificate(&goal.certificate);
+        for program in [Program::Haproxy, Program::Nginx] {
+            let installed = Installed::find(program, None).unwrap();
+            let written = program.configure(installed.version, &goal);
+            installed.check(&written.text).unwrap();
+            // A test that cannot fail would be none.
+            let broken = written.text.replace("timeout", "timeoutt");
+            let text = installed.check(&broken).unwrap_err().to_string();
+            assert!(text.contains("timeout"), "{text}");
+        }
+    }
+
+    #[test]
+    fn old_missing_and_foreign_programs_are_one_clear_line() {
+        let scratch = tempfile::tempdir().unwrap();
+        let script = |name: &str, says: &str| {
+            let path = scratch.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let old = script("old", "HA-Proxy version 1.8.4 2018/02/08");
+        let foreign = script("foreign", "hello");
+        let missing = scratch.path().join("missing");
+        for (path, words) in [
+            (&old, "is version 1.8.4, and settings are known for 2.4 and later"),
+            (&foreign, "reports no version but \"hello\""),
+            (&missing, "is no program"),
+        ] {
+            let error = Installed::find(Program::Haproxy, Some(path)).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! HAProxy 2.4 and later.
+
+use plimsoll_model::units::grouped;
+
+use super::memory::Memory;
+use super::text::{Text, quoted};
+use super::{Configuration, Places, ProxyGoal, Version};
+
+/// The most threads of one process without thread groups.
+const THREADS_MAX: u32 = 64;
+/// The default of `fd-hard-limit` in newer versions.
+const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
+/// Entries of the default session cache, 200 bytes each.
+const CACHE_BYTES: u64 = 20_000 * 200;
+/// A burst of connections that waits while the acceptor pauses: the kernel's own default limit.
+const BACKLOG_MIN: u64 = 4_096;
+
+pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
+    let threads = goal.cores.clamp(1, THREADS_MAX);
+    // Both sides of each connection; pollers, pipes and listeners of each thread.
+    let descriptors = goal
+        .connections
+        .saturating_mul(2)
+        .saturating_add(64 + 8 * u64::from(threads) + 8 * goal.backends.len() as u64);
+    let memory = Memory::of(goal, CACHE_BYTES);
+    let mut text = Text::default();
+    text.comment(&format!(
+        "HAProxy {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune \
+         haproxy.",
+        version.0,
+        version.1,
+        grouped(goal.connections),
+        grouped(goal.rate_per_s),
+        goal.cores
+    ));
+    text.comment(&memory.line());
+    text.comment(
+        "A reload doubles the memory of the process until hard-stop-after; glibc may keep 10 to 20 % \
+         more.",
+    );
+    text.plain("global");
+    text.block(|text| global(text, version, goal, threads, descriptors));
+    text.plain("");
+    text.plain("defaults");
+    text.block(|text| defaults(text, version));
+    text.plain("");
+    text.plain("frontend clients");
+    text.block(|text| frontend(text, version, goal, threads));
+    text.plain("");
+    text.plain("backend servers");
+    text.block(|text| backend(text, goal));
+    Configuration { text: text.finish(), memory, descriptors }
+}
+
+fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, descriptors: u64) {
+    text.set(
+        &format!("maxconn {}", goal.connections),
+        &format!(
+            "Two open files for each connection: HAProxy raises its own limit to {}, no ulimit-n is \
+             needed. Without it the limit follows from the unit's LimitNOFILE: Debian's 524,288 is \
+             262,000 connections.",
+            grouped(descriptors)
+        ),
+        "HAProxy manual, maxconn",
+    );
+    if descriptors > DESCRIPTORS_DEFAULT_MAX && version >= (2, 6) {
+        text.set(
+            &format!("fd-hard-limit {descriptors}"),
+            "More open files than the default of newer versions; fs.nr_open has to allow them.",
+            "HAProxy manual, fd-hard-limit",
+        );
+    }
+    text.set(
+        "strict-limits",
+        "Too few open files stop the start, instead of lowering maxconn silently.",
+        "HAProxy manual, strict-limits; the default since 2.3",
+    );
+    text.set(
+        &format!("nbthread {threads}"),
+        "One thread for each CPU; more would wait for each other.",
+        "HAProxy manual, nbthread",
+    );
+    text.set(
+        &format!("log {} local0", quoted(&goal.places.log)),
+        "The usual place; see dontlog-normal below.",
+        "Debian's configuration",
+    );
+    let Places { user, chroot, statistics, .. } = &goal.places;
+    if let Some(user) = user {
+        text.plain(&format!("user {user}"));
+        text.plain(&format!("group {user}"));
+    }
+    if let Some(chroot) = chroot {
+        text.plain(&format!("chroot {}", quoted(chroot)));
+    }
+    if let Some(socket) = statistics {
+        text.set(
+            &format!("stats socket {} mode 600 level operator expose-fd listeners", quoted(socket)),
+            "For plimsoll watch --haproxy, and so that a reload drops no connection.",
+            "HAProxy manual, stats socket",
+        );
+        text.plain("stats timeout 30s");
+    }
+    text.set(
+        "hard-stop-after 60s",
+        "After a reload the old process, with all of its memory, ends at last.",
+        "HAProxy manual, hard-stop-after",
+    );
+    text.set(
+        "ssl-default-bind-options ssl-min-ver TLSv1.2",
+        "Tickets stay on: sessions are resumed from the client's memory, not from a locked cache of \
+         20,000 that Debian's no-tls-tickets leaves.",
+        "HAProxy manual, ssl-default-bind-options",
+    );
+    text.set(
+        "ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256",
+        "AES-128 first: its handshakes use SHA-256, which costs less than SHA-384.",
+        "Mozilla, intermediate; measured in docs/journal",
+    );
+}
+
+fn defaults(text: &mut Text, version: Version) {
+    text.plain("mode http");
+    text.plain("log global");
+    text.plain("option httplog");
+    text.set(
+        "option dontlog-normal",
+        "Requests without an error are not logged: writing a line for each took a fifth of the CPU \
+         time of a small request. Drop this line to have them all.",
+        "HAProxy manual, option dontlog-normal; measured by --try",
+    );
+    text.plain("option dontlognull");
+    text.set(
+        "option http-keep-alive",
+        "Client connections stay open between requests: a handshake costs as much as many requests.",
+        "HAProxy manual, option http-keep-alive; the default",
+    );
+    text.set(
+        "http-reuse aggressive",
+        "Requests share connections to the backends: no source port and no handshake for each. The \
+         first request of a client uses only one that was reused before; always is for backends that \
+         never close idle ones.",
+        "HAProxy manual, http-reuse",
+    );
+    text.plain("retries 2");
+    text.plain("option redispatch");
+    text.set(
+        "timeout connect 3s",
+        "A SYN that is lost is sent again after 1 s and 3 s.",
+        "HAProxy manual, timeout connect",
+    );
+    text.set(
+        "timeout http-request 10s",
+        "Slow request heads do not hold buffers for long.",
+        "HAProxy manual, timeout http-request",
+    );
+    if version >= (2, 9) {
+        text.set(
+            "timeout client-hs 5s",
+            "Half-open TLS handshakes need 76 KiB each.",
+            "HAProxy manual, timeout client-hs",
+        );
+    }
+    text.set(
+        "timeout http-keep-alive 60s",
+        "How long an idle client stays connected: the number of held connections follows from it.",
+        "HAProxy manual, timeout http-keep-alive",
+    );
+    text.plain("timeout client 60s");
+    text.plain("timeout server 60s");
+    text.plain("timeout queue 5s");
+    text.plain("timeout client-fin 10s");
+    text.plain("timeout tunnel 1h");
+}
+
+fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
+    let backlog = goal.rate_per_s.max(BACKLOG_MIN);
+    let shards = if version >= (2, 5) && threads > 1 { " shards by-thread" } else { "" };
+    let each = match shards {
+        "" => "",
+        _ => " Each thread has a listening socket of its own.",
+    };
+    text.set(
+        &format!(
+            "bind {} ssl crt {} alpn h2,http/1.1 backlog {backlog}{shards}",
+            goal.listen,
+            quoted(&goal.certificate)
+        ),
+        &format!(
+            "Connections of one second may wait while the acceptor pauses; net.core.somaxconn has to \
+             allow as many.{each}"
+        ),
+        "HAProxy manual, bind",
+    );
+    text.plain("default_backend servers");
+}
+
+fn backend(text: &mut Text, goal: &ProxyGoal) {
+    text.plain("balance roundrobin");
+    text.set(
+        "default-server check inter 2s pool-purge-delay 30s",
+        "Idle connections to the backends outlive pauses of the load.",
+        "HAProxy manual, pool-purge-delay; the default is 5s",
+    );
+    for (index, backend) in goal.backends.iter().enumerate() {
+        text.plain(&format!("server s{} {backend}", index + 1));
+    }
+}

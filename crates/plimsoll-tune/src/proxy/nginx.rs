@@ -1,0 +1,189 @@
+//! nginx 1.18 and later.
+
+use plimsoll_model::units::grouped;
+
+use super::memory::Memory;
+use super::text::{Text, quoted};
+use super::{Configuration, ProxyGoal, Version};
+
+/// One slot of a worker's table: a connection and its two events.
+const SLOT_BYTES: u64 = 424;
+/// A burst of connections that waits while a worker pauses: the kernel's own default limit.
+const BACKLOG_MIN: u64 = 4_096;
+
+pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
+    let workers = u64::from(goal.cores.max(1));
+    let slots = slots_per_worker(goal.connections, workers);
+    let descriptors = slots + 64;
+    let memory = Memory::of(goal, workers.saturating_mul(slots).saturating_mul(SLOT_BYTES));
+    let mut text = Text::default();
+    text.comment(&format!(
+        "nginx {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune nginx.",
+        version.0,
+        version.1,
+        grouped(goal.connections),
+        grouped(goal.rate_per_s),
+        goal.cores
+    ));
+    text.comment(&memory.line());
+    text.comment("A reload doubles the memory of the workers until worker_shutdown_timeout.");
+    process(&mut text, goal, workers, slots, descriptors);
+    text.plain("http {");
+    text.block(|text| {
+        http(text, goal);
+        upstream(text, goal, workers);
+        server(text, goal);
+        status(text, goal);
+    });
+    text.plain("}");
+    Configuration { text: text.finish(), memory, descriptors }
+}
+
+/// Both sides of the connections of one worker, where the kernel spreads them by a hash, not evenly: a
+/// quarter and 256 more are over five standard deviations.
+fn slots_per_worker(connections: u64, workers: u64) -> u64 {
+    let share = connections.max(1).div_ceil(workers);
+    let clients = share.saturating_add(share / 4 + 256).min(connections.max(1));
+    clients.saturating_mul(2).saturating_add(64)
+}
+
+fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descriptors: u64) {
+    if let Some(user) = &goal.places.user {
+        text.plain(&format!("user {user};"));
+    }
+    text.plain(&format!("pid {};", quoted(&goal.places.state.join("nginx.pid"))));
+    text.plain(&format!(
+        "error_log {} warn;",
+        quoted(&goal.places.log.with_file_name("error.log"))
+    ));
+    text.set(
+        &format!("worker_processes {workers};"),
+        "One worker for each CPU; more would wait for each other.",
+        "nginx documentation, worker_processes",
+    );
+    text.set(
+        &format!("worker_rlimit_nofile {descriptors};"),
+        "One open file for each slot below; the unit's soft limit of 1,024 would be the end.",
+        "nginx documentation, worker_rlimit_nofile",
+    );
+    text.set(
+        "worker_shutdown_timeout 60s;",
+        "After a reload the old workers, with all of their memory, end at last.",
+        "nginx documentation, worker_shutdown_timeout",
+    );
+    text.plain("events {");
+    text.block(|text| {
+        text.set(
+            &format!("worker_connections {slots};"),
+            "In each worker, both sides of a connection counted, and a quarter more: the kernel does \
+             not spread them evenly. Debian's 768 are 384 proxied connections in a worker.",
+            "nginx documentation, worker_connections",
+        );
+    });
+    text.plain("}");
+}
+
+fn http(text: &mut Text, goal: &ProxyGoal) {
+    text.set(
+        &format!("access_log {} combined buffer=64k flush=1s;", quoted(&goal.places.log)),
+        "Lines are written 64 KiB at once, not one by one.",
+        "nginx documentation, access_log",
+    );
+    text.plain("server_tokens off;");
+    text.set(
+        "keepalive_timeout 60s;",
+        "How long an idle client stays connected: the number of held connections follows from it.",
+        "nginx documentation, keepalive_timeout",
+    );
+    text.set(
+        "keepalive_requests 100000;",
+        "The default closes each client connection after 1,000 requests (100 before 1.19.10): a \
+         handshake each time.",
+        "nginx documentation, keepalive_requests",
+    );
+    text.set(
+        "reset_timedout_connection on;",
+        "A client that is gone keeps no memory in FIN_WAIT_1.",
+        "nginx documentation, reset_timedout_connection",
+    );
+    text.plain("ssl_protocols TLSv1.2 TLSv1.3;");
+    text.set(
+        "ssl_session_cache shared:tls:20m;",
+        "80,000 sessions; by default none is kept, and only tickets resume.",
+        "nginx documentation, ssl_session_cache",
+    );
+    text.plain("ssl_session_timeout 1h;");
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        // Where there is none yet, the built-in places may not be writable either.
+        if goal.places.user.is_none() {
+            let path = goal.places.state.join(format!("temp_{kind}"));
+            text.plain(&format!("{kind}_temp_path {};", quoted(&path)));
+        }
+    }
+}
+
+fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
+    let keep = goal.rate_per_s.div_ceil(workers).clamp(64, 10_000);
+    text.plain("upstream servers {");
+    text.block(|text| {
+        text.plain("zone servers 256k;");
+        for backend in &goal.backends {
+            text.plain(&format!("server {backend};"));
+        }
+        text.set(
+            &format!("keepalive {keep};"),
+            "Idle connections to the backends that each worker keeps. By default there are none: every \
+             request opens one and leaves its port in TIME_WAIT.",
+            "nginx documentation, upstream keepalive",
+        );
+        text.plain("keepalive_requests 100000;");
+    });
+    text.plain("}");
+}
+
+fn server(text: &mut Text, goal: &ProxyGoal) {
+    let certificate = quoted(&goal.certificate);
+    text.plain("server {");
+    text.block(|text| {
+        text.set(
+            &format!(
+                "listen {} ssl reuseport backlog={};",
+                goal.listen,
+                goal.rate_per_s.max(BACKLOG_MIN)
+            ),
+            "Each worker has a listening socket of its own. Connections of one second may wait while a \
+             worker pauses (511 by default); net.core.somaxconn has to allow as many.",
+            "nginx documentation, listen",
+        );
+        text.plain(&format!("ssl_certificate {certificate};"));
+        text.plain(&format!("ssl_certificate_key {certificate};"));
+        text.plain("location / {");
+        text.block(|text| {
+            text.plain("proxy_pass http://servers;");
+            text.set(
+                "proxy_http_version 1.1;",
+                "HTTP/1.0, the default, closes each connection to a backend.",
+                "nginx documentation, proxy_http_version",
+            );
+            text.plain("proxy_set_header Connection \"\";");
+            text.plain("proxy_set_header Host $http_host;");
+        });
+        text.plain("}");
+    });
+    text.plain("}");
+}
+
+fn status(text: &mut Text, goal: &ProxyGoal) {
+    let Some(socket) = &goal.places.statistics else { return };
+    text.plain("server {");
+    text.block(|text| {
+        text.set(
+            &format!("listen \"unix:{}\";", socket.display()),
+            "For plimsoll watch: on a TCP port, clients could reach it.",
+            "nginx documentation, stub_status",
+        );
+        text.plain("access_log off;");
+        text.plain("location / { stub_status; }");
+    });
+    text.plain("}");
+}

@@ -1,0 +1,85 @@
+//! The configurations as a whole, and what of them follows the version and the goal.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use super::*;
+
+fn goal() -> ProxyGoal {
+    ProxyGoal {
+        connections: 200_000,
+        rate_per_s: 2_000,
+        cores: 4,
+        certificate: "/etc/ssl/site.pem".into(),
+        backends: vec!["192.0.2.11:8080".to_owned(), "192.0.2.12:8080".to_owned()],
+        listen: "*:443".to_owned(),
+        places: Places {
+            user: Some("proxy".to_owned()),
+            chroot: Some("/var/lib/haproxy".into()),
+            statistics: Some("/run/haproxy/admin.sock".into()),
+            log: "/dev/log".into(),
+            state: "/run".into(),
+        },
+    }
+}
+
+#[test]
+fn the_whole_haproxy_configuration() {
+    assert_snapshot!(Program::Haproxy.configure((2, 6), &goal()).text);
+}
+
+#[test]
+fn the_whole_nginx_configuration() {
+    let mut goal = goal();
+    goal.places.log = "/var/log/nginx/access.log".into();
+    assert_snapshot!(Program::Nginx.configure((1, 22), &goal).text);
+}
+
+#[test]
+fn words_follow_the_version() {
+    let many = ProxyGoal { connections: 1_000_000, ..goal() };
+    let has = |version, word: &str| {
+        Program::Haproxy.configure(version, &many).text.lines().any(|line| line.contains(word))
+    };
+    for (word, since) in
+        [("fd-hard-limit 2", (2, 6)), ("shards by-thread", (2, 5)), ("timeout client-hs", (2, 9))]
+    {
+        assert!(!has((since.0, since.1 - 1), word) && has(since, word), "{word}");
+    }
+}
+
+#[test]
+fn versions_are_read_from_what_programs_call_themselves() {
+    for (text, version) in [
+        ("2.6.12-1+deb12u4", Some((2, 6))),
+        ("3.0-dev1", Some((3, 0))),
+        ("1.22.1", Some((1, 22))),
+        ("2", None),
+        ("unknown", None),
+        ("", None),
+    ] {
+        assert_eq!(Program::Haproxy.version(text), version, "{text:?}");
+    }
+}
+
+#[test]
+fn memory_grows_with_what_is_held_and_says_what_fits() {
+    let memory = Program::Haproxy.configure((2, 6), &goal()).memory;
+    // 200,000 idle TLS clients at 16.5 kB and 4.1 kB.
+    assert_eq!((memory.held, memory.sockets), (3_300_000_000, 820_000_000));
+    assert!(memory.busy > 0 && memory.handshakes > 0 && memory.fixed > 0);
+    assert_eq!(memory.connections_fit(memory.total()), 200_000);
+    assert_eq!(memory.connections_fit(0), 0);
+    // Nonsense saturates, and is no crash.
+    let all = ProxyGoal { connections: u64::MAX, rate_per_s: u64::MAX, ..goal() };
+    assert_eq!(Program::Nginx.configure((1, 22), &all).memory.total(), u64::MAX);
+    let none = ProxyGoal { connections: 0, rate_per_s: 0, cores: 0, ..goal() };
+    assert!(Program::Haproxy.configure((2, 6), &none).text.contains("nbthread 1\n"));
+}
+
+#[test]
+fn paths_are_quoted_where_that_is_needed() {
+    assert_eq!(text::quoted(Path::new("/a b/\"c\"")), "\"/a b/\\\"c\\\"\"");
+    assert_eq!(text::quoted(Path::new("/etc/site.pem")), "/etc/site.pem");
+}

@@ -1,0 +1,65 @@
+//! The text of a configuration: lines, each under its reason.
+
+use std::path::Path;
+
+/// Columns of a comment.
+const COLUMNS: usize = 96;
+
+/// A configuration file that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    text: String,
+    /// Spaces before each line.
+    indent: usize,
+}
+
+impl Text {
+    /// A line without a reason: what every configuration has.
+    pub(super) fn plain(&mut self, line: &str) {
+        if !line.is_empty() {
+            self.text.extend(std::iter::repeat_n(' ', self.indent));
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// A comment, wrapped.
+    pub(super) fn comment(&mut self, words: &str) {
+        let mut line = String::from("#");
+        for word in words.split(' ') {
+            if self.indent + line.len() + 1 + word.len() > COLUMNS {
+                self.plain(&std::mem::replace(&mut line, String::from("#")));
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        self.plain(&line);
+    }
+
+    /// A setting under its reason and the source of it.
+    pub(super) fn set(&mut self, line: &str, reason: &str, source: &str) {
+        self.comment(&format!("{reason} [{source}]"));
+        self.plain(line);
+    }
+
+    /// What `write` writes, four spaces further in.
+    pub(super) fn block(&mut self, write: impl FnOnce(&mut Self)) {
+        self.indent += 4;
+        write(self);
+        self.indent -= 4;
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// A path in double quotes; both programs know the escapes.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return text.into_owned();
+    }
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"").replace('$', "\\$"))
+}

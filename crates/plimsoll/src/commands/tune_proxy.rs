@@ -1,0 +1,48 @@
+//! `plimsoll tune haproxy` and `plimsoll tune nginx`: a configuration for the installed program.
+
+use std::fs;
+
+use plimsoll_model::units::grouped;
+use plimsoll_tune::proxy::Program;
+
+use super::printed::say;
+use crate::exit::Stop;
+use crate::flags::ProxyFlags;
+use crate::plan::Inputs;
+use crate::plan::tuned_proxy::{TunedProxy, build};
+
+pub(crate) fn run(program: Program, flags: &ProxyFlags) -> Result<(), Stop> {
+    let proxy = build(program, flags, &Inputs::of_host(&mut std::io::empty()))?;
+    let checked = check(&proxy)?;
+    let Some(path) = &flags.out else {
+        return say(&format!("{}# {checked}\n", proxy.configuration.text));
+    };
+    fs::write(path, &proxy.configuration.text).map_err(|error| {
+        Stop::CannotRun(format!("cannot write {}: {error}; name another --out", path.display()))
+    })?;
+    let files = grouped(proxy.configuration.descriptors);
+    say(&format!(
+        "{}: {checked}\n{}\nopen files of a process: {files}; plimsoll doctor -c {} --role proxy lists \
+         every limit of a host\n",
+        path.display(),
+        proxy.configuration.memory.line(),
+        proxy.goal.connections
+    ))
+}
+
+/// Lets the program check its configuration; says who has.
+fn check(proxy: &TunedProxy) -> Result<String, Stop> {
+    let TunedProxy { installed, configuration, .. } = proxy;
+    let flag = if installed.program == Program::Haproxy { "-c" } else { "-t" };
+    let by = format!("{} {} {flag}", installed.program.name(), installed.version_text);
+    match installed.check(&configuration.text) {
+        Ok(()) => Ok(format!("accepted by {by}")),
+        // It opens files and ports that only its own user may.
+        Err(error) if error.to_string().contains("Permission denied") => {
+            Ok(format!("{by} could not open everything as this user; check it as root"))
+        }
+        Err(error) => Err(Stop::CannotRun(format!(
+            "{error}; nothing was written. If certificate and backends are right, report this as a bug"
+        ))),
+    }
+}

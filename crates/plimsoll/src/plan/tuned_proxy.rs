@@ -1,0 +1,151 @@
+//! What `tune haproxy` and `tune nginx` write a configuration for.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use plimsoll_lab::Installed;
+use plimsoll_model::units::grouped;
+use plimsoll_tune::proxy::{Configuration, Places, Program, ProxyGoal};
+
+use super::Inputs;
+use crate::exit::Stop;
+use crate::flags::ProxyFlags;
+use crate::preflight::host_limits;
+
+/// How long an idle client stays connected to what is written.
+const IDLE_S: u64 = 60;
+const PASSWD: &str = "/etc/passwd";
+
+/// A proxy to configure, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TunedProxy {
+    pub(crate) installed: Installed,
+    pub(crate) goal: ProxyGoal,
+    /// What is written for it.
+    pub(crate) configuration: Configuration,
+}
+
+/// Finds the program, and writes the configuration for it, which it has not yet checked.
+pub(crate) fn build(
+    program: Program,
+    flags: &ProxyFlags,
+    inputs: &Inputs<'_>,
+) -> Result<TunedProxy, Stop> {
+    if !flags.cert.is_file() {
+        return Err(Stop::usage(
+            format_args!("--cert {:?} is no file", flags.cert),
+            "name a PEM file with the certificate chain and its key",
+        ));
+    }
+    let certificate = fs::canonicalize(&flags.cert)
+        .map_err(|error| Stop::CannotRun(format!("--cert {:?}: {error}", flags.cert)))?;
+    let installed = Installed::find(program, flags.program.as_deref())?;
+    let goal = ProxyGoal {
+        connections: flags.connections,
+        rate_per_s: flags
+            .rate
+            .map_or(flags.connections.div_ceil(IDLE_S), |rate| rate.get().ceil() as u64),
+        cores: flags.cores.unwrap_or(inputs.cpus as u32),
+        certificate,
+        backends: flags.backend.clone(),
+        listen: flags.listen.clone(),
+        places: places(program, installed.has_statistics()),
+    };
+    let configuration = program.configure(installed.version, &goal);
+    let memory = flags.memory.or(host_limits().memory_total_bytes);
+    let needed = configuration.memory.total();
+    if let Some(memory) = memory.filter(|memory| needed > *memory) {
+        let whose = if flags.memory.is_some() { "--memory" } else { "this host" };
+        let fits = grouped(configuration.memory.connections_fit(memory));
+        return Err(Stop::usage(
+            format_args!(
+                "{} connections need {:.1} GB, and {whose} has {:.1} GB",
+                grouped(flags.connections),
+                needed as f64 / 1e9,
+                memory as f64 / 1e9
+            ),
+            format_args!("use --connections {fits}, or give more --memory"),
+        ));
+    }
+    Ok(TunedProxy { installed, goal, configuration })
+}
+
+/// Where distributions have the files of a proxy, as far as they are there.
+fn places(program: Program, has_statistics: bool) -> Places {
+    let has_user = |name: &&str| {
+        let users = fs::read_to_string(PASSWD).unwrap_or_default();
+        users.lines().any(|line| line.split(':').next() == Some(name))
+    };
+    let (user, state, log) = match program {
+        Program::Haproxy => ("haproxy", "/run/haproxy", "/dev/log"),
+        Program::Nginx => ("www-data", "/run", "/var/log/nginx/access.log"),
+    };
+    let user = Some(user).filter(has_user).map(str::to_owned);
+    let state = PathBuf::from(state);
+    let chroot = Path::new("/var/lib/haproxy");
+    let chroot = (program == Program::Haproxy && user.is_some() && chroot.is_dir())
+        .then(|| chroot.to_owned());
+    let statistics = match program {
+        Program::Haproxy => state.join("admin.sock"),
+        Program::Nginx => state.join("nginx-status.sock"),
+    };
+    // Where nginx was never installed as a service, a program that was built by hand can write here.
+    let log_dir = Path::new(log).parent();
+    let log = if log_dir.is_some_and(Path::is_dir) {
+        PathBuf::from(log)
+    } else {
+        env::temp_dir().join("nginx-access.log")
+    };
+    Places { user, chroot, statistics: has_statistics.then_some(statistics), log, state }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Command, TuneCommand, parse_words};
+
+    fn built(words: &[&str]) -> Result<TunedProxy, Stop> {
+        let words = [&["tune", "haproxy", "--backend", "127.0.0.1:80"], words].concat();
+        let Command::Tune(TuneCommand::Haproxy(flags)) = parse_words(&words)? else {
+            panic!("{words:?}")
+        };
+        build(Program::Haproxy, &flags, &Inputs::of_host(&mut std::io::empty()))
+    }
+
+    #[test]
+    fn what_cannot_be_is_one_line() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cert = scratch.path().join("site.pem");
+        let cert = cert.to_str().unwrap();
+        let missing = built(&["-c", "100", "--cert", cert]).unwrap_err();
+        fs::write(cert, "").unwrap();
+        let small = ["-c", "200k", "--cert", cert, "--memory", "1GB"];
+        for (stop, code, words) in [
+            (missing, 2, "is no file; name a PEM file"),
+            (built(&small).unwrap_err(), 2, "--memory has 1.0 GB; use --connections 39,"),
+            (
+                built(&["-c", "100", "--cert", cert, "--backend", "a b:1"]).unwrap_err(),
+                2,
+                "HOST:PORT",
+            ),
+            (
+                built(&["-c", "100", "--cert", cert, "--program", "/nonexistent"]).unwrap_err(),
+                1,
+                "/nonexistent is no program",
+            ),
+        ] {
+            let text = stop.complaint().unwrap();
+            assert_eq!(stop.code(), code, "{text}");
+            assert!(text.contains(words) && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn idle_clients_make_new_connections() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cert = scratch.path().join("site.pem");
+        fs::write(&cert, "").unwrap();
+        let goal = built(&["-c", "6k", "--cert", cert.to_str().unwrap()]).unwrap().goal;
+        assert_eq!((goal.connections, goal.rate_per_s), (6_000, 100));
+    }
+}
