@@ -44,7 +44,7 @@ pub(crate) fn build(
         connections: flags.connections,
         rate_per_s: flags
             .rate
-            .map_or(flags.connections.div_ceil(IDLE_S), |rate| rate.get().ceil() as u64),
+            .map_or_else(|| flags.connections.div_ceil(IDLE_S), |rate| rate.get().ceil() as u64),
         cores: flags.cores.unwrap_or(inputs.cpus as u32),
         certificate,
         backends: flags.backend.clone(),
@@ -52,7 +52,7 @@ pub(crate) fn build(
         places: places(program, installed.has_statistics()),
     };
     let configuration = program.configure(installed.version, &goal);
-    let memory = flags.memory.or(host_limits().memory_total_bytes);
+    let memory = flags.memory.or_else(|| host_limits().memory_total_bytes);
     let needed = configuration.memory.total();
     if let Some(memory) = memory.filter(|memory| needed > *memory) {
         let whose = if flags.memory.is_some() { "--memory" } else { "this host" };
