@@ -10,6 +10,7 @@ pub mod certificate;
 pub mod cliff;
 pub mod conversation;
 pub mod haproxy;
+pub mod namespace;
 pub mod nginx;
 pub mod openssl;
 pub mod plimsoll;

@@ -106,12 +106,29 @@ impl AgentSet {
         let command = command.clone();
         let mut set =
             Self { role, command, places: Vec::new(), next_id: 0, sender, events, exit_wait };
-        for ties in ties {
-            let link = set.start_link(set.places.len(), &ties)?;
-            set.places.push(Place { link, ties, descriptors_max: 0, is_lost: false });
-        }
-        set.await_hellos((0..set.places.len()).collect())?;
+        set.start_more(ties)?;
         Ok(set)
+    }
+
+    /// Adds one agent per entry of `ties`, or none of them. To be called between two loads, when no
+    /// agent sends anything.
+    pub(crate) fn add(&mut self, ties: Vec<Ties>) -> Result<(), FleetError> {
+        let before = self.places.len();
+        let added = self.start_more(ties);
+        if added.is_err() {
+            // Dropping a link ends its agent.
+            self.places.truncate(before);
+        }
+        added
+    }
+
+    fn start_more(&mut self, ties: Vec<Ties>) -> Result<(), FleetError> {
+        let before = self.places.len();
+        for ties in ties {
+            let link = self.start_link(self.places.len(), &ties)?;
+            self.places.push(Place { link, ties, descriptors_max: 0, is_lost: false });
+        }
+        self.await_hellos((before..self.places.len()).collect())
     }
 
     fn start_link(&mut self, index: usize, ties: &Ties) -> Result<Link, FleetError> {

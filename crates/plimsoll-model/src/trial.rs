@@ -155,7 +155,14 @@ impl Judgement {
             let classes = check.measures.iter().filter(move |_| is_local);
             [check.id.name()].into_iter().chain(classes.map(|class| class.name.clone()))
         });
-        names.collect::<Vec<_>>().join(", ")
+        let mut once = Vec::new();
+        // A class may have failed operations and connections.
+        names.for_each(|name| {
+            if !once.contains(&name) {
+                once.push(name);
+            }
+        });
+        once.join(", ")
     }
 }
 

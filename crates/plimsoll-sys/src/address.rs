@@ -1,6 +1,7 @@
 //! Which addresses are this host's.
 
-use std::net::{IpAddr, Ipv6Addr, UdpSocket};
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 /// RTF_LOCAL, include/uapi/linux/ipv6_route.h: packets to it end here.
 const LOCAL_ROUTE: u32 = 0x8000_0000;
@@ -15,6 +16,73 @@ pub fn is_own(address: IpAddr) -> bool {
     let IpAddr::V6(address) = address else { return false };
     let routes = std::fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
     is_routed_here(&routes, address)
+}
+
+/// The addresses that connections to `remote` can come from, the kernel's choice first: those of the
+/// same kind on its interface. Empty where there is no route.
+pub fn sources_towards(remote: IpAddr) -> Vec<IpAddr> {
+    let any = if remote.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
+    // Connecting a datagram socket sends nothing; the port does not matter.
+    let chosen = UdpSocket::bind((any, 0))
+        .and_then(|socket| socket.connect((remote, 9)).and_then(|()| socket.local_addr()));
+    let Ok(chosen) = chosen.map(|address| address.ip()) else { return Vec::new() };
+    let all = interface_addresses();
+    let interface = all.iter().find(|(_, address)| *address == chosen).map(|(name, _)| name);
+    let beside = all.iter().filter(|(name, address)| {
+        Some(name) == interface && *address != chosen && is_alike(*address, chosen)
+    });
+    [chosen].into_iter().chain(beside.map(|(_, address)| *address)).collect()
+}
+
+/// Whether two addresses have the same family and reach.
+fn is_alike(one: IpAddr, other: IpAddr) -> bool {
+    let is_link_local = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    one.is_ipv4() == other.is_ipv4() && is_link_local(one) == is_link_local(other)
+}
+
+/// Every address of every interface of this host, with the interface's name.
+fn interface_addresses() -> Vec<(Vec<u8>, IpAddr)> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: getifaddrs only writes where `first` is.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let mut next = first;
+    // SAFETY: every entry of the list is valid until freeifaddrs.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        if let Some(address) = address_of(entry.ifa_addr) {
+            // SAFETY: the name of an entry is a C string.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            all.push((name.to_bytes().to_vec(), address));
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: `first` is what getifaddrs gave, and no entry is used any more.
+    unsafe { libc::freeifaddrs(first) };
+    all
+}
+
+/// The internet address in a socket address, which is null or as long as its family says.
+fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: not null, and every socket address begins with its family.
+    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
+    match family {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is one of IPv4.
+            let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that it is one of IPv6.
+            let address = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
 }
 
 /// Whether a line of `/proc/net/ipv6_route` (destination, its prefix length, source, its prefix
@@ -59,6 +127,28 @@ mod tests {
         // A route out of this host, and the one that refuses everything else.
         assert!(!routed("fd00:78::1"));
         assert!(!routed("2001:db8::1"));
+    }
+
+    #[test]
+    fn connections_come_from_the_interface_that_leads_there() {
+        let here = "127.0.0.1".parse().unwrap();
+        let sources = sources_towards(here);
+        assert_eq!(sources.first(), Some(&here));
+        assert!(sources.iter().all(|source| source.is_loopback() && source.is_ipv4()));
+        // Each is this host's, wherever it leads.
+        assert!(
+            interface_addresses().iter().any(|(name, address)| name == b"lo" && *address == here)
+        );
+        let towards: IpAddr = "192.0.2.1".parse().unwrap();
+        assert!(sources_towards(towards).into_iter().all(is_own));
+    }
+
+    #[test]
+    fn a_link_local_address_reaches_only_its_link() {
+        let [wide, other, local] =
+            ["2001:db8::1", "2001:db8::2", "fe80::1"].map(|text| text.parse::<IpAddr>().unwrap());
+        assert!(is_alike(wide, other) && !is_alike(wide, local));
+        assert!(!is_alike(wide, "192.0.2.1".parse().unwrap()));
     }
 
     #[test]

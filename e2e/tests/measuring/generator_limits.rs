@@ -8,7 +8,7 @@ use e2e::nginx::Nginx;
 use e2e::plimsoll::{Finished, Plimsoll, Running};
 use e2e::process::{Guarded, Process};
 use e2e::summary::Summary;
-use e2e::{process, program, wait};
+use e2e::{namespace, process, program, wait};
 
 const AGENT: &str = "plimsoll-agent";
 /// With so many rivals a thread has a thirteenth of its core, far less than the loads below need.
@@ -132,6 +132,16 @@ fn a_load_whose_agents_are_stopped_for_a_second_is_invalid() {
     assert!(summary.number("latency_ms.wire.p90") < 50.0, "{:?}", summary.at("latency_ms.wire"));
 }
 
+/// From now on each agent may have so many open files.
+fn limit_files(running: &Running, most: u32) {
+    for agent in agents(running) {
+        let pid = agent.pid.to_string();
+        let mut command = Command::new(program::installed("prlimit"));
+        let status = command.args(["--pid", &pid, &format!("--nofile={most}:{most}")]).status();
+        assert!(status.expect("an installed program can be run").success());
+    }
+}
+
 #[test]
 fn a_load_that_runs_out_of_descriptors_is_invalid() {
     let nginx = Nginx::start(false, "");
@@ -139,43 +149,91 @@ fn a_load_that_runs_out_of_descriptors_is_invalid() {
     let flags = ["load", &url, "--json", "-", "-r", "300", "-d", "3s", "--no-keepalive"];
     let running = Plimsoll::new([&flags[..], &["--slo", SLO]].concat()).start();
     wait_for_requests(&nginx, 100);
-    for agent in agents(&running) {
-        let pid = agent.pid.to_string();
-        let mut command = Command::new(program::installed("prlimit"));
-        let status = command.args(["--pid", &pid, "--nofile=3:3"]).status();
-        assert!(status.expect("an installed program can be run").success());
-    }
+    limit_files(&running, 3);
     let finished = running.finish();
     assert_invalid(&finished, &["local-errors"]);
     assert!(finished.summary(98).counts("connection_error_classes").contains_key("local-files"));
 }
 
-/// Runs plimsoll beside a server of its own in a network namespace with ten source ports.
-fn in_a_small_namespace(arguments: &[&str]) -> Option<Finished> {
-    let before = "ip link set lo up && echo 50000 50009 > /proc/sys/net/ipv4/ip_local_port_range \
-                  && { \"$0\" serve --http 127.0.0.1:8080 --no-ui > /dev/null 2>&1 & S=$!; } \
-                  && until (exec 3<> /dev/tcp/127.0.0.1/8080) 2> /dev/null; do sleep 0.05; done; \
-                  \"$0\" \"$@\"; C=$?; kill -INT $S; wait $S; exit $C";
-    let may = |flag| {
-        let mut command = Command::new(program::installed("unshare"));
-        let command = command.args([flag, "true"]).stdin(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    // Root may; others need a user namespace, which not every host allows.
-    let flag = ["-n", "-rn"].into_iter().find(|flag| may(flag))?;
-    Some(Plimsoll::unshared(flag, before, arguments).run())
+#[test]
+fn a_search_starts_processes_where_descriptors_run_out() {
+    let nginx = Nginx::start(false, "");
+    let url = nginx.url("http");
+    // Connections of one process do not fit into 100 files, those of three do.
+    let flags = ["find", "rate", &url, "--mode", "quick", "--json", "-", "--no-ui", "-c", "100"];
+    let range = ["--min", "40", "--max", "80", "--slo", "p99<2s,errors<0.1%"];
+    let running = Plimsoll::new([&flags[..], &range].concat()).start();
+    limit_files(&running, 100);
+    let finished = running.finish();
+    let summary = finished.summary(0);
+    assert!(notes(&summary).contains("agents 1 -> 3, because"), "{summary:?}");
+    // What failed before the remedy says nothing of the server.
+    assert!(summary.at("find.outcome").get("not-reached").is_some(), "{summary:?}");
 }
+
+/// What the search did, and what it noticed.
+fn notes(summary: &Summary) -> String {
+    let notes = summary.at("find.notes").as_array().cloned().unwrap_or_default();
+    notes.iter().filter_map(|note| note.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+/// Ten ports for each source address.
+const FEW_PORTS: &str = "echo 50000 50009 > /proc/sys/net/ipv4/ip_local_port_range";
 
 #[test]
 fn a_load_that_runs_out_of_ports_is_invalid() {
-    let flags = ["load", "http://127.0.0.1:8080/", "--json", "-", "-r", "100", "-d", "3s"];
+    let flags = ["load", namespace::URL, "--json", "-", "-r", "100", "-d", "3s"];
     let few = ["--no-keepalive", "-H", "sleep-fixed: 500", "--source", "127.0.0.1", "-c", "60"];
     let goals = ["--slo", "p99<2s,errors<1%"];
-    let Some(finished) = in_a_small_namespace(&[&flags[..], &few, &goals].concat()) else {
+    let run = namespace::with_a_server(FEW_PORTS, &[&flags[..], &few, &goals].concat());
+    let Some(finished) = run else {
         eprintln!("not tested: no privilege to make a network namespace");
         return;
     };
     assert_invalid(&finished, &["local-errors"]);
     let summary = finished.summary(98);
     assert!(summary.counts("connection_error_classes").contains_key("local-ports"), "{summary:?}");
+}
+
+#[test]
+fn a_search_adds_source_addresses_where_ports_run_out() {
+    let flags = ["find", "rate", namespace::URL, "--mode", "quick", "--json", "-", "--no-ui"];
+    // Each connection leaves its port in TIME_WAIT, and no address has 40 of them.
+    let load = ["-c", "5", "--requests-per-connection", "1", "--min", "40", "--max", "80"];
+    let goals = ["--slo", "p99<2s,errors<0.1%"];
+    let search = [&flags[..], &load, &goals].concat();
+    let Some(finished) = namespace::with_a_server(FEW_PORTS, &search) else {
+        eprintln!("not tested: no privilege to make a network namespace");
+        return;
+    };
+    let summary = finished.summary(0);
+    assert!(notes(&summary).contains("source addresses 1 -> "), "{summary:?}");
+    assert!(summary.at("find.outcome").get("not-reached").is_some(), "{summary:?}");
+    // Addresses that were asked for stay as they are.
+    let fixed = [&search[..], &["--source", "127.0.0.1"]].concat();
+    let finished = namespace::with_a_server(FEW_PORTS, &fixed).expect("it could be made before");
+    let summary = finished.summary(98);
+    assert_eq!(summary.text("find.outcome.generator-limited.why"), "local-errors, local-ports");
+}
+
+/// Drops one packet in fifty, in both directions.
+const LOSS: &str = "nft add table inet loss \
+                    && nft 'add chain inet loss in { type filter hook input priority 0; }' \
+                    && nft add rule inet loss in tcp dport 8080 numgen random mod 50 == 0 drop \
+                    && nft add rule inet loss in tcp sport 8080 numgen random mod 50 == 0 drop";
+
+#[test]
+fn a_path_that_loses_packets_is_not_the_server() {
+    if !namespace::can(LOSS) {
+        eprintln!("not tested: no privilege, or no nft, to drop packets in a network namespace");
+        return;
+    }
+    let flags = ["find", "rate", namespace::URL, "--mode", "quick", "--json", "-", "--no-ui"];
+    let load = ["--min", "100", "--max", "200", "--slo", SLO];
+    let run = namespace::with_a_server(LOSS, &[&flags[..], &load].concat());
+    let finished = run.expect("it could be made before");
+    let summary = finished.summary(98);
+    let why = summary.text("find.outcome.network-limited.why");
+    assert!(why.contains("until TCP sent a lost segment again"), "{why}");
+    assert!(summary.number("find.path.sent_again_per_op") > 0.01, "{summary:?}");
 }

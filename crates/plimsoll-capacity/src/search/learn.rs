@@ -1,6 +1,8 @@
 //! What one more result means in each state of the search.
 
-use plimsoll_model::trial::{Judgement, Outcome, Phase, TrialMeasurement, TrialRequest, Verdict};
+use plimsoll_model::trial::{
+    CheckId, Judgement, Outcome, Phase, TrialMeasurement, TrialRequest, Verdict,
+};
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use crate::losses::Unloaded;
@@ -24,11 +26,13 @@ const SPLIT_MAX: u32 = 8;
 impl RateSearch {
     /// The repeat of an INVALID trial is a split test: positive proof, if it helps.
     pub(super) fn split_wanted(&self) -> u32 {
-        if self.invalid_in_a_row > 0 { (2 * self.split).min(SPLIT_MAX) } else { self.split }
+        let is_test = self.invalid_in_a_row > 0 && self.may_need_threads;
+        if is_test { (2 * self.split).min(SPLIT_MAX) } else { self.split }
     }
 
     pub(super) fn learn_invalid(&mut self, request: &TrialRequest, judgement: &Judgement) {
         self.invalid += 1;
+        self.may_need_threads = judgement.deciding().any(|check| threads_may_help(&check.id));
         match request.phase {
             Phase::Sentinel => {
                 self.sentinel.invalid += 1;
@@ -199,6 +203,19 @@ impl RateSearch {
         self.expand_from(rate, None);
         self.plan()
     }
+}
+
+/// Whether a check may fail for lack of threads. What else a generator lacks, threads do not give.
+const fn threads_may_help(check: &CheckId) -> bool {
+    !matches!(
+        check,
+        CheckId::LocalErrors
+            | CheckId::Pool
+            | CheckId::PathLoss
+            | CheckId::PeerCounters
+            | CheckId::GeneratorNetwork
+            | CheckId::GeneratorMemory
+    )
 }
 
 /// Answers per second that an overloaded server really gave: a hint where its capacity is. It only

@@ -9,8 +9,8 @@
 //! level where the server is now (`levels`).
 //!
 //! A state machine without clock or I/O. It does not run trials and does not retry a failed agent;
-//! it only sees measurements. INVALID trials are repeated once, over twice the threads where that
-//! can be had, and never enter a bound.
+//! it only sees measurements. INVALID trials are repeated, over twice the threads where those can be
+//! had and may help, and never enter a bound.
 
 mod after;
 mod aside;
@@ -122,6 +122,8 @@ pub struct RateSearch {
     judged: u32,
     invalid: u32,
     invalid_in_a_row: u32,
+    /// Whether the last INVALID trial may have lacked threads.
+    may_need_threads: bool,
     /// Over how many times the usual threads the load is spread; more once that was seen to help.
     split: u32,
     /// Trials with random arrivals that were INVALID.
@@ -167,6 +169,7 @@ impl RateSearch {
             judged: 0,
             invalid: 0,
             invalid_in_a_row: 0,
+            may_need_threads: false,
             safe_invalid: 0,
             confirmations_invalid: 0,
             is_retested: false,

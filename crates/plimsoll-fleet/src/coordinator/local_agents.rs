@@ -48,6 +48,19 @@ impl LocalAgents {
         Ok(Self { agents, spec })
     }
 
+    /// Starts more of them between two loads, until there are `count`. Where that fails, there are as
+    /// many as before.
+    pub fn grow_to(&mut self, count: u32) -> Result<(), FleetError> {
+        let wanted = AgentSpec { count, ..self.spec.clone() };
+        let more: Vec<_> = wanted.ties().into_iter().skip(self.count()).collect();
+        if !more.is_empty() {
+            self.agents.replace_lost()?;
+            self.agents.add(more)?;
+            self.spec = wanted;
+        }
+        Ok(())
+    }
+
     /// How many there are.
     pub const fn count(&self) -> usize {
         self.agents.len()

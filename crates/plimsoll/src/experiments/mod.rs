@@ -18,6 +18,7 @@ mod path;
 mod pool;
 mod rate;
 mod reference;
+mod remedies;
 mod rfc9411;
 mod timers;
 mod tipping;

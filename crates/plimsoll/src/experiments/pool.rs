@@ -6,8 +6,6 @@ use plimsoll_model::{Nanos, Rate};
 
 /// Connections at most, unless `--connections` says more: a server feels each of them.
 const POOL_MAX: u64 = 4_096;
-/// Descriptors of a process that are no connections.
-const DESCRIPTORS_ASIDE: u64 = 256;
 /// Connections for each operation in flight in the mean.
 const ROOM: f64 = 2.0;
 /// How much larger a pool becomes that was too small.
@@ -27,10 +25,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// One that begins with so many connections, which stay if they are `fixed`; a process may have
-    /// so many descriptors.
-    pub(super) fn new(size: u64, fixed: bool, descriptors: Option<u64>) -> Self {
-        let fits = descriptors.map_or(u64::MAX, |all| all.saturating_sub(DESCRIPTORS_ASIDE));
+    /// One that begins with so many connections, which stay if they are `fixed`; the processes can
+    /// open so many.
+    pub(super) fn new(size: u64, fixed: bool, fits: u64) -> Self {
         let most = if fixed { size } else { POOL_MAX.min(fits).max(size) };
         Self { size, most, server_time: Nanos::ZERO, short: None }
     }
@@ -131,19 +128,19 @@ mod tests {
 
     #[test]
     fn a_load_has_room_for_twice_what_is_in_flight() {
-        let mut pool = Pool::new(100, false, None);
+        let mut pool = Pool::new(100, false, u64::MAX);
         assert_eq!(pool.for_load(rate(2_000.0)), 100);
         assert_eq!(pool.add(&trial(2_000.0, 2_000, 50, Verdict::Good)), None);
         assert_eq!(pool.for_load(rate(4_000.0)), 400);
         // It does not shrink, so that trials stay comparable, and has a bound.
         assert_eq!(pool.for_load(rate(1_000.0)), 400);
         assert_eq!(pool.for_load(rate(1e6)), POOL_MAX);
-        assert_eq!(Pool::new(100, false, Some(1_024)).most(), 768);
+        assert_eq!(Pool::new(100, false, 768).most(), 768);
     }
 
     #[test]
     fn connections_that_were_asked_for_stay() {
-        let mut pool = Pool::new(1, true, None);
+        let mut pool = Pool::new(1, true, u64::MAX);
         pool.add(&trial(100.0, 100, 50, Verdict::Good));
         assert_eq!(pool.for_load(rate(4_000.0)), 1);
         assert_eq!(pool.add(&trial(4_000.0, 200, 5, Verdict::Invalid)), None);
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_was_short_grows_and_is_compared() {
-        let mut pool = Pool::new(100, false, None);
+        let mut pool = Pool::new(100, false, u64::MAX);
         assert!(pool.add(&trial(4_000.0, 2_000, 5, Verdict::Invalid)).is_some());
         assert_eq!(pool.size(), 400);
         let with_more = |ok| pool.in_vain(&trial(4_000.0, ok, 5, Verdict::Good).measurement);

@@ -21,9 +21,12 @@ use plimsoll_sys::affinity::usable_cpus;
 use super::path::{PathWatch, network_limited};
 use super::pool::Pool;
 use super::reference::Reference;
+use super::remedies::{PROCESSES_MAX, Remedies};
 use super::timers::TimerWatch;
 use super::{LabExperiment, pin_clients, tipping};
 use crate::exit::Stop;
+use crate::flags::values::Processes;
+use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::plan::load::LoadJob;
 use crate::plan::search::RateJob;
 use crate::preflight;
@@ -107,9 +110,9 @@ impl Experiment for RateExperiment {
         let reference = std::mem::take(&mut self.reference);
         let alone = if is_slow { None } else { reference.run(&load.plan, session) };
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
-        let found = find(&self.job, alone, session, &mut timers)?;
+        let mut found = find(&self.job, alone, session, &mut timers)?;
         timers.finish(session);
-        self.job.load.plan.connections = found.connections;
+        std::mem::swap(&mut self.job.load.plan, &mut found.plan);
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
         Ok(outcome(&self.job, found, timers, session))
     }
@@ -134,8 +137,10 @@ struct Found {
     tipping: TippingPoint,
     trials: Vec<TrialRecord>,
     path: Option<PathSummary>,
-    /// Of the pool at the end.
-    connections: u64,
+    /// The plan of the job with what was added to it meanwhile.
+    plan: LoadPlan,
+    /// What was added, in words.
+    remedies: Vec<String>,
     search: Nanos,
     confirm: Nanos,
     is_server_to_blame: bool,
@@ -147,16 +152,22 @@ fn find(
     session: &Session<'_>,
     timers: &mut TimerWatch,
 ) -> Result<Found, Stop> {
-    let plan = &job.load.plan;
-    let workers = || u64::from(plan.threads) * session.agents().count() as u64;
+    let mut plan = job.load.plan.clone();
+    let workers = |plan: &LoadPlan| u64::from(plan.threads) * session.agents().count() as u64;
     // What is INVALID over the usual threads may be judged over more of them.
-    let most = split_most(workers(), cpus(plan));
+    let most = split_most(workers(&plan), cpus(&plan));
     let reference = alone.and_then(|alone| times(alone, most));
     let settings = SearchSettings { reference, ..settings(job) };
     let mut search = RateSearch::new(settings, job.search.slo.clone());
     let mut trials = Vec::new();
     let mut path = PathWatch::default();
     let mut pool = pool(job);
+    let mut remedies = Remedies::new(job);
+    let mut applied = Vec::new();
+    let mut apply = |remedy: Option<String>| {
+        remedy.iter().for_each(|line| session.note(line.clone()));
+        applied.extend(remedy);
+    };
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
     let mut is_server_to_blame = false;
     let tipping = loop {
@@ -181,11 +192,12 @@ fn find(
             break search.handle_stop("interrupted".to_owned());
         }
         let abort = search.abort_bad_ops(&request);
-        let split = honoured_split(&request, workers(), cpus(plan));
-        let shape = Shape { connections: pool.for_load(request.rate), abort };
+        plan.connections = pool.for_load(request.rate);
+        apply(remedies.prepare(plan.connections, &mut plan, session));
+        let split = honoured_split(&request, workers(&plan), cpus(&plan));
         let asked = TrialRequest { split, ..request };
-        let observed =
-            run_trial(job, &asked, shape, session, &mut |event| timers.handle_event(event))?;
+        let trial = Trial { plan: &plan, request: &asked, abort };
+        let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
         let Observed { outcome, sut_busiest_thread, mut observations } = observed;
         if outcome.interrupted {
             break search.handle_stop("interrupted".to_owned());
@@ -209,7 +221,8 @@ fn find(
         let record = search.handle_result(measurement);
         session.emit(&Event::TrialEnded(Box::new(record.clone())));
         path.add(&record);
-        pool.add(&record).into_iter().for_each(|note| session.note(note));
+        apply(pool.add(&record));
+        apply(remedies.add(&record, plan.connections, &mut plan, session));
         if trials.is_empty() {
             path.note().into_iter().for_each(|note| session.note(note));
         }
@@ -224,11 +237,13 @@ fn find(
     let outcome = network_limited(&tipping.outcome, &trials).unwrap_or(tipping.outcome);
     let tipping = TippingPoint { outcome, ..tipping };
     let path = path.summary();
+    plan.connections = pool.size();
     Ok(Found {
         tipping,
         trials,
         path,
-        connections: pool.size(),
+        plan,
+        remedies: applied,
         search: searching,
         confirm: confirming,
         is_server_to_blame,
@@ -248,13 +263,19 @@ fn settings(job: &RateJob) -> SearchSettings {
 
 /// The pool of the first trial.
 fn pool(job: &RateJob) -> Pool {
-    let descriptors = preflight::host_limits().descriptors_per_process;
-    Pool::new(job.load.plan.connections, job.pool_fixed, descriptors)
+    let processes = match job.load.processes {
+        Processes::Auto => PROCESSES_MAX,
+        Processes::Exactly(count) => count,
+    };
+    let each = preflight::host_limits().descriptors_per_process.unwrap_or(u64::MAX);
+    let fits = each.saturating_sub(DESCRIPTOR_RESERVE).saturating_mul(processes.into());
+    Pool::new(job.load.plan.connections, job.pool_fixed, fits)
 }
 
-/// What of a trial's load is not in its request.
-struct Shape {
-    connections: u64,
+/// A trial to run.
+struct Trial<'a> {
+    plan: &'a LoadPlan,
+    request: &'a TrialRequest,
     /// Bad operations that end it early.
     abort: u64,
 }
@@ -262,12 +283,11 @@ struct Shape {
 /// One trial: a load, the SUT's CPU from its start to the end of sending, and what else was seen.
 fn run_trial(
     job: &RateJob,
-    request: &TrialRequest,
-    Shape { connections, abort }: Shape,
+    &Trial { plan, request, abort }: &Trial<'_>,
     session: &Session<'_>,
     listen: &mut dyn FnMut(&Event),
 ) -> Result<Observed, Stop> {
-    let mut plan = job.load.plan.clone();
+    let mut plan = plan.clone();
     plan.pacing = Pacing::Open {
         profile: Profile::constant(request.rate, request.duration),
         arrivals: if request.phase == Phase::Safe {
@@ -276,7 +296,6 @@ fn run_trial(
             job.search.arrivals
         },
     };
-    plan.connections = connections;
     plan.threads = plan.threads.saturating_mul(request.split);
     plan.abort_bad_ops = (abort < u64::MAX).then_some(abort);
     // Every trial draws its own arrivals, and a search can still be repeated exactly.
@@ -320,7 +339,7 @@ fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_
         Some(record) => (record.measurement.tally.clone(), record.measurement.window),
         None => tipping::all_trials(&trials),
     };
-    let mut notes = tipping.notes.clone();
+    let mut notes = [found.remedies, tipping.notes.clone()].concat();
     if job.search.axis == Axis::Handshakes {
         notes.extend(resumption(job.load.plan.tls.resume_ratio, &tally));
     }

@@ -67,6 +67,8 @@ pub(crate) struct RateJob {
     pub(crate) search: SearchJob,
     /// Whether the flags fix the number of connections.
     pub(crate) pool_fixed: bool,
+    /// Whether the flags name the source addresses.
+    pub(crate) sources_fixed: bool,
 }
 
 /// Plans the search for the highest rate of requests.
@@ -80,7 +82,8 @@ pub(super) fn rate(
     let pacing = placeholder(&search)?;
     let parts = parts(&search, &flags.load, to, &flags.pool, output, pacing);
     let pool_fixed = flags.pool.connections.is_some();
-    Ok(RateJob { load: assemble(parts, inputs)?, search, pool_fixed })
+    let sources_fixed = !flags.load.client.source.is_empty();
+    Ok(RateJob { load: assemble(parts, inputs)?, search, pool_fixed, sources_fixed })
 }
 
 /// Plans the search for the highest rate of new TLS connections.
@@ -96,7 +99,9 @@ pub(super) fn handshakes(
     let parts = parts(&search, &flags.load, to, &pool, output, pacing);
     let mut load = assemble(parts, inputs)?;
     super::handshakes::apply(&mut load, &mut search, inputs)?;
-    Ok(RateJob { load, search, pool_fixed: flags.connections.is_some() })
+    let pool_fixed = flags.connections.is_some();
+    let sources_fixed = !flags.load.client.source.is_empty();
+    Ok(RateJob { load, search, pool_fixed, sources_fixed })
 }
 
 /// The parts of a search's load.

@@ -400,6 +400,11 @@ impl<'a> Session<'a> {
         self.agents.borrow()
     }
 
+    /// Starts more of them between two loads; false where this host does not let it.
+    pub(crate) fn add_agents(&self, count: u32) -> bool {
+        self.agents.borrow_mut().grow_to(count).is_ok()
+    }
+
     /// The server under test.
     pub(crate) fn server(&self) -> Ref<'_, &'a mut dyn WatchedServer> {
         self.server.borrow()

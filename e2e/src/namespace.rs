@@ -1,0 +1,43 @@
+//! Network namespaces of a test's own: they are gone with the last process in them, however that
+//! ends, and nothing in them reaches anyone else.
+
+use std::process::{Command, Stdio};
+
+use crate::plimsoll::{Finished, Plimsoll};
+use crate::program;
+
+/// Where the server of [`with_a_server`] answers.
+pub const URL: &str = "http://127.0.0.1:8080/";
+
+/// Runs plimsoll beside a `plimsoll serve` at [`URL`] in a network namespace that `script`, a bash command,
+/// has prepared. `None` where this host does not allow namespaces.
+pub fn with_a_server(script: &str, arguments: &[&str]) -> Option<Finished> {
+    let before = format!(
+        "ip link set lo up && {script} \
+         && {{ \"$0\" serve --http 127.0.0.1:8080 --no-ui > /dev/null 2>&1 & S=$!; }} \
+         && until (exec 3<> /dev/tcp/127.0.0.1/8080) 2> /dev/null; do sleep 0.05; done; \
+         \"$0\" \"$@\"; C=$?; kill -INT $S; wait $S; exit $C"
+    );
+    Some(Plimsoll::unshared(flag()?, &before, arguments).run())
+}
+
+/// Whether bash can run `script` in such a namespace: the kernel may lack what it needs.
+pub fn can(script: &str) -> bool {
+    let Some(flag) = flag() else { return false };
+    let mut command = Command::new(program::installed("unshare"));
+    command.arg(flag).arg(program::installed("bash")).args(["-c", script]);
+    succeeds(&mut command)
+}
+
+/// Root may make a namespace; others need a user namespace, which not every host allows.
+fn flag() -> Option<&'static str> {
+    ["-n", "-rn"].into_iter().find(|flag| {
+        let mut command = Command::new(program::installed("unshare"));
+        succeeds(command.args([flag, "true"]))
+    })
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
