@@ -216,15 +216,24 @@ impl RateSearch {
             let why = format!("the trials leave an interval that is {:.0} % wide", 100.0 * width);
             Some(Outcome::Undecided { why })
         });
-        let outcome = match (outcome, contradiction) {
-            (Outcome::Regular, Some(why)) => {
-                Outcome::Unstable { why: self.with_what_differed(why) }
-            }
-            (Outcome::Unstable { why }, _) => {
-                Outcome::Unstable { why: self.with_what_differed(why) }
-            }
+        let outcome = match (outcome, &contradiction) {
             (Outcome::Regular, None) => untold.unwrap_or(Outcome::Regular),
+            (Outcome::Regular, Some(why)) => Outcome::Unstable { why: why.clone() },
             (outcome, _) => outcome,
+        };
+        let outcome = match outcome {
+            // A server that changed is why the time was too short.
+            Outcome::Undecided { why } => {
+                match contradiction.or_else(|| self.levels.unsteady(&self.trials)) {
+                    Some(why) => Outcome::Unstable { why },
+                    None => Outcome::Undecided { why },
+                }
+            }
+            outcome => outcome,
+        };
+        let outcome = match outcome {
+            Outcome::Unstable { why } => Outcome::Unstable { why: self.with_what_differed(why) },
+            outcome => outcome,
         };
         let (lower, upper) = match (&outcome, &fit) {
             (Outcome::Regular, Some(fit)) => {

@@ -81,6 +81,8 @@ pub(super) struct Fit {
     /// not drift.
     pub(super) lower: Option<f64>,
     pub(super) upper: Option<f64>,
+    /// Where the ends would be, whatever was measured.
+    pub(super) ends: (f64, f64),
 }
 
 impl Fit {
@@ -133,7 +135,8 @@ impl RateSearch {
         let surprise = posterior.surprise(&evidence);
         let blur = if drift.is_seen { drift.per_min.abs() / 60.0 } else { 0.0 };
         let blur = blur * 0.5 * seconds(self.limits.confirm_trial);
-        let mut fit = Fit { posterior, drift, blur, surprise, lower: None, upper: None };
+        let mut fit =
+            Fit { posterior, drift, blur, surprise, lower: None, upper: None, ends: (0.0, 0.0) };
         self.find_ends(&mut fit, &trials);
         Some(fit)
     }
@@ -149,6 +152,7 @@ impl RateSearch {
         let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
         let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;
         let (low, high) = (low.exp() / (1.0 + TOLERATED), high.exp());
+        fit.ends = (low, high);
         let (least, most) = (
             loads().reduce(f64::min).unwrap_or_default(),
             loads().reduce(f64::max).unwrap_or_default(),
@@ -205,12 +209,26 @@ impl RateSearch {
         let goal = self.limits.width_max.max(WIDTH_SPREADS * fit.posterior.spread());
         let goal = goal + 2.0 * fit.blur;
         let (information, next) = self.most_telling(&fit.posterior);
-        let length = self.trial_length(next, self.limits.final_trial);
         let is_narrow = fit.width() <= goal + 1e-9 || information < INFORMATION_MIN;
-        if is_narrow || !self.affords(length + self.reserve()) {
+        let next = if is_narrow { self.unmeasured_end(&fit) } else { Some(next) };
+        let Some(next) = next else { return self.plan_confirm(&fit) };
+        let length = self.trial_length(next, self.limits.final_trial);
+        if !self.affords(length + self.reserve(&fit)) {
             return self.plan_confirm(&fit);
         }
         Want::Trial(Phase::Narrow, next, length)
+    }
+
+    /// An end of the interval beyond which nothing was measured: after a change of the server the
+    /// overloads tell its capacity, but a bound is a load that was offered.
+    fn unmeasured_end(&self, fit: &Fit) -> Option<f64> {
+        let (low, high) = fit.ends;
+        let end = match (fit.lower, fit.upper) {
+            (None, _) => self.grid.step(low, 0),
+            (_, None) => self.grid.ceil(high),
+            _ => return None,
+        };
+        (self.settings.lowest.get()..=self.highest()).contains(&end).then_some(end)
     }
 
     /// The capacity lies outside of the loads that may be offered.
@@ -291,8 +309,12 @@ impl RateSearch {
         self.cap().min(OVERSHOOT_MAX * self.first_bad)
     }
 
-    /// What is left to do once the interval stands.
-    fn reserve(&self) -> Nanos {
+    /// What is left to do once the interval stands. As long as it does not, only its confirmation
+    /// counts: what would describe it has nothing to describe.
+    fn reserve(&self, fit: &Fit) -> Nanos {
+        if fit.lower.is_none() || fit.upper.is_none() {
+            return Nanos(self.limits.confirm_trial.0 * u64::from(self.limits.confirmations));
+        }
         // One of them may be BAD.
         let confirmations = u64::from(self.limits.confirmations + self.limits.safe_trials) + 1;
         Nanos(self.limits.confirm_trial.0 * confirmations) + self.reserve_after(1)
@@ -312,13 +334,21 @@ impl RateSearch {
         self.exhausted(span).is_none()
     }
 
+    /// Why the search ends without both bounds.
+    fn why_unbounded(&self, fit: &Fit) -> String {
+        let length = self.limits.final_trial;
+        if let Some(what) = self.exhausted(length + self.reserve(fit)) {
+            return format!("{what} leaves no time to find both bounds");
+        }
+        let (low, high) = fit.ends;
+        let end = if fit.lower.is_none() { low } else { high };
+        format!("the interval ends near {end:.0}/s, a load that this search may not offer")
+    }
+
     /// The interval is as narrow as it gets: is the load below it met for longer?
     fn plan_confirm(&mut self, fit: &Fit) -> Want {
         let (Some(lower), Some(_)) = (fit.lower, fit.upper) else {
-            let why = self.exhausted(Nanos::MAX).unwrap_or_default();
-            return Want::Finish(Outcome::Undecided {
-                why: format!("{why} ended before both bounds were found"),
-            });
+            return Want::Finish(Outcome::Undecided { why: self.why_unbounded(fit) });
         };
         if let Some(why) = self.levels.unsteady(&self.trials) {
             // Whatever is measured now holds for one level only; perhaps the other one returns.

@@ -346,6 +346,61 @@ fn run_drifting(
     }
 }
 
+/// A search of a server whose capacity changes: what it carries beyond that is late.
+fn run_changing(
+    settings: SearchSettings,
+    capacity: impl Fn(Nanos) -> f64,
+) -> (TippingPoint, Nanos) {
+    let mut search = RateSearch::new(settings, Slo::default());
+    let mut spent = Nanos::ZERO;
+    loop {
+        match search.next_step() {
+            Step::Trial(request) => {
+                spent = spent + search.rest() + request.duration;
+                let most = capacity(spent) * request.duration.as_secs_f64();
+                let mut measurement = answer(request, Verdict::Good);
+                let tally = &mut measurement.tally;
+                let lost = tally.scheduled.saturating_sub(most as u64);
+                if lost > 0 {
+                    let ok = tally.scheduled - lost;
+                    *tally = Tally { scheduled: tally.scheduled, ok, ..Tally::default() };
+                    tally.errors.add(ErrorClass::Timeout, lost);
+                    tally.spans.corrected.record_n(Nanos::from_millis(200), tally.ok);
+                    tally.spans.uncorrected.record_n(Nanos::from_millis(1), tally.ok);
+                }
+                search.handle_result(measurement);
+            }
+            Step::Done(tipping) => return (tipping, spent),
+        }
+    }
+}
+
+#[test]
+fn a_server_that_changed_is_called_unstable_and_bounds_are_looked_for_to_the_end() {
+    let budget = SearchSettings::new(Mode::Quick).budget;
+    for after_s in (20..100).step_by(12) {
+        for share in [0.5, 0.7, 0.85, 1.2] {
+            let changed = |at: Nanos| if at > Nanos::from_secs(after_s) { share } else { 1.0 };
+            let settings = SearchSettings::new(Mode::Quick);
+            let (tipping, spent) = run_changing(settings, |at| 20_000.0 * changed(at));
+            let all_spent = spent.0 > budget.0 * 4 / 5;
+            match &tipping.outcome {
+                Outcome::Undecided { .. } => {
+                    assert!(all_spent, "{share} after {after_s} s: {spent}")
+                }
+                Outcome::Unstable { .. } => {}
+                // What it says holds for the server as it was at first, or as it is now.
+                outcome => {
+                    assert_eq!(*outcome, Outcome::Regular);
+                    let bounds = tipping.lower.zip(tipping.upper).expect("bounds");
+                    let holds = |at: f64| bounds.0.get() <= at && at <= bounds.1.get() * 1.001;
+                    assert!(holds(20_000.0) || holds(20_000.0 * share), "{bounds:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_confirmation_that_drifts_is_repeated_over_twice_the_time_and_then_flagged() {
     let run = |drifts| run_drifting(SearchSettings::new(Mode::Quick), drifts, |_| false);
