@@ -30,7 +30,9 @@ usage: cargo xtask COMMAND
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
                   docs/benchmarks.md; --help lists its flags
   dist            build the binary as it is released: fat LTO, one codegen unit
-  simulate        run the simulated searches and write docs/search-quality.md
+  simulate [--seeds N] [--standard-seeds N] [--first SEED] [--only WORD]
+                  run the simulated searches and write docs/search-quality.md; with --only, print the rows
+                  of some servers
   fuzz TARGET [--seconds N]
                   run one fuzz target (needs a nightly toolchain and cargo-fuzz)
 ";
@@ -62,7 +64,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
         ["dist"] => dist::run(),
-        ["simulate"] => simulate::run(),
+        ["simulate", flags @ ..] => simulate::run(flags),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, "--seconds", seconds] => {
             fuzz::run(target, seconds.parse().context("--seconds takes a whole number")?)

@@ -1,5 +1,9 @@
 //! `cargo xtask simulate`: runs the simulated searches and writes their tables into
 //! docs/search-quality.md, between markers.
+//!
+//! `--seeds N` searches of every row in quick mode, `--standard-seeds N` in the longer ones, the seeds from
+//! `--first N` on; `--only WORD` prints the rows of the servers with that word in their names, and
+//! leaves the page alone.
 
 use std::fs;
 use std::process::Command;
@@ -11,9 +15,30 @@ const END: &str = "<!-- end -->";
 /// What is between these and the next end is replaced.
 const SECTIONS: [&str; 3] = ["<!-- servers -->", "<!-- generators -->", "<!-- alarms -->"];
 
+/// Flags, and the variables by which the test that makes the tables is told.
+const FLAGS: [(&str, &str); 4] = [
+    ("--seeds", "SIMULATE_SEEDS"),
+    ("--standard-seeds", "SIMULATE_STANDARD_SEEDS"),
+    ("--first", "SIMULATE_FIRST"),
+    (ONLY, "SIMULATE_ONLY"),
+];
+const ONLY: &str = "--only";
+
+/// The variables that `flags` ask for.
+fn variables(flags: &[&str]) -> Result<Vec<(&'static str, String)>> {
+    let each = flags.chunks(2).map(|pair| {
+        let known = FLAGS.iter().find(|(flag, _)| *flag == pair[0]);
+        let (_, variable) = known.with_context(|| format!("unknown flag {}", pair[0]))?;
+        let value = pair.get(1).with_context(|| format!("{} takes a value", pair[0]))?;
+        Ok((*variable, (*value).to_owned()))
+    });
+    each.collect()
+}
+
 /// Runs every search and rewrites the page.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let output = Command::new("cargo")
+        .envs(variables(flags)?)
         .args(["test", "--release", "-p", "plimsoll-capacity", "--test", "sim_quality", "--"])
         .args(["tables", "--exact", "--ignored", "--nocapture"])
         .output()
@@ -22,6 +47,10 @@ pub(crate) fn run() -> Result<()> {
         bail!("the simulation failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
     let printed = String::from_utf8(output.stdout).context("the tables are not UTF-8")?;
+    if flags.contains(&ONLY) {
+        print!("{}", between(&printed, SECTIONS[0]).unwrap_or_default());
+        return Ok(());
+    }
     let mut page = fs::read_to_string(PAGE).with_context(|| format!("cannot read {PAGE}"))?;
     for section in SECTIONS {
         let text =
@@ -48,6 +77,14 @@ fn replaced(page: &str, marker: &str, text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_become_variables() {
+        let told = variables(&["--seeds", "20", "--only", "pause"]).expect("known");
+        assert_eq!(told[0], ("SIMULATE_SEEDS", "20".to_owned()));
+        assert_eq!(told[1].0, "SIMULATE_ONLY");
+        assert!(variables(&["--seeds"]).is_err() && variables(&["--sed", "1"]).is_err());
+    }
 
     #[test]
     fn only_what_is_between_the_markers_changes() {

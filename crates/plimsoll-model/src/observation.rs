@@ -27,6 +27,8 @@ pub struct Observations {
     pub pool_grown_in_vain: bool,
     /// Rate that the generator alone reaches with the same profile against a null responder.
     pub reference: Option<Rate>,
+    /// CPU time of the SUT's threads, where its processes are known and on this host.
+    pub sut_cpu: Option<SutCpu>,
     /// Memory of the generating processes.
     pub memory: Option<MemoryUse>,
     /// First and second half of the window.
@@ -83,6 +85,15 @@ pub struct Scheduling {
     pub steal: Option<f64>,
     /// Periods in which a cgroup throttled the processes.
     pub throttled_periods: Option<u64>,
+}
+
+/// For how long all threads of the SUT ran, and were ready to run and did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SutCpu {
+    /// On a CPU.
+    pub ran: Nanos,
+    /// Ready, and not on a CPU: others had it.
+    pub waited: Nanos,
 }
 
 /// The generator's side of the network.

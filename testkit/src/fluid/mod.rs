@@ -15,7 +15,7 @@ mod stretch;
 use fastrand::Rng;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::observation::{Observations, Scheduling};
+use plimsoll_model::observation::{Observations, Scheduling, SutCpu};
 use plimsoll_model::tally::{OUTSTANDING_SAMPLE, Tally};
 use plimsoll_model::trial::{Phase, TrialMeasurement, TrialRequest};
 
@@ -134,7 +134,10 @@ impl Fluid {
             request,
             window,
             aborted: cut.is_some(),
-            observations: self.observations(&trial, &tally, window),
+            observations: Observations {
+                sut_cpu: self.observed.then(|| self.sut_cpu(&trial, &flow, window)),
+                ..self.observations(&trial, &tally, window)
+            },
             tally,
             sut_busiest_thread: self.observed.then_some(busiest),
             split,
@@ -304,6 +307,16 @@ impl Fluid {
             }),
             ..Observations::default()
         }
+    }
+
+    /// One thread that works for every request, at the speed that the server has when it is alone.
+    fn sut_cpu(&self, trial: &Trial, flow: &Flow, window: Nanos) -> SutCpu {
+        let window_s = seconds(window);
+        let answered = Cursor::new(flow).at(window_s).answered;
+        let ran = answered / trial.rates.capacity;
+        let wanted = flow.busy_s.min(window_s);
+        let waited = if self.anomalies.rival.is_some() { (wanted - ran).max(0.0) } else { 0.0 };
+        SutCpu { ran: Nanos::from_secs_f64(ran), waited: Nanos::from_secs_f64(waited) }
     }
 
     /// Takes the trial's end over as the state of the next one.

@@ -245,6 +245,7 @@ impl RateSearch {
         };
         if !matches!(outcome, Outcome::Unstable { .. }) {
             self.notes.extend(self.levels.told(&self.trials));
+            self.notes.extend(self.trials.disturbance());
         }
         let is_interval = outcome == Outcome::Regular;
         let told = fit.as_ref().filter(|_| is_interval);

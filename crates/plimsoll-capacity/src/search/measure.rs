@@ -12,7 +12,7 @@ use plimsoll_model::{Nanos, Rate};
 use crate::validity::is_drifting;
 
 use super::change::{Drift, drift, reading_sd};
-use super::levels::reading;
+use super::levels::{Levels, reading};
 use super::likelihood::{Evidence, Posterior};
 use super::trials::{Role, Trial, seconds};
 use super::{CEILING_CELLS, OVERLOAD, OVERSHOOT_MAX, RateSearch, State, Want};
@@ -98,7 +98,7 @@ impl RateSearch {
     /// What the trials at the current level say; `None` where there is no verdict among them.
     pub(super) fn fit(&self) -> Option<Rc<Fit>> {
         let mut known = self.known.borrow_mut();
-        let trials = self.trials.all().count();
+        let trials = self.trials.count();
         if known.0 != trials {
             *known = (trials, self.fit_again().map(Rc::new));
         }
@@ -491,7 +491,10 @@ impl RateSearch {
             self.sentinel.verdicts += 1;
             self.sentinel.is_wanted |= expected.is_some_and(|p| p < SURPRISE);
         }
-        self.trials.add(trial);
+        if self.trials.add(trial) {
+            // What was taken for a change may have been the disturbance.
+            self.levels = Levels::default();
+        }
         if trial.role == Role::Sentinel {
             self.sentinel.verdicts = 0;
             let anchor = self.sentinel.anchor.unwrap_or_default();

@@ -1,5 +1,6 @@
 //! What else was unlike before while the server carried less: the machine, or the server itself?
 
+use plimsoll_model::Nanos;
 use plimsoll_model::trial::TrialMeasurement;
 
 use super::trials::Trial;
@@ -17,7 +18,10 @@ pub(crate) struct Seen {
     steal: Option<f64>,
     run_delay: Option<f64>,
     host_cpu: Option<f64>,
-    /// CPU time of the server's busiest thread for each answer, microseconds.
+    /// Share of the time in which the server's threads wanted a CPU, and others had it.
+    pub(super) starved: Option<f64>,
+    /// CPU time of the server for each answer, microseconds; of its busiest thread where no more is
+    /// known.
     cost_us: Option<f64>,
 }
 
@@ -25,13 +29,29 @@ impl Seen {
     pub(crate) fn of(measurement: &TrialMeasurement, carried_per_s: f64) -> Self {
         let observations = &measurement.observations;
         let scheduling = observations.scheduling;
-        let busy = measurement.sut_busiest_thread.filter(|_| carried_per_s > 0.0);
+        let steal = scheduling.and_then(|s| s.steal);
+        let of_sut = observations.sut_cpu;
+        let starved = of_sut.filter(|cpu| cpu.ran + cpu.waited > Nanos::ZERO).map(|cpu| {
+            let (ran, waited) = (cpu.ran.as_secs_f64(), cpu.waited.as_secs_f64());
+            waited / (ran + waited) + steal.unwrap_or_default()
+        });
+        let ran = of_sut.map(|cpu| cpu.ran.as_secs_f64() / measurement.window.as_secs_f64());
+        let busy = ran.or(measurement.sut_busiest_thread).filter(|_| carried_per_s > 0.0);
         Self {
-            steal: scheduling.and_then(|s| s.steal),
+            steal,
             run_delay: scheduling.and_then(|s| s.run_delay),
             host_cpu: observations.host_cpu,
+            starved,
             cost_us: busy.map(|busy| 1e6 * busy / carried_per_s),
         }
+    }
+}
+
+#[cfg(test)]
+impl Seen {
+    /// Nothing but how much of the time the server waited for a CPU.
+    pub(super) fn starved(share: f64) -> Self {
+        Self { starved: Some(share), ..Self::default() }
     }
 }
 
@@ -66,6 +86,7 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<St
         });
     let told: Vec<String> = [
         share("steal", |seen| seen.steal),
+        share("waits of the server for a CPU", |seen| seen.starved),
         share("run delay of the client", |seen| seen.run_delay),
         share("CPU of this host", |seen| seen.host_cpu),
         cost,

@@ -11,6 +11,11 @@ const SATURATED: f64 = 0.98;
 const BROKE_DOWN: f64 = 0.8;
 /// The same of what it carried in the first overloads.
 const FELL: f64 = 0.75;
+/// Others took the server's CPU where it waited for one in this much more of the time in which it
+/// wanted one than it usually does under overload.
+const STARVED: f64 = 0.15;
+/// CPU times of a shorter trial are chance, seconds.
+const STARVED_WINDOW_MIN_S: f64 = 0.5;
 
 /// What a trial is evidence of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,25 +75,74 @@ impl Trial {
 
 /// Trials in the order of time, and how many of them expansion took.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trials(Vec<Trial>, usize);
+pub(crate) struct Trials {
+    /// Those that are evidence.
+    evidence: Vec<Trial>,
+    /// Those that were not GOOD while others took the server's CPU.
+    disturbed: Vec<Trial>,
+    /// When expansion ended, on the clock of [`Trial::at_s`].
+    expanded_s: f64,
+}
 
 impl Trials {
-    pub(crate) fn add(&mut self, trial: Trial) {
-        self.0.push(trial);
+    /// Takes one more in; whether other trials than before are disturbed by what is known now.
+    pub(crate) fn add(&mut self, trial: Trial) -> bool {
+        self.evidence.push(trial);
+        let before = self.disturbed.len();
+        let most = self.usually_starved().map_or(f64::INFINITY, |usual| usual + STARVED);
+        let all = self.evidence.drain(..).chain(self.disturbed.drain(..));
+        let is_disturbed = |t: &Trial| !t.good && t.seen.starved.is_some_and(|share| share > most);
+        (self.disturbed, self.evidence) = all.partition(is_disturbed);
+        self.evidence.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.disturbed.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        let is_new = self.disturbed.last().is_some_and(|last| last.at_s == trial.at_s);
+        self.disturbed.len() != before + usize::from(is_new)
+    }
+
+    /// Share of the time in which an overloaded server waits for a CPU: the lower quartile. A
+    /// disturbance that lasts for most of the search is how the machine is.
+    fn usually_starved(&self) -> Option<f64> {
+        let told = |t: &&Trial| t.saturated().is_some() && t.window_s >= STARVED_WINDOW_MIN_S;
+        let all = self.evidence.iter().chain(&self.disturbed).filter(told);
+        let mut shares: Vec<f64> = all.filter_map(|t| t.seen.starved).collect();
+        shares.sort_by(f64::total_cmp);
+        shares.get(shares.len() / 4).copied()
+    }
+
+    /// How many trials were disturbed, and how long the server waited for a CPU in them and usually,
+    /// in words; `None` where none was.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let shares = self.disturbed.iter().filter_map(|t| t.seen.starved);
+        let worst = shares.reduce(f64::max)?;
+        let usual = self.usually_starved()?;
+        Some(format!(
+            "others took the server's CPU in {} trials, which count for nothing: it waited for one in \
+             up to {:.0} % of the time in which it wanted one, usually in {:.0} %",
+            self.disturbed.len(),
+            100.0 * worst,
+            100.0 * usual
+        ))
     }
 
     /// Expansion has ended.
     pub(crate) fn end_expansion(&mut self) {
-        self.1 = self.0.len();
+        let all = self.evidence.iter().chain(&self.disturbed);
+        self.expanded_s = all.map(|trial| trial.at_s).fold(0.0, f64::max);
     }
 
+    /// How many there are, disturbed ones included.
+    pub(crate) fn count(&self) -> usize {
+        self.evidence.len() + self.disturbed.len()
+    }
+
+    /// Those that were not disturbed.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
-        self.0.iter()
+        self.evidence.iter()
     }
 
     /// Those that tell whether a load meets the objective.
     pub(crate) fn verdicts(&self) -> impl DoubleEndedIterator<Item = &Trial> + Clone {
-        self.0.iter().filter(|trial| trial.is_verdict())
+        self.all().filter(|trial| trial.is_verdict())
     }
 
     pub(crate) fn at(&self, load: f64) -> impl Iterator<Item = &Trial> {
@@ -127,12 +181,8 @@ impl Trials {
     /// others or carries more in a deeper overload; and the most that it carried in one of them.
     pub(crate) fn breakdowns(&self) -> (usize, f64) {
         let met = self.verdicts().filter(|t| t.good).map(|t| t.load).fold(0.0, f64::max);
-        let mut deep: Vec<f64> = self
-            .0
-            .iter()
-            .filter(|t| t.role == Role::Sentinel)
-            .filter_map(Trial::saturated)
-            .collect();
+        let mut deep: Vec<f64> =
+            self.all().filter(|t| t.role == Role::Sentinel).filter_map(Trial::saturated).collect();
         deep.sort_by(f64::total_cmp);
         let deep = deep.get(deep.len() / 2).copied().unwrap_or_default();
         let broke = self.verdicts().filter_map(|t| {
@@ -145,18 +195,18 @@ impl Trials {
     /// What the server carried in the first overloads, and the most that it carried in any trial
     /// after them, where that is far less.
     pub(crate) fn fell(&self) -> Option<(f64, f64)> {
-        let (then, since) = self.0.split_at_checked(self.1)?;
-        let before = then.iter().filter_map(Trial::saturated).reduce(f64::max)?;
+        let then = || self.all().filter(|t| t.at_s <= self.expanded_s);
+        let since = || self.all().filter(|t| t.at_s > self.expanded_s);
+        let before = then().filter_map(Trial::saturated).reduce(f64::max)?;
         let carried = |t: &Trial| if t.good { Some(t.load) } else { t.carried };
-        let after = since.iter().filter_map(carried).reduce(f64::max)?;
-        let is_saturated =
-            since.iter().any(|t| t.role == Role::Sentinel && t.saturated().is_some());
+        let after = since().filter_map(carried).reduce(f64::max)?;
+        let is_saturated = since().any(|t| t.role == Role::Sentinel && t.saturated().is_some());
         (is_saturated && after < FELL * before).then_some((before, after))
     }
 
     /// Failed operations and all operations of the trials up to `load`, overloads aside.
     pub(crate) fn failed_up_to(&self, load: f64) -> (u64, u64) {
-        let served = self.0.iter().filter(|trial| {
+        let served = self.all().filter(|trial| {
             trial.load <= load && (trial.role == Role::Untold || trial.is_verdict() && trial.good)
         });
         served.fold((0, 0), |sum, trial| (sum.0 + trial.failed, sum.1 + trial.scheduled))
@@ -175,4 +225,46 @@ impl Trials {
 /// Seconds on the search's clock.
 pub(crate) fn seconds(span: Nanos) -> f64 {
     span.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overload(at_s: f64, good: bool, starved: f64) -> Trial {
+        Trial {
+            load: 2_000.0,
+            good,
+            at_s,
+            window_s: 3.0,
+            loss_ratio: 0.5,
+            carried: Some(1_000.0),
+            failed: 0,
+            scheduled: 6_000,
+            role: Role::Sentinel,
+            seen: Seen::starved(starved),
+        }
+    }
+
+    #[test]
+    fn a_trial_in_which_others_took_the_cpu_is_no_evidence() {
+        let mut trials = Trials::default();
+        // What is usual is not known yet, and the others were there from the first trial on.
+        assert!(!trials.add(overload(1.0, false, 0.5)));
+        assert_eq!((trials.all().count(), trials.disturbance()), (1, None));
+        assert!(trials.add(overload(2.0, false, 0.1)), "the first one was disturbed");
+        assert!(!trials.add(overload(3.0, false, 0.2)));
+        assert!(!trials.add(overload(4.0, false, 0.6)));
+        assert!(!trials.add(overload(5.0, true, 0.6)), "met all the same");
+        let left: Vec<f64> = trials.all().map(|trial| trial.at_s).collect();
+        assert_eq!((left, trials.count()), (vec![2.0, 3.0, 5.0], 5));
+        let text = trials.disturbance().expect("two");
+        assert!(text.contains("in 2 trials") && text.contains("up to 60 %"), "{text}");
+        // What lasts is how the machine is.
+        let mut always = Trials::default();
+        for at_s in 0..9 {
+            always.add(overload(f64::from(at_s), false, 0.5));
+        }
+        assert_eq!(always.all().count(), 9);
+    }
 }

@@ -1,5 +1,7 @@
 //! Searches with a generator that is the limit, or that disturbs.
 
+use std::ops::Range;
+
 use plimsoll_model::trial::{Outcome, Verdict};
 
 use crate::kinds::{Fault, Kind};
@@ -31,7 +33,7 @@ impl FaultScore {
 }
 
 /// `seeds` searches with one fault.
-pub(crate) fn fault_score(fault: &Fault, method: Method, seeds: u64) -> FaultScore {
+pub(crate) fn fault_score(fault: &Fault, method: Method, seeds: Range<u64>) -> FaultScore {
     let found = each_seed(seeds, |seed| method.search(&mut fault.world(seed), seed));
     let mut score = FaultScore {
         name: fault.name,
@@ -60,7 +62,7 @@ pub(crate) fn fault_score(fault: &Fault, method: Method, seeds: u64) -> FaultSco
 }
 
 /// (trials called INVALID, trials) of searches with a generator without faults.
-pub(crate) fn false_alarms(kind: &Kind, method: Method, seeds: u64) -> (usize, usize) {
+pub(crate) fn false_alarms(kind: &Kind, method: Method, seeds: Range<u64>) -> (usize, usize) {
     let Method::Plimsoll(mode) = method else { return (0, 0) };
     let counts = each_seed(seeds, |seed| {
         let (mut invalid, mut trials) = (0, 0);

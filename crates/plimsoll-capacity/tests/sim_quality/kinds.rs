@@ -30,6 +30,8 @@ pub(crate) struct Kind {
     pub(crate) is_random: bool,
     /// Somebody else takes a part of the capacity meanwhile: what is left of it.
     pub(crate) rival: Option<f64>,
+    /// The server's CPU time can be read.
+    pub(crate) is_observed: bool,
 }
 
 /// What load meets the SLO in the long run.
@@ -60,6 +62,7 @@ fn kind(name: &'static str, sut: Sut) -> Kind {
         is_steady: true,
         is_random: false,
         rival: None,
+        is_observed: false,
     }
 }
 
@@ -107,6 +110,7 @@ pub(crate) fn servers() -> Vec<Kind> {
         ),
         shared("-30 % for a third of the time", 0.7),
         shared("a neighbour takes half for a third", 0.5),
+        Kind { is_observed: true, ..shared("the same neighbour, CPU times read", 0.5) },
         Kind {
             anomalies: Anomalies { leak: Some(fast), ..Anomalies::default() },
             truth: Truth::CapacityAtEnd,
@@ -220,6 +224,7 @@ impl Kind {
         }
         let mut world = Fluid::new(self.sut, seed);
         world.anomalies = self.anomalies;
+        world.observed = self.is_observed;
         // Its clock does not begin with the search.
         world.idle(Nanos::from_millis(seed % 60_000));
         if let Some(left) = self.rival {

@@ -1,7 +1,10 @@
 //! Many searches against one kind of server, and what they come to.
 
+use std::num::NonZero;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::Outcome;
@@ -73,16 +76,17 @@ pub(crate) fn quantile<T: Copy + Default>(sorted: &[T], q: f64) -> T {
     sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
-/// Calls `work` for every seed, on two threads; the results in the order of the seeds.
-pub(crate) fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
-    let next = AtomicU64::new(0);
+/// Calls `work` for every seed, on as many threads as there are CPUs; the results in the order of the
+/// seeds.
+pub(crate) fn each_seed<T: Send>(seeds: Range<u64>, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let next = AtomicU64::new(seeds.start);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
+                    if seed >= seeds.end {
                         return;
                     }
                     let result = work(seed);
@@ -96,22 +100,20 @@ pub(crate) fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// `seeds` searches by each method against one kind of server.
-pub(crate) fn scores<const N: usize>(kind: &Kind, methods: [Method; N], seeds: u64) -> [Score; N] {
-    methods.map(|method| {
-        let long_run = kind.long_run_per_s(method.mode());
-        let mut score = Score::default();
-        let found = each_seed(seeds, |seed| {
-            let seeded = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1;
-            let mut world = kind.world(seeded, usual(method.mode()));
-            let found = method.search(&mut world, seed);
-            let truth = kind.true_per_s(&world, long_run);
-            (found, truth)
-        });
-        for (found, truth) in &found {
-            score.add(found, *truth);
-        }
-        score.sort();
-        score
-    })
+/// A search by `method` for each seed against one kind of server.
+pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
+    let long_run = kind.long_run_per_s(method.mode());
+    let mut score = Score::default();
+    let found = each_seed(seeds, |seed| {
+        let seeded = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1;
+        let mut world = kind.world(seeded, usual(method.mode()));
+        let found = method.search(&mut world, seed);
+        let truth = kind.true_per_s(&world, long_run);
+        (found, truth)
+    });
+    for (found, truth) in &found {
+        score.add(found, *truth);
+    }
+    score.sort();
+    score
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::{
-    HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling,
+    HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling, SutCpu,
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
@@ -18,7 +18,7 @@ use plimsoll_probe::limits::CgroupLimits;
 use plimsoll_probe::memory::HostMemory;
 use plimsoll_probe::network::NetworkTotals;
 use plimsoll_probe::server_counters::ServerCounters;
-use plimsoll_probe::threads::ThreadTimes;
+use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
 
@@ -163,6 +163,8 @@ pub(super) struct Observer<'a> {
     first: Option<HostReading>,
     last: Option<HostReading>,
     looks: SutLooks,
+    /// CPU time of the watched processes when the load began, and when it ended.
+    sut_cpu: [Option<RunTimes>; 2],
     halves: Option<Halves>,
 }
 
@@ -175,8 +177,17 @@ impl<'a> Observer<'a> {
         behind: &[u32],
     ) -> Self {
         let sut = watched.iter().chain(behind).copied().collect();
-        let (first, last, halves) = (None, None, None);
-        Self { scene, is_steady, sut, watched, first, last, looks: SutLooks::default(), halves }
+        Self {
+            scene,
+            is_steady,
+            sut,
+            watched,
+            first: None,
+            last: None,
+            looks: SutLooks::default(),
+            sut_cpu: [None; 2],
+            halves: None,
+        }
     }
 
     /// Hears what the load does.
@@ -184,6 +195,7 @@ impl<'a> Observer<'a> {
         match event {
             Event::LoadStarted { planned, .. } => {
                 self.first = Some(HostReading::now());
+                self.sut_cpu[0] = self.sut_cpu_now();
                 self.look_at_sut();
                 self.halves = planned.filter(|_| self.is_steady).and_then(Halves::of);
             }
@@ -198,10 +210,15 @@ impl<'a> Observer<'a> {
             }
             Event::Draining { .. } => {
                 self.last = Some(HostReading::now());
+                self.sut_cpu[1] = self.sut_cpu_now();
                 self.look_at_sut();
             }
             _ => {}
         }
+    }
+
+    fn sut_cpu_now(&self) -> Option<RunTimes> {
+        RunTimes::read(Path::new(PROC), &self.watched)
     }
 
     fn look_at_sut(&mut self) {
@@ -220,11 +237,14 @@ impl<'a> Observer<'a> {
     pub(super) fn finish(mut self, outcome: &LoadOutcome) -> Observations {
         // A load that ends with its last operation does not drain.
         let last = self.last.take().unwrap_or_else(HostReading::now);
+        let sut_cpu = self.sut_cpu[1].or_else(|| self.sut_cpu_now()).zip(self.sut_cpu[0]);
+        let sut_cpu = sut_cpu.map(|(after, before)| after.since(&before));
         let halves = self.halves.as_ref().filter(|_| !outcome.aborted && !outcome.interrupted);
         let mut observations = Observations {
             arrivals: outcome.tally.starts.spread(),
             halves: halves.and_then(Halves::observed),
             monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),
+            sut_cpu: sut_cpu.map(|cpu| SutCpu { ran: cpu.ran, waited: cpu.waited }),
             shared_cpus: self.scene.shared_cpus(&self.sut),
             ..Observations::default()
         };
