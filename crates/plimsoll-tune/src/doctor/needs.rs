@@ -30,6 +30,8 @@ pub struct PartProcesses {
 pub struct Needs {
     /// The connections asked for.
     pub connections: u64,
+    /// New connections per second besides, which leave ports in TIME_WAIT.
+    pub opened_per_s: u64,
     /// One line for each limit.
     pub lines: Vec<Need>,
     /// One for each part.
@@ -50,6 +52,7 @@ impl Needs {
         };
         Self {
             connections: shape.connections,
+            opened_per_s: shape.opened_per_s,
             lines: limits::lines(shape, limits),
             processes: shape.started().map(processes).collect(),
         }
@@ -90,12 +93,19 @@ impl Needs {
     pub fn render(&self) -> String {
         let mut text = String::new();
         let asked = grouped(self.connections);
+        let besides = match self.opened_per_s {
+            0 => String::new(),
+            new => format!(" with {} new ones per second", grouped(new)),
+        };
         // A String takes any text.
         let _ = if self.are_met() {
-            writeln!(text, "This host can hold {asked} connections.")
+            writeln!(text, "This host can hold {asked} connections{besides}.")
         } else {
             let fits = grouped(self.fits());
-            writeln!(text, "This host cannot hold {asked} connections; it can hold {fits}.")
+            writeln!(
+                text,
+                "This host cannot hold {asked} connections{besides}; it can hold {fits}{besides}."
+            )
         };
         for part in &self.processes {
             let (processes, descriptors) = (grouped(part.processes), grouped(part.descriptors));

@@ -207,6 +207,10 @@ fn closed_connections_need_ports_and_tracking_for_a_while() {
     };
     assert_eq!(need(&churn, "source ports (clients)"), 10_000 + 60 * 1_000);
     assert_eq!(need(&churn, "nf_conntrack_max"), 5 + 10_000 + 120 * 1_000);
+    let text = Needs::of(&churn, &limits).render();
+    assert!(text.starts_with(
+        "This host cannot hold 10,000 connections with 1,000 new ones per second; it can hold 0 "
+    ));
     // A reset leaves nothing behind.
     let reset = Shape { closes_by_reset: true, ..churn };
     assert_eq!(need(&reset, "source ports (clients)"), 10_000);
