@@ -47,11 +47,14 @@ impl Goal {
 /// Goals joined by AND; never averaged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slo {
-    /// At least one goal.
+    /// At least one goal, at most [`Slo::GOALS_MAX`], each of another metric.
     pub goals: Vec<Goal>,
 }
 
 impl Slo {
+    /// Goals of one objective.
+    pub const GOALS_MAX: usize = 8;
+
     /// The strictest latency limit: the deadline of a single operation.
     pub fn deadline(&self) -> Option<Nanos> {
         self.goals
@@ -80,7 +83,21 @@ impl FromStr for Slo {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let goals = text.split(',').map(str::parse).collect::<Result<Vec<_>, _>>()?;
+        let error = |expected| ParseError { text: text.trim().to_owned(), expected };
+        let mut goals: Vec<Goal> = Vec::new();
+        for part in text.split(',') {
+            let goal: Goal = part.parse()?;
+            match goals.iter().find(|known| known.metric() == goal.metric()) {
+                Some(known) if *known != goal => {
+                    return Err(error("goals with one limit for each metric"));
+                }
+                Some(_) => {}
+                None if goals.len() == Self::GOALS_MAX => {
+                    return Err(error("at most 8 goals"));
+                }
+                None => goals.push(goal),
+            }
+        }
         Ok(Self { goals })
     }
 }
@@ -102,7 +119,10 @@ impl FromStr for Goal {
                     None => limit.parse::<f64>().map_err(|_| error())?,
                 };
                 if !(0.0..=1.0).contains(&ratio) {
-                    return Err(error());
+                    return Err(ParseError {
+                        text: text.trim().to_owned(),
+                        expected: "errors below 0 % to 100 %, such as errors<0.1%",
+                    });
                 }
                 Ok(Self::Errors { ratio_max: ratio })
             }
@@ -118,7 +138,10 @@ impl FromStr for Goal {
                 }
                 let limit = parse_duration(limit).map_err(|_| error())?;
                 if limit == Nanos::ZERO {
-                    return Err(error());
+                    return Err(ParseError {
+                        text: text.trim().to_owned(),
+                        expected: "a limit above zero, such as p99<50ms",
+                    });
                 }
                 Ok(Self::Latency { quantile: percent / 100.0, limit })
             }
@@ -169,6 +192,22 @@ mod tests {
         }
         assert_eq!("p999<1s".parse::<Slo>().map(|s| s.to_string()), Ok("p99.9<1000ms".to_owned()));
         assert_eq!(Slo::default().deadline(), Some(Nanos::from_millis(50)));
+    }
+
+    #[test]
+    fn goals_that_contradict_each_other_are_refused() {
+        let said =
+            |text: &str| text.parse::<Slo>().map(|slo| slo.to_string()).map_err(|e| e.to_string());
+        let contradictory = "is not goals with one limit for each metric";
+        for text in ["p99<10ms,p99<20ms", "errors<1%,p50<1ms,errors<2%", "p999<1s,p99.9<2s"] {
+            assert_eq!(said(text), Err(format!("{text:?} {contradictory}")));
+        }
+        // Said twice, or with more than is needed, is no contradiction.
+        assert_eq!(said("p99<10ms,p99<10ms").as_deref(), Ok("p99<10ms"));
+        assert_eq!(said("p50<20ms,p99<10ms").as_deref(), Ok("p50<20ms,p99<10ms"));
+        let many: Vec<_> = (50..59).map(|p| format!("p{p}<1s")).collect();
+        assert!(said(&many.join(",")).is_err_and(|said| said.contains("at most 8 goals")));
+        assert!(said("p99<0ms").is_err_and(|said| said.contains("above zero")));
     }
 
     #[test]
