@@ -12,7 +12,7 @@ use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::tally::Tally;
-use crate::trial::{Check, Confirmations, Outcome, Recovery, TippingPoint, Verdict};
+use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
 
 /// The value of `schema`.
@@ -235,6 +235,9 @@ pub struct FindSummary {
     pub search_s: f64,
     pub confirm_s: f64,
     pub conditional_throughput: Option<f64>,
+    /// The load of the longer trials that `confirmations` counts.
+    #[serde(default)]
+    pub confirmed: Option<f64>,
     #[serde(default)]
     pub confirmations: Confirmations,
     #[serde(default)]
@@ -258,6 +261,9 @@ pub struct FindSummary {
     #[serde(default)]
     pub recovery_s: Option<f64>,
     pub notes: Vec<String>,
+    /// What was found for each SLO, in their order; only where there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<SloFound>,
     /// Only of searches for rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathSummary>,
@@ -318,6 +324,7 @@ impl FindSummary {
             search_s: head.search.as_secs_f64(),
             confirm_s: head.confirm.as_secs_f64(),
             conditional_throughput: tipping.conditional_throughput.map(Rate::get),
+            confirmed: tipping.confirmed.map(Rate::get),
             confirmations: tipping.confirmations,
             noise: tipping.noise,
             confidence: tipping.confidence,
@@ -327,6 +334,7 @@ impl FindSummary {
             recovers,
             recovery_s: recovery.map(Nanos::as_secs_f64),
             notes: tipping.notes.clone(),
+            goals: tipping.goals.clone(),
             path: None,
             connections: None,
         }

@@ -20,7 +20,7 @@ pub enum Phase {
     Expand,
     /// Closing in on the interval.
     Narrow,
-    /// Longer trials at the lower bound.
+    /// Longer trials at the load that most trials are expected to meet, at most the lower bound.
     Confirm,
     /// A short overload in between, always at the same load: is the server still what it was?
     Sentinel,
@@ -181,6 +181,9 @@ pub struct TrialRecord {
     pub measurement: TrialMeasurement,
     /// What was judged.
     pub judgement: Judgement,
+    /// Its verdicts by the further SLOs of the search, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Verdict>,
 }
 
 /// How a search ended.
@@ -230,7 +233,7 @@ pub enum Outcome {
     },
 }
 
-/// Trials at the lower bound after the search, by verdict.
+/// Longer trials after the search, by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmations {
     /// Met the SLO.
@@ -293,7 +296,11 @@ pub struct TippingPoint {
     pub trials: u32,
     /// Trials judged INVALID.
     pub invalid_trials: u32,
-    /// Trials that confirmed the lower bound, or did not.
+    /// The load that longer trials were made at: the highest that 9 of 10 trials are expected to meet,
+    /// at most `lower`, which only half of them may meet.
+    #[serde(default)]
+    pub confirmed: Option<Rate>,
+    /// Longer trials that met the SLO there, or did not.
     #[serde(default)]
     pub confirmations: Confirmations,
     /// How much the capacity differs from trial to trial, relative (a standard deviation), where
@@ -305,6 +312,40 @@ pub struct TippingPoint {
     pub recovery: Option<Recovery>,
     /// Findings worth a line, such as a loss inversion.
     pub notes: Vec<String>,
+    /// What was found for each SLO, this one first; empty where there was only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<SloFound>,
+}
+
+/// What a search for several SLOs found for one of them; fields as in [`TippingPoint`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see TippingPoint")]
+pub struct SloFound {
+    /// As `--slo` spells it.
+    pub slo: String,
+    pub outcome: Outcome,
+    pub lower: Option<Rate>,
+    pub upper: Option<Rate>,
+    pub confidence: Option<f64>,
+    pub safe: Option<Rate>,
+    pub confirmed: Option<Rate>,
+    pub confirmations: Confirmations,
+}
+
+impl SloFound {
+    /// Of the search for `slo`.
+    pub fn new(slo: String, found: &TippingPoint) -> Self {
+        Self {
+            slo,
+            outcome: found.outcome.clone(),
+            lower: found.lower,
+            upper: found.upper,
+            confidence: found.confidence,
+            safe: found.safe,
+            confirmed: found.confirmed,
+            confirmations: found.confirmations,
+        }
+    }
 }
 
 impl TippingPoint {

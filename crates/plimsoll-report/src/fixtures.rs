@@ -1,6 +1,7 @@
 //! Fixed, hand-made records for the tests of this crate; nothing here is measured.
 
 mod compared;
+mod several;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ use crate::settings;
 pub(crate) use compared::{
     compare_lower, compare_no_difference, compare_saturated, compare_undecided,
 };
+pub(crate) use several::find_several;
 
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";
@@ -582,6 +584,7 @@ pub(crate) fn trial(
         split: 1,
     };
     TrialRecord {
+        further: Vec::new(),
         judgement: Judgement {
             verdict,
             reasons,
@@ -625,6 +628,7 @@ pub(crate) fn tipping_point() -> TippingPoint {
         conditional_throughput: Some(rate(18_150.0)),
         trials: 7,
         invalid_trials: 1,
+        confirmed: None,
         confirmations: Confirmations::default(),
         noise: None,
         confidence: Some(0.9),
@@ -633,6 +637,7 @@ pub(crate) fn tipping_point() -> TippingPoint {
         drift_per_min: Some(-0.01),
         recovery: None,
         notes: vec!["an overload on purpose met the objective: searched on".to_owned()],
+        goals: Vec::new(),
     }
 }
 
@@ -722,6 +727,7 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         conditional_throughput: None,
         trials: 2,
         invalid_trials: 2,
+        confirmed: None,
         confirmations: Confirmations::default(),
         noise: None,
         confidence: None,
@@ -730,6 +736,7 @@ pub(crate) fn find_generator_limited() -> (Summary, Vec<TrialRecord>) {
         drift_per_min: None,
         recovery: None,
         notes: Vec::new(),
+        goals: Vec::new(),
     };
     (find_with(tip, &trials, Verdict::Invalid), trials)
 }
@@ -750,6 +757,7 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
         conditional_throughput: None,
         trials: 1,
         invalid_trials: 0,
+        confirmed: None,
         confirmations: Confirmations::default(),
         noise: None,
         confidence: None,
@@ -758,6 +766,7 @@ pub(crate) fn find_fails_at_minimum() -> (Summary, Vec<TrialRecord>) {
         drift_per_min: None,
         recovery: None,
         notes: Vec::new(),
+        goals: Vec::new(),
     };
     (find_with(tip, &trials, Verdict::Bad), trials)
 }
@@ -786,6 +795,7 @@ pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
         conditional_throughput: None,
         trials: 4,
         invalid_trials: 0,
+        confirmed: None,
         confirmations: Confirmations::default(),
         noise: None,
         confidence: None,
@@ -794,6 +804,7 @@ pub(crate) fn find_unfinished() -> (Summary, Vec<TrialRecord>) {
         drift_per_min: None,
         recovery: None,
         notes: Vec::new(),
+        goals: Vec::new(),
     };
     let mut summary = find_with(tip, &trials, Verdict::Invalid);
     summary.partial = true;

@@ -179,6 +179,7 @@ impl ConnectionSearch {
             conditional_throughput: None,
             trials: self.trials,
             invalid_trials: self.invalid_trials,
+            confirmed: None,
             confirmations: self.confirmations,
             noise: None,
             confidence: None,
@@ -187,6 +188,7 @@ impl ConnectionSearch {
             drift_per_min: None,
             recovery: self.recovery,
             notes: self.notes.clone(),
+            goals: Vec::new(),
         }
     }
 
@@ -286,7 +288,7 @@ impl ConnectionSearch {
         }
         let judgement = judged.judgement.clone();
         let verdict = judgement.verdict;
-        self.records.push_back(TrialRecord { measurement, judgement });
+        self.records.push_back(TrialRecord { measurement, judgement, further: Vec::new() });
         if verdict == Verdict::Invalid {
             return self.handle_invalid(&judged, now);
         }

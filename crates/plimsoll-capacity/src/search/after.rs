@@ -263,10 +263,12 @@ impl RateSearch {
                 .and_then(|lower| self.trials.conditional_throughput(lower)),
             trials: self.judged,
             invalid_trials: self.invalid,
+            confirmed: answer.and_then(|answer| Rate::per_second(answer.confirmed)),
             confirmations: self.confirmations_at(answer.map_or(0.0, |answer| answer.confirmed)),
             noise: spread.filter(|spread| is_interval && *spread > self.limits.width_max / 2.0),
             recovery: answer.and_then(|answer| answer.recovery),
             notes: std::mem::take(&mut self.notes),
+            goals: Vec::new(),
             outcome,
         };
         self.state = State::Done(Box::new(tipping.clone()));

@@ -38,10 +38,7 @@ impl RateSearch {
                 self.sentinel.invalid += 1;
                 return;
             }
-            Phase::Safe => {
-                self.safe_invalid += 1;
-                return;
-            }
+            Phase::Safe => return,
             _ => {}
         }
         self.invalid_in_a_row += 1;
@@ -117,27 +114,8 @@ impl RateSearch {
         let is_chance =
             !good && request.phase.moves_bounds() && self.may_be_chance(measurement, judgement);
         if request.phase != Phase::Recover {
-            self.add(Trial {
-                load: request.rate.get(),
-                good,
-                at_s: self.middle_s(measurement.window),
-                window_s: measurement.window.as_secs_f64(),
-                loss_ratio: judgement.loss_ratio,
-                carried: (measurement.window >= CARRIED_WINDOW_MIN)
-                    .then(|| carried_per_s(measurement))
-                    .filter(|carried| *carried > 0.0),
-                failed: errors::failed(measurement),
-                scheduled: measurement.tally.scheduled,
-                role: match request.phase {
-                    Phase::Sentinel => Role::Sentinel,
-                    Phase::Overload => Role::Overload,
-                    Phase::Safe => Role::Safe,
-                    _ if is_chance => Role::Untold,
-                    Phase::Confirm => Role::Confirmation,
-                    _ => Role::Verdict,
-                },
-                seen: Seen::of(measurement, carried_per_s(measurement)),
-            });
+            let role = if is_chance { Role::Untold } else { Role::of(request.phase) };
+            self.add(self.evidence(measurement, judgement, role));
         }
         let good = good || is_chance;
         if request.phase == Phase::Confirm {
@@ -152,6 +130,79 @@ impl RateSearch {
             }
             // What a trial means is read from all of them.
             State::Measure | State::Done(_) => {}
+        }
+    }
+
+    fn evidence(&self, measurement: &TrialMeasurement, judgement: &Judgement, role: Role) -> Trial {
+        let carried = carried_per_s(measurement);
+        let is_long = measurement.window >= CARRIED_WINDOW_MIN;
+        Trial {
+            load: measurement.request.rate.get(),
+            good: judgement.verdict == Verdict::Good,
+            at_s: self.middle_s(measurement.window),
+            window_s: measurement.window.as_secs_f64(),
+            loss_ratio: judgement.loss_ratio,
+            carried: Some(carried).filter(|carried| is_long && *carried > 0.0),
+            failed: errors::failed(measurement),
+            scheduled: measurement.tally.scheduled,
+            role,
+            seen: Seen::of(measurement, carried),
+        }
+    }
+
+    /// Learns from a trial that the search for another objective has asked for, after `rest`; it may be
+    /// no evidence for reasons that have nothing to do with the objective.
+    pub(super) fn learn_of_another(
+        &mut self,
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+        rest: Nanos,
+        is_evidence: bool,
+    ) {
+        let request = &measurement.request;
+        let good = judgement.verdict == Verdict::Good;
+        self.number = request.number;
+        self.spent = self.spent + rest + measurement.window;
+        self.rest = if good { Nanos::ZERO } else { self.limits.rest };
+        self.split = self.split.max(if judgement.verdict == Verdict::Invalid {
+            1
+        } else {
+            measurement.split
+        });
+        let is_judged =
+            is_evidence && !measurement.aborted && judgement.verdict != Verdict::Invalid;
+        if !is_judged || request.phase == Phase::Recover {
+            return;
+        }
+        if request.phase == Phase::Sentinel {
+            self.sentinel.anchor = Some(request.rate.get());
+        }
+        if good && request.rate == self.settings.lowest {
+            self.context.unloaded = Unloaded::of(&measurement.tally);
+        }
+        let is_chance = !good && self.may_be_chance(measurement, judgement);
+        let role = if is_chance { Role::Untold } else { Role::of(request.phase) };
+        self.add(self.evidence(measurement, judgement, role));
+    }
+
+    /// Begins where the trials leave it that other searches have asked for.
+    pub(super) fn begin_from_evidence(&mut self) {
+        self.trials.end_expansion();
+        let lowest = self.settings.lowest.get();
+        let Some(good) = self.trials.highest_met().filter(|_| self.context.unloaded.is_some())
+        else {
+            return;
+        };
+        let missed: Vec<f64> =
+            self.trials.missed_above(good).filter(|load| *load > lowest).collect();
+        let first_bad = missed.iter().copied().reduce(f64::min);
+        match first_bad {
+            Some(first_bad) if missed.len() >= BAD_MAX => {
+                self.first_bad = first_bad;
+                self.state = State::Measure;
+            }
+            Some(rate) => self.state = State::Expand { rate },
+            None => self.expand_from(good, None),
         }
     }
 

@@ -16,6 +16,7 @@ mod after;
 mod aside;
 mod change;
 mod errors;
+mod goals;
 mod grid;
 mod learn;
 mod levels;
@@ -50,6 +51,7 @@ use measure::{Fit, Longer, Sentinel};
 use silence::Silence;
 use trials::Trials;
 
+pub use goals::GoalSearch;
 pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
 
 /// BAD trials at one load while expanding that settle it.
@@ -126,8 +128,8 @@ pub struct RateSearch {
     may_need_threads: bool,
     /// Over how many times the usual threads the load is spread; more once that was seen to help.
     split: u32,
-    /// Trials with random arrivals that were INVALID.
-    safe_invalid: u32,
+    /// Trials with random arrivals that were asked for and made.
+    safe_made: u32,
     /// Confirmations that were INVALID.
     confirmations_invalid: u32,
     /// Whether that load was measured again, because the server carried less ever since.
@@ -170,7 +172,7 @@ impl RateSearch {
             invalid: 0,
             invalid_in_a_row: 0,
             may_need_threads: false,
-            safe_invalid: 0,
+            safe_made: 0,
             confirmations_invalid: 0,
             is_retested: false,
             first_bad: settings::HIGHEST_PER_S,
@@ -221,8 +223,13 @@ impl RateSearch {
 
     /// Judges the trial that was asked for and learns from it.
     pub fn handle_result(&mut self, measurement: TrialMeasurement) -> TrialRecord {
-        let judgement = judge(&measurement, &self.slo, &self.context);
+        let judgement = self.judge(&measurement);
         self.handle_judged(measurement, judgement)
+    }
+
+    /// The verdict by this search's objective.
+    fn judge(&self, measurement: &TrialMeasurement) -> Judgement {
+        judge(measurement, &self.slo, &self.context)
     }
 
     /// Learns from the trial that was asked for, which somebody else has judged by other goals.
@@ -231,17 +238,25 @@ impl RateSearch {
         measurement: TrialMeasurement,
         judgement: Judgement,
     ) -> TrialRecord {
+        self.learn_result(&measurement, &judgement);
+        TrialRecord { measurement, judgement, further: Vec::new() }
+    }
+
+    /// Learns from the trial that was asked for; whether it is evidence by now.
+    fn learn_result(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) -> bool {
+        let known = self.trials.all().count();
         // Only a trial that was asked for teaches: its rate and length are the request's.
         if let Some(request) = self.pending.take() {
             // An aborted trial costs what it ran, any other what was planned or a little more.
             self.spent = self.spent + self.rest + measurement.window;
+            self.safe_made += u32::from(request.phase == Phase::Safe);
             match judgement.verdict {
-                Verdict::Invalid => self.learn_invalid(&request, &judgement),
-                Verdict::Good | Verdict::Bad => self.learn(&request, &measurement, &judgement),
+                Verdict::Invalid => self.learn_invalid(&request, judgement),
+                Verdict::Good | Verdict::Bad => self.learn(&request, measurement, judgement),
             }
             self.rest = self.rest_after(judgement.verdict);
         }
-        TrialRecord { measurement, judgement }
+        self.trials.all().count() > known
     }
 
     /// Ends the search with the bounds reached, because of an interrupt or a SUT that died.

@@ -47,9 +47,9 @@ impl RateSearch {
     pub(super) fn plan_safe(&self, fit: &Fit) -> Option<Want> {
         let trials = self.random_trials();
         let length = self.limits.confirm_trial;
-        let is_known =
-            trials.len() + self.safe_invalid as usize >= self.limits.safe_trials as usize;
-        if is_known || !self.affords(length + self.reserve_after(RECOVERY_TRIALS)) {
+        if self.safe_made >= self.limits.safe_trials
+            || !self.affords(length + self.reserve_after(RECOVERY_TRIALS))
+        {
             return None;
         }
         let middle = with_random_arrivals(&fit.posterior, &trials).safe(SHARE, 0.5)?;

@@ -1,5 +1,6 @@
 //! Every valid trial of a search in the order of time, and what they say at first sight.
 
+use plimsoll_model::trial::Phase;
 use plimsoll_model::{Nanos, Rate};
 
 use super::seen::Seen;
@@ -33,6 +34,19 @@ pub(crate) enum Role {
     /// The same over another length, at the end of the search: not compared with sentinels, because
     /// some servers carry less the longer they are overloaded.
     Overload,
+}
+
+impl Role {
+    /// Of a trial that was asked for in `phase`.
+    pub(crate) const fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::Sentinel => Self::Sentinel,
+            Phase::Overload => Self::Overload,
+            Phase::Safe => Self::Safe,
+            Phase::Confirm => Self::Confirmation,
+            _ => Self::Verdict,
+        }
+    }
 }
 
 /// One valid trial.
@@ -165,6 +179,18 @@ impl Trials {
     /// The highest load at which no more trials were BAD than GOOD.
     pub(crate) fn highest_good(&self) -> Option<f64> {
         self.balances().into_iter().rev().find(|(_, balance)| *balance >= 0).map(|(load, _)| load)
+    }
+
+    /// The highest load at which a trial met the objective, also one that was to overload the server.
+    pub(crate) fn highest_met(&self) -> Option<f64> {
+        let even = self.0.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
+        even.filter(|trial| trial.good).map(|trial| trial.load).reduce(f64::max)
+    }
+
+    /// The loads above `load` of trials that missed it.
+    pub(crate) fn missed_above(&self, load: f64) -> impl Iterator<Item = f64> {
+        let even = self.0.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
+        even.filter(move |trial| !trial.good && trial.load > load).map(|trial| trial.load)
     }
 
     /// The bounds for a search that ended early: the lowest load with more BAD trials, and the

@@ -19,7 +19,7 @@ use super::manifest::SearchHead;
 use super::reader::Archive;
 use crate::error::ReportError;
 use crate::terminal;
-use crate::terminal::{Style, trial_at_lower_bound};
+use crate::terminal::{Style, TrialsAtLoad};
 
 /// What [`redraw`] drew from.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,10 +94,13 @@ fn summary_against(summary: &Summary, trials: &[TrialRecord], totals: &Totals) -
     let stated = Figures::of_summary(summary);
     let whole = totals.whole();
     let against_whole = stated.against(&Figures::of_tally(&whole.tally), "summary");
-    // A search's summary shows one of its trials, not their sum.
-    let shows_a_trial = summary.find.is_some()
-        && trials.iter().any(|trial| Figures::of_tally(&trial.measurement.tally) == stated);
-    if shows_a_trial { Vec::new() } else { against_whole }
+    // A search's summary shows the trials at one of its loads (in older archives one trial), not their sum.
+    let lower = summary.find.as_ref().and_then(|find| Rate::per_second(find.lower?));
+    let at_lower = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(trials, lower));
+    let of_trials = trials.iter().map(|trial| &trial.measurement.tally);
+    let mut shown = of_trials.chain(at_lower.as_ref().map(|at| &at.tally));
+    let is_shown = summary.find.is_some() && shown.any(|tally| Figures::of_tally(tally) == stated);
+    if is_shown { Vec::new() } else { against_whole }
 }
 
 fn trials_against(trials: &[TrialRecord], totals: &Totals) -> Vec<String> {
@@ -167,9 +170,9 @@ fn rebuild(archive: &Archive, totals: &Totals) -> Summary {
         .as_ref()
         .and_then(|find| find.lower)
         .and_then(Rate::per_second)
-        .and_then(|lower| trial_at_lower_bound(archive.trials(), lower));
+        .and_then(|lower| TrialsAtLoad::at_lower_bound(archive.trials(), lower));
     let (mut tally, window) = match shown {
-        Some(trial) => (trial.measurement.tally.clone(), trial.measurement.window),
+        Some(at) => (at.tally, at.window),
         None => {
             let whole = totals.whole();
             (whole.tally, sending(archive, whole.seconds))
@@ -298,6 +301,7 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         lower,
         upper,
         conditional_throughput: None,
+        confirmed: None,
         confirmations: Confirmations::default(),
         noise: None,
         confidence: None,
@@ -308,5 +312,6 @@ fn bounds_so_far(trials: &[TrialRecord]) -> TippingPoint {
         trials: count(Verdict::Good).saturating_add(count(Verdict::Bad)),
         invalid_trials: count(Verdict::Invalid),
         notes: Vec::new(),
+        goals: Vec::new(),
     }
 }

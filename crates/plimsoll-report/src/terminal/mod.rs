@@ -27,7 +27,9 @@ pub use layout::Style;
 pub use load::render_load;
 pub use rfc9411::render_rfc9411;
 pub(crate) use search::level_line;
-pub use search::{render_find, render_search_line, render_trial_line, trial_at_lower_bound};
+pub use search::{
+    TrialsAtLoad, render_find, render_search_line, render_trial_line, trial_at_lower_bound,
+};
 
 /// The report that fits: of a comparison, a case of RFC 9411, a search or a hold when the summary has one, else of a
 /// load.

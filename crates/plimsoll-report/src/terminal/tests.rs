@@ -1,5 +1,6 @@
 //! Golden pages from hand-made records.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{Recovers, Summary};
@@ -60,6 +61,7 @@ fn find_pages() {
         ("find_fails_at_minimum", fixtures::find_fails_at_minimum()),
         ("find_unfinished", fixtures::find_unfinished()),
         ("find_refused", fixtures::find_refused()),
+        ("find_several", fixtures::find_several()),
     ] {
         golden(name, &page(&summary, &trials, false));
     }
@@ -196,7 +198,27 @@ fn the_lower_bound_is_shown_by_its_confirming_trial() {
     let shown = trial_at_lower_bound(&trials, fixtures::rate(18_200.0))
         .map(|trial| trial.measurement.request.number);
     assert_eq!(shown, Some(8));
-    assert!(trial_at_lower_bound(&trials, fixtures::rate(18_900.0)).is_none(), "BAD is no bound");
+    // A bound between loads that were measured: the one below it, and none that was BAD.
+    let shown = |per_s| trial_at_lower_bound(&trials, fixtures::rate(per_s));
+    let number = |per_s| shown(per_s).map(|trial| trial.measurement.request.number);
+    assert_eq!((number(18_900.0), number(50.0)), (Some(8), None));
+}
+
+#[test]
+fn latency_at_the_lower_bound_is_that_of_all_valid_trials_there() {
+    let mut trials = fixtures::trials();
+    let at = |trials: &[_]| TrialsAtLoad::at_lower_bound(trials, fixtures::rate(18_200.0));
+    let good = at(&trials).expect("GOOD twice");
+    // One more, BAD and much slower, and one that says nothing.
+    for (number, verdict) in [(9, Verdict::Bad), (10, Verdict::Invalid)] {
+        trials.push(fixtures::trial(number, Phase::Narrow, 18_200, 20, verdict));
+    }
+    let all = at(&trials).expect("the same load");
+    assert_eq!((good.trials, all.trials), (2, 3));
+    assert_eq!(all.tally.scheduled, good.tally.scheduled + 20 * 18_200);
+    assert_eq!(all.window, good.window + Nanos::from_secs(20));
+    let p90 = |at: &TrialsAtLoad| at.tally.spans.corrected.quantile(0.9);
+    assert!(p90(&all) > p90(&good), "{:?} {:?}", p90(&all), p90(&good));
 }
 
 #[test]

@@ -101,6 +101,7 @@ mod tests {
         let level = Level::of(verdict != Verdict::Good, false);
         let checks = vec![Check::new(check, level, [Measure::ratio("", 0.042)])];
         TrialRecord {
+            further: Vec::new(),
             measurement: TrialMeasurement {
                 request: TrialRequest {
                     number: 1,

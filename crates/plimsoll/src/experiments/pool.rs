@@ -103,6 +103,7 @@ mod tests {
         let level = Level::of(verdict == Verdict::Invalid, false);
         let reasons = vec![Check::new(CheckId::Pool, level, [])];
         TrialRecord {
+            further: Vec::new(),
             measurement: TrialMeasurement {
                 request: TrialRequest {
                     number: 1,

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use plimsoll_capacity::{RateSearch, SearchSettings, Step};
+use plimsoll_capacity::{GoalSearch, SearchSettings, Step};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
@@ -15,7 +15,7 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
-use plimsoll_report::terminal::trial_at_lower_bound;
+use plimsoll_report::terminal::TrialsAtLoad;
 use plimsoll_sys::affinity::usable_cpus;
 
 use super::path::{PathWatch, network_limited};
@@ -28,7 +28,7 @@ use crate::exit::Stop;
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::plan::load::LoadJob;
-use crate::plan::search::RateJob;
+use crate::plan::search::{RateJob, SearchJob};
 use crate::preflight;
 use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
 
@@ -158,7 +158,8 @@ fn find(
     let most = split_most(workers(&plan), cpus(&plan));
     let reference = alone.and_then(|alone| times(alone, most));
     let settings = SearchSettings { reference, ..settings(job) };
-    let mut search = RateSearch::new(settings, job.search.slo.clone());
+    let SearchJob { slo, further, .. } = &job.search;
+    let mut search = GoalSearch::new(&settings, slo.clone(), further.clone());
     let mut trials = Vec::new();
     let mut path = PathWatch::default();
     let mut pool = pool(job);
@@ -170,7 +171,7 @@ fn find(
     };
     let (mut searching, mut confirming) = (Nanos::ZERO, Nanos::ZERO);
     let mut is_server_to_blame = false;
-    let tipping = loop {
+    let mut tipping = loop {
         let request = match search.next_step() {
             Step::Done(tipping) => {
                 let is_unfinished = matches!(tipping.outcome, SearchOutcome::Unfinished { .. });
@@ -186,10 +187,10 @@ fn find(
         session.rest(search.rest());
         if let Some(end) = session.server_end() {
             is_server_to_blame = matches!(end, ServerEnd::Server(_));
-            break search.handle_stop(end.reason().to_owned());
+            break search.handle_stop(end.reason());
         }
         if session.is_interrupted() {
-            break search.handle_stop("interrupted".to_owned());
+            break search.handle_stop("interrupted");
         }
         let abort = search.abort_bad_ops(&request);
         plan.connections = pool.for_load(request.rate);
@@ -200,11 +201,11 @@ fn find(
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
         let Observed { outcome, sut_busiest_thread, mut observations } = observed;
         if outcome.interrupted {
-            break search.handle_stop("interrupted".to_owned());
+            break search.handle_stop("interrupted");
         }
         if let Some(ServerEnd::Laboratory(how)) = session.server_end() {
             // The trial is not counted: the laboratory failed in it.
-            break search.handle_stop(how);
+            break search.handle_stop(&how);
         }
         observations.reference = alone.and_then(|alone| times(alone, split));
         observations.loss_unloaded = path.loss(&outcome.tally, &observations);
@@ -234,8 +235,12 @@ fn find(
             searching = searching + took;
         }
     };
-    let outcome = network_limited(&tipping.outcome, &trials).unwrap_or(tipping.outcome);
-    let tipping = TippingPoint { outcome, ..tipping };
+    let goals = tipping.goals.iter_mut().map(|goal| &mut goal.outcome);
+    for outcome in goals.chain([&mut tipping.outcome]) {
+        if let Some(limited) = network_limited(outcome, &trials) {
+            *outcome = limited;
+        }
+    }
     let path = path.summary();
     plan.connections = pool.size();
     Ok(Found {
@@ -334,9 +339,9 @@ fn times(rate: Rate, split: u32) -> Option<Rate> {
 
 fn outcome(job: &RateJob, found: Found, timers: TimerWatch, session: &Session<'_>) -> Outcome {
     let Found { tipping, trials, .. } = found;
-    let at_lower = tipping.lower.and_then(|lower| trial_at_lower_bound(&trials, lower));
+    let at_lower = tipping.lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&trials, lower));
     let (tally, window) = match at_lower {
-        Some(record) => (record.measurement.tally.clone(), record.measurement.window),
+        Some(at) => (at.tally, at.window),
         None => tipping::all_trials(&trials),
     };
     let mut notes = [found.remedies, tipping.notes.clone()].concat();

@@ -1,8 +1,8 @@
 //! What the searches have in common: the verdict on a tipping point, and what decided it.
 
-use plimsoll_model::Nanos;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, Outcome, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
 
@@ -11,7 +11,9 @@ use crate::plan::search::SearchJob;
 /// `SLO p99<50ms,errors<0.1%`, and whether it was asked for.
 pub(super) fn objective(search: &SearchJob) -> String {
     let default = if search.slo_given { "" } else { " (the default; change it with --slo)" };
-    format!("SLO {}{default}", search.slo)
+    let further: String = search.further.iter().map(|slo| format!("; {slo}")).collect();
+    let each = if further.is_empty() { "" } else { ": an interval for each" };
+    format!("SLO {}{further}{each}{default}", search.slo)
 }
 
 /// The search as archives describe it.
@@ -30,9 +32,9 @@ pub(super) fn all_trials(trials: &[TrialRecord]) -> (Tally, Nanos) {
     (tally, window)
 }
 
-/// The verdict on a search: GOOD once a load was found that meets the SLO.
+/// The verdict on a search: GOOD once a load was found that meets the SLO; of several SLOs the worst.
 pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdict {
-    match tipping.outcome {
+    let one = |outcome: &Outcome, lower: Option<Rate>| match outcome {
         Outcome::Regular | Outcome::NotReached { .. } => Verdict::Good,
         Outcome::FailsAtMinimum => Verdict::Bad,
         Outcome::GeneratorLimited { .. }
@@ -41,9 +43,17 @@ pub(super) fn verdict(tipping: &TippingPoint, is_server_to_blame: bool) -> Verdi
         | Outcome::Unstable { .. }
         | Outcome::Undecided { .. } => Verdict::Invalid,
         Outcome::Unfinished { .. } if is_server_to_blame => Verdict::Bad,
-        Outcome::Unfinished { .. } if tipping.lower.is_some() => Verdict::Good,
+        Outcome::Unfinished { .. } if lower.is_some() => Verdict::Good,
         Outcome::Unfinished { .. } => Verdict::Invalid,
-    }
+    };
+    let verdicts = tipping.goals.iter().map(|goal| one(&goal.outcome, goal.lower));
+    let badness = |verdict: &Verdict| match verdict {
+        Verdict::Good => 0,
+        Verdict::Invalid => 1,
+        Verdict::Bad => 2,
+    };
+    let first = one(&tipping.outcome, tipping.lower);
+    verdicts.chain([first]).max_by_key(badness).unwrap_or(first)
 }
 
 /// The checks of the trial that decided.
@@ -61,8 +71,7 @@ pub(super) fn reasons(
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::Rate;
-    use plimsoll_model::trial::Confirmations;
+    use plimsoll_model::trial::{Confirmations, SloFound};
 
     use super::*;
 
@@ -74,6 +83,7 @@ mod tests {
             conditional_throughput: None,
             trials: 1,
             invalid_trials: 0,
+            confirmed: None,
             confirmations: Confirmations::default(),
             noise: None,
             confidence: None,
@@ -82,6 +92,7 @@ mod tests {
             drift_per_min: None,
             recovery: None,
             notes: Vec::new(),
+            goals: Vec::new(),
         }
     }
 
@@ -104,6 +115,24 @@ mod tests {
         ] {
             let tipping = tipping(outcome, lower);
             assert_eq!(verdict(&tipping, is_server_to_blame), expected, "{tipping:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_objectives_the_worst_decides() {
+        let undecided = || Outcome::Undecided { why: "time".to_owned() };
+        let found = |outcome: Outcome| {
+            let one = tipping(outcome, Some(10.0));
+            SloFound::new("p99<1s".to_owned(), &one)
+        };
+        for (second, expected) in [
+            (Outcome::Regular, Verdict::Good),
+            (undecided(), Verdict::Invalid),
+            (Outcome::FailsAtMinimum, Verdict::Bad),
+        ] {
+            let goals = vec![found(Outcome::Regular), found(second)];
+            let all = TippingPoint { goals, ..tipping(Outcome::Regular, Some(10.0)) };
+            assert_eq!(verdict(&all, false), expected, "{all:?}");
         }
     }
 }

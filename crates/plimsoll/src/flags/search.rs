@@ -99,9 +99,10 @@ pub(crate) struct ConnectionsFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct SearchFlags {
-    /// Goals that a passing trial meets [default: p99<50ms,errors<0.1%]
+    /// Goals that a passing trial meets; may be given several times, and each gets an interval of its
+    /// own [default: p99<50ms,errors<0.1%]
     #[arg(long, value_name = "GOALS")]
-    pub(crate) slo: Option<Slo>,
+    pub(crate) slo: Vec<Slo>,
 
     /// Short for --slo 'p99<DURATION,errors<0.1%'
     #[arg(long, value_name = "DURATION", value_parser = positive_duration)]

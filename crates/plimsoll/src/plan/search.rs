@@ -19,6 +19,8 @@ use crate::flags::values::ModeFlag;
 
 /// Default of --probe-timeouts: above 120 s, the longest timeout that is common.
 const PROBE_DEFAULT: Nanos = Nanos::from_secs(150);
+/// Objectives of one search.
+const SLOS_MAX: usize = 4;
 /// Longest wait of the timeout probe.
 const PROBE_MAX: Nanos = Nanos::from_secs(3_600);
 
@@ -29,6 +31,8 @@ pub(crate) struct SearchJob {
     pub(crate) axis: Axis,
     /// What a GOOD trial meets.
     pub(crate) slo: Slo,
+    /// Further objectives, each with an interval of its own; at most [`SLOS_MAX`] with the first.
+    pub(crate) further: Vec<Slo>,
     /// Whether the user named it; otherwise it is printed.
     pub(crate) slo_given: bool,
     /// How exact.
@@ -113,6 +117,10 @@ pub(super) fn parts<'a>(
     output: &'a OutputFlags,
     pacing: Pacing,
 ) -> Parts<'a> {
+    let deadline = search.slo.deadline();
+    // What one objective calls late is still waited for by another.
+    let latest = search.further.iter().filter_map(Slo::deadline).max();
+    let longer = latest.unwrap_or_default().since(deadline.unwrap_or_default());
     Parts {
         to,
         pool,
@@ -123,8 +131,8 @@ pub(super) fn parts<'a>(
         pacing,
         ops_total: None,
         slo: Some(search.slo.clone()),
-        deadline: search.slo.deadline(),
-        linger: flags.trial.linger,
+        deadline,
+        linger: flags.trial.linger + longer,
         seed: flags.trial.seed,
     }
 }
@@ -146,10 +154,21 @@ pub(super) fn search(
 ) -> Result<SearchJob, Stop> {
     let default = if to.is_laboratory() { Mode::Quick } else { Mode::Standard };
     let mode = flags.mode.map_or(default, mode);
+    let further = flags.slo.get(1..).unwrap_or_default().to_vec();
+    let slo = objective(flags)?;
+    several(axis, &slo, &further)?;
+    if flags.repeat.is_some() && !further.is_empty() {
+        return Err(Stop::usage(
+            "--repeat states the interval of one SLO over its searches, and --slo was given more than \
+             once",
+            "drop --repeat, or give one --slo",
+        ));
+    }
     Ok(SearchJob {
         axis,
-        slo: objective(flags)?,
-        slo_given: flags.slo.is_some() || flags.deadline.is_some(),
+        slo,
+        further,
+        slo_given: !flags.slo.is_empty() || flags.deadline.is_some(),
         mode,
         min: None,
         max: None,
@@ -203,10 +222,40 @@ fn mode(flag: ModeFlag) -> Mode {
     }
 }
 
+/// Whether one search can have all these objectives.
+fn several(axis: Axis, slo: &Slo, further: &[Slo]) -> Result<(), Stop> {
+    if axis == Axis::Connections && !further.is_empty() {
+        return Err(Stop::usage(
+            "find connections searches for one SLO, and --slo was given more than once",
+            "give it once",
+        ));
+    }
+    if further.len() >= SLOS_MAX {
+        return Err(Stop::usage(
+            format_args!(
+                "--slo was given {} times, and a search has at most {SLOS_MAX}",
+                further.len() + 1
+            ),
+            "run two searches",
+        ));
+    }
+    let mut known = vec![slo];
+    for slo in further {
+        if known.contains(&slo) {
+            return Err(Stop::usage(
+                format_args!("--slo {slo} was given twice"),
+                "drop one of them",
+            ));
+        }
+        known.push(slo);
+    }
+    Ok(())
+}
+
 /// The SLO. `--deadline` is short for a latency goal: as a second limit it could make trials BAD that
 /// meet every goal.
 fn objective(flags: &SearchFlags) -> Result<Slo, Stop> {
-    match (&flags.slo, flags.deadline) {
+    match (flags.slo.first(), flags.deadline) {
         (Some(slo), None) => Ok(slo.clone()),
         (None, None) => Ok(Slo::default()),
         (Some(slo), Some(deadline)) if slo.deadline() == Some(deadline) => Ok(slo.clone()),

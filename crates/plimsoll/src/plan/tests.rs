@@ -344,6 +344,11 @@ fn searches() {
     assert_eq!(job.search.slo.to_string(), "p99<20ms,errors<0.1%");
     assert_eq!((job.search.min, job.search.max), (Some(rate(10.0)), Some(rate(2e3))));
     assert!(job.search.slo_given);
+    // What is late by the first objective is waited for as long as the second one wants.
+    let job = find(&["--slo", "p99<20ms", "--slo", "p99<300ms,errors<1%"]);
+    assert_eq!(job.search.further, ["p99<300ms,errors<1%".parse().unwrap()]);
+    assert_eq!(job.load.plan.deadline, Some(Nanos::from_millis(20)));
+    assert_eq!(job.load.plan.linger, Nanos::from_millis(5_280));
     // A quick search does not wait for timers by default.
     for (flags, seconds) in [
         (&[][..], Some(150)),

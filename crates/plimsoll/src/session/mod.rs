@@ -190,10 +190,8 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let settings = experiment.settings();
     let target = experiment.load().target_name.clone();
     let (summary, trials) = summarise(command, target, settings, outcome, &run);
-    let found = summary.find.as_ref().map(|find| &find.outcome);
-    let is_unsettled =
-        matches!(found, Some(trial::Outcome::Unstable { .. } | trial::Outcome::Undecided { .. }))
-            || (unmeasured.is_none() && summary.compare.as_ref().is_some_and(is_undecided));
+    let is_unsettled = summary.find.as_ref().is_some_and(is_unsettled)
+        || (unmeasured.is_none() && summary.compare.as_ref().is_some_and(is_undecided));
     let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
@@ -204,6 +202,16 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         (Verdict::Invalid, None) => Some(Stop::Invalid),
     };
     Ok(Ended { summary, trials, run, stop, server_is_gone: server_end.is_some() })
+}
+
+/// Whether a search claims no interval for one of its SLOs, and nothing worse is said of the others.
+fn is_unsettled(find: &FindSummary) -> bool {
+    use trial::Outcome::{NotReached, Regular, Undecided, Unstable};
+    let first = std::iter::once(&find.outcome);
+    let mut outcomes = first.chain(find.goals.iter().map(|goal| &goal.outcome));
+    let is_open = |outcome: &trial::Outcome| matches!(outcome, Unstable { .. } | Undecided { .. });
+    outcomes.clone().any(is_open)
+        && outcomes.all(|one| is_open(one) || matches!(one, Regular | NotReached { .. }))
 }
 
 /// Whether a comparison ended before it had enough rounds, though those it had can be used.

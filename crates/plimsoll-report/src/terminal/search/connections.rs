@@ -226,7 +226,8 @@ fn at_lower_bound(
         m.request.number,
         phase_word(m.request.phase)
     );
-    sections::latency(page, &title.replace('\u{a0}', " "), &view(summary, trial, &m.tally))
+    let view = view(summary, &m.tally, m.window, trial.judgement.verdict);
+    sections::latency(page, &title.replace('\u{a0}', " "), &view)
 }
 
 /// One line for a level that just ended, without colours and without a newline.

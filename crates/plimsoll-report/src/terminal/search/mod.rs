@@ -15,7 +15,7 @@ mod rate;
 mod repeat;
 
 pub(crate) use connections::level_line;
-pub use page::trial_at_lower_bound;
+pub use page::{TrialsAtLoad, trial_at_lower_bound};
 pub use rate::render_trial_line;
 pub use repeat::render_search_line;
 

@@ -11,11 +11,10 @@ use plimsoll_model::trial::{Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::page::{
-    LEAD, explanation, notes, phase_word, search_entry, top, trial_at_lower_bound, verdict_word,
-    view, why,
+    LEAD, TrialsAtLoad, explanation, notes, phase_word, search_entry, top, verdict_word, view, why,
 };
 use crate::terminal::layout::{
-    Page, Style, Tone, clean, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
+    Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
 use crate::terminal::{findings, hints, sections, timers};
 
@@ -27,13 +26,18 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut page = Page::new(out, style);
+    let goals = summary.find.as_ref().map(|find| &find.goals[..]).unwrap_or_default();
     if let Some(find) = &summary.find {
-        safe_load(&mut page, summary, find)?;
-        top(&mut page, summary, headline(summary, find, trials))?;
+        if goals.is_empty() {
+            safe_load(&mut page, summary, find)?;
+            top(&mut page, summary, headline(summary, find, trials))?;
+        } else {
+            each_goal(&mut page, summary, find, trials)?;
+        }
         facts(&mut page, summary, find)?;
     }
     page.blank()?;
-    trial_table(&mut page, trials)?;
+    trial_table(&mut page, trials, goals.len())?;
     explanations(&mut page, trials)?;
     if let Some(find) = &summary.find {
         evidence(&mut page, summary, find, trials)?;
@@ -149,6 +153,29 @@ fn headline(
     }
 }
 
+/// The answers of a search for several SLOs.
+fn each_goal(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> io::Result<()> {
+    for (goal, number) in find.goals.iter().zip(1..) {
+        page.heading(&format!("SLO {number}: {}", clean(&goal.slo)))?;
+        let own = FindSummary {
+            outcome: goal.outcome.clone(),
+            lower: goal.lower.map(Rate::get),
+            upper: goal.upper.map(Rate::get),
+            confidence: goal.confidence,
+            safe: goal.safe.map(Rate::get),
+            ..find.clone()
+        };
+        safe_load(page, summary, &own)?;
+        top(page, summary, headline(summary, &own, trials))?;
+    }
+    Ok(())
+}
+
 /// What the interval is, in one line.
 fn how_sure(find: &FindSummary) -> String {
     // Reports of old archives have no confidence.
@@ -183,8 +210,12 @@ fn is_unanswered(trial: &TrialRecord) -> bool {
 
 fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     page.entry("Target", &clean(&summary.target))?;
-    let lost = clean(&find.slo);
-    page.entry("SLO", &format!("{lost} (late, failed and unsent operations all count)"))?;
+    let slo = clean(&find.slo);
+    let first = match find.goals.len() {
+        0 => "",
+        _ => "; what follows is about this first one",
+    };
+    page.entry("SLO", &format!("{slo} (late, failed and unsent operations all count){first}"))?;
     if sections::is_handshakes(summary) {
         page.entry(
             "Operation",
@@ -193,7 +224,7 @@ fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Resu
     }
     search_entry(page, find, "trial")?;
     path_entry(page, find)?;
-    after_search(page, find)?;
+    after_search(page, summary, find)?;
     if let Some(rate) = find.conditional_throughput {
         page.entry(
             "Throughput",
@@ -215,7 +246,7 @@ fn path_entry(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
 }
 
 /// How sure the bounds are, and what came after them.
-fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
+fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     let seen = find.confirmations;
     let tried = seen.good + seen.bad + seen.invalid;
     if tried > 0 {
@@ -223,8 +254,15 @@ fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
             0 => String::new(),
             n => format!(", {n} INVALID"),
         };
-        let text =
-            format!("{} of {tried} longer trials near the lower bound GOOD{invalid}", seen.good);
+        let good =
+            format!("{} of {} GOOD{invalid}", seen.good, counted(tried.into(), "longer trial"));
+        let text = match find.confirmed {
+            Some(at) => {
+                format!("{}, which 9 of 10 trials are expected to meet: {good}", load(summary, at))
+            }
+            // Of old archives, and of searches that ended before.
+            None => good,
+        };
         page.entry("Confirmed", &text)?;
     }
     if let Some(spread) = find.spread.or(find.noise) {
@@ -254,12 +292,14 @@ fn after_search(page: &mut Page<'_>, find: &FindSummary) -> io::Result<()> {
     page.entry("Recovers", &text)
 }
 
-fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
+/// Every trial; with several SLOs there is a verdict by each.
+fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord], slos: usize) -> io::Result<()> {
     if trials.is_empty() {
         return page.line("No trial was finished.");
     }
+    let further: String = (2..=slos).map(|slo| format!("SLO {slo:<4}")).collect();
     page.heading(&format!(
-        "{:>3} {:7} {:>9} {:>5} {:7} {:>5} {:>6} {:>7} {:>6} {:>7} why",
+        "{:>3} {:7} {:>9} {:>5} {:7} {further}{:>5} {:>6} {:>7} {:>6} {:>7} why",
         "#",
         "phase",
         "offered/s",
@@ -274,6 +314,9 @@ fn trial_table(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     for trial in trials {
         let row = trial_row(page, trial);
         page.line(&row)?;
+    }
+    if slos > 1 {
+        page.quiet(4, "verdict, bad % and why: by SLO 1.")?;
     }
     page.quiet(
         4,
@@ -290,8 +333,13 @@ fn trial_row(page: &Page<'_>, trial: &TrialRecord) -> String {
     let quantile = |q| ms(spans.quantile(q).map(|span| span.as_millis_f64()));
     let sent = tally.scheduled.saturating_sub(tally.unsent);
     let backlog = tally.outstanding.iter().max().copied().unwrap_or(0);
+    let further: String = trial
+        .further
+        .iter()
+        .map(|verdict| page.paint((*verdict).into(), &format!("{:7} ", verdict_word(*verdict))))
+        .collect();
     format!(
-        "{:>3} {:7} {:>9} {:>5} {} {:>5} {:>6} {:>7} {:>6} {:>7} {}",
+        "{:>3} {:7} {:>9} {:>5} {} {further}{:>5} {:>6} {:>7} {:>6} {:>7} {}",
         m.request.number,
         phase_word(m.request.phase),
         per_s(m.request.rate.get()).trim_end_matches("/s"),
@@ -341,7 +389,7 @@ fn explanations(page: &mut Page<'_>, trials: &[TrialRecord]) -> io::Result<()> {
     Ok(())
 }
 
-/// What was measured in the trial that the answer rests on.
+/// What was measured at the load that the answer rests on.
 fn evidence(
     page: &mut Page<'_>,
     summary: &Summary,
@@ -349,21 +397,28 @@ fn evidence(
     trials: &[TrialRecord],
 ) -> io::Result<()> {
     let lower = find.lower.and_then(Rate::per_second);
-    let (trial, place) = match lower {
-        Some(lower) => (trial_at_lower_bound(trials, lower), "at the lower bound"),
+    let (at, verdict, place) = match lower {
+        Some(lower) => {
+            let at = TrialsAtLoad::at_lower_bound(trials, lower);
+            let is_below = at.as_ref().is_some_and(|at| at.load.get() < 0.999 * lower.get());
+            let place = if is_below { "just below the lower bound" } else { "at the lower bound" };
+            (at, Verdict::Good, place)
+        }
         // Nothing was GOOD: the lowest load that failed says how.
-        None => (lowest_bad(trials), "at the lowest load that failed"),
+        None => {
+            let load = lowest_bad(trials).map(|trial| trial.measurement.request.rate);
+            let at = load.map(|load| TrialsAtLoad::at(trials, load));
+            (at, Verdict::Bad, "at the lowest load that failed")
+        }
     };
-    let Some(trial) = trial else { return Ok(()) };
-    let m = &trial.measurement;
-    let view = view(summary, trial, &m.tally);
+    let Some(at) = at.filter(|at| at.trials > 0) else { return Ok(()) };
+    let view = view(summary, &at.tally, at.window, verdict);
     page.blank()?;
     let title = format!(
-        "Latency in ms {place}, {} (trial {}, {}, {})",
-        load(summary, m.request.rate.get()),
-        m.request.number,
-        phase_word(m.request.phase),
-        m.window
+        "Latency in ms {place}, {} ({}, {})",
+        load(summary, at.load.get()),
+        counted(at.trials as u64, "trial"),
+        at.window
     )
     .replace('\u{a0}', " ");
     sections::latency(page, &title, &view)?;
@@ -372,7 +427,7 @@ fn evidence(
     sections::errors(page, &view)?;
     sections::server_side(page, &view)?;
     sections::generator(page, &view)?;
-    if let Some(share) = m.sut_busiest_thread {
+    if let Some(share) = at.sut_busiest_thread {
         page.entry("Server", &format!("busiest thread {} % of a CPU", cpu_percent(share)))?;
     }
     sections::settings(page, &view)

@@ -348,6 +348,7 @@ impl Scene<'_, '_> {
             observations,
         });
         let record = TrialRecord {
+            further: Vec::new(),
             measurement: TrialMeasurement {
                 request,
                 window: outcome.window,

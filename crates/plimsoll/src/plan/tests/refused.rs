@@ -186,6 +186,31 @@ fn bad_searches_laboratories_and_servers() {
             "--deadline 20.0 ms and --slo p99<50ms disagree on what is late; give only --slo",
         ),
         (
+            vec!["find", "rate", URL, "--slo", "p99<50ms,p99<20ms"],
+            "--slo \"p99<50ms,p99<20ms\" is not accepted; write goals with one limit for each metric",
+        ),
+        (
+            vec!["find", "rate", URL, "--slo", "p99<0ms"],
+            "--slo \"p99<0ms\" is not accepted; write a limit above zero, such as p99<50ms",
+        ),
+        (
+            vec!["lab", "rate", "--slo", "errors<120%"],
+            "--slo \"errors<120%\" is not accepted; write errors below 0 % to 100 %, such as errors<0.1%",
+        ),
+        (
+            vec!["find", "rate", URL, "--slo", "p99<50ms", "--slo", "p99<50.0ms"],
+            "--slo p99<50ms was given twice; drop one of them",
+        ),
+        (
+            vec!["find", "connections", URL, "--slo", "p99<50ms", "--slo", "p99<9ms"],
+            "find connections searches for one SLO, and --slo was given more than once; give it once",
+        ),
+        (
+            vec!["find", "rate", URL, "--slo", "p99<50ms", "--slo", "p99<9ms", "--repeat", "3"],
+            "--repeat states the interval of one SLO over its searches, and --slo was given more \
+             than once; drop --repeat, or give one --slo",
+        ),
+        (
             vec!["hold", URL],
             "hold needs the number of connections; for example: plimsoll hold \
              https://127.0.0.1:8443/ --connections 10k",

@@ -1,0 +1,137 @@
+//! Several objectives in one search: one set of trials, an interval for each.
+//!
+//! Each objective has a search of its own, and one after another asks for trials. Whatever one of
+//! them asks for teaches those that are still to come, each by its own goals, so that they begin
+//! where the trials so far leave them.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::trial::{
+    SloFound, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest, Verdict,
+};
+
+use super::{RateSearch, SearchSettings, Step};
+
+/// What a further objective adds to the time and to the trials of a search, relative: it needs no
+/// expansion of its own.
+const FURTHER: f64 = 0.5;
+
+/// A search for the highest rate that meets each of some objectives.
+#[derive(Clone, Debug)]
+pub struct GoalSearch {
+    searches: Vec<RateSearch>,
+    /// What those that have ended found.
+    found: Vec<TippingPoint>,
+    /// Trials judged GOOD or BAD by the first objective, and INVALID ones.
+    judged: u32,
+    invalid: u32,
+}
+
+impl GoalSearch {
+    /// A search that has not measured anything yet: for `slo`, and then for each of `further`.
+    pub fn new(settings: &SearchSettings, slo: Slo, further: Vec<Slo>) -> Self {
+        let with_budget = |(index, slo): (usize, Slo)| {
+            let times = 1.0 + FURTHER * index as f64;
+            let settings = SearchSettings {
+                budget: Nanos::from_secs_f64(settings.budget.as_secs_f64() * times),
+                trials_max: (f64::from(settings.trials_max) * times) as u32,
+                ..settings.clone()
+            };
+            RateSearch::new(settings, slo)
+        };
+        let slos = std::iter::once(slo).chain(further).enumerate();
+        Self { searches: slos.map(with_budget).collect(), found: Vec::new(), judged: 0, invalid: 0 }
+    }
+
+    /// The one that asks for trials; the last one when all have ended.
+    fn active(&self) -> &RateSearch {
+        let index = self.found.len().min(self.searches.len() - 1);
+        &self.searches[index]
+    }
+
+    /// What to do next; the same answer until a result or a stop is handled.
+    pub fn next_step(&mut self) -> Step {
+        while let Some(search) = self.searches.get_mut(self.found.len()) {
+            match search.next_step() {
+                Step::Done(found) => {
+                    self.found.push(found);
+                    if let Some(next) = self.searches.get_mut(self.found.len()) {
+                        next.begin_from_evidence();
+                    }
+                }
+                step => return step,
+            }
+        }
+        Step::Done(self.answer())
+    }
+
+    /// Judges the trial that was asked for, and learns from it. The record has the verdict by the first
+    /// objective, and the verdicts by the others.
+    pub fn handle_result(&mut self, measurement: TrialMeasurement) -> TrialRecord {
+        let active = self.found.len();
+        let judgements: Vec<_> =
+            self.searches.iter().map(|search| search.judge(&measurement)).collect();
+        let further = judgements.iter().skip(1).map(|judgement| judgement.verdict).collect();
+        let rest = self.rest();
+        let mut is_evidence = false;
+        for (index, (search, judgement)) in self.searches.iter_mut().zip(&judgements).enumerate() {
+            if index == active {
+                is_evidence = search.learn_result(&measurement, judgement);
+            } else if index > active {
+                search.learn_of_another(&measurement, judgement, rest, is_evidence);
+            }
+        }
+        let judgement = judgements[0].clone();
+        match judgement.verdict {
+            Verdict::Invalid => self.invalid += 1,
+            Verdict::Good | Verdict::Bad => self.judged += 1,
+        }
+        TrialRecord { measurement, judgement, further }
+    }
+
+    /// Ends the search with what was reached.
+    pub fn handle_stop(&mut self, why: &str) -> TippingPoint {
+        while let Some(search) = self.searches.get_mut(self.found.len()) {
+            let found = search.handle_stop(why.to_owned());
+            self.found.push(found);
+        }
+        self.answer()
+    }
+
+    /// How long to rest before the next trial.
+    pub fn rest(&self) -> Nanos {
+        self.active().rest()
+    }
+
+    /// Whether the server stopped answering and did not come back.
+    pub fn is_sut_gone(&self) -> bool {
+        self.searches.iter().any(RateSearch::is_sut_gone)
+    }
+
+    /// See [`RateSearch::abort_bad_ops`]. A trial that is lost for one objective may be met for another.
+    pub fn abort_bad_ops(&self, request: &TrialRequest) -> u64 {
+        match self.searches.len() {
+            1 => self.active().abort_bad_ops(request),
+            _ => u64::MAX,
+        }
+    }
+
+    /// What was found for the first objective, with all of them beside it.
+    fn answer(&self) -> TippingPoint {
+        let each = self.searches.iter().zip(&self.found);
+        let goals = match self.found.len() {
+            0 | 1 => Vec::new(),
+            _ => each.map(|(of, found)| SloFound::new(of.slo().to_string(), found)).collect(),
+        };
+        let mut answer = self.found[0].clone();
+        (answer.trials, answer.invalid_trials) = (self.judged, self.invalid);
+        for (of, found) in self.searches.iter().zip(&self.found).skip(1) {
+            let slo = of.slo();
+            answer.notes.extend(found.notes.iter().map(|note| format!("{slo}: {note}")));
+        }
+        TippingPoint { goals, ..answer }
+    }
+}
+
+#[cfg(test)]
+mod tests;
