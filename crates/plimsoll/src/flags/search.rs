@@ -99,8 +99,8 @@ pub(crate) struct ConnectionsFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct SearchFlags {
-    /// Goals that a passing trial meets; may be given several times, and each gets an interval of its
-    /// own [default: p99<50ms,errors<0.1%]
+    /// Goals that a passing trial meets; for a rate, give it again for an interval of another SLO
+    /// [default: p99<50ms,errors<0.1%]
     #[arg(long, value_name = "GOALS")]
     pub(crate) slo: Vec<Slo>,
 
