@@ -76,6 +76,7 @@ const ABORT_MARGIN_OPS: f64 = 10.0;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and the large one ends a search")]
 pub enum Step {
     /// Run this trial and hand in its measurement.
     Trial(TrialRequest),
@@ -244,7 +245,7 @@ impl RateSearch {
 
     /// Learns from the trial that was asked for; whether it is evidence by now.
     fn learn_result(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) -> bool {
-        let known = self.trials.all().count();
+        let known = self.trials.count();
         // Only a trial that was asked for teaches: its rate and length are the request's.
         if let Some(request) = self.pending.take() {
             // An aborted trial costs what it ran, any other what was planned or a little more.
@@ -256,7 +257,7 @@ impl RateSearch {
             }
             self.rest = self.rest_after(judgement.verdict);
         }
-        self.trials.all().count() > known
+        self.trials.count() > known
     }
 
     /// Ends the search with the bounds reached, because of an interrupt or a SUT that died.

@@ -183,13 +183,13 @@ impl Trials {
 
     /// The highest load at which a trial met the objective, also one that was to overload the server.
     pub(crate) fn highest_met(&self) -> Option<f64> {
-        let even = self.0.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
+        let even = self.evidence.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
         even.filter(|trial| trial.good).map(|trial| trial.load).reduce(f64::max)
     }
 
     /// The loads above `load` of trials that missed it.
     pub(crate) fn missed_above(&self, load: f64) -> impl Iterator<Item = f64> {
-        let even = self.0.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
+        let even = self.evidence.iter().filter(|trial| trial.is_verdict() || trial.is_overload());
         even.filter(move |trial| !trial.good && trial.load > load).map(|trial| trial.load)
     }
 
