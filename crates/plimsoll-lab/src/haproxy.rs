@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_tune::proxy::{Program, Version};
 
-use crate::program;
 use crate::program::CheckError;
 use crate::proxy_plan::ProxyPlan;
+use crate::settings::ProxyConfiguration;
+use crate::{debian, program};
 
 /// The most threads of one process that every supported version can bind to CPUs as one group.
 pub(crate) const THREADS_MAX: u32 = 64;
@@ -30,8 +32,14 @@ pub(crate) fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
     descriptors.saturating_sub(own) / 2
 }
 
-/// The whole configuration file. Threads beyond [`THREADS_MAX`] are not started.
-pub(crate) fn render(plan: &ProxyPlan) -> String {
+/// The whole configuration file, for a program of this `version`. Threads beyond [`THREADS_MAX`] are
+/// not started.
+pub(crate) fn render(plan: &ProxyPlan, version: Version) -> String {
+    match &plan.settings.configuration {
+        ProxyConfiguration::Laboratory => {}
+        ProxyConfiguration::Debian => return debian::haproxy(plan),
+        ProxyConfiguration::Tuned(goal) => return plan.tuned(Program::Haproxy, version, goal),
+    }
     let mut text = String::with_capacity(2_048);
     render_global(plan, &mut text);
     render_defaults(plan, &mut text);
@@ -62,6 +70,12 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
     }
     let tickets = if plan.resumes { "" } else { " no-tls-tickets" };
     line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2{tickets}");
+    if plan.settings.logs {
+        line!(text, "    log {} local0", quoted(&plan.log()));
+    }
+    for option in &plan.settings.options {
+        line!(text, "    {option}");
+    }
     line!(text, "");
 }
 
@@ -70,6 +84,10 @@ fn render_defaults(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    mode http");
     line!(text, "    option http-keep-alive");
     line!(text, "    http-reuse always");
+    if plan.settings.logs {
+        line!(text, "    log global");
+        line!(text, "    option httplog");
+    }
     line!(
         text,
         "    # Longer than plimsoll waits, so that none of these fires during a measurement."
@@ -82,7 +100,7 @@ fn render_defaults(plan: &ProxyPlan, text: &mut String) {
     line!(text, "");
 }
 
-fn render_proxies(plan: &ProxyPlan, text: &mut String) {
+pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     if plan.tls {
         line!(text, "frontend tls");
         line!(
@@ -106,7 +124,7 @@ fn render_proxies(plan: &ProxyPlan, text: &mut String) {
 }
 
 /// A path as one word of the configuration: unquoted where that is safe, else in strong quotes.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
     if text.bytes().all(is_plain) {
@@ -185,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_whole_configuration() {
-        assert_snapshot!(render(&ProxyPlan::sample(Path::new("/scratch"))));
+        assert_snapshot!(render(&ProxyPlan::sample(Path::new("/scratch")), (2, 6)));
     }
 
     #[test]
@@ -196,7 +214,7 @@ mod tests {
         plan.threads = 200;
         plan.listen = "[::1]:443".parse().unwrap();
         plan.tls_sessions_max = Some(1_000);
-        let text = render(&plan);
+        let text = render(&plan, (2, 6));
         assert!(text.contains("    maxconn 2000000\n    fd-hard-limit 4001664\n"), "{text}");
         assert!(text.contains("    nbthread 64\n"), "{text}");
         assert!(!text.contains("cpu-map"), "{text}");
@@ -230,7 +248,7 @@ mod tests {
             (plan.cpus, plan.threads) = (cpus, threads);
             (plan.tls, plan.resumes) = (tls, resumes);
             plan.tls_sessions_max = resumes.then_some(1_000);
-            fs::write(&config, render(&plan)).unwrap();
+            fs::write(&config, render(&plan, (2, 6))).unwrap();
             check(&haproxy, &config).unwrap();
         }
     }
@@ -241,7 +259,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("haproxy.cfg");
         // The certificate is missing.
-        fs::write(&config, render(&ProxyPlan::sample(scratch.path()))).unwrap();
+        fs::write(&config, render(&ProxyPlan::sample(scratch.path()), (2, 6))).unwrap();
         let text = check(&haproxy, &config).unwrap_err().to_string();
         assert!(text.contains("haproxy.cfg: parsing ["), "{text}");
         assert!(text.contains("lab.pem"), "{text}");

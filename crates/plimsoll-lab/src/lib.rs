@@ -14,10 +14,12 @@ macro_rules! line {
 }
 
 mod address;
+mod debian;
 mod error;
 mod haproxy;
 mod installed;
 mod laboratory;
+mod log_receiver;
 mod nginx;
 mod own_servers;
 mod placement;
@@ -26,6 +28,7 @@ mod program;
 mod proxy;
 mod proxy_plan;
 mod running_sut;
+mod settings;
 mod sut;
 mod watched;
 
@@ -37,5 +40,6 @@ pub use own_servers::OwnServers;
 pub use placement::Placement;
 pub use plan::LabPlan;
 pub use program::CheckError;
+pub use settings::{ProxyConfiguration, SutSettings};
 pub use sut::Sut;
 pub use watched::{NamedServer, ServerEnd, WatchedServer};

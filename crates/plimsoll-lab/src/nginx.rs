@@ -6,10 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_tune::proxy::{Program, Version};
 
-use crate::program;
 use crate::program::CheckError;
 use crate::proxy_plan::ProxyPlan;
+use crate::settings::ProxyConfiguration;
+use crate::{debian, program};
 
 /// File descriptors that each worker process with this plan needs, an upper bound. nginx starts
 /// with fewer and then refuses connections, so compare this with the limit first.
@@ -30,8 +32,13 @@ fn connections_per_worker(plan: &ProxyPlan) -> u64 {
     clients_per_worker(plan).saturating_mul(2).saturating_add(64)
 }
 
-/// The whole configuration file. Paths in it are relative to the prefix that [`argv`] sets.
-pub(crate) fn render(plan: &ProxyPlan) -> String {
+/// The whole configuration file, for a program of this `version`. Paths in it are relative to the prefix that [`argv`] sets.
+pub(crate) fn render(plan: &ProxyPlan, version: Version) -> String {
+    match &plan.settings.configuration {
+        ProxyConfiguration::Laboratory => {}
+        ProxyConfiguration::Debian => return debian::nginx(plan),
+        ProxyConfiguration::Tuned(goal) => return plan.tuned(Program::Nginx, version, goal),
+    }
     let mut text = String::with_capacity(2_048);
     render_process(plan, &mut text);
     text.push_str("http {\n");
@@ -86,7 +93,14 @@ fn affinity_mask(cpu: u32) -> String {
 }
 
 fn render_http(plan: &ProxyPlan, text: &mut String) {
-    line!(text, "    access_log off;");
+    if plan.settings.logs {
+        line!(text, "    access_log {};", quoted(&plan.log()));
+    } else {
+        line!(text, "    access_log off;");
+    }
+    for option in &plan.settings.options {
+        line!(text, "    {option};");
+    }
     line!(text, "    server_tokens off;");
     line!(text, "    tcp_nodelay on;");
     line!(text, "    keepalive_requests 1000000000;");
@@ -109,6 +123,11 @@ fn render_http(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    client_max_body_size 0;");
     line!(text, "    proxy_request_buffering off;");
     line!(text, "    proxy_max_temp_file_size 0;");
+    render_temporary(text);
+}
+
+/// Temporary files lie below the prefix.
+pub(crate) fn render_temporary(text: &mut String) {
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         line!(text, "    {kind}_temp_path temp_{kind};");
     }
@@ -127,7 +146,7 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
 }
 
 /// stub_status on a Unix socket: on a TCP port, load could reach it.
-fn render_status(plan: &ProxyPlan, text: &mut String) {
+pub(crate) fn render_status(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    server {{");
     let socket = format!("unix:{}", plan.stats_socket.display());
     line!(text, "        listen {};", quoted(Path::new(&socket)));
@@ -138,19 +157,14 @@ fn render_status(plan: &ProxyPlan, text: &mut String) {
 }
 
 fn render_server(plan: &ProxyPlan, text: &mut String) {
-    let certificate = quoted(&plan.certificate_pem_path);
     line!(text, "    server {{");
+    render_listen(plan, " reuseport", text);
     if plan.tls {
-        line!(text, "        listen {} ssl reuseport;", plan.listen);
-        line!(text, "        ssl_certificate {certificate};");
-        line!(text, "        ssl_certificate_key {certificate};");
         line!(text, "        ssl_protocols TLSv1.2 TLSv1.3;");
         if !plan.resumes {
             line!(text, "        ssl_session_cache off;");
             line!(text, "        ssl_session_tickets off;");
         }
-    } else {
-        line!(text, "        listen {} reuseport;", plan.listen);
     }
     line!(text, "        location / {{");
     line!(text, "            proxy_pass http://backends;");
@@ -161,8 +175,20 @@ fn render_server(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    }}");
 }
 
+/// Where clients connect, with these `words` of the listening socket.
+pub(crate) fn render_listen(plan: &ProxyPlan, words: &str, text: &mut String) {
+    if !plan.tls {
+        line!(text, "        listen {}{words};", plan.listen);
+        return;
+    }
+    let certificate = quoted(&plan.certificate_pem_path);
+    line!(text, "        listen {} ssl{words};", plan.listen);
+    line!(text, "        ssl_certificate {certificate};");
+    line!(text, "        ssl_certificate_key {certificate};");
+}
+
 /// A path as one word of the configuration.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\""))
 }
 
@@ -226,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_whole_configuration() {
-        assert_snapshot!(render(&ProxyPlan::sample(Path::new("/scratch"))));
+        assert_snapshot!(render(&ProxyPlan::sample(Path::new("/scratch")), (1, 22)));
     }
 
     #[test]
@@ -254,7 +280,7 @@ mod tests {
         for (listen, cpus, threads) in [("127.0.0.1:8443", vec![0], 1), ("[::1]:8443", vec![], 4)] {
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
-            fs::write(&config, render(&plan)).unwrap();
+            fs::write(&config, render(&plan, (1, 22))).unwrap();
             check(&nginx, &config, scratch.path()).unwrap();
         }
     }
@@ -265,7 +291,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("nginx.conf");
         // The certificate is missing.
-        fs::write(&config, render(&ProxyPlan::sample(scratch.path()))).unwrap();
+        fs::write(&config, render(&ProxyPlan::sample(scratch.path()), (1, 22))).unwrap();
         let text = check(&nginx, &config, scratch.path()).unwrap_err().to_string();
         assert!(text.contains("nginx.conf: cannot load certificate"), "{text}");
         // A typing error is placed.

@@ -29,6 +29,21 @@ impl Placement {
         Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() }
     }
 
+    /// So many of `cpus` for the SUT, the last ones; the others share the rest, or all where there is
+    /// none. `None` where there are not so many.
+    pub fn with_sut(cpus: &[u32], count: usize) -> Option<Self> {
+        if count == 0 || count > cpus.len() {
+            return None;
+        }
+        let (others, sut) = cpus.split_at(cpus.len() - count);
+        let (clients, backends) = match others {
+            [] => (cpus, cpus),
+            [_] => (others, others),
+            more => more.split_at(more.len().div_ceil(2)),
+        };
+        Some(Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() })
+    }
+
     /// This host's.
     pub fn of_host() -> Self {
         Self::of(&usable_cpus())
@@ -55,6 +70,20 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sut_has_as_many_as_are_asked_for() {
+        for (count, sut, clients, backends) in [
+            (1, vec![3], vec![0, 1], vec![2]),
+            (3, vec![1, 2, 3], vec![0], vec![0]),
+            (4, vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3]),
+        ] {
+            let placed = Placement::with_sut(&[0, 1, 2, 3], count);
+            assert_eq!(placed, Some(Placement { sut, clients, backends }), "{count}");
+        }
+        assert_eq!(Placement::with_sut(&[0], 2), None);
+        assert_eq!(Placement::with_sut(&[0], 0), None);
+    }
 
     #[test]
     fn the_sut_shares_no_cpu_where_there_are_two() {

@@ -5,6 +5,7 @@ use plimsoll_model::plan::TlsState;
 
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
+use crate::settings::SutSettings;
 use crate::sut::Sut;
 
 /// Connections beyond the load's own: the first ones of a trial while those of the last trial are
@@ -42,6 +43,8 @@ pub struct LabPlan {
     pub tls: bool,
     /// Whether a proxy caches TLS sessions and sends tickets, as it does by default.
     pub resumes: bool,
+    /// What else differs from the usual.
+    pub settings: SutSettings,
 }
 
 impl LabPlan {
@@ -58,6 +61,7 @@ impl LabPlan {
             tls_state: TlsState::Compact,
             tls: true,
             resumes: true,
+            settings: SutSettings::default(),
         }
     }
 

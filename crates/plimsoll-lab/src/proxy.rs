@@ -9,6 +9,7 @@ use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::limits;
+use plimsoll_tune::proxy::Program;
 
 use crate::error::LabError;
 use crate::plan::{LabPlan, PROCESSES_MAX};
@@ -42,6 +43,7 @@ pub(crate) fn prepare_haproxy(
     let fit = haproxy::connections_fit(plan, limits::raise_descriptor_limit());
     let processes = lab.processes(fit);
     let version = haproxy::version(path)?;
+    let numbers = Program::Haproxy.version(&version).unwrap_or_else(|| Program::Haproxy.oldest());
     let mut children = Vec::new();
     for number in 1..=processes {
         let mut plan = plan.clone();
@@ -54,7 +56,7 @@ pub(crate) fn prepare_haproxy(
             config = plan.scratch.join(format!("haproxy-{number}.cfg"));
         }
         check_descriptors("haproxy", haproxy::descriptors_needed(&plan))?;
-        write(&config, &haproxy::render(&plan))?;
+        write(&config, &haproxy::render(&plan, numbers))?;
         if number == 1 {
             haproxy::check(path, &config)?;
         }
@@ -106,9 +108,11 @@ pub(crate) fn prepare_nginx(
     plan.stub_status = nginx::has_stub_status(path)
         && plan.stats_socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
     let config = plan.scratch.join("nginx.conf");
-    write(&config, &nginx::render(&plan))?;
+    let version = nginx::version(path)?;
+    let numbers = Program::Nginx.version(&version).unwrap_or_else(|| Program::Nginx.oldest());
+    write(&config, &nginx::render(&plan, numbers))?;
     nginx::check(path, &config, &plan.scratch)?;
-    let name = format!("nginx {}", nginx::version(path)?);
+    let name = format!("nginx {version}");
     let child = SupervisedProgram {
         name: name.clone(),
         argv: nginx::argv(path, &config, &plan.scratch),

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
+use plimsoll_tune::proxy::{Places, Program, ProxyGoal, Version};
+
+use crate::settings::SutSettings;
 
 /// One proxy process group: TLS in front, plain HTTP/1.1 behind, round robin between.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +42,37 @@ pub(crate) struct ProxyPlan {
     pub(crate) stats_socket: PathBuf,
     /// nginx serves stub_status there; a build without that module refuses it.
     pub(crate) stub_status: bool,
+    /// What differs from the usual.
+    pub(crate) settings: SutSettings,
     /// An existing directory that the proxy may write into: nginx's pid and temporary files.
     pub(crate) scratch: PathBuf,
 }
 
 impl ProxyPlan {
+    /// Where log lines go, where there are any: a socket for HAProxy, a file for nginx.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.scratch.join("access.log")
+    }
+
+    /// What `tune` writes for `goal`, with the addresses and places of this laboratory.
+    pub(crate) fn tuned(&self, program: Program, version: Version, goal: &ProxyGoal) -> String {
+        let goal = ProxyGoal {
+            cores: self.threads,
+            certificate: self.certificate_pem_path.clone(),
+            backends: self.backends.iter().map(ToString::to_string).collect(),
+            listen: self.listen.to_string(),
+            places: Places {
+                user: None,
+                chroot: None,
+                statistics: self.stub_status.then(|| self.stats_socket.clone()),
+                log: self.log(),
+                state: self.scratch.clone(),
+            },
+            ..goal.clone()
+        };
+        program.configure(version, &goal).text
+    }
+
     /// Every timeout in whole milliseconds, rounded up, within what both programs' timers hold.
     pub(crate) fn timeout_ms(&self) -> u64 {
         // HAProxy counts ticks of 1 ms in 31 bits: 24.8 days.
@@ -80,6 +109,7 @@ impl ProxyPlan {
             resumes: true,
             stats_socket: scratch.join("stats.sock"),
             stub_status: true,
+            settings: SutSettings::default(),
             scratch: scratch.to_owned(),
         }
     }

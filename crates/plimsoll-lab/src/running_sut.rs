@@ -17,12 +17,13 @@ use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
 use crate::error::LabError;
+use crate::log_receiver::LogReceiver;
 use crate::own_servers::OwnServers;
 use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::proxy;
 use crate::proxy::{Prepared, write};
 use crate::proxy_plan::ProxyPlan;
-use crate::sut::several;
+use crate::sut::{Sut, several};
 use crate::watched::{ServerEnd, Statistics};
 
 /// Every timer of a proxy is longer than the longest wait by this, so that none fires while
@@ -47,7 +48,12 @@ pub(crate) struct RunningSut {
 #[derive(Debug)]
 enum SutProcesses {
     Own(ServerGroup),
-    Supervised { supervisor: Supervisor, statistics: Option<Statistics> },
+    Supervised {
+        supervisor: Supervisor,
+        statistics: Option<Statistics>,
+        /// Ended after the programs.
+        _log: Option<LogReceiver>,
+    },
 }
 
 impl RunningSut {
@@ -109,15 +115,25 @@ impl RunningSut {
             certificate_pem_path: scratch.join("certificate.pem"),
             connections_max: plan.connections + CONNECTIONS_SPARE,
             timeout: plan.longest_wait + TIMEOUT_PAST_WAIT,
-            threads: cpus.len().max(1) as u32,
+            threads: plan.settings.threads.unwrap_or_else(|| cpus.len().max(1) as u32),
             cpus,
             tls_sessions_max: None,
             tls: plan.tls,
             resumes: plan.resumes,
             stats_socket: scratch.join("stats.sock"),
-            stub_status: false,
+            // HAProxy has its statistics always; nginx says below whether it can.
+            stub_status: matches!(plan.sut, Sut::Haproxy(_)),
+            settings: plan.settings.clone(),
             scratch: scratch.clone(),
         };
+        let log = (plan.settings.is_logging() && matches!(plan.sut, Sut::Haproxy(_)))
+            .then(|| {
+                let path = proxy_plan.log();
+                let cpus = plan.placement.as_ref().map(|placement| placement.clients.clone());
+                LogReceiver::start(&path, cpus.unwrap_or_default())
+                    .map_err(|source| LabError::Write { path, source })
+            })
+            .transpose()?;
         let Identity { chain_pem, key_pem } = at.identity();
         let pem = format!("{chain_pem}{key_pem}");
         write(&proxy_plan.certificate_pem_path, &pem)?;
@@ -129,7 +145,7 @@ impl RunningSut {
             notes.push(format!("the generated configuration is kept in {}", scratch.display()));
         }
         let statistics = statistics.map(Statistics::new);
-        let processes = SutProcesses::Supervised { supervisor, statistics };
+        let processes = SutProcesses::Supervised { supervisor, statistics, _log: log };
         Ok(Self { name, notes, timers, processes })
     }
 
