@@ -4,7 +4,7 @@
 const CONFIDENCE: f64 = 0.95;
 
 /// The median of an ascending sample; `None` when it is empty.
-pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+pub fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,

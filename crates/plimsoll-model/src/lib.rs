@@ -20,6 +20,7 @@ pub mod repeat;
 pub mod rfc9411;
 pub mod search;
 pub mod seconds;
+pub mod sizing;
 pub mod slo;
 pub mod starts;
 pub mod summary;

@@ -11,6 +11,7 @@ use crate::hold::{ConnectionsFound, HoldSummary};
 use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
+use crate::sizing::SizingSummary;
 use crate::tally::Tally;
 use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
@@ -71,6 +72,9 @@ pub struct Summary {
     /// Set by `compare` alone, whose measurements have summaries of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<CompareSummary>,
+    /// Set by `lab sweep` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<SizingSummary>,
     /// Set by `--repeat` alone; the searches have summaries of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<RepeatSummary>,
@@ -478,6 +482,7 @@ impl Summary {
             timers: None,
             longest_timer: None,
             compare: None,
+            sizing: None,
             repeat: None,
             rfc9411: None,
             archive: head.archive,

@@ -2,6 +2,7 @@
 
 mod compared;
 mod several;
+mod sized;
 
 use std::collections::BTreeMap;
 
@@ -34,6 +35,7 @@ pub(crate) use compared::{
     compare_lower, compare_no_difference, compare_saturated, compare_undecided,
 };
 pub(crate) use several::find_several;
+pub(crate) use sized::sizing_better;
 
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";

@@ -53,6 +53,7 @@ mod tests {
             fixtures::load_good(),
             fixtures::hold_bad(),
             fixtures::compare_saturated(),
+            fixtures::sizing_better(),
             fixtures::find_regular().0,
             crate::terminal::rfc9411::tests::summary(),
         ] {
@@ -90,6 +91,7 @@ mod tests {
             fixtures::load_bad(),
             fixtures::hold_bad(),
             fixtures::compare_saturated(),
+            fixtures::sizing_better(),
             fixtures::find_regular().0,
             crate::terminal::rfc9411::tests::summary(),
         ] {

@@ -20,7 +20,7 @@ mod screen;
 mod session;
 
 use exit::Stop;
-use flags::Command;
+use flags::{Command, LabCommand};
 
 fn main() -> ExitCode {
     match dispatch() {
@@ -40,7 +40,10 @@ fn main() -> ExitCode {
 
 fn dispatch() -> Result<(), Stop> {
     match flags::parse()? {
-        Command::Lab(experiment) => commands::lab::run(&experiment),
+        Command::Lab(command) => match &*command {
+            LabCommand::Experiment(experiment) => commands::lab::run(experiment),
+            LabCommand::Sweep(flags) => commands::sweep::run(flags),
+        },
         Command::Find(experiment) => commands::find::run(&experiment),
         Command::Compare(flags) => commands::compare::run(&flags),
         Command::Load(flags) => commands::load::run(&flags),

@@ -18,6 +18,7 @@ mod load;
 pub(crate) mod rfc9411;
 mod search;
 mod sections;
+mod sizing;
 mod timers;
 
 pub use compare::{render_compare, render_round_line};
@@ -30,8 +31,9 @@ pub(crate) use search::level_line;
 pub use search::{
     TrialsAtLoad, render_find, render_search_line, render_trial_line, trial_at_lower_bound,
 };
+pub use sizing::render_sizing;
 
-/// The report that fits: of a comparison, a case of RFC 9411, a search or a hold when the summary has one, else of a
+/// The report that fits: of a comparison, a sweep, a case of RFC 9411, a search or a hold when the summary has one, else of a
 /// load.
 pub fn render(
     summary: &Summary,
@@ -41,6 +43,8 @@ pub fn render(
 ) -> io::Result<()> {
     if let Some(compare) = &summary.compare {
         render_compare(summary, compare, style, out)
+    } else if let Some(sizing) = &summary.sizing {
+        render_sizing(summary, sizing, style, out)
     } else if let Some(case) = &summary.rfc9411 {
         render_rfc9411(summary, case, style, out)
     } else if summary.find.is_some() {

@@ -88,6 +88,13 @@ fn compare_pages() {
 }
 
 #[test]
+fn sizing_page() {
+    let text = page(&fixtures::sizing_better(), &[], false);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    golden("sizing_better", &text);
+}
+
+#[test]
 fn compare_lines() {
     let summary = fixtures::compare_saturated();
     let compare = summary.compare.as_ref().unwrap();

@@ -40,7 +40,10 @@ enum Planned {
 impl Planned {
     fn of(arm: &ArmLine, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
         match &arm.command {
-            Command::Lab(flags) => Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, inputs)?))),
+            Command::Lab(lab) => {
+                let flags = lab.experiment().ok_or_else(not_measured)?;
+                Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, inputs)?)))
+            }
             Command::Find(flags) => {
                 let job = plan::find(flags, inputs)?;
                 let load = job.load().clone();
@@ -60,7 +63,7 @@ impl Planned {
                 Ok(Self::Named(Box::new(Side { load, connections_max, server })))
             }
             // Refused when the job was made.
-            _ => Err(Stop::CannotRun("not a measurement; report this as a bug".to_owned())),
+            _ => Err(not_measured()),
         }
     }
 
@@ -78,4 +81,9 @@ impl Planned {
         let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
         Ok(Side { load, connections_max, server })
     }
+}
+
+/// What was refused when the job was made.
+fn not_measured() -> Stop {
+    Stop::CannotRun("not a measurement; report this as a bug".to_owned())
 }

@@ -11,6 +11,7 @@ use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::experiments::Prepared;
 use crate::flags::LabExperiment;
+use crate::plan::sizing::Variation;
 use crate::plan::{Destination, Inputs, Job};
 use crate::preflight::Server;
 use crate::session::{Ended, SetUp};
@@ -49,15 +50,30 @@ pub(super) struct Planned {
 
 impl Planned {
     pub(super) fn of(flags: &LabExperiment, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
+        Self::varied(flags, &Variation::default(), inputs)
+    }
+
+    /// The same with what no flag says.
+    pub(super) fn varied(
+        flags: &LabExperiment,
+        variation: &Variation,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<Self, Stop> {
         let hosts = plan::lab::hosts(flags.hosts())?;
-        let at = SutAddress::reserve(key_kind(flags, &hosts.sut))?;
-        let url = at.url(flags.is_tls());
+        let is_tls = flags.is_tls() && !variation.is_plain;
+        let at = SutAddress::reserve(variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut)))?;
+        let url = at.url(is_tls);
         let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
         let job = plan::lab(flags, &to, inputs)?;
         let server = Server::Laboratory(hosts.sut.clone());
         let prepared = experiments::prepare(job.clone(), &server)?;
-        let plan = LabPlan { tls: flags.is_tls(), ..hosts.lab_plan() };
-        Ok(Self { job, server, plan: prepared.0.lab_plan(plan), prepared, at: Rc::new(at) })
+        let settings = variation.settings.clone();
+        let plan = LabPlan { tls: is_tls, settings, ..hosts.lab_plan() };
+        let mut plan = prepared.0.lab_plan(plan);
+        if let Some(count) = variation.sut_cpus {
+            plan.placement = Some(plan::lab::placement(count)?);
+        }
+        Ok(Self { job, server, plan, prepared, at: Rc::new(at) })
     }
 }
 

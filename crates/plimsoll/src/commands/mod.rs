@@ -11,6 +11,7 @@ mod printed;
 mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;
+pub(crate) mod sweep;
 pub(crate) mod tune;
 mod tune_proxy;
 pub(crate) mod watch;

@@ -20,6 +20,7 @@ mod rate;
 mod reference;
 mod remedies;
 mod rfc9411;
+pub(crate) mod sizing;
 mod timers;
 mod tipping;
 

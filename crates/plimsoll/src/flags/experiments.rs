@@ -9,6 +9,7 @@ use super::hold::HoldFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
+use super::sweep::SweepFlags;
 use super::values::{IsolateFlag, SutFlag, Watch, backends, watch};
 
 /// Examples below the help of `find`.
@@ -35,6 +36,7 @@ Examples:
   plimsoll lab connections --sut haproxy
   plimsoll lab hold --connections 10k
   plimsoll lab rfc9411 --case 7.6 --sustain 30s
+  plimsoll lab sweep --vary tls=on,off --vary sut-cpus=1,2
 
 `plimsoll lab EXPERIMENT --help` shows the flags of an experiment; without one, rate is run.
 
@@ -123,6 +125,26 @@ impl FindExperiment {
 }
 
 /// `plimsoll lab`.
+#[derive(Clone, Debug, PartialEq, Subcommand)]
+pub(crate) enum LabCommand {
+    /// One laboratory.
+    #[command(flatten)]
+    Experiment(LabExperiment),
+    /// Measure the server at each value of its settings in turn: a sizing table
+    Sweep(SweepFlags),
+}
+
+impl LabCommand {
+    /// What is measured in one laboratory.
+    pub(crate) const fn experiment(&self) -> Option<&LabExperiment> {
+        match self {
+            Self::Experiment(experiment) => Some(experiment),
+            Self::Sweep(_) => None,
+        }
+    }
+}
+
+/// What is measured in one laboratory.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(crate) enum LabExperiment {
     /// Find the highest rate of requests that meets the SLO (the default)

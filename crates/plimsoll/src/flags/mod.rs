@@ -9,10 +9,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use compare::CompareFlags;
 pub(crate) use doctor::{DoctorFlags, GoalFlags, RoleFlag};
-pub(crate) use experiments::{FindExperiment, LabExperiment};
+pub(crate) use experiments::{FindExperiment, LabCommand, LabExperiment};
 pub(crate) use hold::HoldCommand;
 pub(crate) use load::{LoadFlags, PaceFlags};
 pub(crate) use serve::{ReportFlags, ServeFlags};
+pub(crate) use sweep::SweepFlags;
 pub(crate) use tune::{ApplyFlags, PlanFlags, ProxyFlags, RevertFlags, TuneCommand};
 pub(crate) use watch::WatchFlags;
 
@@ -30,6 +31,7 @@ pub(crate) mod search;
 mod serve;
 pub(crate) mod shared;
 mod spelling;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod tune;
@@ -64,7 +66,7 @@ pub(crate) enum Command {
         subcommand_value_name = "EXPERIMENT",
         subcommand_help_heading = "Experiments"
     )]
-    Lab(Box<LabExperiment>),
+    Lab(Box<LabCommand>),
     /// Find the tipping point of any server
     #[command(
         subcommand,

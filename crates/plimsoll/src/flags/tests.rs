@@ -47,6 +47,11 @@ fn help_of_hold() {
 }
 
 #[test]
+fn help_of_lab_sweep() {
+    golden("help_lab_sweep", &["lab", "sweep", "--help"]);
+}
+
+#[test]
 fn help_of_lab_hold() {
     golden("help_lab_hold", &["lab", "hold", "--help"]);
 }
@@ -232,7 +237,7 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (
             vec!["lab", "now"],
-            "unknown experiment \"now\"; use rate, handshakes, connections, hold or rfc9411",
+            "unknown experiment \"now\"; use rate, handshakes, connections, hold, rfc9411 or sweep",
         ),
         (
             vec!["lab", URL],
@@ -245,7 +250,7 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (
             vec!["lab", "--find", "speed"],
-            "unknown experiment \"speed\"; use rate, handshakes, connections, hold or rfc9411",
+            "unknown experiment \"speed\"; use rate, handshakes, connections, hold, rfc9411 or sweep",
         ),
         // A flag of another experiment, and one that this experiment sets by itself.
         (

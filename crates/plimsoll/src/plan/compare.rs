@@ -289,7 +289,8 @@ fn examine(
 ) -> Result<(Command, Measures, Processes), Stop> {
     let command = flags::parse_line(args)?;
     let (measures, processes) = match &command {
-        Command::Lab(experiment) => {
+        Command::Lab(lab) => {
+            let experiment = lab.experiment().ok_or_else(|| not_measured("lab sweep"))?;
             refuse_outputs(experiment.output())?;
             // Where it will be is not known yet.
             let url =

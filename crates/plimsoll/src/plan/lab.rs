@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use plimsoll_lab::{LabPlan, Sut};
+use plimsoll_lab::{LabPlan, Placement, Sut};
 use plimsoll_model::plan::Trust;
+use plimsoll_sys::affinity::usable_cpus;
 
 use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
@@ -60,6 +61,17 @@ pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
         backends: flags.backends,
         keep: flags.keep,
         insecure: flags.insecure,
+    })
+}
+
+/// So many CPUs for the SUT, as far as there are.
+pub(crate) fn placement(count: usize) -> Result<Placement, Stop> {
+    let cpus = usable_cpus();
+    Placement::with_sut(&cpus, count).ok_or_else(|| {
+        Stop::usage(
+            format_args!("{count} CPUs for the server are more than this host has"),
+            format_args!("use at most {}", cpus.len()),
+        )
     })
 }
 

@@ -23,6 +23,7 @@ mod pacing;
 pub(crate) mod rfc9411;
 pub(crate) mod search;
 pub(crate) mod serve;
+pub(crate) mod sizing;
 mod sources;
 mod targets;
 #[cfg(test)]

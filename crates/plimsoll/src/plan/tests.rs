@@ -76,11 +76,12 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
             Command::Hold(command) => {
                 hold::build(&command, inputs).map(Job::Hold).map(Asked::Experiment)
             }
-            Command::Lab(experiment) => {
+            Command::Lab(command) => {
+                let experiment = command.experiment().unwrap();
                 let hosts = lab::hosts(experiment.hosts())?;
                 let url = format!("https://{SUT}/");
                 let to = Destination::laboratory(url, hosts.trust("ca"));
-                lab(&experiment, &to, inputs).map(Asked::Experiment)
+                lab(experiment, &to, inputs).map(Asked::Experiment)
             }
             Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),
             Command::Serve(flags) => serve::build(&flags, inputs).map(Asked::Serve),
@@ -120,7 +121,7 @@ fn searched(words: &[&str]) -> RateJob {
 /// What the laboratory is made of.
 fn hosts(words: &[&str]) -> lab::Hosts {
     match parse_words(words) {
-        Ok(Command::Lab(experiment)) => lab::hosts(experiment.hosts()).unwrap(),
+        Ok(Command::Lab(command)) => lab::hosts(command.experiment().unwrap().hosts()).unwrap(),
         other => panic!("{words:?}: {other:?}"),
     }
 }

@@ -19,6 +19,7 @@ use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::rfc9411::Rfc9411Summary;
+use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
@@ -86,6 +87,7 @@ pub(crate) struct Outcome {
     pub(crate) hold: Option<HoldSummary>,
     pub(crate) rfc9411: Option<Rfc9411Summary>,
     pub(crate) compare: Option<CompareSummary>,
+    pub(crate) sizing: Option<SizingSummary>,
     pub(crate) timers: Option<Timers>,
     /// Why there is nothing to judge, where that is so.
     pub(crate) unmeasured: Option<String>,
@@ -113,6 +115,7 @@ impl Outcome {
             hold: None,
             rfc9411: None,
             compare: None,
+            sizing: None,
             timers: None,
             unmeasured: None,
         }
@@ -190,8 +193,11 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let settings = experiment.settings();
     let target = experiment.load().target_name.clone();
     let (summary, trials) = summarise(command, target, settings, outcome, &run);
+    let is_cut_short = |sizing: &SizingSummary| sizing.is_cut_short();
     let is_unsettled = summary.find.as_ref().is_some_and(is_unsettled)
-        || (unmeasured.is_none() && summary.compare.as_ref().is_some_and(is_undecided));
+        || (unmeasured.is_none()
+            && (summary.compare.as_ref().is_some_and(is_undecided)
+                || summary.sizing.as_ref().is_some_and(is_cut_short)));
     let is_laboratorys = matches!(server_end, Some(ServerEnd::Laboratory(_)));
     let stop = match (verdict, unmeasured) {
         _ if interrupted => Some(run::interrupted_stop(interrupts)),
@@ -240,8 +246,8 @@ fn summarise(
         hold: outcome.hold,
         archive: run.archive_dir(),
     };
-    let (rfc9411, compare) = (outcome.rfc9411, outcome.compare);
-    let mut summary = Summary { rfc9411, compare, ..Summary::new(head, &tally) };
+    let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
+    let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
         summary = summary.with_timers(&cliffs, probed, horizon);
     }

@@ -19,21 +19,24 @@ use crate::session::{Measurement, Observed, Session};
 const PROC: &str = "/proc";
 
 /// A load of a block that is over.
-pub(super) struct Load {
-    pub(super) tally: Tally,
-    pub(super) window: Nanos,
-    pub(super) interrupted: bool,
+pub(in crate::experiments) struct Load {
+    pub(in crate::experiments) tally: Tally,
+    pub(in crate::experiments) window: Nanos,
+    pub(in crate::experiments) interrupted: bool,
     /// Good answers per second until sending ended.
-    pub(super) goodput: f64,
-    pub(super) sut_busiest_thread: Option<f64>,
+    pub(in crate::experiments) goodput: f64,
+    pub(in crate::experiments) sut_busiest_thread: Option<f64>,
     /// What the server's threads did, where they could be seen.
-    pub(super) server: Option<RunTimes>,
+    pub(in crate::experiments) server: Option<RunTimes>,
     /// What spoilt it, where something did that is not the same for both sides.
-    pub(super) invalid: Option<String>,
+    pub(in crate::experiments) invalid: Option<String>,
 }
 
 /// Runs `plan`, a load of any kind.
-pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
+pub(in crate::experiments) fn run_load(
+    session: &Session<'_>,
+    plan: &LoadPlan,
+) -> Result<Load, Stop> {
     let until = match &plan.pacing {
         Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
         _ => 0,
@@ -77,7 +80,11 @@ const fn matters_to_one(id: &CheckId) -> bool {
 }
 
 /// The load that saturates: each of `connections` sends its next request when it has its answer.
-pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> LoadPlan {
+pub(in crate::experiments) fn saturating(
+    plan: &LoadPlan,
+    connections: u64,
+    duration: Nanos,
+) -> LoadPlan {
     let pacing = Pacing::Closed { duration: Some(duration), ops_total: None };
     LoadPlan { pacing, connections, ..plan.clone() }
 }

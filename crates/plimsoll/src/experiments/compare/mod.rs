@@ -27,7 +27,7 @@ use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Experiment, Outcome, Session};
 
-mod block;
+pub(super) mod block;
 mod sides;
 
 use block::Load;
@@ -97,7 +97,8 @@ impl CompareExperiment {
             (load.out, load.json, load.ui) = (job.out.clone(), job.json.clone(), job.ui);
             (load, server)
         });
-        let servers = Servers::new([a, b]);
+        let named = |arm: Arm, server| (arm.name().to_owned(), server);
+        let servers = Servers::new(vec![named(Arm::A, a), named(Arm::B, b)]);
         Self { job, loads: [load_a, load_b], connections_max, servers, seen: Seen::default() }
     }
 
@@ -277,7 +278,7 @@ impl CompareExperiment {
     }
 
     fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {
-        self.servers.turn_to(arm);
+        self.servers.turn_to(arm.index());
         let number = if round == 0 { 0 } else { self.seen.blocks.len() as u32 + 1 };
         let start = BlockStart { number, round, arm };
         session.emit(&Event::BlockStarted(start));

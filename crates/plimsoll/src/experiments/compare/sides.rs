@@ -1,5 +1,5 @@
-//! The two that are compared: what loads each, and its server. Both are up all the time; one rests
-//! while the other is loaded.
+//! What is measured in turn: what loads each, and its server. All are up all the time; the others rest
+//! while one is loaded.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,14 +8,13 @@ use plimsoll_lab::{
     LabError, LabPlan, Laboratory, NamedServer, ServerEnd, SutAddress, WatchedServer,
 };
 use plimsoll_model::cliff::KnownTimer;
-use plimsoll_model::compare::Arm;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_probe::server_limits::ServerLimit;
 
 use crate::plan::load::LoadJob;
 
-/// One of the two.
+/// One of them.
 pub(crate) struct Side {
     /// What is sent to it.
     pub(crate) load: LoadJob,
@@ -64,33 +63,38 @@ impl SideServer {
     }
 }
 
-/// Both servers, for a session that watches the one that is loaded.
+/// All servers, for a session that watches the one that is loaded.
 #[derive(Clone)]
-pub(crate) struct Servers(Rc<RefCell<Both>>);
+pub(crate) struct Servers(Rc<RefCell<InTurn>>);
 
-struct Both {
-    servers: [SideServer; 2],
-    loaded: Arm,
+struct InTurn {
+    /// Each with its name.
+    servers: Vec<(String, SideServer)>,
+    /// The place of the one that is loaded.
+    loaded: usize,
 }
 
 impl Servers {
-    pub(super) fn new(servers: [SideServer; 2]) -> Self {
-        Self(Rc::new(RefCell::new(Both { servers, loaded: Arm::A })))
+    /// The first is loaded first.
+    pub(in crate::experiments) fn new(servers: Vec<(String, SideServer)>) -> Self {
+        Self(Rc::new(RefCell::new(InTurn { servers, loaded: 0 })))
     }
 
-    /// Says which one the next load goes to.
-    pub(super) fn turn_to(&self, arm: Arm) {
-        self.0.borrow_mut().loaded = arm;
+    /// Says which one the next load goes to, by its place.
+    pub(in crate::experiments) fn turn_to(&self, place: usize) {
+        self.0.borrow_mut().loaded = place;
     }
 
     /// Starts those afresh that are ours.
-    pub(super) fn start_afresh(&self) -> Result<(), LabError> {
-        self.0.borrow_mut().servers.iter_mut().try_for_each(SideServer::start_afresh)
+    pub(in crate::experiments) fn start_afresh(&self) -> Result<(), LabError> {
+        let servers = &mut self.0.borrow_mut().servers;
+        servers.iter_mut().try_for_each(|(_, server)| server.start_afresh())
     }
 
     fn of_loaded<T: Default>(&self, look: impl FnOnce(&dyn WatchedServer) -> T) -> T {
-        let both = self.0.borrow();
-        both.servers[both.loaded.index()].watched().map(look).unwrap_or_default()
+        let turn = self.0.borrow();
+        let loaded = turn.servers.get(turn.loaded);
+        loaded.and_then(|(_, server)| server.watched()).map(look).unwrap_or_default()
     }
 }
 
@@ -104,19 +108,18 @@ impl WatchedServer for Servers {
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {
-        let named = |arm: Arm, how: &str| format!("{}: {how}", arm.name());
-        let servers = &mut self.0.borrow_mut().servers;
-        Arm::BOTH.into_iter().zip(servers).find_map(|(arm, server)| {
+        self.0.borrow_mut().servers.iter_mut().find_map(|(name, server)| {
             server.watched_mut()?.ended().map(|end| match end {
-                ServerEnd::Server(how) => ServerEnd::Server(named(arm, &how)),
-                ServerEnd::Laboratory(how) => ServerEnd::Laboratory(named(arm, &how)),
+                ServerEnd::Server(how) => ServerEnd::Server(format!("{name}: {how}")),
+                ServerEnd::Laboratory(how) => ServerEnd::Laboratory(format!("{name}: {how}")),
             })
         })
     }
 
     fn counters(&mut self) -> Option<ServerCounters> {
-        let both = &mut *self.0.borrow_mut();
-        both.servers[both.loaded.index()].watched_mut()?.counters()
+        let turn = &mut *self.0.borrow_mut();
+        let (_, server) = turn.servers.get_mut(turn.loaded)?;
+        server.watched_mut()?.counters()
     }
 
     fn limits(&self) -> Vec<ServerLimit> {

@@ -34,11 +34,12 @@ fn find(words: &[&str]) -> Result<Rfc9411Job, Stop> {
 
 fn lab(words: &[&str]) -> Result<Rfc9411Job, Stop> {
     match parse_words(&[&["lab", "rfc9411", "--sut", "embedded"], words].concat())? {
-        Command::Lab(experiment) => inputs(|inputs| {
+        Command::Lab(command) => inputs(|inputs| {
+            let experiment = command.experiment().unwrap();
             let scheme = if experiment.is_tls() { "https" } else { "http" };
             let url = format!("{scheme}://127.0.0.1:80/");
             let to = Destination::laboratory(url, Trust::Insecure);
-            case_of(plan::lab(&experiment, &to, inputs))
+            case_of(plan::lab(experiment, &to, inputs))
         }),
         other => panic!("{other:?}"),
     }

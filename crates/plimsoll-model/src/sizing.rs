@@ -1,0 +1,89 @@
+//! What a server carries at each value of its settings: a sizing table.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Finding;
+
+/// `sizing` of the summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are described once, in docs/json.md")]
+pub struct SizingSummary {
+    /// `requests/s` or `handshakes/s`.
+    pub unit: String,
+    /// How long each value was saturated in each round.
+    pub block_s: f64,
+    pub rounds_planned: u32,
+    pub rounds_made: u32,
+    /// The first is what the others are compared with.
+    pub values: Vec<SizingValue>,
+    pub rounds: Vec<SizingRound>,
+    /// Why fewer rounds were made than planned.
+    pub stopped: Option<String>,
+}
+
+impl SizingSummary {
+    /// Whether it ended before every value had enough rounds.
+    pub fn is_cut_short(&self) -> bool {
+        self.values.iter().skip(1).any(|value| value.goodput.is_none())
+    }
+}
+
+/// What was measured at one value of each setting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see SizingSummary")]
+pub struct SizingValue {
+    /// `tls=on size=1KiB`.
+    pub name: String,
+    pub settings: BTreeMap<String, String>,
+    pub connections: u64,
+    /// Good answers per second while the server is saturated: median over the rounds.
+    pub goodput_per_s: Option<f64>,
+    /// CPU time of the server for each of them.
+    pub server_cpu_us: Option<f64>,
+    /// Good answers for each second of the server's CPU time.
+    pub per_cpu_per_s: Option<f64>,
+    /// CPU of the server's busiest thread, 0 to 1.
+    pub sut_busiest_thread: Option<f64>,
+    /// `goodput_per_s` against that of the first value.
+    pub goodput: Option<SizingDifference>,
+    /// `per_cpu_per_s` against that of the first value.
+    pub per_cpu: Option<SizingDifference>,
+    pub rounds_used: u32,
+    /// The connections that the server's own configuration allows, where that is known.
+    pub connections_max: Option<u64>,
+}
+
+/// A difference, relative to the first value, with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see SizingSummary")]
+pub struct SizingDifference {
+    pub finding: Finding,
+    pub ratio: f64,
+    pub ratio_low: f64,
+    pub ratio_high: f64,
+    pub confidence: f64,
+    pub p: f64,
+}
+
+/// All values, one after another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SizingRound {
+    /// From 1.
+    pub number: u32,
+    /// In the order in which they were measured.
+    pub blocks: Vec<SizingBlock>,
+}
+
+/// One value in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see SizingSummary")]
+pub struct SizingBlock {
+    /// Its place in `values`, from 0.
+    pub value: u32,
+    pub goodput_per_s: f64,
+    pub server_cpu_us: Option<f64>,
+    pub sut_busiest_thread: Option<f64>,
+    pub invalid: Option<String>,
+}

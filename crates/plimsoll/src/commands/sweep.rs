@@ -1,0 +1,82 @@
+//! `plimsoll lab sweep`: several laboratories, measured in turn.
+
+use std::rc::Rc;
+
+use plimsoll_lab::{CheckError, LabError, Laboratory, Sut};
+use plimsoll_model::sizing::SizingValue;
+
+use super::lab;
+use crate::exit::Stop;
+use crate::experiments::compare::SideServer;
+use crate::experiments::sizing::{Sized, SizingExperiment};
+use crate::flags::SweepFlags;
+use crate::plan::Inputs;
+use crate::plan::sizing::{SizedValue, Variation, build};
+use crate::session::SetUp;
+use crate::{run, session};
+
+pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
+    let job = build(flags)?;
+    let mut stdin = std::io::empty();
+    let mut inputs = Inputs::of_host(&mut stdin);
+    let planned: Vec<_> =
+        job.values.iter().map(|value| plan(value, &mut inputs)).collect::<Result<_, _>>()?;
+    // Until here nothing was started, and a signal ends the process as it ends any other.
+    let interrupts = run::install_interrupts()?;
+    let mut notes = Vec::new();
+    let values: Vec<_> = job
+        .values
+        .iter()
+        .zip(planned)
+        .map(|(value, planned)| start(value, planned, &mut notes))
+        .collect::<Result<_, _>>()?;
+    let target = format!("{} values of {}", values.len(), flags.vary.join(" "));
+    let mut experiment = SizingExperiment::new(job.run, job.unit, &target, values);
+    let mut servers = experiment.servers();
+    let set_up =
+        SetUp { command: "lab sweep", server: &mut servers, interrupts: &interrupts, notes };
+    session::run(&mut experiment, set_up)
+}
+
+/// Plans the laboratory of one value; a setting of another program than its own is refused.
+pub(super) fn plan(value: &SizedValue, inputs: &mut Inputs<'_>) -> Result<lab::Planned, Stop> {
+    let Variation { of, .. } = value.variation;
+    let planned = lab::Planned::varied(&value.experiment, &value.variation, inputs)?;
+    let fits = match (&planned.plan.sut, of) {
+        (_, None) | (Sut::Haproxy(_), Some("haproxy" | "proxy")) => true,
+        (sut, Some(of)) => matches!(sut, Sut::Nginx(_)) && of != "haproxy",
+    };
+    if fits {
+        return Ok(planned);
+    }
+    Err(Stop::usage(
+        format_args!("{} is a setting of another program than the laboratory's", value.name),
+        "name --sut haproxy or --sut nginx after --",
+    ))
+}
+
+/// Starts the laboratory of one value.
+pub(super) fn start(
+    value: &SizedValue,
+    planned: lab::Planned,
+    notes: &mut Vec<String>,
+) -> Result<Sized, Stop> {
+    let lab::Planned { prepared: (mut experiment, fits), plan, at, .. } = planned;
+    let lab = Laboratory::start(&plan, Rc::clone(&at)).map_err(|error| match error {
+        LabError::Proxy(CheckError::Rejected { alert, .. }) => Stop::usage(
+            format_args!("{}: {alert}", value.name),
+            "use a value that the program takes",
+        ),
+        other => other.into(),
+    })?;
+    let own = experiment.enter(&lab, &plan);
+    let said = [lab.notes(), &fits, &own].concat();
+    notes.extend(said.into_iter().map(|note| format!("{}: {note}", value.name)));
+    let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
+    let shown = SizingValue {
+        name: value.name.clone(),
+        settings: value.settings.clone(),
+        ..SizingValue::default()
+    };
+    Ok(Sized { value: shown, load: experiment.load().clone(), server })
+}

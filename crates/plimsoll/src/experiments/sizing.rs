@@ -1,0 +1,329 @@
+//! Several laboratories in turn, each saturated for seconds: what a server carries at each value of its
+//! settings, and how far that is from the first.
+
+use std::collections::BTreeMap;
+
+use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
+use plimsoll_capacity::median;
+use plimsoll_model::Nanos;
+use plimsoll_model::sizing::{
+    SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
+};
+use plimsoll_model::tally::Tally;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
+
+use super::compare::block::{Load, run_load, saturating};
+use super::compare::{Servers, SideServer};
+use crate::exit::Stop;
+use crate::plan::load::LoadJob;
+use crate::plan::sizing::{BLOCK_MIN, SizingRun};
+use crate::session::{Experiment, Outcome, Session};
+
+/// A first load of each, which opens its pool, warms it up and shows that it answers.
+const FIRST: Nanos = Nanos::from_secs(2);
+/// The shortest and the longest time that a value is saturated in one round, whole seconds.
+const BLOCK_SECONDS: (u64, u64) = (2, 5);
+/// Rounds between two fresh starts of the servers: one process may be faster than another of the same
+/// program for all its life.
+const ROUNDS_PER_START: u32 = 2;
+
+/// One value: what its report shows, and what loads it.
+pub(crate) struct Sized {
+    /// Its figures are still missing.
+    pub(crate) value: SizingValue,
+    pub(crate) load: LoadJob,
+    pub(crate) server: SideServer,
+}
+
+/// `plimsoll lab sweep`, and `tune --try`.
+pub(crate) struct SizingExperiment {
+    run: SizingRun,
+    unit: &'static str,
+    values: Vec<SizingValue>,
+    loads: Vec<LoadJob>,
+    servers: Servers,
+    rounds: Vec<SizingRound>,
+    block: Nanos,
+    rounds_planned: u32,
+    tally: Tally,
+    window: Nanos,
+    stopped: Option<String>,
+    unmeasured: Option<String>,
+}
+
+/// Why no further block is run.
+enum End {
+    Interrupted,
+    Stopped(String),
+    Unmeasured(String),
+    Failed(Stop),
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        Self::Failed(stop)
+    }
+}
+
+impl SizingExperiment {
+    /// At least two values; `target` is what reports call all of them.
+    pub(crate) fn new(
+        run: SizingRun,
+        unit: &'static str,
+        target: &str,
+        values: Vec<Sized>,
+    ) -> Self {
+        let (mut shown, mut loads, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+        for Sized { mut value, mut load, server } in values {
+            value.connections = load.plan.connections;
+            servers.push((value.name.clone(), server));
+            load.target_name = target.to_owned();
+            (load.out, load.json, load.ui) = (run.out.clone(), run.json.clone(), run.ui);
+            shown.push(value);
+            loads.push(load);
+        }
+        Self {
+            unit,
+            values: shown,
+            loads,
+            servers: Servers::new(servers),
+            rounds: Vec::new(),
+            block: Nanos::from_secs(BLOCK_SECONDS.0),
+            rounds_planned: run.rounds,
+            tally: Tally::default(),
+            window: Nanos::ZERO,
+            stopped: None,
+            unmeasured: None,
+            run,
+        }
+    }
+
+    /// All servers, for the session.
+    pub(crate) fn servers(&self) -> Servers {
+        self.servers.clone()
+    }
+
+    fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
+        let began = session.elapsed();
+        for place in 0..self.loads.len() {
+            self.run_block(session, place, FIRST)?;
+            let limits = session.server().limits();
+            let limit = limits.iter().find(|limit| limit.name == "maxconn");
+            let own = &mut self.values[place].connections_max;
+            *own = own.or_else(|| limit.map(|limit| limit.limit));
+        }
+        let count = self.loads.len() as u64;
+        let between = (session.elapsed().since(began).0 / count).saturating_sub(FIRST.0);
+        self.plan_rounds(self.run.budget.since(session.elapsed()), Nanos(between));
+        session.note(format!(
+            "{} values, {} rounds; in each every value is saturated for {} s",
+            count,
+            self.rounds_planned,
+            self.block.as_secs_f64()
+        ));
+        let mut longest = Nanos::ZERO;
+        let turns = turns(self.loads.len(), self.rounds_planned as usize, self.run.seed);
+        for (turn, number) in turns.into_iter().zip(1u32..) {
+            let at = session.elapsed();
+            if at + longest > self.run.budget {
+                let why = "the next round would have ended after the budget";
+                return Err(End::Stopped(why.to_owned()));
+            }
+            if number > 1 && number % ROUNDS_PER_START == 1 {
+                self.servers.start_afresh().map_err(|error| End::Unmeasured(error.to_string()))?;
+            }
+            let mut blocks = Vec::new();
+            for place in turn {
+                let load = self.run_block(session, place, self.block)?;
+                blocks.push(block(place, &load));
+            }
+            longest = longest.max(session.elapsed().since(at));
+            session.note(self.round_line(number, &blocks));
+            self.rounds.push(SizingRound { number, blocks });
+        }
+        Ok(())
+    }
+
+    /// As many rounds as fit, and longer blocks where there is time left.
+    fn plan_rounds(&mut self, left: Nanos, between: Nanos) {
+        let values = self.loads.len() as f64;
+        let shortest = values * (BLOCK_MIN + between).as_secs_f64();
+        let fit = (left.as_secs_f64() / shortest) as u32;
+        self.rounds_planned = fit.clamp(ROUNDS_MIN as u32, self.run.rounds);
+        let each = left.as_secs_f64() / (f64::from(self.rounds_planned) * values);
+        let seconds = (each - between.as_secs_f64()) as u64;
+        self.block = Nanos::from_secs(seconds.clamp(BLOCK_SECONDS.0, BLOCK_SECONDS.1));
+    }
+
+    fn round_line(&self, number: u32, blocks: &[SizingBlock]) -> String {
+        let mut blocks: Vec<_> = blocks.iter().collect();
+        blocks.sort_by_key(|block| block.value);
+        let figures: Vec<_> = blocks
+            .iter()
+            .map(|block| match &block.invalid {
+                None => format!("{:.0}", block.goodput_per_s),
+                Some(_) => "INVALID".to_owned(),
+            })
+            .collect();
+        format!("round {number} of {}: {} {}", self.rounds_planned, figures.join(", "), self.unit)
+    }
+
+    fn run_block(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
+        if session.is_interrupted() {
+            return Err(End::Interrupted);
+        }
+        self.servers.turn_to(place);
+        let plan = &self.loads[place].plan;
+        let load = run_load(session, &saturating(plan, plan.connections, span))?;
+        self.tally.merge_following(&load.tally);
+        self.window = self.window + load.window;
+        let name = &self.values[place].name;
+        if load.interrupted {
+            return Err(End::Interrupted);
+        }
+        if let Some(end) = session.server_end() {
+            return Err(End::Unmeasured(end.reason().to_owned()));
+        }
+        if load.tally.ok == 0 && load.invalid.is_none() {
+            let most = load.tally.errors.iter().max_by_key(|(_, count)| *count);
+            let class = most.map_or("all unsent", |(class, _)| class.name());
+            let why = format!("{name}: no operation was answered ({class})");
+            return Err(End::Unmeasured(why));
+        }
+        Ok(load)
+    }
+
+    /// The figures of every value.
+    fn judge(&self) -> SizingSummary {
+        let values = self.values.iter().enumerate().map(|(place, value)| {
+            let goodput = self.figures(place, |block| Some(block.goodput_per_s));
+            let cpu = self.figures(place, |block| block.server_cpu_us);
+            let per_cpu = |block: &SizingBlock| Some(1e6 / block.server_cpu_us?);
+            SizingValue {
+                goodput_per_s: middle(goodput.clone()),
+                server_cpu_us: middle(cpu),
+                per_cpu_per_s: middle(self.figures(place, per_cpu)),
+                sut_busiest_thread: middle(self.figures(place, |block| block.sut_busiest_thread)),
+                goodput: self.difference(place, |block| Some(block.goodput_per_s)),
+                per_cpu: self.difference(place, per_cpu),
+                rounds_used: goodput.len() as u32,
+                ..value.clone()
+            }
+        });
+        SizingSummary {
+            unit: self.unit.to_owned(),
+            block_s: self.block.as_secs_f64(),
+            rounds_planned: self.rounds_planned,
+            rounds_made: self.rounds.len() as u32,
+            values: values.collect(),
+            rounds: self.rounds.clone(),
+            stopped: self.stopped.clone(),
+        }
+    }
+
+    fn figures(&self, place: usize, of: impl Fn(&SizingBlock) -> Option<f64>) -> Vec<f64> {
+        self.rounds.iter().filter_map(|round| figure(round, place, &of)).collect()
+    }
+
+    /// The first value has no difference from itself.
+    fn difference(
+        &self,
+        place: usize,
+        of: impl Fn(&SizingBlock) -> Option<f64>,
+    ) -> Option<SizingDifference> {
+        if place == 0 {
+            return None;
+        }
+        let pair = |round| Pair::new(figure(round, 0, &of)?, figure(round, place, &of)?);
+        let pairs: Vec<Pair> = self.rounds.iter().filter_map(pair).collect();
+        compare(&pairs, 0.0).map(|found| difference(&found))
+    }
+}
+
+/// The figure of a value in a round that nothing has spoilt.
+fn figure(
+    round: &SizingRound,
+    place: usize,
+    of: &impl Fn(&SizingBlock) -> Option<f64>,
+) -> Option<f64> {
+    let block = round.blocks.iter().find(|block| block.value as usize == place)?;
+    of(block).filter(|figure| block.invalid.is_none() && figure.is_finite())
+}
+
+fn block(place: usize, load: &Load) -> SizingBlock {
+    let ok = load.tally.ok;
+    let ran = load.server.filter(|_| ok > 0).map(|times| times.ran.as_secs_f64());
+    SizingBlock {
+        value: place as u32,
+        goodput_per_s: load.goodput,
+        server_cpu_us: ran.filter(|ran| *ran > 0.0).map(|ran| ran * 1e6 / ok as f64),
+        sut_busiest_thread: load.sut_busiest_thread,
+        invalid: load.invalid.clone(),
+    }
+}
+
+fn difference(found: &Comparison) -> SizingDifference {
+    SizingDifference {
+        finding: found.finding,
+        ratio: found.ratio,
+        ratio_low: found.low,
+        ratio_high: found.high,
+        confidence: found.confidence,
+        p: found.p,
+    }
+}
+
+fn middle(mut figures: Vec<f64>) -> Option<f64> {
+    figures.sort_by(f64::total_cmp);
+    median(&figures)
+}
+
+impl Experiment for SizingExperiment {
+    fn load(&mut self) -> &mut LoadJob {
+        // The agents are started for the largest pool.
+        let most = self.loads.iter().map(|load| load.plan.connections).max();
+        let place = self.loads.iter().position(|load| Some(load.plan.connections) == most);
+        &mut self.loads[place.unwrap_or(0)]
+    }
+
+    fn always_archives(&self) -> bool {
+        true
+    }
+
+    fn settings(&mut self) -> BTreeMap<String, String> {
+        [
+            ("rounds".to_owned(), self.rounds_planned.to_string()),
+            ("budget".to_owned(), self.run.budget.to_string()),
+            ("seed".to_owned(), self.run.seed.to_string()),
+        ]
+        .into()
+    }
+
+    fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
+        match self.measure(session) {
+            Ok(()) | Err(End::Interrupted) => {}
+            Err(End::Stopped(why)) => self.stopped = Some(why),
+            Err(End::Unmeasured(why)) => {
+                self.unmeasured = Some(why.clone());
+                self.stopped = Some(why);
+            }
+            Err(End::Failed(stop)) => return Err(stop),
+        }
+        let sizing = self.judge();
+        let fewest = sizing.values.iter().map(|value| value.rounds_used).min().unwrap_or(0);
+        let is_sized = !sizing.is_cut_short();
+        let measures = [
+            Measure::count("usable", fewest.into()).at_least(ROUNDS_MIN as f64),
+            Measure::count("of", sizing.rounds_made.into()),
+        ];
+        let reasons = vec![Check::new(CheckId::Rounds, Level::of(!is_sized, false), measures)];
+        let verdict = if is_sized { Verdict::Good } else { Verdict::Invalid };
+        let unmeasured = self.unmeasured.take();
+        Ok(Outcome {
+            partial: session.is_interrupted() || unmeasured.is_some(),
+            unmeasured,
+            sizing: Some(sizing),
+            ..Outcome::new(std::mem::take(&mut self.tally), self.window, verdict, reasons)
+        })
+    }
+}

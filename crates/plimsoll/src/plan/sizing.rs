@@ -1,0 +1,355 @@
+//! `plimsoll lab sweep` into a job: a laboratory for every combination of the values, each planned as
+//! `plimsoll lab` plans it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use plimsoll_lab::SutSettings;
+use plimsoll_model::Nanos;
+use plimsoll_model::units::parse_size;
+use plimsoll_tls::KeyKind;
+
+use super::outputs;
+use crate::exit::Stop;
+use crate::flags;
+use crate::flags::values::OutputFile;
+use crate::flags::{Command, LabExperiment, SweepFlags};
+
+/// Most combinations: each is a laboratory that is up all the time.
+const VALUES_MAX: usize = 16;
+const BUDGET_DEFAULT: Nanos = Nanos::from_secs(240);
+const ROUNDS_DEFAULT: u32 = 24;
+/// The shortest time of one value in one round, with opening its pool.
+pub(crate) const BLOCK_MIN: Nanos = Nanos::from_millis(3_200);
+/// Fewest rounds, and one before them.
+const ROUNDS_NEEDED: u64 = 9;
+/// Starting servers.
+const BEFORE: Nanos = Nanos::from_secs(15);
+
+/// Every key but HAProxy's `tune.*`, as complaints list them.
+const KEYS: &str = "sut, sut-cpus, backends, tls, key, resume, keep-alive, connections, size, logging, \
+                    threads, tune.*, ssl_buffer_size, proxy_buffer_size, proxy_buffering, sendfile, gzip";
+/// Directives of nginx's block `http`.
+const NGINX_OPTIONS: [&str; 5] =
+    ["ssl_buffer_size", "proxy_buffer_size", "proxy_buffering", "sendfile", "gzip"];
+
+/// What of a laboratory its flags cannot say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Variation {
+    /// Whether clients speak TLS.
+    pub(crate) is_plain: bool,
+    /// The key of the certificate.
+    pub(crate) key: Option<KeyKind>,
+    /// CPUs of the SUT.
+    pub(crate) sut_cpus: Option<usize>,
+    /// What else differs.
+    pub(crate) settings: SutSettings,
+    /// The program that these settings are of, where they are of one.
+    pub(crate) of: Option<&'static str>,
+}
+
+/// One laboratory of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SizedValue {
+    /// `tls=on size=1KiB`.
+    pub(crate) name: String,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) experiment: LabExperiment,
+    pub(crate) variation: Variation,
+}
+
+/// A sweep, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SizingJob {
+    /// The first is what the others are compared with.
+    pub(crate) values: Vec<SizedValue>,
+    /// `requests/s` or `handshakes/s`.
+    pub(crate) unit: &'static str,
+    pub(crate) run: SizingRun,
+}
+
+/// How a sweep is run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SizingRun {
+    pub(crate) rounds: u32,
+    pub(crate) budget: Nanos,
+    pub(crate) seed: u64,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) json: Option<OutputFile>,
+    pub(crate) ui: bool,
+}
+
+/// The shortest budget for so many values.
+pub(crate) fn budget_min(values: usize) -> Nanos {
+    BEFORE + Nanos(BLOCK_MIN.0 * values as u64 * ROUNDS_NEEDED)
+}
+
+/// Checks the flags of `lab sweep`.
+pub(crate) fn build(flags: &SweepFlags) -> Result<SizingJob, Stop> {
+    outputs::check(&flags.output)?;
+    let axes: Vec<(&str, Vec<&str>)> =
+        flags.vary.iter().map(|text| axis(text)).collect::<Result<_, _>>()?;
+    if let Some((key, _)) = axes
+        .iter()
+        .enumerate()
+        .find(|(at, (key, _))| axes[..*at].iter().any(|(k, _)| k == key))
+        .map(|(_, axis)| axis)
+    {
+        return Err(Stop::usage(
+            format_args!("--vary {key} is given twice"),
+            "name all of its values at once",
+        ));
+    }
+    let combinations = combinations(&axes);
+    let count = combinations.len();
+    if !(2..=VALUES_MAX).contains(&count) {
+        return Err(Stop::usage(
+            format_args!(
+                "--vary makes {count} combinations, and 2 to {VALUES_MAX} can be measured in turn"
+            ),
+            "name more or fewer values",
+        ));
+    }
+    let values: Vec<_> = combinations
+        .iter()
+        .map(|settings| value(settings, &flags.all))
+        .collect::<Result<_, _>>()?;
+    let unit = unit(&values[0].experiment)?;
+    let needed = budget_min(count);
+    let budget = flags.budget.unwrap_or_else(|| BUDGET_DEFAULT.max(needed));
+    if budget < needed {
+        return Err(Stop::usage(
+            format_args!("--budget {budget} is too short for eight rounds of {count} values"),
+            format_args!("give {needed} or more"),
+        ));
+    }
+    let run = SizingRun {
+        rounds: flags.rounds.unwrap_or(ROUNDS_DEFAULT),
+        budget,
+        seed: flags.seed,
+        out: flags.output.out.clone(),
+        json: flags.output.json.clone(),
+        ui: !flags.output.no_ui,
+    };
+    Ok(SizingJob { values, unit, run })
+}
+
+/// `KEY=V1,V2`.
+fn axis(text: &str) -> Result<(&str, Vec<&str>), Stop> {
+    let refuse = || {
+        Stop::usage(
+            format_args!("--vary {text:?} is not KEY=V1,V2"),
+            format_args!("the keys are {KEYS}"),
+        )
+    };
+    let (key, values) = text.split_once('=').ok_or_else(refuse)?;
+    let values: Vec<&str> = values.split(',').map(str::trim).collect();
+    if key.is_empty() || values.iter().any(|value| value.is_empty()) {
+        return Err(refuse());
+    }
+    Ok((key, values))
+}
+
+/// Every combination, the last key changing fastest.
+fn combinations<'a>(axes: &[(&'a str, Vec<&'a str>)]) -> Vec<Vec<(&'a str, &'a str)>> {
+    let mut all = vec![Vec::new()];
+    for (key, values) in axes {
+        // More are refused anyway.
+        all.truncate(VALUES_MAX + 1);
+        let with = |one: &Vec<(&'a str, &'a str)>| {
+            let one = one.clone();
+            values.iter().map(move |value| [one.clone(), vec![(*key, *value)]].concat())
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all
+}
+
+fn value(settings: &[(&str, &str)], all: &[String]) -> Result<SizedValue, Stop> {
+    let mut args = vec!["lab".to_owned()];
+    args.extend_from_slice(all);
+    let mut variation = Variation::default();
+    for (key, value) in settings {
+        apply(key, value, &mut args, &mut variation)?;
+    }
+    let Command::Lab(lab) = flags::parse_line(&args)? else {
+        return Err(Stop::usage(
+            "a sweep is of a laboratory",
+            "give flags of plimsoll lab after --",
+        ));
+    };
+    let Some(experiment) = lab.experiment() else {
+        return Err(Stop::usage(
+            "a sweep cannot be of sweeps",
+            "give flags of plimsoll lab after --",
+        ));
+    };
+    unit(experiment)?;
+    if experiment.output().out.is_some() || experiment.output().json.is_some() {
+        return Err(Stop::usage(
+            "a sweep has one archive and one result",
+            "give --out and --json before the two dashes",
+        ));
+    }
+    let names: Vec<_> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    Ok(SizedValue {
+        name: names.join(" "),
+        settings: settings
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        experiment: experiment.clone(),
+        variation,
+    })
+}
+
+/// The unit of what an experiment gives; others are not what can be measured in turns of seconds.
+fn unit(experiment: &LabExperiment) -> Result<&'static str, Stop> {
+    match experiment {
+        LabExperiment::Rate { .. } => Ok("requests/s"),
+        LabExperiment::Handshakes { .. } => Ok("handshakes/s"),
+        _ => Err(Stop::usage(
+            "only rates and handshakes can be measured in turns of seconds",
+            "name rate or handshakes after --",
+        )),
+    }
+}
+
+/// Applies one value of one key: a flag of `lab`, or what no flag says.
+fn apply(
+    key: &str,
+    value: &str,
+    args: &mut Vec<String>,
+    variation: &mut Variation,
+) -> Result<(), Stop> {
+    let refuse = |expected: &str| {
+        Stop::usage(
+            format_args!("--vary {key}: {value:?} is no value of it"),
+            format_args!("use {expected}"),
+        )
+    };
+    let switch = || match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(refuse("on or off")),
+    };
+    let count = |most: u32| {
+        let count = value.parse::<u32>().ok().filter(|count| (1..=most).contains(count));
+        count.ok_or_else(|| refuse(&format!("a number from 1 to {most}")))
+    };
+    let is_word = !value.is_empty()
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    match key {
+        "sut" | "resume" | "connections" | "backends" => {
+            args.extend([format!("--{key}"), value.to_owned()]);
+        }
+        "sut-cpus" => variation.sut_cpus = Some(count(1_024)? as usize),
+        "tls" => variation.is_plain = !switch()?,
+        "key" => {
+            variation.key = Some(match value {
+                "ecdsa-p256" => KeyKind::EcdsaP256,
+                "rsa2048" => KeyKind::Rsa2048,
+                _ => return Err(refuse("ecdsa-p256 or rsa2048")),
+            });
+        }
+        "keep-alive" => {
+            if !switch()? {
+                args.push("--no-keepalive".to_owned());
+            }
+        }
+        "size" => {
+            let bytes = parse_size(value).map_err(|_| refuse("a size such as 100, 4KiB or 1MB"))?;
+            args.extend(["-H".to_owned(), format!("size: {bytes}")]);
+        }
+        "logging" => {
+            variation.settings.logs = switch()?;
+            variation.of = variation.of.or(Some("proxy"));
+        }
+        "threads" => {
+            variation.settings.threads = Some(count(64)?);
+            variation.of = variation.of.or(Some("proxy"));
+        }
+        _ if key.starts_with("tune.") && is_word => {
+            variation.settings.options.push(format!("{key} {value}"));
+            variation.of = Some("haproxy");
+        }
+        _ if NGINX_OPTIONS.contains(&key) && is_word => {
+            variation.settings.options.push(format!("{key} {value}"));
+            variation.of = Some("nginx");
+        }
+        _ if key.starts_with("tune.") || NGINX_OPTIONS.contains(&key) => {
+            return Err(refuse("one word"));
+        }
+        _ => {
+            return Err(Stop::usage(
+                format_args!("--vary {key}: there is no such key"),
+                format_args!("the keys are {KEYS}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{LabCommand, parse_words};
+
+    fn built(words: &[&str]) -> Result<SizingJob, Stop> {
+        let words = [&["lab", "sweep"], words].concat();
+        let Command::Lab(lab) = parse_words(&words)? else { panic!("{words:?}") };
+        let LabCommand::Sweep(flags) = *lab else { panic!("{words:?}") };
+        build(&flags)
+    }
+
+    #[test]
+    fn every_combination_is_a_laboratory() {
+        let words = ["--vary", "tls=on,off", "--vary", "size=100,4KiB", "--", "--sut", "haproxy"];
+        let job = built(&words).unwrap();
+        let names: Vec<_> = job.values.iter().map(|value| value.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["tls=on size=100", "tls=on size=4KiB", "tls=off size=100", "tls=off size=4KiB"]
+        );
+        assert!(!job.values[0].variation.is_plain && job.values[2].variation.is_plain);
+        assert_eq!((job.unit, job.run.rounds), ("requests/s", 24));
+        let handshakes = built(&["--vary", "key=rsa2048,ecdsa-p256", "--", "handshakes"]).unwrap();
+        assert_eq!(handshakes.unit, "handshakes/s");
+        assert_eq!(handshakes.values[0].variation.key, Some(KeyKind::Rsa2048));
+    }
+
+    #[test]
+    fn what_cannot_be_is_one_line_with_what_can() {
+        for (words, complaint) in [
+            (
+                &["--vary", "colour=red,blue"][..],
+                "there is no such key; the keys are sut, sut-cpus",
+            ),
+            (&["--vary", "tls"], "is not KEY=V1,V2; the keys are sut"),
+            (&["--vary", "tls=on,,off"], "is not KEY=V1,V2"),
+            (&["--vary", "tls=on,maybe"], "--vary tls: \"maybe\" is no value of it; use on or off"),
+            (&["--vary", "key=dsa,rsa2048"], "use ecdsa-p256 or rsa2048"),
+            (&["--vary", "size=1,big"], "use a size such as 100"),
+            (&["--vary", "sut=haproxy,apache"], "apache"),
+            (&["--vary", "resume=0,2"], "2"),
+            (&["--vary", "tune.bufsize=1 2,3"], "use one word"),
+            (&["--vary", "tls=on"], "--vary makes 1 combinations"),
+            (&["--vary", "tls=on,off", "--vary", "tls=off,on"], "--vary tls is given twice"),
+            (
+                &["--vary", "tls=on,off", "--budget", "10s"],
+                "too short for eight rounds of 2 values",
+            ),
+            (&["--vary", "tls=on,off", "--", "hold", "-c", "9"], "only rates and handshakes"),
+            (&["--vary", "tls=on,off", "--", "--json", "a"], "one archive and one result"),
+        ] {
+            let stop = built(words).unwrap_err();
+            let text = stop.complaint().unwrap();
+            assert_eq!(stop.code(), 2, "{text}");
+            assert!(text.contains(complaint) && !text.contains('\n'), "{text}");
+        }
+        let many = "connections=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17";
+        assert!(
+            built(&["--vary", many]).unwrap_err().complaint().unwrap().contains("17 combinations")
+        );
+    }
+}
