@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use plimsoll_model::host::{Change, Reading};
 
 /// Readings kept: one per column of a graph, and one more for the first difference.
-const READINGS_MAX: usize = 61;
+pub(super) const READINGS_MAX: usize = 61;
 /// Intervals over which the growth of a limit's use is taken.
 const SLOPE_INTERVALS: usize = 10;
 

@@ -1,6 +1,7 @@
 //! What a host is doing: a page that is drawn over again, a line for each interval, JSON lines, and
 //! the text format of Prometheus.
 
+mod archived;
 mod events;
 mod history;
 mod json;
@@ -8,6 +9,7 @@ mod line;
 mod page;
 mod prometheus;
 
+pub use archived::render_watched;
 pub use history::History;
 pub use json::json_line;
 pub use line::line;

@@ -1,6 +1,7 @@
-//! `plimsoll report RUN…`: draws archived runs again.
+//! `plimsoll report RUN…`: draws archived runs again, and what `plimsoll watch` has archived.
 
-use plimsoll_report::{Archive, redraw};
+use plimsoll_report::watch::render_watched;
+use plimsoll_report::{Archive, ReportError, redraw};
 
 use crate::exit::Stop;
 use crate::flags::ReportFlags;
@@ -12,11 +13,20 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
     }
     let stream = run::report_stream(flags.json.as_ref());
     for (index, dir) in flags.runs.iter().enumerate() {
-        let archive = Archive::open(dir).map_err(|error| Stop::Usage(error.to_string()))?;
         let mut text = Vec::new();
         if index > 0 {
             text.push(b'\n');
         }
+        let archive = match Archive::open(dir) {
+            Ok(archive) => archive,
+            Err(ReportError::NotAnArchive { .. }) if flags.json.is_none() => {
+                render_watched(dir, stream.style(), &mut text)
+                    .map_err(|error| Stop::Usage(error.to_string()))?;
+                run::show(stream, &text)?;
+                continue;
+            }
+            Err(error) => return Err(Stop::Usage(error.to_string())),
+        };
         let redrawn = redraw(&archive, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(error.to_string()))?;
         let shown = run::show(stream, &text);

@@ -119,7 +119,7 @@ pub(crate) struct ServeFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportFlags {
-    /// Archive directory of a run
+    /// Archive directory of a run, or of `plimsoll watch --out`
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
