@@ -40,10 +40,8 @@ fn main() -> ExitCode {
 
 fn dispatch() -> Result<(), Stop> {
     match flags::parse()? {
-        Command::Lab(command) => match &*command {
-            LabCommand::Experiment(experiment) => commands::lab::run(experiment),
-            LabCommand::Sweep(flags) => commands::sweep::run(flags),
-        },
+        Command::Lab(LabCommand::Experiment(experiment)) => commands::lab::run(&experiment),
+        Command::Lab(LabCommand::Sweep(flags)) => commands::sweep::run(&flags),
         Command::Find(experiment) => commands::find::run(&experiment),
         Command::Compare(flags) => commands::compare::run(&flags),
         Command::Load(flags) => commands::load::run(&flags),

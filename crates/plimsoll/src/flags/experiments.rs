@@ -129,14 +129,14 @@ impl FindExperiment {
 pub(crate) enum LabCommand {
     /// One laboratory.
     #[command(flatten)]
-    Experiment(LabExperiment),
+    Experiment(Box<LabExperiment>),
     /// Measure the server at each value of its settings in turn: a sizing table
     Sweep(SweepFlags),
 }
 
 impl LabCommand {
     /// What is measured in one laboratory.
-    pub(crate) const fn experiment(&self) -> Option<&LabExperiment> {
+    pub(crate) fn experiment(&self) -> Option<&LabExperiment> {
         match self {
             Self::Experiment(experiment) => Some(experiment),
             Self::Sweep(_) => None,

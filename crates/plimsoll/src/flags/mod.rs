@@ -66,7 +66,7 @@ pub(crate) enum Command {
         subcommand_value_name = "EXPERIMENT",
         subcommand_help_heading = "Experiments"
     )]
-    Lab(Box<LabCommand>),
+    Lab(LabCommand),
     /// Find the tipping point of any server
     #[command(
         subcommand,

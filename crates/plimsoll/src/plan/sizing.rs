@@ -297,8 +297,9 @@ mod tests {
 
     fn built(words: &[&str]) -> Result<SizingJob, Stop> {
         let words = [&["lab", "sweep"], words].concat();
-        let Command::Lab(lab) = parse_words(&words)? else { panic!("{words:?}") };
-        let LabCommand::Sweep(flags) = *lab else { panic!("{words:?}") };
+        let Command::Lab(LabCommand::Sweep(flags)) = parse_words(&words)? else {
+            panic!("{words:?}")
+        };
         build(&flags)
     }
 
