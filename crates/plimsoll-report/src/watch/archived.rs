@@ -77,7 +77,10 @@ mod tests {
     fn a_long_watch_is_drawn_as_a_whole() {
         let dir = archived(3_601);
         let text = drawn(dir.path()).unwrap();
-        assert!(text.contains("web1: 3,601 readings in 1 h") && text.contains("3,600"), "{text}");
+        assert!(
+            text.contains("web1: 3,601 readings in 3600 s") && text.contains("3,600"),
+            "{text}"
+        );
         let history = whole(&read_hosts(dir.path()).unwrap()["web1"]);
         assert_eq!(history.changes().count(), READINGS_MAX - 1);
         assert_eq!(history.last().unwrap().begin, Nanos::from_secs(3_600));
