@@ -109,11 +109,16 @@ impl CompareExperiment {
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
         let is_own_load = self.job.of.is_load();
+        let mut restart = Nanos::ZERO;
         if !is_own_load {
             self.seen.load = Some(self.choose(session)?);
+            // The first rounds meet servers as new as those of the others.
+            let at = session.elapsed();
+            self.start_afresh()?;
+            restart = session.elapsed().since(at);
         }
         let began = session.elapsed();
-        let rounds = self.plan_blocks(session);
+        let rounds = self.plan_blocks(session, restart);
         let orders = orders(rounds as usize, self.job.seed);
         let mut longest = Nanos::ZERO;
         for (order, number) in orders.into_iter().zip(1u32..) {
@@ -123,7 +128,7 @@ impl CompareExperiment {
                 return Err(End::Stopped(why.to_owned()));
             }
             if number > 1 && number % ROUNDS_PER_START == 1 {
-                self.servers.start_afresh().map_err(|error| End::Unmeasured(error.to_string()))?;
+                self.start_afresh()?;
             }
             self.measure_round(session, order, number, rounds)?;
             longest = longest.max(session.elapsed().since(at));
@@ -140,15 +145,21 @@ impl CompareExperiment {
         Ok(())
     }
 
-    /// How many rounds fit, and how long the loads of their blocks are.
-    fn plan_blocks(&mut self, session: &Session<'_>) -> u32 {
+    fn start_afresh(&self) -> Result<(), End> {
+        self.servers.start_afresh().map_err(|error| End::Unmeasured(error.to_string()))
+    }
+
+    /// How many rounds fit where starting the servers again takes `restart`, and how long the loads
+    /// of their blocks are.
+    fn plan_blocks(&mut self, session: &Session<'_>, restart: Nanos) -> u32 {
         let (Some(load), Some(budget)) = (&mut self.seen.load, self.job.budget) else {
             return self.job.rounds;
         };
+        let each = restart.as_secs_f64() / f64::from(2 * ROUNDS_PER_START);
         let blocks = Blocks::within(
             budget.since(session.elapsed()),
             self.job.rounds as usize,
-            Nanos::from_secs_f64(load.equal_s),
+            Nanos::from_secs_f64(load.equal_s + each),
         );
         (load.equal_s, load.saturated_s) =
             (blocks.equal.as_secs_f64(), blocks.saturated.as_secs_f64());
