@@ -17,6 +17,8 @@ pub struct Anomalies {
     pub rival: Option<Rival>,
     /// It has two speeds.
     pub bimodal: Option<Bimodal>,
+    /// It is slow at first, as a runtime that compiles what it runs.
+    pub warm_up: Option<WarmUp>,
     /// It stands still again and again.
     pub pauses: Option<Pauses>,
     /// Share of the requests that fail by chance, each by itself.
@@ -32,6 +34,17 @@ pub struct Rival {
     pub to: Nanos,
     /// Share of the capacity that is left meanwhile.
     pub left: f64,
+}
+
+/// A server that becomes fast under load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarmUp {
+    /// Share of the capacity that is there at first.
+    pub cold: f64,
+    /// What an answer takes longer at first.
+    pub extra: Nanos,
+    /// What is missing falls to 1/e in so much time under load.
+    pub within: Nanos,
 }
 
 /// Some trials find a slower server.

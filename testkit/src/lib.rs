@@ -16,7 +16,9 @@ pub mod holding;
 pub mod sut;
 pub mod world;
 
-pub use anomalies::{Anomalies, Bimodal, HiddenTimer, Jitter, Leak, Metastable, Pauses, Rival};
+pub use anomalies::{
+    Anomalies, Bimodal, HiddenTimer, Jitter, Leak, Metastable, Pauses, Rival, WarmUp,
+};
 pub use fluid::Fluid;
 pub use generator::Generator;
 pub use holding::Holding;

@@ -45,6 +45,8 @@ pub struct Fluid {
     /// Age of the server, seconds.
     age_s: f64,
     served: f64,
+    /// How long it was under load, seconds.
+    loaded_s: f64,
     collapsed: bool,
     /// How long the load was low enough for a collapse to end.
     calm_s: f64,
@@ -75,6 +77,7 @@ impl Fluid {
             rng: Rng::with_seed(seed),
             age_s: 0.0,
             served: 0.0,
+            loaded_s: 0.0,
             collapsed: false,
             calm_s: 0.0,
             spare: None,
@@ -200,7 +203,15 @@ impl Fluid {
                 .map(|there| if there { rival.left } else { 1.0 })
                 .collect();
         }
-        let base_s = seconds(sut.base) + 1.0 / self.sut.capacity_per_s;
+        let mut base_s = seconds(sut.base) + 1.0 / self.sut.capacity_per_s;
+        if let Some(warm_up) = self.anomalies.warm_up {
+            slice_s = seconds(OUTSTANDING_SAMPLE);
+            let missing = |s: f64| (-(self.loaded_s + s) / seconds(warm_up.within)).exp();
+            slices = (0..(window_s / slice_s).ceil() as usize)
+                .map(|slice| 1.0 - (1.0 - warm_up.cold) * missing(slice as f64 * slice_s))
+                .collect();
+            base_s += seconds(warm_up.extra) * missing(0.5 * window_s);
+        }
         let healed_s = match self.anomalies.metastable {
             Some(m) if self.collapsed && offered < m.calm * self.capacity_now() => {
                 (seconds(m.calm_for) - self.calm_s).max(0.0)
@@ -323,6 +334,7 @@ impl Fluid {
     fn pass(&mut self, trial: &Trial, flow: &Flow, window: Nanos) {
         let window_s = seconds(window);
         self.age_s += window_s;
+        self.loaded_s += window_s;
         self.served += Cursor::new(flow).at(window_s).answered;
         let Some(metastable) = self.anomalies.metastable else { return };
         let low = trial.rates.offered < metastable.calm * self.capacity_now();

@@ -325,6 +325,7 @@ impl Procedure {
 fn rate_search(lowest: f64, target: f64) -> RateSearch {
     let settings = SearchSettings {
         lowest: Rate::per_second(lowest).unwrap_or_default(),
+        floor: Rate::per_second(lowest).unwrap_or_default(),
         cap: Rate::per_second(target),
         cap_reason: "the target".to_owned(),
         budget: RATE_SEARCH_BUDGET,

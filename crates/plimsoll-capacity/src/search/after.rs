@@ -151,6 +151,11 @@ impl RateSearch {
                 rate(after)
             ));
         }
+        if let Some((bad, all)) = fit.lower.and_then(|lower| self.trials.missed_far_below(lower)) {
+            return Some(format!(
+                "{bad} of {all} trials at loads far below the interval missed the objective"
+            ));
+        }
         let (times, most) = self.trials.breakdowns();
         if times >= BREAKDOWNS {
             return Some(format!(

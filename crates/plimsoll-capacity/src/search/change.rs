@@ -50,12 +50,20 @@ pub(crate) enum Change {
     At(usize),
 }
 
+/// The same where service times are not random, and where they are: which it is, the readings tell.
+fn reading_sds(readings: &[Reading]) -> [f64; 2] {
+    [READING_SD, reading_sd(readings)]
+}
+
 /// The logarithm of the marginal likelihood of segments that share their spread.
-fn marginal(segments: &[&[f64]], own_sd: f64, spreads: &[(f64, f64)]) -> f64 {
-    log_sum(spreads.iter().map(|(sd, weight)| {
-        let sd = sd.hypot(own_sd);
-        weight.ln() + segments.iter().map(|values| segment(values, sd)).sum::<f64>()
-    }))
+fn marginal(segments: &[&[f64]], own_sds: [f64; 2], spreads: &[(f64, f64)]) -> f64 {
+    let each = own_sds.into_iter().flat_map(|own| {
+        spreads.iter().map(move |(sd, weight)| {
+            let told = segments.iter().map(|values| segment(values, sd.hypot(own)));
+            (0.5 * weight).ln() + told.sum::<f64>()
+        })
+    });
+    log_sum(each)
 }
 
 /// The logarithm of the sum of what these are the logarithms of.
@@ -83,13 +91,13 @@ fn prior_of_drift(per_min: f64) -> f64 {
 /// Mean and mean square of the drift per minute, if there is one, and the logarithm of the marginal
 /// likelihood over all drifts.
 fn drifting(readings: &[Reading], spreads: &[(f64, f64)]) -> (f64, f64, f64) {
-    let own_sd = reading_sd(readings);
+    let own_sds = reading_sds(readings);
     let steps = || (-DRIFTS..=DRIFTS).map(|step| f64::from(step) * DRIFT_STEP);
     let all: f64 = steps().map(prior_of_drift).sum();
     let told: Vec<(f64, f64)> = steps()
         .map(|per_min| {
             let level: Vec<f64> = readings.iter().map(|r| r.y - per_min * r.at_s / 60.0).collect();
-            (per_min, (prior_of_drift(per_min) / all).ln() + marginal(&[&level], own_sd, spreads))
+            (per_min, (prior_of_drift(per_min) / all).ln() + marginal(&[&level], own_sds, spreads))
         })
         .collect();
     let sum = log_sum(told.iter().map(|(_, log)| *log));
@@ -116,7 +124,7 @@ pub(crate) fn drift(readings: &[Reading], spreads: &[(f64, f64)]) -> Drift {
         return Drift::default();
     }
     let level: Vec<f64> = readings.iter().map(|r| r.y).collect();
-    let none = (1.0 - DRIFT_PRIOR).ln() + marginal(&[&level], reading_sd(readings), spreads);
+    let none = (1.0 - DRIFT_PRIOR).ln() + marginal(&[&level], reading_sds(readings), spreads);
     let (mean, square, told) = drifting(readings, spreads);
     let some = DRIFT_PRIOR.ln() + told;
     let share = (some - log_sum([none, some].into_iter())).exp();
@@ -138,12 +146,12 @@ pub(crate) fn change(readings: &[Reading], spreads: &[(f64, f64)]) -> Change {
     if level.len() < 2 {
         return Change::None;
     }
-    let own_sd = reading_sd(readings);
-    let steady = marginal(&[&level], own_sd, spreads).max(drifting(readings, spreads).2);
+    let own_sds = reading_sds(readings);
+    let steady = marginal(&[&level], own_sds, spreads).max(drifting(readings, spreads).2);
     let mut best = (f64::NEG_INFINITY, 0);
     for at in 1..level.len() {
         let (before, after) = level.split_at(at);
-        let told = marginal(&[before, after], own_sd, spreads);
+        let told = marginal(&[before, after], own_sds, spreads);
         let is_large = (middle(after) - middle(before)).abs() > STEP_LEAST;
         if is_large && told > best.0 {
             best = (told, at);
@@ -198,8 +206,15 @@ mod tests {
         let noisy = of(&[100.0, 108.0, 95.0, 99.0, 106.0, 93.0]);
         assert!(!noisy.is_seen && noisy.per_min.abs() < 0.005, "{noisy:?}");
         // 1 % a minute, a reading each 20 s.
-        let falling: Vec<f64> = (0..8).map(|i| 100.0 * (1.0 - 0.01 * f64::from(i) / 3.0)).collect();
-        let seen = of(&falling);
+        let falling = |readings: i32| -> Vec<f64> {
+            (0..readings).map(|i| 100.0 * (1.0 - 0.01 * f64::from(i) / 3.0)).collect()
+        };
+        let seen = of(&falling(8));
         assert!(seen.is_seen && (seen.per_min + 0.01).abs() < 0.002, "{seen:?}");
+        // Counts that are small enough for chance, and do not look like it.
+        let mut even = readings(&falling(6));
+        even.iter_mut().for_each(|reading| reading.count = 15_000.0);
+        let seen = drift(&even, &SPREADS);
+        assert!(seen.is_seen && (seen.per_min + 0.01).abs() < 0.003, "{seen:?}");
     }
 }

@@ -6,15 +6,21 @@ use plimsoll_model::trial::{
 use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use crate::losses::Unloaded;
+use crate::validity::is_drifting;
 
 use super::errors;
 use super::seen::Seen;
+use super::silence::is_unanswered;
 use super::trials::{Role, Trial};
 use super::{BAD_MAX, BUSY_FAR, CEILING_CELLS, GROWTH, GROWTH_FAR, RateSearch, State};
 
 /// BAD trials at the lowest load that end the search: with the rests between them a pause of some
 /// seconds does not reach all of them.
 const QUALIFY_MAX: usize = 3;
+/// GOOD trials at the lowest load while a server warms up.
+const WARM_UP_MAX: usize = 5;
+/// A lowest load that is missed is divided by this.
+const DOWN: f64 = 4.0;
 /// What a trial carried in less time than this is chance.
 pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 /// INVALID trials in a row at one load that end the search there: a disturbance that spoils one trial
@@ -107,6 +113,9 @@ impl RateSearch {
     pub(super) fn learn_verdict(&mut self, measurement: &TrialMeasurement, judgement: &Judgement) {
         let request = &measurement.request;
         let good = judgement.verdict == Verdict::Good;
+        if good {
+            self.learn_unloaded(measurement);
+        }
         if request.phase.moves_bounds() && self.is_put_aside(measurement, good) {
             return;
         }
@@ -177,8 +186,8 @@ impl RateSearch {
         if request.phase == Phase::Sentinel {
             self.sentinel.anchor = Some(request.rate.get());
         }
-        if good && request.rate == self.settings.lowest {
-            self.context.unloaded = Unloaded::of(&measurement.tally);
+        if good {
+            self.learn_unloaded(measurement);
         }
         let is_chance = !good && self.may_be_chance(measurement, judgement);
         let role = if is_chance { Role::Untold } else { Role::of(request.phase) };
@@ -206,13 +215,36 @@ impl RateSearch {
         }
     }
 
+    /// The server's own time is the shortest that was seen: the first trials may have met a server
+    /// that was warming up.
+    fn learn_unloaded(&mut self, measurement: &TrialMeasurement) {
+        let known = self.context.unloaded;
+        let seen = Unloaded::of(&measurement.tally);
+        let is_shorter = |seen: &Unloaded| known.is_none_or(|known| seen.mean < known.mean);
+        self.context.unloaded = seen.filter(is_shorter).or(known);
+    }
+
     fn learn_qualify(&mut self, rate: f64, good: bool, measurement: &TrialMeasurement) {
+        let trials = self.trials.at(rate).count();
         if good {
-            self.context.unloaded = Unloaded::of(&measurement.tally);
-            self.expand_from(rate, measurement.sut_busiest_thread);
-        } else if self.trials.at(rate).count() >= QUALIFY_MAX {
+            // A server that is still warming up is not what the search is to expand from.
+            if !is_drifting(measurement) || trials >= WARM_UP_MAX {
+                self.expand_from(rate, measurement.sut_busiest_thread);
+            }
+        } else if trials >= QUALIFY_MAX && (is_unanswered(measurement) || !self.go_down()) {
             self.finish(Outcome::FailsAtMinimum);
         }
+    }
+
+    /// Begins again at a lower load; `false` where none may be offered.
+    pub(super) fn go_down(&mut self) -> bool {
+        let (lowest, floor) = (self.settings.lowest.get(), self.settings.floor.get());
+        if lowest <= floor * (1.0 + 1e-9) {
+            return false;
+        }
+        self.set_lowest((lowest / DOWN).max(floor));
+        self.state = State::Qualify;
+        true
     }
 
     fn learn_expand(&mut self, rate: f64, good: bool, measurement: &TrialMeasurement) {

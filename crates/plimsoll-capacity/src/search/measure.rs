@@ -237,7 +237,10 @@ impl RateSearch {
         if fit.posterior.quantile(0.95).exp() <= lowest
             && self.trials.at(lowest).filter(|t| !t.good).count() >= FAILED_MAX
         {
-            return Some(Want::Finish(Outcome::FailsAtMinimum));
+            return Some(match self.go_down() {
+                true => self.plan(),
+                false => Want::Finish(Outcome::FailsAtMinimum),
+            });
         }
         let highest = self.highest();
         if fit.posterior.quantile(0.10).exp() < highest {
@@ -274,7 +277,7 @@ impl RateSearch {
         best
     }
 
-    fn plan_sentinel(&mut self, fit: &Fit) -> Option<Want> {
+    pub(super) fn plan_sentinel(&mut self, fit: &Fit) -> Option<Want> {
         let due = self.sentinel.is_wanted || self.sentinel.verdicts >= SENTINEL_EVERY;
         let is_out_of_reach = self.sentinel.invalid >= SENTINELS_INVALID_MAX;
         // Without regard to a drift, which only sentinels can rule out.
@@ -491,6 +494,9 @@ impl RateSearch {
             self.sentinel.verdicts += 1;
             self.sentinel.is_wanted |= expected.is_some_and(|p| p < SURPRISE);
         }
+        // A trial with random arrivals is as long as three of those that close in.
+        let is_safe = trial.role == Role::Safe;
+        self.sentinel.verdicts += if is_safe { SENTINEL_EVERY } else { 0 };
         if self.trials.add(trial) {
             // What was taken for a change may have been the disturbance.
             self.levels = Levels::default();

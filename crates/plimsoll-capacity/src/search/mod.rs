@@ -152,12 +152,9 @@ impl RateSearch {
         let limits = settings.mode.limits();
         let lowest = settings.lowest.get().clamp(1e-3, settings::HIGHEST_PER_S);
         let lowest = settings.cap.map_or(lowest, |cap| lowest.min(cap.get().max(1e-3)));
-        Self {
+        let mut search = Self {
             grid: Grid::new(lowest, limits.width_max / CELLS_PER_WIDTH),
-            settings: SearchSettings {
-                lowest: Rate::per_second(lowest).unwrap_or_default(),
-                ..settings
-            },
+            settings,
             limits,
             slo,
             trials: Trials::default(),
@@ -184,7 +181,14 @@ impl RateSearch {
             spent: Nanos::ZERO,
             rest: Nanos::ZERO,
             notes: Vec::new(),
-        }
+        };
+        search.set_lowest(lowest);
+        search
+    }
+
+    fn set_lowest(&mut self, lowest: f64) {
+        self.settings.lowest = Rate::per_second(lowest).unwrap_or_default();
+        self.grid = Grid::new(lowest, self.limits.width_max / CELLS_PER_WIDTH);
     }
 
     /// The objective that is searched for.

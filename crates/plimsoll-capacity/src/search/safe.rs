@@ -44,7 +44,11 @@ impl RateSearch {
     }
 
     /// The next trial with random arrivals; `None` when there were enough of them, or no time is left.
-    pub(super) fn plan_safe(&self, fit: &Fit) -> Option<Want> {
+    pub(super) fn plan_safe(&mut self, fit: &Fit) -> Option<Want> {
+        // The capacity that is stated is that of the end.
+        if let Some(sentinel) = self.plan_sentinel(fit) {
+            return Some(sentinel);
+        }
         let trials = self.random_trials();
         let length = self.limits.confirm_trial;
         if self.safe_made >= self.limits.safe_trials

@@ -162,8 +162,11 @@ impl FromStr for Mode {
 pub struct SearchSettings {
     /// How thorough.
     pub mode: Mode,
-    /// First load, and the lowest that is ever offered; above zero.
+    /// First load; above zero.
     pub lowest: Rate,
+    /// The lowest load that is ever offered: a search whose first load is missed goes down to it.
+    #[serde(default = "usual_floor")]
+    pub floor: Rate,
     /// Highest load that may be offered; `None` stops at ten million per second.
     pub cap: Option<Rate>,
     /// What set the cap, for the report.
@@ -183,12 +186,18 @@ pub struct SearchSettings {
 /// Confidence of an interval when the user names none.
 pub const CONFIDENCE: f64 = 0.9;
 
+fn usual_floor() -> Rate {
+    Rate::per_second(FLOOR_PER_S).unwrap_or_default()
+}
+
 const fn usual_confidence() -> f64 {
     CONFIDENCE
 }
 
 /// The first load when the user names none.
 pub const LOWEST_PER_S: f64 = 100.0;
+/// The lowest load when the user names none.
+const FLOOR_PER_S: f64 = 1.0;
 /// The largest rate that any flag accepts.
 pub(crate) const HIGHEST_PER_S: f64 = 1e7;
 
@@ -199,6 +208,7 @@ impl SearchSettings {
         Self {
             mode,
             lowest: Rate::per_second(LOWEST_PER_S).unwrap_or_default(),
+            floor: usual_floor(),
             cap: None,
             cap_reason: "--max".to_owned(),
             reference: None,

@@ -111,7 +111,7 @@ impl RateSearch {
 }
 
 /// Whether no operation was answered, well or badly.
-fn is_unanswered(measurement: &TrialMeasurement) -> bool {
+pub(super) fn is_unanswered(measurement: &TrialMeasurement) -> bool {
     let tally = &measurement.tally;
     // A handshake has no status.
     tally.scheduled > 0 && tally.ok == 0 && tally.status.iter().next().is_none()

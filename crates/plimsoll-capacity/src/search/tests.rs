@@ -74,7 +74,7 @@ fn knee(at: f64) -> impl FnMut(&TrialRequest) -> Verdict {
 
 #[test]
 fn a_sharp_knee_is_found_in_every_mode() {
-    for (mode, trials_max) in [(Mode::Quick, 40), (Mode::Standard, 50), (Mode::Strict, 70)] {
+    for (mode, trials_max) in [(Mode::Quick, 40), (Mode::Standard, 50), (Mode::Strict, 75)] {
         let Run { trials, tipping, spent } = run(SearchSettings::new(mode), knee(12_345.0));
         assert_eq!(tipping.outcome, Outcome::Regular, "{mode}: {tipping:?}");
         let (lower, upper) = (tipping.lower.expect("found"), tipping.upper.expect("found"));
@@ -134,7 +134,7 @@ fn an_idle_server_is_approached_in_larger_steps() {
 #[test]
 fn irregular_ends_say_what_was_reached() {
     let quick = || SearchSettings::new(Mode::Quick);
-    let fails = run(quick(), knee(50.0)).tipping;
+    let fails = run(SearchSettings { floor: rate(100.0), ..quick() }, knee(50.0)).tipping;
     assert_eq!(fails.outcome, Outcome::FailsAtMinimum);
     assert_eq!((fails.lower, fails.upper), (None, Some(rate(100.0))));
 
@@ -202,6 +202,52 @@ fn a_stop_keeps_the_bounds() {
     assert_eq!(tipping.outcome, Outcome::Unfinished { why: "interrupted".to_owned() });
     assert_eq!((tipping.lower, tipping.upper), (Some(rate(400.0)), None));
     assert_eq!(search.next_step(), Step::Done(tipping));
+}
+
+#[test]
+fn a_first_load_that_is_missed_is_left_downwards() {
+    let found = run(SearchSettings::new(Mode::Quick), knee(30.0));
+    assert_eq!(found.tipping.outcome, Outcome::Regular, "{:?}", found.tipping);
+    let (lower, upper) = (found.tipping.lower.expect("found"), found.tipping.upper.expect("found"));
+    assert!(lower <= rate(30.0) && rate(30.0) < upper, "{lower} {upper}");
+    let fails = run(SearchSettings::new(Mode::Quick), knee(0.5));
+    assert_eq!(fails.tipping.outcome, Outcome::FailsAtMinimum);
+    let least = fails.trials.iter().map(|(request, _)| request.rate.get()).reduce(f64::min);
+    assert_eq!(least, Some(1.0));
+}
+
+/// An answer after `ms` in the mean, with halves that differ where it is warming up.
+fn warming(request: TrialRequest, verdict: Verdict, ms: u64) -> TrialMeasurement {
+    let mut seen = answer(request, verdict);
+    seen.tally.spans.uncorrected.clear();
+    seen.tally.spans.uncorrected.record_n(Nanos::from_millis(ms), seen.tally.ok);
+    let half = |ms| HalfWindow { p50: Nanos::from_millis(ms), completed: request.rate };
+    seen.observations.halves = Some([half(ms), half(if ms > 1 { ms / 2 } else { ms })]);
+    seen
+}
+
+#[test]
+fn a_cold_server_is_loaded_until_its_halves_agree_and_is_not_the_unloaded_one() {
+    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    let mut qualified = 0;
+    let mut own_ms = 40;
+    loop {
+        let Step::Trial(request) = search.next_step() else { panic!("over") };
+        if request.rate > rate(1_000.0) {
+            // Its queue is full, and so is the pool.
+            let mut seen = warming(request, Verdict::Bad, 30);
+            seen.observations.halves = None;
+            seen.tally.pool_exhausted = 1_000;
+            let judgement = search.handle_result(seen).judgement;
+            assert_eq!(judgement.verdict, Verdict::Bad, "{judgement:?}");
+            break;
+        }
+        qualified += u32::from(request.phase == Phase::Qualify);
+        search.handle_result(warming(request, Verdict::Good, own_ms));
+        own_ms = (own_ms / 2).max(1);
+    }
+    // 40, 20, 10, 5 ms, and then no more.
+    assert_eq!(qualified, 5);
 }
 
 /// Nobody answers any more.

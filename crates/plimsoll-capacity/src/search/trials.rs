@@ -8,6 +8,11 @@ use super::seen::Seen;
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
 const SATURATED: f64 = 0.98;
 
+/// Loads below this share of a bound are far below it.
+const FAR_BELOW: f64 = 0.9;
+/// Where so many trials, and this share, miss the objective far below a bound, that is no bound.
+const MISSED_MIN: usize = 2;
+const MISSED: f64 = 0.25;
 /// A server that carries less than this share of a load that it met before has broken down.
 const BROKE_DOWN: f64 = 0.8;
 /// The same of what it carried in the first overloads.
@@ -201,6 +206,14 @@ impl Trials {
         let below = |load: f64| upper.is_none_or(|upper| load < upper);
         let lower = balances.iter().rev().find(|(load, balance)| *balance >= 0 && below(*load));
         (lower.and_then(|(load, _)| Rate::per_second(*load)), upper.and_then(Rate::per_second))
+    }
+
+    /// Trials at loads far below `lower` that missed the objective, and all of those trials, where more
+    /// missed it than accidents explain.
+    pub(crate) fn missed_far_below(&self, lower: f64) -> Option<(usize, usize)> {
+        let below = || self.verdicts().filter(|t| t.load < FAR_BELOW * lower);
+        let (bad, all) = (below().filter(|t| !t.good).count(), below().count());
+        (bad >= MISSED_MIN && bad as f64 > MISSED * all as f64).then_some((bad, all))
     }
 
     /// Trials in which the server carried far less than it was offered, though it met that load in

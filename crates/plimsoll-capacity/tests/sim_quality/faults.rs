@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Outcome, Verdict};
 
 use crate::kinds::{Fault, Kind};
@@ -34,7 +35,8 @@ impl FaultScore {
 
 /// `seeds` searches with one fault.
 pub(crate) fn fault_score(fault: &Fault, method: Method, seeds: Range<u64>) -> FaultScore {
-    let found = each_seed(seeds, |seed| method.search(&mut fault.world(seed), seed));
+    let found =
+        each_seed(seeds, |seed| method.search(&mut fault.world(seed), seed, &Slo::default()));
     let mut score = FaultScore {
         name: fault.name,
         method: method.name(),
@@ -66,7 +68,8 @@ pub(crate) fn false_alarms(kind: &Kind, method: Method, seeds: Range<u64>) -> (u
     let Method::Plimsoll(mode) = method else { return (0, 0) };
     let counts = each_seed(seeds, |seed| {
         let (mut invalid, mut trials) = (0, 0);
-        plimsoll(&mut kind.world(seed ^ 0xA1A2, usual(mode)), mode, seed, &mut |record| {
+        let mut world = kind.world(seed ^ 0xA1A2, usual(mode));
+        plimsoll(&mut world, mode, seed, &kind.slo(), &mut |record| {
             trials += 1;
             invalid += usize::from(record.judgement.verdict == Verdict::Invalid);
         });

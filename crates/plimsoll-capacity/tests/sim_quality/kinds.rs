@@ -6,10 +6,10 @@ use plimsoll_model::trial::{Phase, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use plimsoll_capacity::{Context, Mode, judge};
-use plimsoll_model::slo::Slo;
+use plimsoll_model::slo::{Goal, Slo};
 use testkit::{
     Anomalies, Bimodal, Fluid, Generator, HiddenTimer, Jitter, Leak, Metastable, Overload, Pauses,
-    Rival, Service, Stalls, Sut, World,
+    Rival, Service, Stalls, Sut, WarmUp, World,
 };
 
 use crate::methods::Sut as Simulated;
@@ -32,6 +32,10 @@ pub(crate) struct Kind {
     pub(crate) rival: Option<f64>,
     /// The server's CPU time can be read.
     pub(crate) is_observed: bool,
+    /// When it is new and undisturbed, requests per second.
+    pub(crate) capacity_per_s: f64,
+    /// An answer after this is late.
+    pub(crate) deadline: Nanos,
 }
 
 /// What load meets the SLO in the long run.
@@ -63,6 +67,8 @@ fn kind(name: &'static str, sut: Sut) -> Kind {
         is_random: false,
         rival: None,
         is_observed: false,
+        capacity_per_s: CAPACITY_PER_S,
+        deadline: Nanos::from_millis(50),
     }
 }
 
@@ -90,6 +96,14 @@ pub(crate) fn servers() -> Vec<Kind> {
     let pauses = |every, length| Anomalies {
         pauses: Some(Pauses { every: Nanos::from_secs(every), length: Nanos::from_millis(length) }),
         ..Anomalies::default()
+    };
+    let warm_up =
+        Some(WarmUp { cold: 0.2, extra: Nanos::from_millis(20), within: Nanos::from_secs(15) });
+    let slow = |name, per_s, deadline_ms| Kind {
+        deadline: Nanos::from_millis(deadline_ms),
+        capacity_per_s: per_s,
+        is_steady: false,
+        ..kind(name, Sut::with_capacity(per_s))
     };
     let fast = Leak { per_minute: 0.01, per_million: 0.0 };
     let bimodal = Some(Bimodal { share: 0.3, slow: 0.7 });
@@ -122,6 +136,13 @@ pub(crate) fn servers() -> Vec<Kind> {
             is_steady: false,
             ..kind("bimodal: 70 % in 3 of 10 trials", plain())
         },
+        Kind {
+            anomalies: Anomalies { warm_up, ..Anomalies::default() },
+            is_steady: false,
+            ..kind("warm-up within 15 s of load", plain())
+        },
+        slow("holds 20/s", 20.0, 500),
+        slow("holds 1.5/s", 1.5, 4_000),
         Kind {
             anomalies: pauses(10, 120),
             truth: Truth::LongTrial,
@@ -217,6 +238,17 @@ pub(crate) fn generators() -> Vec<Fault> {
 }
 
 impl Kind {
+    /// What a search of it is for.
+    pub(crate) fn slo(&self) -> Slo {
+        let mut slo = Slo::default();
+        for goal in &mut slo.goals {
+            if let Goal::Latency { limit, .. } = goal {
+                *limit = self.deadline;
+            }
+        }
+        slo
+    }
+
     /// A new server of this kind; `usual` is how long a search of it takes.
     pub(crate) fn world(&self, seed: u64, usual: Nanos) -> Simulated {
         if self.is_random {
@@ -224,6 +256,7 @@ impl Kind {
         }
         let mut world = Fluid::new(self.sut, seed);
         world.anomalies = self.anomalies;
+        world.deadline = self.deadline;
         world.observed = self.is_observed;
         // Its clock does not begin with the search.
         world.idle(Nanos::from_millis(seed % 60_000));
@@ -243,7 +276,7 @@ impl Kind {
         match (self.truth, after) {
             (Truth::CapacityAtEnd, Simulated::Fluid(fluid)) => fluid.capacity_now(),
             (Truth::LongTrial | Truth::HalfOfTrials, _) => long_run,
-            (Truth::Capacity | Truth::CapacityAtEnd, _) => CAPACITY_PER_S,
+            (Truth::Capacity | Truth::CapacityAtEnd, _) => self.capacity_per_s,
         }
     }
 
@@ -255,7 +288,7 @@ impl Kind {
         let (trials, seconds) = match self.truth {
             Truth::LongTrial => (1, 5_000),
             Truth::HalfOfTrials => (41, usual_s as u64),
-            Truth::Capacity | Truth::CapacityAtEnd => return CAPACITY_PER_S,
+            Truth::Capacity | Truth::CapacityAtEnd => return self.capacity_per_s,
         };
         let quiet = Self { sut: self.sut.noise(0.0), ..self.clone() };
         let meets = |per_s: f64| {

@@ -68,7 +68,9 @@ fn a_safe_load_is_met_by_nine_loads_of_ten_in_random_arrivals() {
         let (mut stated, mut met) = (0, 0);
         for seed in 0..12 {
             let mut world = kind.world(seed, usual(Mode::Quick));
-            let found = plimsoll(&mut world, Mode::Quick, seed, &mut |_| ()).tipping.expect("ours");
+            let found = plimsoll(&mut world, Mode::Quick, seed, &Slo::default(), &mut |_| ())
+                .tipping
+                .expect("ours");
             let Some(rate) = found.safe else { continue };
             assert!(found.upper.is_some_and(|upper| rate < upper), "{found:?}");
             stated += 1;
@@ -113,7 +115,7 @@ fn a_split_test_proves_that_the_generator_was_the_limit_and_lifts_it() {
                 Generator { capacity_per_s: 3_000.0, splits: true, ..fluid.generator };
         }
         let mut splits = 0;
-        let found = plimsoll(&mut world, Mode::Standard, seed, &mut |record| {
+        let found = plimsoll(&mut world, Mode::Standard, seed, &Slo::default(), &mut |record| {
             splits += u32::from(record.measurement.split > 1);
         });
         let (lower, upper) = (found.lower.expect("found"), found.upper.expect("found"));
@@ -147,6 +149,7 @@ fn the_way_back_from_an_overload_is_reported() {
             &mut kind(name).world(seed, usual(Mode::Standard)),
             Mode::Standard,
             seed,
+            &Slo::default(),
             &mut |_| (),
         );
         found.tipping.expect("ours").recovery

@@ -107,11 +107,11 @@ impl Method {
         }
     }
 
-    pub(crate) fn search(self, world: &mut Sut, seed: u64) -> Found {
+    pub(crate) fn search(self, world: &mut Sut, seed: u64, slo: &Slo) -> Found {
         match self {
-            Self::Plimsoll(mode) => plimsoll(world, mode, seed, &mut |_| ()),
-            Self::Bisection(mode) => by_hand(world, mode, seed, None),
-            Self::Staircase(mode, trials) => by_hand(world, mode, seed, Some(trials)),
+            Self::Plimsoll(mode) => plimsoll(world, mode, seed, slo, &mut |_| ()),
+            Self::Bisection(mode) => by_hand(world, mode, seed, slo, None),
+            Self::Staircase(mode, trials) => by_hand(world, mode, seed, slo, Some(trials)),
         }
     }
 }
@@ -121,11 +121,12 @@ pub(crate) fn plimsoll(
     world: &mut Sut,
     mode: Mode,
     seed: u64,
+    slo: &Slo,
     see: &mut dyn FnMut(&TrialRecord),
 ) -> Found {
     let lowest = Rate::per_second(lowest_of(seed)).expect("finite");
     let settings = SearchSettings { lowest, ..SearchSettings::new(mode) };
-    let mut search = RateSearch::new(settings, Slo::default());
+    let mut search = RateSearch::new(settings, slo.clone());
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     loop {
         match search.next_step() {
@@ -152,9 +153,8 @@ pub(crate) fn plimsoll(
 }
 
 /// A search without repeats, confirmation or validity: a missed goal is the server's.
-fn by_hand(world: &mut Sut, mode: Mode, seed: u64, staircase: Option<u32>) -> Found {
+fn by_hand(world: &mut Sut, mode: Mode, seed: u64, slo: &Slo, staircase: Option<u32>) -> Found {
     let limits = mode.limits();
-    let slo = Slo::default();
     let (mut trials, mut spent) = (0, Nanos::ZERO);
     let mut passes = |per_s: f64| {
         let request = TrialRequest {
@@ -168,7 +168,7 @@ fn by_hand(world: &mut Sut, mode: Mode, seed: u64, staircase: Option<u32>) -> Fo
         trials += 1;
         spent = spent + limits.rest + measurement.window;
         world.idle(limits.rest);
-        let judgement = judge(&measurement, &slo, &Context::default());
+        let judgement = judge(&measurement, slo, &Context::default());
         world.recycle(measurement.tally);
         let is_goal = |id: &CheckId| matches!(id, CheckId::Goal(_));
         !judgement.reasons.iter().any(|c| c.level == Level::Fail && is_goal(&c.id))

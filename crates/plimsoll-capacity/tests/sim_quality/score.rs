@@ -107,7 +107,7 @@ pub(crate) fn score(kind: &Kind, method: Method, seeds: Range<u64>) -> Score {
     let found = each_seed(seeds, |seed| {
         let seeded = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x51A1;
         let mut world = kind.world(seeded, usual(method.mode()));
-        let found = method.search(&mut world, seed);
+        let found = method.search(&mut world, seed, &kind.slo());
         let truth = kind.true_per_s(&world, long_run);
         (found, truth)
     });

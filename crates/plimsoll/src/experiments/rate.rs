@@ -259,6 +259,7 @@ fn settings(job: &RateJob) -> SearchSettings {
     let defaults = SearchSettings::new(job.search.mode);
     SearchSettings {
         lowest: job.search.lowest(),
+        floor: job.search.min.unwrap_or(defaults.floor),
         cap: job.search.max,
         cap_reason: job.search.cap_reason.clone().unwrap_or(defaults.cap_reason),
         confidence: job.search.confidence,
