@@ -21,6 +21,8 @@ const QUALIFY_MAX: usize = 3;
 const WARM_UP_MAX: usize = 5;
 /// A lowest load that is missed is divided by this.
 const DOWN: f64 = 4.0;
+/// A lower load helps where this many times the share of its operations is well.
+const HELPED: f64 = 1.5;
 /// What a trial carried in less time than this is chance.
 pub(super) const CARRIED_WINDOW_MIN: Nanos = Nanos::from_millis(250);
 /// INVALID trials in a row at one load that end the search there: a disturbance that spoils one trial
@@ -236,10 +238,13 @@ impl RateSearch {
         }
     }
 
-    /// Begins again at a lower load; `false` where none may be offered.
+    /// Begins again at a lower load; `false` where none may be offered, or it would not help.
     pub(super) fn go_down(&mut self) -> bool {
         let (lowest, floor) = (self.settings.lowest.get(), self.settings.floor.get());
-        if lowest <= floor * (1.0 + 1e-9) {
+        let met = self.trials.at(lowest).map(|trial| 1.0 - trial.loss_ratio).fold(0.0, f64::max);
+        // A quarter of the load made no difference: it is not the load.
+        let is_in_vain = self.met_share.replace(met).is_some_and(|before| met <= HELPED * before);
+        if is_in_vain || lowest <= floor * (1.0 + 1e-9) {
             return false;
         }
         self.set_lowest((lowest / DOWN).max(floor));

@@ -135,6 +135,8 @@ pub struct RateSearch {
     confirmations_invalid: u32,
     /// Whether that load was measured again, because the server carried less ever since.
     is_retested: bool,
+    /// Share of the operations that were well in the best trial at the lowest load before this one.
+    met_share: Option<f64>,
     /// The load at which expansion ended.
     first_bad: f64,
     /// The lowest load at which only INVALID trials were had while expanding, and why.
@@ -173,6 +175,7 @@ impl RateSearch {
             safe_made: 0,
             confirmations_invalid: 0,
             is_retested: false,
+            met_share: None,
             first_bad: settings::HIGHEST_PER_S,
             ceiling: None,
             split: 1,

@@ -204,16 +204,43 @@ fn a_stop_keeps_the_bounds() {
     assert_eq!(search.next_step(), Step::Done(tipping));
 }
 
+/// A search of a server that answers `carries` operations a second, and fails the rest.
+fn run_shedding(carries: f64) -> (f64, TippingPoint) {
+    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    let mut least = f64::MAX;
+    loop {
+        match search.next_step() {
+            Step::Done(tipping) => return (least, tipping),
+            Step::Trial(request) => {
+                least = least.min(request.rate.get());
+                let mut seen = answer(request, Verdict::Good);
+                let ok = (carries * request.duration.as_secs_f64()) as u64;
+                let failed = seen.tally.scheduled.saturating_sub(ok);
+                seen.tally.ok -= failed;
+                seen.tally.errors.add(ErrorClass::Status5xx, failed);
+                seen.tally.status.add(503, failed);
+                seen.tally.status.add(200, seen.tally.ok);
+                for span in [&mut seen.tally.spans.corrected, &mut seen.tally.spans.uncorrected] {
+                    span.clear();
+                    span.record_n(Nanos::from_millis(1), seen.tally.ok);
+                }
+                search.handle_result(seen);
+            }
+        }
+    }
+}
+
 #[test]
-fn a_first_load_that_is_missed_is_left_downwards() {
-    let found = run(SearchSettings::new(Mode::Quick), knee(30.0));
-    assert_eq!(found.tipping.outcome, Outcome::Regular, "{:?}", found.tipping);
-    let (lower, upper) = (found.tipping.lower.expect("found"), found.tipping.upper.expect("found"));
-    assert!(lower <= rate(30.0) && rate(30.0) < upper, "{lower} {upper}");
-    let fails = run(SearchSettings::new(Mode::Quick), knee(0.5));
-    assert_eq!(fails.tipping.outcome, Outcome::FailsAtMinimum);
-    let least = fails.trials.iter().map(|(request, _)| request.rate.get()).reduce(f64::min);
-    assert_eq!(least, Some(1.0));
+fn a_first_load_that_is_missed_is_left_downwards_where_that_helps() {
+    let (least, found) = run_shedding(30.0);
+    assert_eq!(found.outcome, Outcome::Regular, "{found:?}");
+    let (lower, upper) = (found.lower.expect("found"), found.upper.expect("found"));
+    assert!(lower <= rate(30.0) && rate(30.0) < upper && least == 25.0, "{lower} {upper}");
+    let (least, fails) = run_shedding(0.5);
+    assert_eq!((least, fails.outcome), (1.0, Outcome::FailsAtMinimum));
+    // Every operation is late at any load: a second load shows that.
+    let late = run(SearchSettings::new(Mode::Quick), |_| Verdict::Bad);
+    assert_eq!((late.tipping.outcome, late.trials.len()), (Outcome::FailsAtMinimum, 6));
 }
 
 /// An answer after `ms` in the mean, with halves that differ where it is warming up.

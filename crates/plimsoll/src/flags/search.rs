@@ -128,7 +128,7 @@ pub(crate) struct SearchFlags {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct RangeFlags {
-    /// Lowest rate to try
+    /// Lowest rate to try [default: 100/s, then down to 1/s]
     #[arg(long, value_name = "RATE", value_parser = positive_rate)]
     pub(crate) min: Option<Rate>,
 
