@@ -22,7 +22,11 @@ impl SutAddress {
     /// Reserves any free port; the certificate has a key of this kind.
     pub fn reserve(key: KeyKind) -> Result<Self, LabError> {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-        let identity = plimsoll_tls::self_signed(&names, key)?;
+        Self::with_identity(plimsoll_tls::self_signed(&names, key)?)
+    }
+
+    /// The same with a certificate that is there.
+    pub fn with_identity(identity: Identity) -> Result<Self, LabError> {
         let reserved = ReservedPort::bind(([127, 0, 0, 1], 0).into());
         let (port, listen) = reserved
             .and_then(|port| port.local_address().map(|address| (port, address)))

@@ -3,6 +3,8 @@
 //!
 //! Users, daemon mode and places differ, because a laboratory needs no privileges.
 
+use plimsoll_tune::proxy::Version;
+
 use crate::proxy_plan::ProxyPlan;
 use crate::{haproxy, nginx};
 
@@ -10,7 +12,7 @@ use crate::{haproxy, nginx};
 const UNIT_DESCRIPTORS: u64 = 524_288;
 
 /// Debian's haproxy.cfg (2.6): every request is logged, and sessions are cached, not sent as tickets.
-pub(crate) fn haproxy(plan: &ProxyPlan) -> String {
+pub(crate) fn haproxy(plan: &ProxyPlan, version: Version) -> String {
     let mut text = String::with_capacity(2_048);
     let text = &mut text;
     let log = haproxy::quoted(&plan.log());
@@ -19,8 +21,10 @@ pub(crate) fn haproxy(plan: &ProxyPlan) -> String {
     line!(text, "    log {log} local1 notice");
     line!(text, "    stats socket {} mode 660 level admin", haproxy::quoted(&plan.stats_socket));
     line!(text, "    stats timeout 30s");
-    line!(text, "    # LimitNOFILE of the unit");
-    line!(text, "    fd-hard-limit {UNIT_DESCRIPTORS}");
+    if version >= (2, 6) {
+        line!(text, "    # LimitNOFILE of the unit");
+        line!(text, "    fd-hard-limit {UNIT_DESCRIPTORS}");
+    }
     line!(text, "    nbthread {}", plan.threads.clamp(1, haproxy::THREADS_MAX));
     line!(
         text,

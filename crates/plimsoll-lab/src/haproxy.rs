@@ -37,7 +37,7 @@ pub(crate) fn connections_fit(plan: &ProxyPlan, descriptors: u64) -> u64 {
 pub(crate) fn render(plan: &ProxyPlan, version: Version) -> String {
     match &plan.settings.configuration {
         ProxyConfiguration::Laboratory => {}
-        ProxyConfiguration::Debian => return debian::haproxy(plan),
+        ProxyConfiguration::Debian => return debian::haproxy(plan, version),
         ProxyConfiguration::Tuned(goal) => return plan.tuned(Program::Haproxy, version, goal),
     }
     let mut text = String::with_capacity(2_048);

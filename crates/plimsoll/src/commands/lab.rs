@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use plimsoll_lab::{LabPlan, Laboratory, Sut, SutAddress};
+use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
@@ -61,7 +62,17 @@ impl Planned {
     ) -> Result<Self, Stop> {
         let hosts = plan::lab::hosts(flags.hosts())?;
         let is_tls = flags.is_tls() && !variation.is_plain;
-        let at = SutAddress::reserve(variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut)))?;
+        let at = match &variation.certificate {
+            // Written into one file, in this order.
+            Some(pem) => SutAddress::with_identity(Identity {
+                chain_pem: pem.clone(),
+                key_pem: String::new(),
+            })?,
+            None => {
+                let key = variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut));
+                SutAddress::reserve(key)?
+            }
+        };
         let url = at.url(is_tls);
         let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
         let job = plan::lab(flags, &to, inputs)?;

@@ -12,6 +12,7 @@ mod repeated;
 pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod sweep;
+mod tried;
 pub(crate) mod tune;
 mod tune_proxy;
 pub(crate) mod watch;

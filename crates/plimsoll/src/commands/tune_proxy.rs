@@ -6,6 +6,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_tune::proxy::Program;
 
 use super::printed::say;
+use super::tried;
 use crate::exit::Stop;
 use crate::flags::ProxyFlags;
 use crate::plan::Inputs;
@@ -14,6 +15,11 @@ use crate::plan::tuned_proxy::{TunedProxy, build};
 pub(crate) fn run(program: Program, flags: &ProxyFlags) -> Result<(), Stop> {
     let proxy = build(program, flags, &Inputs::of_host(&mut std::io::empty()))?;
     let checked = check(&proxy)?;
+    write(&proxy, &checked, flags)?;
+    if flags.is_tried { tried::run(&proxy, flags.budget) } else { Ok(()) }
+}
+
+fn write(proxy: &TunedProxy, checked: &str, flags: &ProxyFlags) -> Result<(), Stop> {
     let Some(path) = &flags.out else {
         return say(&format!("{}# {checked}\n", proxy.configuration.text));
     };

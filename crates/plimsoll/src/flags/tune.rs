@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use plimsoll_model::Rate;
+use plimsoll_model::{Nanos, Rate};
 
 use super::doctor::GoalFlags;
 use super::values::{
-    OutputFile, connections, host_and_port, memory, output_file, positive_rate, threads,
+    OutputFile, connections, host_and_port, memory, output_file, positive_duration, positive_rate,
+    threads,
 };
 
 const PLAN_EXAMPLES: &str = "\
@@ -44,6 +45,7 @@ changed or restarted.
 Examples:
   plimsoll tune haproxy --connections 200k --rate 2k --cert site.pem --backend 192.0.2.11:8080
   plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --backend b:80 --out haproxy.cfg
+  plimsoll tune haproxy -c 50k --cert site.pem --backend a:80 --out haproxy.cfg --try
 
 Exit codes: 0 written, 1 it could not be, 2 bad usage";
 
@@ -165,4 +167,14 @@ pub(crate) struct ProxyFlags {
     /// Write the configuration here [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+
+    /// Measure it in a laboratory on this host, in turn with Debian's default configuration and the
+    /// same certificate
+    #[arg(long = "try")]
+    pub(crate) is_tried: bool,
+
+    /// Time of --try, half of it for requests and half for handshakes
+    #[arg(long, value_name = "DURATION", default_value = "5m", requires = "is_tried",
+        value_parser = positive_duration)]
+    pub(crate) budget: Nanos,
 }

@@ -40,6 +40,8 @@ pub(crate) struct Variation {
     pub(crate) is_plain: bool,
     /// The key of the certificate.
     pub(crate) key: Option<KeyKind>,
+    /// The certificate chain and its key in one PEM text, for a proxy; else one is made.
+    pub(crate) certificate: Option<String>,
     /// CPUs of the SUT.
     pub(crate) sut_cpus: Option<usize>,
     /// What else differs.

@@ -1,0 +1,229 @@
+//! `plimsoll tune haproxy --try`: the configuration in a laboratory, in turn with Debian's default.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use plimsoll_lab::{ProxyConfiguration, SutSettings};
+use plimsoll_model::Nanos;
+use plimsoll_model::compare::Finding;
+use plimsoll_model::sizing::{SizingDifference, SizingSummary};
+use plimsoll_model::units::grouped;
+use plimsoll_sys::limits::raise_descriptor_limit;
+use plimsoll_sys::signal::Interrupts;
+use plimsoll_tune::proxy::{Program, ProxyGoal};
+
+use super::printed::say;
+use super::sweep;
+use crate::exit::Stop;
+use crate::experiments::sizing::SizingExperiment;
+use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
+use crate::plan::Inputs;
+use crate::plan::sizing::{SizedValue, SizingRun, Variation, budget_min};
+use crate::plan::tuned_proxy::TunedProxy;
+use crate::session::SetUp;
+use crate::{run, session};
+
+const DEFAULT: &str = "Debian's default";
+const TUNED: &str = "tuned";
+/// Descriptors of a proxy that are no connections.
+const DESCRIPTORS_BESIDE: u64 = 1_024;
+/// Connections of the closed loops: enough to saturate a few CPUs, and fewer than Debian's nginx takes.
+const CONNECTIONS: &str = "100";
+/// Proxied connections of one worker of Debian's nginx: half of 768.
+const NGINX_DEFAULT_PER_WORKER: u64 = 384;
+
+/// What Debian's HAProxy computes from its unit's limit of 524,288 open files.
+const HAPROXY_DEFAULT: u64 = 262_000;
+
+/// Measures requests and handshakes, and prints what was gained.
+pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<(), Stop> {
+    let budget = Nanos(budget.0 / 2);
+    if budget < budget_min(2) {
+        return Err(Stop::usage(
+            "--budget is too short for eight rounds of requests and of handshakes",
+            format_args!("give {} or more", Nanos(budget_min(2).0 * 2)),
+        ));
+    }
+    let interrupts = run::install_interrupts()?;
+    let requests = measure(proxy, "rate", "requests/s", budget, &interrupts)?;
+    let handshakes = measure(proxy, "handshakes", "handshakes/s", budget, &interrupts)?;
+    say(&table(proxy.installed.program, &proxy.goal, &requests, &handshakes))
+}
+
+/// One of the two experiments; its archive is kept.
+fn measure(
+    proxy: &TunedProxy,
+    experiment: &str,
+    unit: &'static str,
+    budget: Nanos,
+    interrupts: &Interrupts,
+) -> Result<SizingSummary, Stop> {
+    let mut stdin = std::io::empty();
+    let mut inputs = Inputs::of_host(&mut stdin);
+    let pem = fs::read_to_string(&proxy.goal.certificate)
+        .map_err(|error| Stop::CannotRun(format!("--cert cannot be read: {error}")))?;
+    let fit = raise_descriptor_limit().saturating_sub(DESCRIPTORS_BESIDE) / 2;
+    let goal = ProxyGoal { connections: proxy.goal.connections.min(fit), ..proxy.goal.clone() };
+    let configurations =
+        [(DEFAULT, ProxyConfiguration::Debian), (TUNED, ProxyConfiguration::Tuned(Box::new(goal)))];
+    let (mut values, mut notes) = (Vec::new(), Vec::new());
+    for (name, configuration) in configurations {
+        let value = SizedValue {
+            name: name.to_owned(),
+            settings: BTreeMap::new(),
+            experiment: laboratory(proxy, experiment)?,
+            variation: Variation {
+                certificate: Some(pem.clone()),
+                settings: SutSettings { configuration, ..SutSettings::default() },
+                ..Variation::default()
+            },
+        };
+        let planned = sweep::plan(&value, &mut inputs)?;
+        values.push(sweep::start(&value, planned, &mut notes)?);
+    }
+    let run = SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true };
+    let target = format!("{} {}", proxy.installed.program.name(), proxy.installed.version_text);
+    let mut experiment = SizingExperiment::new(run, unit, &target, values);
+    let mut servers = experiment.servers();
+    let set_up = SetUp { command: "tune try", server: &mut servers, interrupts, notes };
+    let ended = session::measure(&mut experiment, set_up)?;
+    let mut summary = ended.summary;
+    ended.run.store(&mut summary)?;
+    match (ended.stop, summary.sizing) {
+        (Some(stop), _) => Err(stop),
+        (None, Some(sizing)) => Ok(sizing),
+        (None, None) => Err(Stop::Unsettled),
+    }
+}
+
+/// `plimsoll lab` for the installed program.
+fn laboratory(proxy: &TunedProxy, experiment: &str) -> Result<LabExperiment, Stop> {
+    let name = proxy.installed.program.name();
+    let path = proxy.installed.path.to_string_lossy();
+    let words = [
+        "lab",
+        experiment,
+        "-k",
+        "--connections",
+        CONNECTIONS,
+        "--sut",
+        name,
+        &format!("--{name}"),
+        &path,
+    ]
+    .map(str::to_owned);
+    match parse_line(&words)? {
+        Command::Lab(LabCommand::Experiment(experiment)) => Ok(*experiment),
+        _ => Err(Stop::CannotRun("no laboratory was planned; report this as a bug".to_owned())),
+    }
+}
+
+fn table(
+    program: Program,
+    goal: &ProxyGoal,
+    requests: &SizingSummary,
+    handshakes: &SizingSummary,
+) -> String {
+    let mut text = format!("\n{:22} {DEFAULT:>18} {TUNED:>12}  difference\n", "");
+    for sizing in [requests, handshakes] {
+        let [default, tuned] = &sizing.values[..] else { continue };
+        let rows = [
+            (sizing.unit.clone(), default.goodput_per_s, tuned.goodput_per_s, tuned.goodput),
+            (
+                format!("{} per CPU", sizing.unit),
+                default.per_cpu_per_s,
+                tuned.per_cpu_per_s,
+                tuned.per_cpu,
+            ),
+        ];
+        for (name, default, tuned, found) in rows {
+            let (default, tuned) = (figure(default), figure(tuned));
+            let found = found.map_or_else(String::new, |found| difference(&found));
+            text.push_str(&format!("{name:22} {default:>18} {tuned:>12}  {found}\n"));
+        }
+    }
+    let default = match program {
+        Program::Nginx => NGINX_DEFAULT_PER_WORKER * u64::from(goal.cores),
+        Program::Haproxy => HAPROXY_DEFAULT,
+    };
+    let (default, tuned) = (grouped(default), grouped(goal.connections));
+    text.push_str(&format!(
+        "{:22} {default:>18} {tuned:>12}  what each configuration allows, not measured\n",
+        "connections"
+    ));
+    let found = [requests, handshakes].into_iter().filter_map(|sizing| sizing.values.get(1));
+    let found = found.flat_map(|value| [value.goodput, value.per_cpu]).flatten();
+    if !found.into_iter().any(|found| found.finding == Finding::Higher) {
+        text.push_str(
+            "Nothing to gain for requests and handshakes: no difference was seen beyond the intervals \
+             above. The CPU time of each is spent in TLS and in the kernel, which no setting changes.\n",
+        );
+    }
+    text
+}
+
+fn figure(figure: Option<f64>) -> String {
+    figure.map_or_else(|| "?".to_owned(), |figure| grouped(figure.round() as u64))
+}
+
+/// `+27.5 % (+25.5 to +30.5)`.
+fn difference(found: &SizingDifference) -> String {
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    let (low, high) = (percent(found.ratio_low), percent(found.ratio_high));
+    format!("{} % ({low} to {high})", percent(found.ratio))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::sizing::SizingValue;
+    use plimsoll_tune::proxy::Places;
+
+    use super::*;
+
+    fn sized(finding: Finding) -> SizingSummary {
+        let found = SizingDifference {
+            finding,
+            ratio: 1.234,
+            ratio_low: 1.145,
+            ratio_high: 1.312,
+            confidence: 0.98,
+            p: 0.01,
+        };
+        let default = SizingValue { goodput_per_s: Some(15_336.0), ..SizingValue::default() };
+        let tuned = SizingValue { goodput: Some(found), ..default.clone() };
+        SizingSummary {
+            unit: "requests/s".to_owned(),
+            block_s: 3.0,
+            rounds_planned: 8,
+            rounds_made: 8,
+            values: vec![default, tuned],
+            rounds: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    #[test]
+    fn the_table_says_what_was_gained_or_that_nothing_was() {
+        let goal = ProxyGoal {
+            connections: 200_000,
+            rate_per_s: 10,
+            cores: 2,
+            certificate: "site.pem".into(),
+            backends: Vec::new(),
+            listen: "*:443".to_owned(),
+            places: Places {
+                user: None,
+                chroot: None,
+                statistics: None,
+                log: "log".into(),
+                state: "run".into(),
+            },
+        };
+        let (higher, same) = (sized(Finding::Higher), sized(Finding::NoDifference));
+        let text = table(Program::Haproxy, &goal, &higher, &same);
+        assert!(text.contains("+23.4 % (+14.5 to +31.2)") && text.contains("262,000"), "{text}");
+        assert!(!text.contains("Nothing to gain"), "{text}");
+        let text = table(Program::Nginx, &goal, &same, &same);
+        assert!(text.contains("Nothing to gain") && text.contains(" 768 "), "{text}");
+    }
+}
