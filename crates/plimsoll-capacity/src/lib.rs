@@ -8,6 +8,7 @@
 pub mod cliffs;
 pub mod compare;
 pub mod connections;
+pub mod diagnose;
 pub mod holding;
 mod losses;
 mod median;

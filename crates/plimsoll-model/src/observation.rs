@@ -10,6 +10,8 @@ use crate::{Nanos, Rate};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Observations {
+    /// CLOCK_MONOTONIC of the coordinator when the load began.
+    pub began: Option<Nanos>,
     /// The starts that were really made.
     pub arrivals: Option<ArrivalSpread>,
     /// Operations as the SUT counted them.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Finding;
 use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
 use crate::compare::CompareSummary;
 use crate::ending::{Closer, Stretch};
@@ -61,6 +62,9 @@ pub struct Summary {
     pub find: Option<FindSummary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldSummary>,
+    /// What gave way, the surest first; none where nothing did. `None`: not diagnosed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Vec<Finding>>,
     /// `None`: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliffs: Option<Vec<CliffSummary>>,
@@ -478,6 +482,7 @@ impl Summary {
             reasons: head.reasons,
             find: head.find,
             hold: head.hold,
+            causes: None,
             cliffs: None,
             timers: None,
             longest_timer: None,

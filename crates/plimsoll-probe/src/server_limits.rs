@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::server_counters::{CounterSource, frontends};
+use crate::server_counters::{CounterSource, frontends, table};
 
 /// A limit of a server's own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,22 @@ fn of_frontends(answer: &str) -> Vec<ServerLimit> {
     frontends.into_iter().filter_map(of_frontend).collect()
 }
 
+/// `show stat`: what bounds a rate of requests rather than a number of connections. Sessions per second
+/// of each frontend with a `rate-limit`, and the requests that each server with a `maxconn` has.
+pub(crate) fn of_rates(stat: &str) -> Vec<ServerLimit> {
+    let columns = ["pxname", "svname", "rate", "rate_lim", "scur", "slim"];
+    let of_line = |[proxy, name, rate, rate_limit, sessions, sessions_max]: [&str; 6]| {
+        let (name, used, limit) = match name {
+            "FRONTEND" => (format!("rate-limit of frontend {proxy}"), rate, rate_limit),
+            "BACKEND" => return None,
+            server => (format!("maxconn of server {proxy}/{server}"), sessions, sessions_max),
+        };
+        let (used, limit) = (used.parse().ok()?, limit.parse().ok()?);
+        (limit > 0).then_some(ServerLimit { name, used, limit })
+    };
+    table(stat, columns).into_iter().filter_map(of_line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +96,18 @@ mod tests {
         let stat = "# pxname,svname,qcur,qmax,scur,smax,slim,stot\ntls,FRONTEND,,,3,100,200,2418\n\
                     backends,b1,0,0,0,9,,9\nbackends,BACKEND,0,0,0,20,20,91244\n\n";
         assert_eq!(of_frontends(stat), [allowance("maxconn of frontend tls", 3, 200)]);
+    }
+
+    #[test]
+    fn limits_of_rates_are_understood() {
+        let stat = "# pxname,svname,scur,slim,rate,rate_lim\ntls,FRONTEND,3,200,440,450\n\
+                    plain,FRONTEND,3,200,440,0\nb,s1,4,4,90,\nb,s2,4,,90,\nb,BACKEND,8,20,180,\n\n";
+        let expected = [
+            allowance("rate-limit of frontend tls", 440, 450),
+            allowance("maxconn of server b/s1", 4, 4),
+        ];
+        assert_eq!(of_rates(stat), expected);
+        assert_eq!(of_rates("# a,b\n1,2\n"), []);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Fixed, hand-made records for the tests of this crate; nothing here is measured.
 
+mod causes;
 mod compared;
 mod several;
 mod sized;
@@ -667,7 +668,8 @@ pub(crate) fn find_regular() -> (Summary, Vec<TrialRecord>) {
     let longest =
         Horizon { answer_ms: 5_050.0, connection_ms: 20_000.0, probe_ms: Some(150_000.0) };
     let cliffs = [cliff((3_000, 220, Closer::Success), Owner::Backend, None, "good answers")];
-    let summary = find_with(tipping_point(), &trials, Verdict::Good);
+    let mut summary = find_with(tipping_point(), &trials, Verdict::Good);
+    summary.causes = Some(causes::causes());
     (summary.with_timers(&cliffs, Some(timers()), longest), trials)
 }
 

@@ -8,6 +8,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+mod causes;
 mod commands;
 mod exit;
 mod experiments;

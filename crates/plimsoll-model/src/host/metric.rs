@@ -52,6 +52,8 @@ pub enum Label {
     Event,
     /// A name that another program sent over StatsD.
     Name,
+    /// What a process does in a run.
+    Role,
 }
 
 impl Label {
@@ -76,6 +78,7 @@ impl Label {
             Self::Proxy => "proxy",
             Self::Event => "event",
             Self::Name => "name",
+            Self::Role => "role",
         }
     }
 }
@@ -193,6 +196,7 @@ metrics! {
     }
     Gauge {
         HostInfo = "host_info": "CPUs that this host has";
+        ProcessInfo = "process_info": "1 for each process that is read, with its role in the run";
         RunnableTasks = "runnable_tasks": "Tasks that run or are ready to: /proc/stat procs_running";
         MemoryTotalBytes = "memory_total_bytes": "MemTotal";
         MemoryAvailableBytes = "memory_available_bytes":
@@ -204,6 +208,8 @@ metrics! {
         ListenQueue = "listen_queue_connections": "Connections that wait to be accepted, by listener";
         ListenQueueLimit = "listen_queue_limit": "The most connections that may wait, by listener";
         CgroupMemoryBytes = "cgroup_memory_bytes": "Memory of a control group: memory.current";
+        CgroupCpuLimit = "cgroup_cpu_limit_cpus":
+            "CPUs that a control group may use: cpu.max, or cpu.cfs_quota_us over its period";
         CgroupTasks = "cgroup_tasks": "Threads of a control group: pids.current";
         ProcessOpenFds = "process_open_fds": "Open descriptors of a process";
         ProcessThreads = "process_threads": "Threads of a process";
@@ -221,6 +227,8 @@ metrics! {
         HaproxyRunQueue = "haproxy_process_current_run_queue": "HAProxy: Run_queue";
         HaproxyTasks = "haproxy_process_current_tasks": "HAProxy: Tasks";
         HaproxySessions = "haproxy_current_sessions": "HAProxy: scur by proxy";
+        HaproxyRequestsInService = "haproxy_backend_current_sessions":
+            "HAProxy: scur of each backend, with those in its queue";
         HaproxyQueued = "haproxy_current_queue": "HAProxy: qcur by proxy";
         NginxConnections = "nginx_connections": "nginx: connections by state";
         StatsdGauge = "statsd_gauge": "Gauges received over StatsD, by name";

@@ -13,6 +13,19 @@ fn value(text: &str, name: &str) -> Option<f64> {
     figure(text, name).map(|number| number as f64)
 }
 
+/// CPUs that a group may use; `None` without a quota.
+fn cpu_limit(group: &Path) -> Option<f64> {
+    let number = |file: &str| first_number(&group.join(file)).map(|number| number as f64);
+    // `20000 100000`, or `max 100000`, in microseconds.
+    if let Ok(text) = fs::read_to_string(group.join("cpu.max")) {
+        let mut numbers = text.split_ascii_whitespace().map(str::parse::<f64>);
+        let (quota, period) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        return Some(quota / period);
+    }
+    // Version 1 writes -1 without a quota, which is no number here.
+    Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?)
+}
+
 /// Reads the group of `process` (an entry of `/proc`), shown as `name`. A host without control groups
 /// misses nothing.
 pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) {
@@ -27,6 +40,7 @@ pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading
         let throttled =
             us("throttled_usec").or_else(|| value(&stat, "throttled_time").map(|ns| ns / 1e9));
         reading.add_some(Metric::CgroupThrottledSeconds, &labels, throttled);
+        reading.add_some(Metric::CgroupCpuLimit, &labels, cpu_limit(&group));
     }
     if let Some(group) = group_of(root, process, "memory") {
         let used = ["memory.current", "memory.usage_in_bytes"];

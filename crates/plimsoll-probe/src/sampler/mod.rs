@@ -21,6 +21,27 @@ mod servers;
 /// Readings between two of a process's Pss, which walks its page tables.
 const PSS_EVERY: u64 = 5;
 
+/// What a process does in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is the server under test, or one of its processes.
+    Server,
+    /// It answers from behind the server.
+    Backend,
+    /// It makes the load.
+    Client,
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Backend => "backend",
+            Self::Client => "client",
+        }
+    }
+}
+
 /// A process to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedProcess {
@@ -28,6 +49,8 @@ pub struct WatchedProcess {
     pub name: String,
     /// Its process id.
     pub pid: u32,
+    /// What it does.
+    pub role: Role,
 }
 
 /// What is read.
@@ -42,12 +65,12 @@ pub struct Scope {
 impl Scope {
     /// Adds process `pid` by the name that the kernel knows it by; the second of a name becomes
     /// `nginx-2`.
-    pub fn add_process(&mut self, pid: u32) {
+    pub fn add_process(&mut self, pid: u32, role: Role) {
         let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        self.add_named(comm.trim(), pid);
+        self.add_named(comm.trim(), pid, role);
     }
 
-    fn add_named(&mut self, name: &str, pid: u32) {
+    fn add_named(&mut self, name: &str, pid: u32, role: Role) {
         let name = if name.is_empty() { "process" } else { name };
         let is_alike = |other: &&WatchedProcess| {
             let rest = other.name.strip_prefix(name).unwrap_or("x");
@@ -55,7 +78,7 @@ impl Scope {
         };
         let alike = self.processes.iter().filter(is_alike).count();
         let name = if alike > 0 { format!("{name}-{}", alike + 1) } else { name.to_owned() };
-        self.processes.push(WatchedProcess { name, pid });
+        self.processes.push(WatchedProcess { name, pid, role });
     }
 }
 

@@ -13,12 +13,14 @@ use crate::processes::{ProcessUse, resident_bytes};
 const THREADS_MAX: usize = 256;
 
 pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, reading: &mut Reading) {
-    let WatchedProcess { name, pid } = watched;
+    let WatchedProcess { name, pid, role } = watched;
     let proc_root = root.join("proc");
     let directory = proc_root.join(pid.to_string());
     if !directory.exists() {
         return reading.miss(format!("{name} (process {pid})"), "it has ended");
     }
+    let labels = [(Label::Process, name.as_str()), (Label::Role, role.name())];
+    reading.add(Metric::ProcessInfo, &labels, 1.0);
     add_threads(&directory, watched, reading);
     let labels = [(Label::Process, name.as_str())];
     let used = ProcessUse::read(root, *pid);

@@ -31,7 +31,8 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
             match ask("show info\n").and_then(|info| Ok((info, ask("show stat\n")?))) {
                 Ok((info, stat)) if add_info(&info, &name, reading) => {
                     add_proxies(&stat, &name, reading);
-                    for limit in server_limits::of_haproxy(&info, &stat) {
+                    let limits = server_limits::of_haproxy(&info, &stat);
+                    for limit in limits.into_iter().chain(server_limits::of_rates(&stat)) {
                         let (used, max) = (limit.used as f64, limit.limit as f64);
                         add_limit(reading, &limit.name, "HAProxy", Some(used), Some(max));
                     }
@@ -80,6 +81,7 @@ fn add_proxies(stat: &str, name: &str, reading: &mut Reading) {
                 reading.add(Metric::HaproxyDenied, &labels, denied);
             }
             "BACKEND" => {
+                reading.add_some(Metric::HaproxyRequestsInService, &labels, number(sessions));
                 reading.add_some(Metric::HaproxyQueued, &labels, number(queued));
                 reading.add_some(Metric::HaproxyConnectErrors, &labels, number(failed));
             }

@@ -57,7 +57,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 fn proxy() -> Scope {
-    let processes = vec![WatchedProcess { name: "proxy".into(), pid: 7 }];
+    let processes = vec![WatchedProcess { name: "proxy".into(), pid: 7, role: Role::Server }];
     Scope { processes, servers: Vec::new() }
 }
 
@@ -143,7 +143,7 @@ fn pss_is_read_rarely() {
 #[test]
 fn this_host_is_readable() {
     let mut scope = Scope::default();
-    scope.add_process(std::process::id());
+    scope.add_process(std::process::id(), Role::Server);
     let name = scope.processes[0].name.clone();
     let mut sampler = Sampler::new(scope);
     sampler.miss();
@@ -162,7 +162,7 @@ fn this_host_is_readable() {
 fn processes_of_one_name_are_numbered() {
     let mut scope = Scope::default();
     for (name, pid) in [("nginx", 1), ("haproxy", 2), ("nginx", 3), ("nginx", 4), ("", 5)] {
-        scope.add_named(name, pid);
+        scope.add_named(name, pid, Role::Server);
     }
     let names: Vec<&str> = scope.processes.iter().map(|process| process.name.as_str()).collect();
     assert_eq!(names, ["nginx", "haproxy", "nginx-2", "nginx-3", "process"]);

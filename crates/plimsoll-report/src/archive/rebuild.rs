@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 
+use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::plan::HoldPlan;
@@ -31,18 +32,21 @@ pub struct Redrawn {
 }
 
 /// Draws the report of an archive, the same text as the run itself drew; a warning follows for
-/// every figure that the intervals do not confirm.
+/// every figure that the intervals do not confirm. Where the run did not come to its causes, `diagnose`
+/// says what they are.
 pub fn redraw(
     archive: &Archive,
+    diagnose: &dyn Fn(&Summary) -> Option<Vec<Finding>>,
     style: Style,
     out: &mut dyn Write,
 ) -> Result<Redrawn, ReportError> {
     let totals = Totals::of(archive)?;
-    let (summary, mut disagreements) = match archive.summary() {
+    let (mut summary, mut disagreements) = match archive.summary() {
         Some(summary) => (summary.clone(), summary_against(summary, archive.trials(), &totals)),
         None => (rebuild(archive, &totals), Vec::new()),
     };
     disagreements.extend(trials_against(archive.trials(), &totals));
+    summary.causes = summary.causes.take().or_else(|| diagnose(&summary));
     terminal::render(&summary, archive.trials(), style, out)?;
     for line in &disagreements {
         writeln!(out, "WARNING: the archive disagrees with itself: {line}")?;

@@ -101,7 +101,7 @@ fn drawn(summary: &Summary, trials: &[TrialRecord], style: Style) -> String {
 
 fn redrawn(dir: &Path, style: Style) -> (String, Redrawn) {
     let mut out = Vec::new();
-    let redrawn = redraw(&Archive::open(dir).unwrap(), style, &mut out).unwrap();
+    let redrawn = redraw(&Archive::open(dir).unwrap(), &|_| None, style, &mut out).unwrap();
     (String::from_utf8(out).unwrap(), redrawn)
 }
 

@@ -9,6 +9,7 @@ use std::io::Write;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::trial::TrialRecord;
 
+mod causes;
 mod compare;
 pub mod findings;
 pub(crate) mod hints;

@@ -1,8 +1,10 @@
 //! `plimsoll report RUN…`: draws archived runs again, and what `plimsoll watch` has archived.
 
+use plimsoll_model::summary::Summary;
 use plimsoll_report::watch::render_watched;
 use plimsoll_report::{Archive, ReportError, redraw};
 
+use crate::causes;
 use crate::exit::Stop;
 use crate::flags::ReportFlags;
 use crate::run;
@@ -27,7 +29,9 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
             }
             Err(error) => return Err(Stop::Usage(error.to_string())),
         };
-        let redrawn = redraw(&archive, stream.style(), &mut text)
+        let diagnose =
+            |summary: &Summary| causes::of(archive.dir(), summary.find.as_ref()?, archive.trials());
+        let redrawn = redraw(&archive, &diagnose, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(error.to_string()))?;
         let shown = run::show(stream, &text);
         if let Some(place) = &flags.json {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
-use plimsoll_probe::sampler::Scope;
+use plimsoll_probe::sampler::{Role, Scope};
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
@@ -47,12 +47,12 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob,
                 "--pid {pid}: this host has no such process; find it with pidof, or drop --pid"
             )));
         }
-        scope.add_process(*pid);
+        scope.add_process(*pid, Role::Server);
     }
     for socket in &flags.haproxy {
         let pids = plimsoll_probe::server_limits::haproxy_processes(socket);
         let new = |pid: &u32| !flags.pid.contains(pid) && (inputs.is_alive)(*pid);
-        pids.into_iter().filter(new).for_each(|pid| scope.add_process(pid));
+        pids.into_iter().filter(new).for_each(|pid| scope.add_process(pid, Role::Server));
         scope.servers.push(CounterSource::Haproxy(socket.clone()));
     }
     scope.servers.extend(flags.nginx.iter().cloned().map(CounterSource::Nginx));

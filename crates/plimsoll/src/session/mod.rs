@@ -27,6 +27,7 @@ use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
+use crate::causes;
 use crate::exit::Stop;
 use crate::hosts::{fleet_stop, start_load_agents};
 use crate::plan::load::LoadJob;
@@ -168,7 +169,8 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let settings = experiment.settings();
     let job = experiment.load();
     let run = Run::begin(RunHead { command, args, job, settings, search, always_archive })?;
-    let recorder = run.archive_dir().and_then(|dir| Recorder::start(dir.as_ref(), server));
+    let recorder =
+        run.archive_dir().and_then(|dir| Recorder::start(dir.as_ref(), server, &agents.pids()));
     let session = Session {
         scene: Scene::of(job),
         agents: RefCell::new(agents),
@@ -248,6 +250,10 @@ fn summarise(
     };
     let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
+    summary.causes = run
+        .archive_dir()
+        .zip(summary.find.as_ref())
+        .and_then(|(dir, find)| causes::of(dir.as_ref(), find, &trials));
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
         summary = summary.with_timers(&cliffs, probed, horizon);
     }

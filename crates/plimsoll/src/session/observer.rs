@@ -160,6 +160,7 @@ pub(super) struct Observer<'a> {
     sut: Vec<u32>,
     /// The ones among them whose threads are looked at.
     watched: Vec<u32>,
+    began: Option<Nanos>,
     first: Option<HostReading>,
     last: Option<HostReading>,
     looks: SutLooks,
@@ -182,6 +183,7 @@ impl<'a> Observer<'a> {
             is_steady,
             sut,
             watched,
+            began: None,
             first: None,
             last: None,
             looks: SutLooks::default(),
@@ -194,6 +196,7 @@ impl<'a> Observer<'a> {
     pub(super) fn handle_event(&mut self, event: &Event) {
         match event {
             Event::LoadStarted { planned, .. } => {
+                self.began = Some(now());
                 self.first = Some(HostReading::now());
                 self.sut_cpu[0] = self.sut_cpu_now();
                 self.look_at_sut();
@@ -241,6 +244,7 @@ impl<'a> Observer<'a> {
         let sut_cpu = sut_cpu.map(|(after, before)| after.since(&before));
         let halves = self.halves.as_ref().filter(|_| !outcome.aborted && !outcome.interrupted);
         let mut observations = Observations {
+            began: self.began,
             arrivals: outcome.tally.starts.spread(),
             halves: halves.and_then(Halves::observed),
             monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_lab::WatchedServer;
-use plimsoll_probe::sampler::{Sampler, Scope};
+use plimsoll_probe::sampler::{Role, Sampler, Scope};
 use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_report::archive::HostWriter;
 use plimsoll_sys::clock;
@@ -30,11 +30,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Records this host and what is known of `server` in the archive at `dir`. A host that cannot be
+    /// Records this host, what is known of `server` and the processes `clients` in the archive at `dir`. A host that cannot be
     /// recorded is no reason not to measure: the archive goes without.
-    pub(super) fn start(dir: &Path, server: &dyn WatchedServer) -> Option<Self> {
+    pub(super) fn start(dir: &Path, server: &dyn WatchedServer, clients: &[u32]) -> Option<Self> {
         let mut writer = HostWriter::create(dir).ok()?;
-        let mut sampler = Sampler::new(scope(server));
+        let mut sampler = Sampler::new(scope(server, clients));
         let host = host_name();
         let (stop, stopped) = mpsc::channel();
         let work = move || {
@@ -72,10 +72,13 @@ impl Drop for Recorder {
 }
 
 /// The server's processes first: the network namespace is that of the first one.
-fn scope(server: &dyn WatchedServer) -> Scope {
+fn scope(server: &dyn WatchedServer, clients: &[u32]) -> Scope {
     let mut scope = Scope::default();
-    let pids = server.pids().into_iter().chain(server.backend_pids());
-    pids.take(PROCESSES_MAX).for_each(|pid| scope.add_process(pid));
+    let of = |role| move |pid: u32| (pid, role);
+    let pids = server.pids().into_iter().map(of(Role::Server));
+    let pids = pids.chain(server.backend_pids().into_iter().map(of(Role::Backend)));
+    let pids = pids.chain(clients.iter().copied().map(of(Role::Client)));
+    pids.take(PROCESSES_MAX).for_each(|(pid, role)| scope.add_process(pid, role));
     // nginx counts each reading as a request, which the check of its counters must know.
     let is_silent = |source: &CounterSource| !source.counts_readings();
     scope.servers.extend(server.statistics().filter(is_silent));

@@ -16,7 +16,7 @@ use super::page::{
 use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
-use crate::terminal::{findings, hints, sections, timers};
+use crate::terminal::{causes, findings, hints, sections, timers};
 
 /// Writes the report; a summary without `find` gets nothing but its trials.
 pub(super) fn render(
@@ -35,6 +35,7 @@ pub(super) fn render(
             each_goal(&mut page, summary, find, trials)?;
         }
         facts(&mut page, summary, find)?;
+        causes::section(&mut page, summary)?;
     }
     page.blank()?;
     trial_table(&mut page, trials, goals.len())?;

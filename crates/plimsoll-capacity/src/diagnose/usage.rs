@@ -1,0 +1,227 @@
+//! How much of every resource of a host was used in one trial.
+
+use plimsoll_model::cause::{Cause, Resource, ResourceKind};
+use plimsoll_model::host::{Label, Metric};
+
+use super::record::During;
+
+/// Of a limit with a number, the share from which it is full.
+const LIMIT_FULL: f64 = 0.98;
+/// The same of a CPU or a thread.
+const CPU_FULL: f64 = 0.93;
+/// Throttled periods from which a quota is full.
+const THROTTLED_FULL: f64 = 0.2;
+
+/// A resource in one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Usage {
+    pub(super) resource: Resource,
+    /// What gave way if it is this resource.
+    pub(super) cause: Cause,
+    pub(super) used: f64,
+    pub(super) capacity: f64,
+    pub(super) is_full: bool,
+}
+
+/// CPU of one thread of a process that takes part.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ThreadUse {
+    pub(super) process: String,
+    /// Its name and number: `haproxy/0`.
+    pub(super) thread: String,
+    pub(super) is_server: bool,
+    pub(super) used: f64,
+    /// Time ready but not running, per second.
+    pub(super) waited: f64,
+}
+
+impl ThreadUse {
+    /// Name without number: threads that do the same work have the same.
+    pub(super) fn kind(&self) -> &str {
+        let name = self.thread.rsplit_once('/').map_or(&*self.thread, |(name, _)| name);
+        name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-')
+    }
+
+    fn resource(&self) -> Resource {
+        let number = self.thread.rsplit_once('/').map_or("0", |(_, number)| number);
+        Resource::new(ResourceKind::ThreadCpu, format!("{}/{number}", self.process))
+    }
+}
+
+/// The threads of servers and backends.
+pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
+    let change = during.change();
+    let after = change.after();
+    let mut all = Vec::new();
+    for info in after.of(Metric::ProcessInfo, &[]) {
+        let (Some(process), Some(role)) =
+            (info.series.label(Label::Process), info.series.label(Label::Role))
+        else {
+            continue;
+        };
+        if role == "client" {
+            continue;
+        }
+        let wanted = [(Label::Process, process)];
+        let grown = |metric| -> Vec<(String, f64)> {
+            // The labels outlive neither this reading nor the sum, so that names are copied.
+            let rates = sums(during, metric, &wanted);
+            rates.into_iter().collect()
+        };
+        let waits = grown(Metric::ProcessRunDelaySeconds);
+        for (thread, used) in grown(Metric::ProcessCpuSeconds) {
+            let waited = waits.iter().find(|(name, _)| *name == thread).map_or(0.0, |wait| wait.1);
+            let (process, is_server) = (process.to_owned(), role == "server");
+            all.push(ThreadUse { process, thread, is_server, used, waited });
+        }
+    }
+    all
+}
+
+/// The growth of a counter of threads, by thread.
+fn sums(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
+    let (first, last) = (&during.readings[0], &during.readings[during.readings.len() - 1]);
+    let seconds = during.change().seconds();
+    let grown = |sample: &plimsoll_model::host::Sample| {
+        let thread = sample.series.label(Label::Thread)?;
+        let labels = [wanted, &[(Label::Thread, thread)]].concat();
+        let grown = sample.value - first.sum(metric, &labels)?;
+        (grown >= 0.0 && seconds > 0.0).then(|| (thread.to_owned(), grown / seconds))
+    };
+    last.of(metric, wanted).filter_map(grown).collect()
+}
+
+/// Busy time of each CPU, per second. Time that the hypervisor took is busy.
+pub(super) fn cpus(during: &During<'_>) -> Vec<(String, f64)> {
+    let mut cpus: Vec<(String, f64)> = Vec::new();
+    for (series, rate) in during.change().rates(Metric::CpuSeconds, &[]) {
+        let (Some(cpu), Some(mode)) = (series.label(Label::Cpu), series.label(Label::Mode)) else {
+            continue;
+        };
+        let idle = if ["idle", "iowait"].contains(&mode) { rate } else { 0.0 };
+        match cpus.iter_mut().find(|(name, _)| name == cpu) {
+            Some((_, busy)) => *busy -= idle,
+            None => cpus.push((cpu.to_owned(), 1.0 - idle)),
+        }
+    }
+    cpus.iter_mut().for_each(|(_, busy)| *busy = busy.clamp(0.0, 1.0));
+    cpus
+}
+
+/// The share of periods in which the control group of a process was throttled, by process.
+pub(super) fn throttled(during: &During<'_>) -> Vec<(String, f64)> {
+    let change = during.change();
+    let periods: Vec<_> = change.rates(Metric::CgroupPeriods, &[]).collect();
+    let share = |(series, rate): (&plimsoll_model::host::Series, f64)| {
+        let group = series.label(Label::Cgroup)?;
+        let of = periods.iter().find(|(other, _)| other.label(Label::Cgroup) == Some(group))?.1;
+        (of > 0.0).then(|| (group.to_owned(), rate / of))
+    };
+    change.rates(Metric::CgroupThrottledPeriods, &[]).filter_map(share).collect()
+}
+
+/// Every resource whose use can be compared with a capacity.
+pub(super) fn of(during: &During<'_>) -> Vec<Usage> {
+    let mut all = Vec::new();
+    let threads = threads(during);
+    for thread in &threads {
+        let cause = if thread.is_server { Cause::ServerCpu } else { Cause::BackendCpu };
+        all.push(Usage {
+            resource: thread.resource(),
+            cause,
+            used: thread.used,
+            capacity: 1.0,
+            is_full: thread.used + thread.waited >= CPU_FULL && thread.used >= 0.5,
+        });
+    }
+    add_processes(&threads, &mut all);
+    for (cpu, used) in cpus(during) {
+        all.push(Usage {
+            resource: Resource::new(ResourceKind::Cpu, cpu),
+            cause: Cause::HostCpu,
+            used,
+            capacity: 1.0,
+            is_full: used >= CPU_FULL,
+        });
+    }
+    add_quotas(during, &threads, &mut all);
+    for (limit, most) in during.limits() {
+        let Some(cause) = cause_of_limit(&limit.limit, &limit.scope) else { continue };
+        all.push(Usage {
+            resource: Resource::new(
+                ResourceKind::Limit,
+                format!("{} of {}", limit.limit, limit.scope),
+            ),
+            cause,
+            used: limit.used,
+            capacity: limit.max,
+            is_full: limit.max > 0.0 && most >= LIMIT_FULL * limit.max,
+        });
+    }
+    all
+}
+
+/// Processes with several threads, none of which is busy by itself.
+fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
+    for process in processes(threads) {
+        let of_it = || threads.iter().filter(|thread| thread.process == process);
+        let used: f64 = of_it().map(|thread| thread.used).sum();
+        let busiest = of_it().map(|thread| thread.used).fold(0.0, f64::max);
+        let is_server = of_it().any(|thread| thread.is_server);
+        // Beyond one CPU it is not serialised.
+        if of_it().count() > 1 && is_server && used <= 1.1 {
+            all.push(Usage {
+                resource: Resource::new(ResourceKind::ProcessCpu, process),
+                cause: Cause::SerialisedProcess,
+                used,
+                capacity: 1.0,
+                is_full: used >= CPU_FULL && busiest <= 0.6,
+            });
+        }
+    }
+}
+
+fn add_quotas(during: &During<'_>, threads: &[ThreadUse], all: &mut Vec<Usage>) {
+    let throttled = throttled(during);
+    let last = &during.readings[during.readings.len() - 1];
+    for quota in last.of(Metric::CgroupCpuLimit, &[]) {
+        let Some(process) = quota.series.label(Label::Cgroup) else { continue };
+        let used: f64 =
+            threads.iter().filter(|thread| thread.process == process).map(|t| t.used).sum();
+        let share = throttled.iter().find(|(group, _)| group == process).map_or(0.0, |t| t.1);
+        if threads.iter().any(|thread| thread.process == process) {
+            all.push(Usage {
+                resource: Resource::new(ResourceKind::CpuQuota, process),
+                cause: Cause::CpuQuota,
+                used,
+                capacity: quota.value,
+                is_full: share >= THROTTLED_FULL,
+            });
+        }
+    }
+}
+
+fn processes(threads: &[ThreadUse]) -> Vec<String> {
+    let mut names: Vec<String> = threads.iter().map(|thread| thread.process.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What gave way when a limit is full; `None` for what fills as a consequence or does no harm.
+fn cause_of_limit(limit: &str, scope: &str) -> Option<Cause> {
+    Some(match limit {
+        "open files" if scope == "host" => Cause::HostFiles,
+        "open files" => Cause::OpenFiles,
+        "tracked connections" => Cause::Conntrack,
+        "TCP memory" => Cause::TcpMemory,
+        "orphaned sockets" => Cause::Orphans,
+        "address space" | "memory of the control group" => Cause::Memory,
+        "threads of the control group" | "threads" => Cause::Threads,
+        "ports" => Cause::Ports,
+        _ if limit.starts_with("maxconn of server") => Cause::ServerMaxconn,
+        _ if limit.starts_with("rate-limit") => Cause::RateLimit,
+        _ if limit.starts_with("maxconn") || limit == "maxsslconn" => Cause::Maxconn,
+        _ => return None,
+    })
+}

@@ -1,0 +1,254 @@
+//! What gave way at the tipping point, and how that is known.
+
+use serde::{Deserialize, Serialize};
+
+/// How sure a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// Nothing that was read proves it.
+    Unknown,
+    /// Its counters move at the tipping point.
+    Correlated,
+    /// Its limit, computed from loads that met the goals, is the tipping point, and it was full above.
+    Predicted,
+    /// Moving the limit moved the tipping point by the predicted size.
+    Confirmed,
+}
+
+/// On which part the remedy works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The server under test and its configuration.
+    Server,
+    /// What is behind it.
+    Backend,
+    /// The host of the server: kernel, limits, other programs.
+    Host,
+    /// The path between the hosts.
+    Path,
+    /// Not known.
+    Unknown,
+}
+
+macro_rules! causes {
+    ($($part:ident { $($variant:ident = $name:literal: $remedy:literal;)* })*) => {
+        /// A row of the table of causes. The name is what JSON shows.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        pub enum Cause {
+            $($(
+                #[doc = $remedy]
+                #[serde(rename = $name)]
+                $variant,
+            )*)*
+        }
+
+        impl Cause {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
+
+            /// The stable name.
+            pub const fn name(self) -> &'static str {
+                match self { $($(Self::$variant => $name,)*)* }
+            }
+
+            /// What raises the limit.
+            pub const fn remedy(self) -> &'static str {
+                match self { $($(Self::$variant => $remedy,)*)* }
+            }
+
+            /// Where that is to be done.
+            pub const fn part(self) -> Part {
+                match self { $($(Self::$variant => Part::$part,)*)* }
+            }
+        }
+    };
+}
+
+causes! {
+    Server {
+        ServerCpu = "server-cpu":
+            "more CPUs and threads for the server (nbthread, worker_processes), or less work for each \
+             operation: keep-alive, session resumption, an ECDSA certificate, fewer rules and logs";
+        TlsHandshakes = "tls-handshakes":
+            "an ECDSA P-256 certificate, session tickets, keep-alive; then more CPUs and threads";
+        HotThread = "hot-thread":
+            "spread connections over the server's threads: SO_REUSEPORT or shards on the listener, \
+             several queues of the network card";
+        SerialisedProcess = "serialised-process":
+            "more processes: this one uses one CPU in all, whatever the number of its threads";
+        ServerMaxconn = "server-maxconn":
+            "a higher maxconn on the server lines of HAProxy, or more backends";
+        Maxconn = "maxconn":
+            "a higher maxconn, after open files and memory are raised to match";
+        RateLimit = "rate-limit": "a higher rate limit in the server's configuration";
+        OpenFiles = "open-files":
+            "a higher limit of open files: LimitNOFILE, worker_rlimit_nofile, ulimit -n";
+        AcceptQueue = "accept-queue":
+            "a longer accept queue: backlog of the listener and net.core.somaxconn, then listen again; \
+             or accept more often";
+    }
+    Backend {
+        BackendCpu = "backend-cpu": "more CPUs or more backends";
+        BackendCapacity = "backend-capacity": "faster or more backends";
+        BackendRefuses = "backend-refuses": "backends that run and accept connections";
+    }
+    Host {
+        HostCpu = "host-cpu":
+            "more CPUs, or the parts on hosts of their own: server, backends and clients share these";
+        CpuQuota = "cpu-quota": "a higher CPU quota of the control group, or fewer threads than its CPUs";
+        NoisyNeighbour = "noisy-neighbour": "other programs off the server's CPUs";
+        Ports = "ports":
+            "http-reuse, a wider net.ipv4.ip_local_port_range, more source or backend addresses";
+        HostFiles = "host-files": "a higher fs.file-max";
+        Conntrack = "conntrack":
+            "a higher net.netfilter.nf_conntrack_max, or a NOTRACK rule for the port";
+        TcpMemory = "tcp-memory": "a higher net.ipv4.tcp_mem, or smaller socket buffers";
+        SynQueue = "syn-queue": "a longer backlog of the listener and net.core.somaxconn";
+        Memory = "memory": "more memory, or less for each connection";
+        Threads = "threads": "a higher limit of threads: TasksMax, pids.max";
+        Orphans = "orphans": "a higher net.ipv4.tcp_max_orphans";
+        PacketQueue = "packet-queue":
+            "packets spread over CPUs (RSS, RPS), a higher net.core.netdev_max_backlog";
+    }
+    Path {
+        Link = "link": "a faster link, smaller or compressed bodies";
+        PacketLoss = "packet-loss": "a path without loss";
+    }
+    Unknown {
+        Unknown = "unknown": "watch more: --watch names processes, servers and hosts";
+    }
+}
+
+/// What kind of thing has a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResourceKind {
+    /// CPU of one thread.
+    ThreadCpu,
+    /// CPU of one process, all threads together.
+    ProcessCpu,
+    /// One CPU of a host.
+    Cpu,
+    /// CPU quota of a control group.
+    CpuQuota,
+    /// A limit that has a number: of the kernel, a process or a server.
+    Limit,
+    /// What is counted when something did not fit.
+    Counter,
+    /// Operations in service.
+    Concurrency,
+    /// Not known.
+    Unknown,
+}
+
+/// What has a limit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Resource {
+    /// Of which kind.
+    pub kind: ResourceKind,
+    /// Which one: `haproxy/0`, `open files of haproxy`.
+    pub name: String,
+}
+
+impl Resource {
+    /// The one of `kind` called `name`.
+    pub fn new(kind: ResourceKind, name: impl Into<String>) -> Self {
+        Self { kind, name: name.into() }
+    }
+}
+
+/// Loads between which a resource becomes full; no upper end where its use hardly moves.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Projected {
+    /// Lower end.
+    pub lower: f64,
+    /// Most likely.
+    pub at: f64,
+    /// Upper end.
+    pub upper: Option<f64>,
+}
+
+/// A resource and when it becomes full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limited {
+    /// Which.
+    pub resource: Resource,
+    /// Where.
+    pub host: String,
+    /// At which loads.
+    pub projected: Projected,
+}
+
+/// Unit of a value of evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceUnit {
+    /// CPUs: CPU seconds per second.
+    Cpus,
+    /// Per second.
+    PerS,
+    /// A share, 0 to 1.
+    Ratio,
+    /// A number of things.
+    Count,
+}
+
+/// A counter below and above the tipping point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Its name.
+    pub counter: String,
+    /// Of all values.
+    pub unit: EvidenceUnit,
+    /// At the highest load that met the goals.
+    pub below: Option<f64>,
+    /// At the highest load.
+    pub above: Option<f64>,
+    /// What it may be at most, where that is known.
+    pub limit: Option<f64>,
+}
+
+/// One cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Which.
+    pub cause: Cause,
+    /// What gave way.
+    pub resource: Resource,
+    /// Where; empty for [`Cause::Unknown`].
+    pub host: String,
+    /// How sure that is.
+    pub grade: Grade,
+    /// What was read.
+    pub evidence: Vec<Evidence>,
+    /// Resources that would last longer, the next one first.
+    pub excluded: Vec<Limited>,
+    /// What raises the limit.
+    pub remedy: String,
+    /// Loads at which the resource becomes full by the law of utilisation.
+    pub predicted_at: Option<Projected>,
+    /// What gives way next.
+    pub next: Option<Limited>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_those_of_json() {
+        let mut names: Vec<&str> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+        for cause in Cause::ALL {
+            let json = serde_json::to_string(cause).expect("a name");
+            assert_eq!(json, format!("{:?}", cause.name()));
+            assert!(!cause.remedy().contains("  "), "{}", cause.name());
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Cause::ALL.len());
+        assert!(Grade::Unknown < Grade::Correlated && Grade::Predicted < Grade::Confirmed);
+    }
+}
