@@ -45,6 +45,13 @@ impl Blocks {
         Self { rounds, equal, saturated: Nanos::from_secs(saturated as u64) }
     }
 
+    /// How long the fewest rounds of the shortest blocks take, where a block costs `between` beside
+    /// its loads.
+    pub fn shortest(between: Nanos) -> Nanos {
+        let block = BLOCK_MIN_S + between.as_secs_f64();
+        Nanos::from_secs_f64((2 * ROUNDS_MIN) as f64 * block)
+    }
+
     /// So many rounds that the longest blocks fill `budget`; at least `rounds`.
     pub fn rounds_for(budget: Nanos, rounds: usize) -> usize {
         let of_round = 2.0 * (BLOCK_MAX_S + BETWEEN_S);
@@ -86,6 +93,15 @@ mod tests {
         let block = blocks.equal + blocks.saturated + BETWEEN;
         let all = Nanos(block.0 * (2 * blocks.rounds) as u64);
         assert!(blocks.rounds == ROUNDS_MIN && all <= left, "{blocks:?}");
+    }
+
+    #[test]
+    fn the_fewest_rounds_fit_into_the_shortest_time() {
+        let left = Blocks::shortest(BETWEEN);
+        let blocks = Blocks::within(left, 24, BETWEEN);
+        let block = blocks.equal + blocks.saturated + BETWEEN;
+        assert_eq!(blocks.rounds, ROUNDS_MIN);
+        assert!(left.0.abs_diff(block.0 * 2 * ROUNDS_MIN as u64) < 10_000_000, "{left} {blocks:?}");
     }
 
     #[test]

@@ -183,11 +183,15 @@ impl CompareExperiment {
         let mut connections = usual;
         let mut goodput = self.first_loads(session, connections)?;
         let between = session.elapsed().since(began).since(Nanos(2 * FIRST.0));
-        while connections * 2 <= most {
+        let mut step = session.elapsed().since(began);
+        // What is left after another step has to be enough for the fewest rounds.
+        while connections * 2 <= most && self.has_time(session, step + Blocks::shortest(between)) {
+            let began = session.elapsed();
             let more = self.first_loads(session, connections * 2)?;
             if !more.iter().zip(&goodput).any(|(more, less)| *more > less * RISE) {
                 break;
             }
+            step = session.elapsed().since(began);
             (connections, goodput) = (connections * 2, more);
         }
         let [a, b] = goodput;
@@ -201,6 +205,10 @@ impl CompareExperiment {
             equal_per_s: (a.min(b) * EQUAL_LOAD).max(1.0).round(),
             equal_s: between.as_secs_f64(),
         })
+    }
+
+    fn has_time(&self, session: &Session<'_>, span: Nanos) -> bool {
+        self.job.budget.is_none_or(|budget| session.elapsed() + span <= budget)
     }
 
     /// What each serves over so many connections.
