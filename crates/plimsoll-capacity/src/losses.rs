@@ -85,12 +85,17 @@ impl<'a> Losses<'a> {
         if self.tally.scheduled == 0 { 0.0 } else { ops as f64 / self.tally.scheduled as f64 }
     }
 
-    /// Share of operations that miss `goal`.
-    pub(crate) fn bad_share(&self, goal: &Goal) -> f64 {
-        self.share(match *goal {
+    /// Operations that miss `goal`.
+    pub(crate) fn bad_ops(&self, goal: &Goal) -> u64 {
+        match *goal {
             Goal::Latency { limit, .. } => self.late_or_lost(limit),
             Goal::Errors { .. } => self.errors(),
-        })
+        }
+    }
+
+    /// Share of operations that miss `goal`.
+    pub(crate) fn bad_share(&self, goal: &Goal) -> f64 {
+        self.share(self.bad_ops(goal))
     }
 
     pub(crate) fn check(&self, goal: &Goal) -> Check {

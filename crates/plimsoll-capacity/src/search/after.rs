@@ -213,7 +213,10 @@ impl RateSearch {
         let contradiction = fit.as_ref().and_then(|fit| self.contradiction(fit));
         let has_ends = fit.as_ref().is_some_and(|fit| fit.width().is_finite());
         let untold = match fit.as_ref().and_then(|fit| fit.lower) {
-            Some(lower) if has_ends => self.errors_untold(lower),
+            // The interval may have moved a little since a load was confirmed.
+            Some(lower) if has_ends => {
+                self.goals_untold(lower.max(answer.map_or(0.0, |answer| answer.confirmed)))
+            }
             _ => Some(Outcome::Undecided { why: "not both bounds were found".to_owned() }),
         };
         let untold = untold.or_else(|| {

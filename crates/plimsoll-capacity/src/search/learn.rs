@@ -8,7 +8,7 @@ use plimsoll_model::{ErrorClass, Fault, Nanos};
 use crate::losses::Unloaded;
 use crate::validity::is_drifting;
 
-use super::errors;
+use super::rare::Pooled;
 use super::seen::Seen;
 use super::silence::is_unanswered;
 use super::trials::{Role, Trial};
@@ -122,13 +122,11 @@ impl RateSearch {
             return;
         }
         self.aside.handle_verdict(good);
-        let is_chance =
-            !good && request.phase.moves_bounds() && self.may_be_chance(measurement, judgement);
+        let pooled = self.with_others(measurement, judgement);
         if request.phase != Phase::Recover {
-            let role = if is_chance { Role::Untold } else { Role::of(request.phase) };
-            self.add(self.evidence(measurement, judgement, role));
+            self.add(self.evidence(measurement, judgement, pooled));
         }
-        let good = good || is_chance;
+        let good = pooled != Pooled::Missed;
         if request.phase == Phase::Confirm {
             self.learn_confirm(good, measurement);
         }
@@ -144,19 +142,27 @@ impl RateSearch {
         }
     }
 
-    fn evidence(&self, measurement: &TrialMeasurement, judgement: &Judgement, role: Role) -> Trial {
+    fn evidence(
+        &self,
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+        pooled: Pooled,
+    ) -> Trial {
         let carried = carried_per_s(measurement);
         let is_long = measurement.window >= CARRIED_WINDOW_MIN;
         Trial {
             load: measurement.request.rate.get(),
-            good: judgement.verdict == Verdict::Good,
+            good: pooled == Pooled::Met,
             at_s: self.middle_s(measurement.window),
             window_s: measurement.window.as_secs_f64(),
             loss_ratio: judgement.loss_ratio,
             carried: Some(carried).filter(|carried| is_long && *carried > 0.0),
-            failed: errors::failed(measurement),
+            bad: self.bad_of(measurement),
             scheduled: measurement.tally.scheduled,
-            role,
+            role: match pooled {
+                Pooled::Untold => Role::Untold,
+                Pooled::Met | Pooled::Missed => Role::of(measurement.request.phase),
+            },
             seen: Seen::of(measurement, carried),
         }
     }
@@ -191,9 +197,8 @@ impl RateSearch {
         if good {
             self.learn_unloaded(measurement);
         }
-        let is_chance = !good && self.may_be_chance(measurement, judgement);
-        let role = if is_chance { Role::Untold } else { Role::of(request.phase) };
-        self.add(self.evidence(measurement, judgement, role));
+        let pooled = self.with_others(measurement, judgement);
+        self.add(self.evidence(measurement, judgement, pooled));
     }
 
     /// Begins where the trials leave it that other searches have asked for.

@@ -404,10 +404,8 @@ impl RateSearch {
             }
             self.longer = Longer::Had;
         }
-        if let Some(want) = self.plan_safe(fit) {
-            return want;
-        }
-        self.overload(fit, target)
+        let more = self.plan_more_operations(fit, target).or_else(|| self.plan_safe(fit));
+        more.unwrap_or_else(|| self.overload(fit, target))
     }
 
     pub(super) fn learn_confirm(&mut self, good: bool, measurement: &TrialMeasurement) {

@@ -15,13 +15,13 @@
 mod after;
 mod aside;
 mod change;
-mod errors;
 mod goals;
 mod grid;
 mod learn;
 mod levels;
 mod likelihood;
 mod measure;
+mod rare;
 mod safe;
 mod seen;
 mod settings;
@@ -52,6 +52,7 @@ use silence::Silence;
 use trials::Trials;
 
 pub use goals::GoalSearch;
+pub use rare::operations_needed;
 pub use settings::{CONFIDENCE, LOWEST_PER_S, Limits, Mode, SearchSettings};
 
 /// BAD trials at one load while expanding that settle it.
@@ -389,6 +390,7 @@ impl RateSearch {
         let length = shortest
             .max(tail_span.min(limits.tail_span_max))
             .max(deadline_span.min(limits.deadline_span_max));
+        let length = self.lengthened(rate, length);
         // Whole tenths of a second, the spacing of the backlog's samples.
         Nanos(length.0.div_ceil(OUTSTANDING_SAMPLE.0) * OUTSTANDING_SAMPLE.0)
     }

@@ -110,7 +110,7 @@ mod tests {
             window_s: 3.0,
             loss_ratio: 0.5,
             carried: Some(carried),
-            failed: 0,
+            bad: Default::default(),
             scheduled: 6_000,
             role: Role::Sentinel,
             seen: Seen { steal: Some(steal), ..Seen::default() },

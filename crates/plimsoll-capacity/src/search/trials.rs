@@ -3,6 +3,7 @@
 use plimsoll_model::trial::Phase;
 use plimsoll_model::{Nanos, Rate};
 
+use super::rare::Bad;
 use super::seen::Seen;
 
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
@@ -32,7 +33,7 @@ pub(crate) enum Role {
     Confirmation,
     /// Whether its load meets the objective with random arrivals.
     Safe,
-    /// BAD for a few failed operations that may as well be chance: no verdict.
+    /// BAD for a few operations that may as well be chance: no verdict.
     Untold,
     /// How much the server carries in a short overload.
     Sentinel,
@@ -68,8 +69,8 @@ pub(crate) struct Trial {
     pub(crate) loss_ratio: f64,
     /// Good answers, operations per second, where the trial was long enough to tell.
     pub(crate) carried: Option<f64>,
-    /// Operations that failed.
-    pub(crate) failed: u64,
+    /// Bad operations by the goals on few of them.
+    pub(crate) bad: Bad,
     pub(crate) scheduled: u64,
     pub(crate) role: Role,
     pub(crate) seen: Seen,
@@ -243,12 +244,30 @@ impl Trials {
         (is_saturated && after < FELL * before).then_some((before, after))
     }
 
-    /// Failed operations and all operations of the trials up to `load`, overloads aside.
-    pub(crate) fn failed_up_to(&self, load: f64) -> (u64, u64) {
-        let served = self.all().filter(|trial| {
-            trial.load <= load && (trial.role == Role::Untold || trial.is_verdict() && trial.good)
-        });
-        served.fold((0, 0), |sum, trial| (sum.0 + trial.failed, sum.1 + trial.scheduled))
+    /// Trials that served their load, as far as they tell: overloads aside.
+    fn served(&self) -> impl Iterator<Item = &Trial> {
+        self.all().filter(|trial| trial.role == Role::Untold || trial.is_verdict() && trial.good)
+    }
+
+    /// Bad operations by one goal and all operations of the trials up to `load`.
+    pub(crate) fn bad_up_to(&self, load: f64, goal: usize) -> (u64, u64) {
+        let served = self.served().filter(|trial| trial.load <= load);
+        served.fold((0, 0), |sum, trial| (sum.0 + trial.bad[goal], sum.1 + trial.scheduled))
+    }
+
+    /// The same by every goal of those at `load`.
+    pub(crate) fn rarely_bad(&self, load: f64) -> (Bad, u64) {
+        let mut sum = (Bad::default(), 0);
+        for trial in self.served().filter(|trial| trial.load == load) {
+            sum.0.iter_mut().zip(trial.bad).for_each(|(sum, bad)| *sum += bad);
+            sum.1 += trial.scheduled;
+        }
+        sum
+    }
+
+    /// Trials at `load` that told nothing.
+    pub(crate) fn untold_at(&self, load: f64) -> usize {
+        self.all().filter(|trial| trial.role == Role::Untold && trial.load == load).count()
     }
 
     /// The typical rate of good answers at `load` (the Conditional Throughput of RFC 9971 for a
@@ -278,7 +297,7 @@ mod tests {
             window_s: 3.0,
             loss_ratio: 0.5,
             carried: Some(1_000.0),
-            failed: 0,
+            bad: Bad::default(),
             scheduled: 6_000,
             role: Role::Sentinel,
             seen: Seen::starved(starved),

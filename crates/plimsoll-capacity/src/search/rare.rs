@@ -1,0 +1,242 @@
+//! Goals on few operations: errors and high quantiles. Some bad ones among some hundreds say little of
+//! a goal of one in a thousand. A trial that misses such a goal by what may be chance is no verdict;
+//! the trials of its load are pooled until they tell, and those up to the lower bound have to show
+//! that the goal is met.
+
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::trial::{CheckId, Judgement, Level, Outcome, Phase, TrialMeasurement, Verdict};
+use plimsoll_model::{Nanos, Rate};
+
+use crate::losses::Losses;
+
+use super::measure::Fit;
+use super::{RateSearch, Want};
+
+/// A count that is as likely as this, or more, may be chance.
+const CHANCE: f64 = 0.05;
+/// So many bad operations are expected where the goal is just missed, before none of them shows by
+/// [`CHANCE`] that it is met.
+const EXPECTED_MIN: f64 = 3.0;
+/// The same quantile of a normal variable.
+const CHANCE_SDS: f64 = 1.645;
+
+/// Loads below this share of a bound show failures that do not depend on the load.
+const FAR_BELOW: f64 = 0.9;
+/// Quantiles from here on leave few operations above them.
+const HIGH_QUANTILE: f64 = 0.995;
+/// A trial that is lengthened has at most so many times the length of a confirmation.
+const LONGEST: u64 = 4;
+
+/// Bad operations by goal, in the order of the objective; of goals on many operations none.
+pub(super) type Bad = [u64; Slo::GOALS_MAX];
+
+fn is_rare(goal: &Goal) -> bool {
+    match goal {
+        Goal::Errors { .. } => true,
+        Goal::Latency { quantile, .. } => *quantile >= HIGH_QUANTILE,
+    }
+}
+
+/// Operations that it takes at least to show that every goal of `slo` is met, where none is bad.
+pub fn operations_needed(slo: &Slo) -> u64 {
+    let ratios = slo.goals.iter().map(Goal::bad_ratio_max).filter(|ratio| *ratio > 0.0);
+    ratios.reduce(f64::min).map_or(0, |ratio| (EXPECTED_MIN / ratio).round() as u64)
+}
+
+/// What a pool of operations says of a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pooled {
+    Met,
+    Missed,
+    Untold,
+}
+
+/// How likely a Poisson variable of this mean is `count` at most.
+fn at_most(count: u64, mean: f64) -> f64 {
+    if mean > 500.0 {
+        let z = (count as f64 + 0.5 - mean) / mean.sqrt();
+        return 1.0 / (1.0 + (-1.702 * z).exp());
+    }
+    let mut term = (-mean).exp();
+    let mut sum = term;
+    for k in 1..=count.min(2_000) {
+        term *= mean / k as f64;
+        sum += term;
+    }
+    sum.min(1.0)
+}
+
+fn pooled(bad: u64, all: u64, most: f64) -> Pooled {
+    let mean = all as f64 * most;
+    // Of a goal that allows none, none is all that can be seen.
+    if at_most(bad, mean) < CHANCE || (bad == 0 && most <= 0.0) {
+        Pooled::Met
+    } else if bad > 0 && 1.0 - at_most(bad - 1, mean) <= CHANCE {
+        Pooled::Missed
+    } else {
+        Pooled::Untold
+    }
+}
+
+/// A goal that the pool does not settle.
+struct Open {
+    goal: Goal,
+    bad: u64,
+    all: u64,
+    said: Pooled,
+}
+
+impl Open {
+    /// Further operations like these that would show the goal to be met, where any number would.
+    fn missing(&self) -> Option<u64> {
+        let most = self.goal.bad_ratio_max();
+        let share = self.bad as f64 / self.all.max(1) as f64;
+        let apart = Some(most - share).filter(|apart| *apart > 0.02 * most)?;
+        let needed = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
+        Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
+    }
+}
+
+impl RateSearch {
+    /// The rare goals with their places in the objective.
+    fn rare_goals(&self) -> impl Iterator<Item = (usize, &Goal)> {
+        let goals = self.slo.goals.iter().enumerate().take(Slo::GOALS_MAX);
+        goals.filter(|(_, goal)| is_rare(goal))
+    }
+
+    /// Bad operations of a trial by the rare goals.
+    pub(super) fn bad_of(&self, measurement: &TrialMeasurement) -> Bad {
+        let losses = Losses::of(&measurement.tally, measurement.aborted);
+        let mut bad = Bad::default();
+        for (index, goal) in self.rare_goals() {
+            bad[index] = losses.bad_ops(goal);
+        }
+        bad
+    }
+
+    /// What a trial says of its load: its own verdict, but with the others of that load where it missed
+    /// rare goals alone.
+    pub(super) fn with_others(
+        &self,
+        measurement: &TrialMeasurement,
+        judgement: &Judgement,
+    ) -> Pooled {
+        if judgement.verdict == Verdict::Good {
+            return Pooled::Met;
+        }
+        if !measurement.request.phase.moves_bounds() {
+            return Pooled::Missed;
+        }
+        let mut fails = judgement.reasons.iter().filter(|check| check.level == Level::Fail);
+        if !fails.all(|check| matches!(&check.id, CheckId::Goal(goal) if is_rare(goal))) {
+            return Pooled::Missed;
+        }
+        let own = self.bad_of(measurement);
+        let (bad, all) = self.trials.rarely_bad(measurement.request.rate.get());
+        let all = all + measurement.tally.scheduled;
+        let said: Vec<Pooled> = self
+            .rare_goals()
+            .filter(|(index, goal)| {
+                own[*index] as f64 > goal.bad_ratio_max() * measurement.tally.scheduled as f64
+            })
+            .map(|(index, goal)| pooled(bad[index] + own[index], all, goal.bad_ratio_max()))
+            .collect();
+        match said.contains(&Pooled::Missed) {
+            true => Pooled::Missed,
+            false if said.iter().all(|said| *said == Pooled::Met) => Pooled::Met,
+            false => Pooled::Untold,
+        }
+    }
+
+    /// The trial at `rate` is longer where those before it told nothing.
+    pub(super) fn lengthened(&self, rate: f64, length: Nanos) -> Nanos {
+        let most = Nanos(self.limits.confirm_trial.0 * LONGEST);
+        let longer = Nanos(length.0 << self.trials.untold_at(rate).min(4)).min(most);
+        if self.affords(longer) { longer.max(length) } else { length }
+    }
+
+    /// The goal that the trials up to `lower` settle least.
+    fn open_goal(&self, lower: f64) -> Option<Open> {
+        let open = self.rare_goals().filter_map(|(index, goal)| {
+            let up_to = |load: f64| {
+                let (bad, all) = self.trials.bad_up_to(load, index);
+                (pooled(bad, all, goal.bad_ratio_max()), bad, all)
+            };
+            // Near the bound a server fails as much as the goal allows: that is what a bound is.
+            let (said, bad, all) = up_to(lower);
+            let is_met = said == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
+            (!is_met).then_some(Open { goal: *goal, bad, all, said })
+        });
+        open.max_by_key(|open| (open.said == Pooled::Missed, open.missing().unwrap_or(u64::MAX)))
+    }
+
+    /// One more trial at the confirmed load, where the goals need more operations.
+    pub(super) fn plan_more_operations(&self, fit: &Fit, target: f64) -> Option<Want> {
+        let open =
+            self.open_goal(fit.lower?.max(target)).filter(|open| open.said == Pooled::Untold)?;
+        let usual = self.limits.confirm_trial;
+        let wanted = Nanos::from_secs_f64(open.missing()? as f64 / target);
+        let length = wanted.max(usual).min(Nanos(usual.0 * LONGEST));
+        let rest = self.reserve_after(1);
+        let shorter = [length, Nanos(usual.0.max(length.0 / 2)), usual];
+        let fits = shorter.into_iter().find(|length| self.affords(*length + rest))?;
+        Some(Want::Trial(Phase::Confirm, target, fits))
+    }
+
+    /// What the bad operations of all trials up to `lower` say against an interval.
+    pub(super) fn goals_untold(&self, lower: f64) -> Option<Outcome> {
+        let open = self.open_goal(lower)?;
+        let Open { goal, bad, all, said } = open;
+        let share = bad as f64 / all.max(1) as f64;
+        let (share, most) =
+            (format!("{:.3} %", share * 100.0), format!("{:.3} %", goal.bad_ratio_max() * 100.0));
+        let what = match goal {
+            Goal::Errors { .. } => "failed",
+            Goal::Latency { .. } => "were late, failed or unsent",
+        };
+        let seen = format!("{goal}: {bad} of {all} operations {what} below the bounds ({share})");
+        if said == Pooled::Missed {
+            return Some(Outcome::Unstable { why: format!("{seen}, over {most}") });
+        }
+        let at = Rate::per_second(lower).unwrap_or_default();
+        let more = open.missing().map_or_else(String::new, |missing| {
+            let span = Nanos::from_secs_f64(missing as f64 / lower.max(1e-3));
+            format!("; about {span} more at {at} would tell")
+        });
+        let why = format!("{seen}, too few to tell that from {most}{more}");
+        Some(Outcome::Undecided { why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_as_likely_as_the_table_says() {
+        assert!((at_most(0, 1.0) - 0.3679).abs() < 1e-3);
+        assert!((at_most(2, 3.0) - 0.4232).abs() < 1e-3);
+        assert!((at_most(1_000, 1_000.0) - 0.508).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_goal_is_told_by_enough_operations_only() {
+        // One in a thousand is allowed.
+        assert_eq!(pooled(0, 500, 0.001), Pooled::Untold);
+        assert_eq!(pooled(1, 500, 0.001), Pooled::Untold);
+        assert_eq!(pooled(0, 3_000, 0.001), Pooled::Met);
+        assert_eq!(pooled(8, 10_000, 0.001), Pooled::Untold);
+        assert_eq!(pooled(80, 100_000, 0.001), Pooled::Met);
+        assert_eq!(pooled(120, 100_000, 0.001), Pooled::Missed);
+        assert_eq!((pooled(0, 10, 0.0), pooled(1, 10, 0.0)), (Pooled::Met, Pooled::Missed));
+    }
+
+    #[test]
+    fn the_rarest_goal_says_how_many_operations_are_needed() {
+        let needed = |slo: &str| operations_needed(&slo.parse().expect("an objective"));
+        assert_eq!(needed("p99<50ms"), 300);
+        assert_eq!(needed("p99<50ms,errors<0.1%"), 3_000);
+        assert_eq!(needed("p99.99<50ms,errors<1%"), 30_000);
+        assert_eq!(needed("errors<0%"), 0);
+    }
+}
