@@ -1,11 +1,12 @@
 //! Searches for a rate into jobs: a load whose rate each trial replaces, and how to search.
 
 use plimsoll_capacity::Mode;
-use plimsoll_capacity::search::{CONFIDENCE, LOWEST_PER_S};
+use plimsoll_capacity::search::{CONFIDENCE, LOWEST_PER_S, operations_needed};
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::Pacing;
 use plimsoll_model::search::Axis;
 use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use super::load::{LoadJob, Parts, assemble};
@@ -195,8 +196,64 @@ fn search_in_range(
             format_args!("--min {} is not below --max {}", min.get(), max.get()),
             "widen the range",
         )),
-        _ => Ok(SearchJob { min, max, confidence, ..search }),
+        _ => {
+            let job = SearchJob { min, max, confidence, ..search };
+            let notes = match time_for_goals(&job)? {
+                Some(note) => vec![note],
+                None => Vec::new(),
+            };
+            Ok(SearchJob { notes, ..job })
+        }
     }
+}
+
+/// A search needs about so many times the operations that settle its rarest goal: trials above the
+/// tipping point tell nothing of it, and rests send none.
+const SETTLED_BY: f64 = 2.0;
+/// Goals that allow a larger share are settled by trials of the usual length.
+const USUAL_RATIO: f64 = 0.005;
+
+/// Whether the mode has time for as many operations as the goals need. Refuses what cannot be had at
+/// the highest rate; of goals on few operations a line how long they take.
+fn time_for_goals(job: &SearchJob) -> Result<Option<String>, Stop> {
+    let all = || std::iter::once(&job.slo).chain(&job.further);
+    let Some(slo) = all().max_by_key(|slo| operations_needed(slo)) else { return Ok(None) };
+    let needed = operations_needed(slo);
+    let span = |rate: Rate| Nanos::from_secs_f64(SETTLED_BY * needed as f64 / rate.get());
+    let budget = |mode: Mode| mode.limits().budget;
+    let fits = |rate: Rate| Mode::ALL.iter().find(|mode| span(rate) <= budget(**mode));
+    let mode = job.mode;
+    if let Some(max) = job.max.filter(|max| span(*max) > budget(mode)) {
+        let fix = match fits(max) {
+            Some(longer) => format!("give --mode {longer}, or a goal on more operations"),
+            None => "give a goal on more operations, such as p99 or errors<1%".to_owned(),
+        };
+        return Err(Stop::usage(
+            format_args!(
+                "--slo {slo} needs {} operations that meet it: a search of about {} at --max {}, and \
+                 --mode {mode} has {}",
+                grouped(needed),
+                span(max),
+                max,
+                budget(mode)
+            ),
+            fix,
+        ));
+    }
+    let rarest = slo.goals.iter().map(Goal::bad_ratio_max).filter(|ratio| *ratio > 0.0);
+    if !job.slo_given || rarest.reduce(f64::min).is_none_or(|ratio| ratio > USUAL_RATIO) {
+        return Ok(None);
+    }
+    let at = job.max.unwrap_or_else(|| job.lowest());
+    let from = SETTLED_BY * needed as f64 / budget(mode).as_secs_f64();
+    Ok(Some(format!(
+        "{slo} needs {} operations that meet it: about {} of searching at {at}; this search has {}, \
+         which is enough from {} on",
+        grouped(needed),
+        span(at),
+        budget(mode),
+        Rate::per_second(from).unwrap_or_default()
+    )))
 }
 
 /// How long the timeout probe waits; the default depends on the mode.

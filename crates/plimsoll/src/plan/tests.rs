@@ -350,6 +350,16 @@ fn searches() {
     assert_eq!(job.search.further, ["p99<300ms,errors<1%".parse().unwrap()]);
     assert_eq!(job.load.plan.deadline, Some(Nanos::from_millis(20)));
     assert_eq!(job.load.plan.linger, Nanos::from_millis(5_280));
+    // Goals on few operations say how long they take; the default and usual ones do not.
+    let notes = |slo: &str| find(&["--slo", slo, "--mode", "quick"]).search.notes;
+    assert_eq!(
+        notes("p99.9<50ms"),
+        [
+            "p99.9<50ms needs 3,000 operations that meet it: about 60.0 s of searching at 100/s; this \
+          search has 215 s, which is enough from 27.9/s on"
+        ]
+    );
+    assert!(notes("p99<50ms,errors<1%").is_empty() && find(&[]).search.notes.is_empty());
     // A quick search does not wait for timers by default.
     for (flags, seconds) in [
         (&[][..], Some(150)),

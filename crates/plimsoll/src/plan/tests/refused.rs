@@ -202,6 +202,17 @@ fn bad_searches_laboratories_and_servers() {
             "--slo p99<50ms was given twice; drop one of them",
         ),
         (
+            vec!["find", "rate", URL, "--slo", "p99.99<50ms", "--max", "100", "--mode", "quick"],
+            "--slo p99.99<50ms needs 30,000 operations that meet it: a search of about 600 s at --max \
+             100/s, and --mode quick has 215 s; give --mode standard, or a goal on more operations",
+        ),
+        (
+            vec!["find", "rate", URL, "--slo", "errors<0.001%", "--max", "50", "--mode", "strict"],
+            "--slo errors<0.001% needs 300,000 operations that meet it: a search of about 12000 s at \
+             --max 50.0/s, and --mode strict has 5400 s; give a goal on more operations, such as p99 \
+             or errors<1%",
+        ),
+        (
             vec!["find", "connections", URL, "--slo", "p99<50ms", "--slo", "p99<9ms"],
             "find connections searches for one SLO, and --slo was given more than once; give it once",
         ),
