@@ -206,7 +206,10 @@ fn a_stop_keeps_the_bounds() {
 
 /// A search of a server that answers `carries` operations a second, and fails the rest.
 fn run_shedding(carries: f64) -> (f64, TippingPoint) {
-    let mut search = RateSearch::new(SearchSettings::new(Mode::Quick), Slo::default());
+    // At 30/s, 3,000 operations without a failure take longer than a quick search.
+    let budget = Nanos::from_secs(1_000);
+    let settings = SearchSettings { budget, ..SearchSettings::new(Mode::Quick) };
+    let mut search = RateSearch::new(settings, Slo::default());
     let mut least = f64::MAX;
     loop {
         match search.next_step() {
