@@ -5,6 +5,7 @@ mod bad_input;
 mod cliffs;
 mod compare;
 mod connections;
+mod doctor;
 mod faults;
 mod faulty_suts;
 mod foreign_servers;
