@@ -70,7 +70,8 @@ mod tests {
     fn drawn(dir: &Path) -> Result<String, ReportError> {
         let mut text = Vec::new();
         render_watched(dir, Style::default(), &mut text)?;
-        Ok(String::from_utf8(text).unwrap())
+        // Numbers are kept together with their units.
+        Ok(String::from_utf8(text).unwrap().replace('\u{a0}', " "))
     }
 
     #[test]
