@@ -8,6 +8,7 @@ pub mod clock;
 pub mod file_lock;
 pub mod limits;
 pub mod memory;
+pub mod namespace;
 pub mod outgoing;
 pub mod poll;
 pub mod ports;

@@ -16,6 +16,7 @@ use rustix::process;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::affinity;
+use crate::namespace::Namespace;
 
 pub use rustix::process::Signal;
 
@@ -46,6 +47,8 @@ pub struct Ties {
     pub cpus: Vec<u32>,
     /// Added to its nice value; 0 leaves it.
     pub nice: i32,
+    /// The network namespace it runs in; `None` leaves it this process's.
+    pub network: Option<Namespace>,
 }
 
 /// Starts `command` tied as `ties` says. An error of a tie (a CPU that does not exist) is an error
@@ -107,6 +110,9 @@ fn apply(ties: &Ties, parent: Pid) -> io::Result<()> {
     }
     if !ties.cpus.is_empty() {
         affinity::pin_thread(&ties.cpus)?;
+    }
+    if let Some(network) = &ties.network {
+        network.enter()?;
     }
     if ties.nice != 0 {
         process::nice(ties.nice)?;
@@ -285,6 +291,7 @@ mod tests {
             ignores_stop_signals: true,
             cpus: vec![cpu],
             nice: 3,
+            network: None,
         };
         let pid = spawn(sleeper(), &ties).unwrap().id();
         let status = fs::read_to_string(format!("/proc/{}/status", pid)).unwrap();
