@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
+use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process::Ties;
 
 use crate::error::FleetError;
@@ -36,6 +37,8 @@ pub struct AgentSpec {
     pub cpus: Vec<Vec<u32>>,
     /// Added to their nice value.
     pub nice: i32,
+    /// The network namespace that they run in; `None` leaves them in this process's.
+    pub network: Option<Namespace>,
 }
 
 impl AgentSpec {
@@ -46,6 +49,7 @@ impl AgentSpec {
             count: count.max(1),
             cpus: Vec::new(),
             nice: 0,
+            network: None,
         }
     }
 
@@ -57,6 +61,7 @@ impl AgentSpec {
                 ignores_stop_signals: true,
                 cpus: self.cpus_of(index).to_vec(),
                 nice: self.nice,
+                network: self.network.clone(),
                 ..Ties::default()
             })
             .collect()

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process::{Group, Ties};
 
 use crate::agent_set::{AgentCommand, AgentSet};
@@ -43,10 +44,16 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor, which creates the plan's scratch directory and starts its programs. A plan
-    /// without programs lets the caller write their configuration into the directory first.
-    pub fn start(command: &AgentCommand, plan: SupervisorPlan) -> Result<Self, FleetError> {
-        let ties = Ties { group: Group::Session, ignores_stop_signals: true, ..Ties::default() };
+    /// Starts a supervisor, which creates the plan's scratch directory and starts its programs, all of
+    /// them in `network`, or in this process's. A plan without programs lets the caller write their
+    /// configuration into the directory first.
+    pub fn start(
+        command: &AgentCommand,
+        network: Option<Namespace>,
+        plan: SupervisorPlan,
+    ) -> Result<Self, FleetError> {
+        let ties =
+            Ties { group: Group::Session, ignores_stop_signals: true, network, ..Ties::default() };
         let agents = AgentSet::start("supervisor", command, vec![ties], EXIT_WAIT)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
         let mut supervisor =

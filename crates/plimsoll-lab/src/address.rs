@@ -1,37 +1,59 @@
 //! The address and the certificate of a SUT: both known before it is started, so that loads against
 //! it can be planned first.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::socket::ReservedPort;
 use plimsoll_tls::KeyKind;
 
 use crate::error::LabError;
+use crate::isolated::{ClientHost, Isolated};
 
-/// A port of loopback that is reserved for a SUT, and the SUT's certificate.
+/// A port that is reserved for a SUT, the SUT's certificate, and the hosts of its laboratory.
 #[derive(Debug)]
 pub struct SutAddress {
     pub(crate) listen: SocketAddr,
     identity: Identity,
+    isolated: Option<Isolated>,
     /// Shared by every process of the SUT.
     _port: ReservedPort,
 }
 
 impl SutAddress {
-    /// Reserves any free port; the certificate has a key of this kind.
-    pub fn reserve(key: KeyKind) -> Result<Self, LabError> {
-        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-        Self::with_identity(plimsoll_tls::self_signed(&names, key)?)
+    /// Reserves any free port: of a new host beside `clients`, or of loopback. The certificate has a key of
+    /// this kind.
+    pub fn reserve(key: KeyKind, clients: Option<&ClientHost>) -> Result<Self, LabError> {
+        let isolated = clients.map(Isolated::beside).transpose()?;
+        let names = ["localhost".to_owned(), ip(isolated.as_ref()).to_string()];
+        Self::new(plimsoll_tls::self_signed(&names, key)?, isolated)
     }
 
     /// The same with a certificate that is there.
-    pub fn with_identity(identity: Identity) -> Result<Self, LabError> {
-        let reserved = ReservedPort::bind(([127, 0, 0, 1], 0).into());
+    pub fn with_identity(
+        identity: Identity,
+        clients: Option<&ClientHost>,
+    ) -> Result<Self, LabError> {
+        Self::new(identity, clients.map(Isolated::beside).transpose()?)
+    }
+
+    fn new(identity: Identity, isolated: Option<Isolated>) -> Result<Self, LabError> {
+        let hosts = isolated.as_ref();
+        let reserved = on_sut(hosts, || ReservedPort::bind((ip(hosts), 0).into()))?;
         let (port, listen) = reserved
             .and_then(|port| port.local_address().map(|address| (port, address)))
             .map_err(|error| LabError::NoPort(error.into()))?;
-        Ok(Self { listen, identity, _port: port })
+        Ok(Self { listen, identity, isolated, _port: port })
+    }
+
+    /// The hosts of the laboratory; `None` where all share this host's network.
+    pub const fn isolated(&self) -> Option<&Isolated> {
+        self.isolated.as_ref()
+    }
+
+    /// Runs `work` on the host of the SUT, as far as the network is concerned.
+    pub(crate) fn on_sut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        on_sut(self.isolated.as_ref(), work)
     }
 
     /// The URL for clients.
@@ -42,5 +64,20 @@ impl SutAddress {
     /// The certificate of the SUT, which is its own root, and its key.
     pub const fn identity(&self) -> &Identity {
         &self.identity
+    }
+}
+
+/// Where the SUT listens.
+fn ip(isolated: Option<&Isolated>) -> IpAddr {
+    isolated.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |hosts| hosts.sut.ip())
+}
+
+fn on_sut<T: Send>(
+    isolated: Option<&Isolated>,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, LabError> {
+    match isolated {
+        Some(hosts) => hosts.sut.network.run(work).map_err(LabError::Isolation),
+        None => Ok(work()),
     }
 }

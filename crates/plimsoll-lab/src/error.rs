@@ -71,8 +71,11 @@ pub enum LabError {
         /// The limit of one process.
         have: u64,
     },
+    /// The kernel refuses network namespaces.
+    #[error("this host allows no network namespaces ({0}): they need root; use --isolate none")]
+    Isolation(io::Error),
     /// No port to listen on is free.
-    #[error("no free port on loopback: {0}")]
+    #[error("no free port for the server: {0}")]
     NoPort(io::Error),
     /// A file of the SUT cannot be written.
     #[error("cannot write {}: {source}", path.display())]

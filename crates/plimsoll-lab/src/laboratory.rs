@@ -6,19 +6,28 @@ use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, LoadPlan};
+use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
 
 use crate::address::SutAddress;
 use crate::error::LabError;
+use crate::isolated::{Isolated, IsolatedHost};
+use crate::own_servers::OwnServers;
 use crate::plan::LabPlan;
 use crate::running_sut::RunningSut;
 use crate::sut::Sut;
-use crate::watched::{ServerEnd, WatchedServer};
+use crate::watched::{HostView, ServerEnd, WatchedServer};
 
 /// The note when our own server is tested because HAProxy is missing.
 const NO_HAPROXY: &str = "HAProxy is not installed, so our own TLS server is tested; for the real \
                           one: apt-get install haproxy";
+
+/// The note about hosts that are network namespaces, and about those that are not.
+const ISOLATED: &str = "clients, SUT and backends are network namespaces joined by veth: each has \
+                        addresses, ports and TCP counters of its own";
+const SHARED: &str = "clients, SUT and backends share this host's loopback: TCP counters, ports and \
+                      interfaces of one cannot be told from those of the others";
 
 /// A running laboratory. Dropping it ends everything in it.
 #[derive(Debug)]
@@ -41,7 +50,8 @@ impl Laboratory {
         // Before the SUT, whose configuration names their addresses.
         if !plan.sut.is_embedded() {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
-            let servers = plan.own_servers(cpus);
+            let host = at.isolated().map(|hosts| hosts.backends.clone());
+            let servers = OwnServers { host, ..plan.own_servers(cpus) };
             backend_timers = servers.timers(Owner::Backend, "backend");
             backends = Some(servers.start(&vec![false; plan.backends as usize], None)?);
         }
@@ -63,6 +73,7 @@ impl Laboratory {
             None if backends.is_some() => notes.push(behind),
             None => {}
         }
+        notes.push(if at.isolated().is_some() { ISOLATED } else { SHARED }.to_owned());
         if plan.sut_is_default && plan.sut.is_embedded() {
             notes.push(NO_HAPROXY.to_owned());
         }
@@ -119,6 +130,24 @@ impl WatchedServer for Laboratory {
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
         let own = self.sut.timers.iter().chain(&self.backend_timers).cloned();
         own.chain(sleep_timer(plan, self.answering_owner())).collect()
+    }
+
+    fn isolated(&self) -> Option<Isolated> {
+        self.at.isolated().cloned()
+    }
+
+    fn hosts(&self) -> Vec<HostView> {
+        let Some(isolated) = self.at.isolated() else { return Vec::new() };
+        let of = |name: &str, host: &IsolatedHost, pids: Vec<u32>, role| HostView {
+            name: name.to_owned(),
+            network: host.network.clone(),
+            processes: pids.into_iter().map(|pid| (pid, role)).collect(),
+        };
+        let sut = of("sut", &isolated.sut, self.pids(), Role::Server);
+        let behind = self.backends.is_some();
+        let backends =
+            behind.then(|| of("backends", &isolated.backends, self.backend_pids(), Role::Backend));
+        [Some(sut), backends].into_iter().flatten().collect()
     }
 
     fn backend_is_ours(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Our own servers as processes: backends, the embedded SUT, the server of a reference run.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use plimsoll_fleet::{AgentSpec, ServerGroup};
 use plimsoll_model::Nanos;
@@ -8,6 +8,7 @@ use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, Listener, ServePlan, TlsState};
 
 use crate::error::LabError;
+use crate::isolated::IsolatedHost;
 
 /// The default of every timer of our own servers.
 pub(crate) const TIMEOUT: Nanos = Nanos::from_secs(600);
@@ -23,22 +24,31 @@ pub struct OwnServers {
     pub timeout: Nanos,
     /// What is kept of a TLS connection.
     pub tls_state: TlsState,
+    /// Where they run; `None` is this host, on loopback.
+    pub host: Option<IsolatedHost>,
 }
 
 impl OwnServers {
     /// One process with a thread on each of `cpus`, and timers longer than any wait of a search.
     pub fn new(cpus: &[u32]) -> Self {
-        Self { processes: 1, cpus: cpus.to_vec(), timeout: TIMEOUT, tls_state: TlsState::Compact }
+        Self {
+            processes: 1,
+            cpus: cpus.to_vec(),
+            timeout: TIMEOUT,
+            tls_state: TlsState::Compact,
+            host: None,
+        }
     }
 
-    /// Starts them on free ports of loopback: one for each entry of `with_tls`, which says whether
+    /// Starts them on free ports: one for each entry of `with_tls`, which says whether
     /// it speaks TLS.
     pub fn start(
         &self,
         with_tls: &[bool],
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
-        let listener = |tls: &bool| Listener { address: ([127, 0, 0, 1], 0).into(), tls: *tls };
+        let ip = self.host.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
+        let listener = |tls: &bool| Listener { address: (ip, 0).into(), tls: *tls };
         self.start_at(with_tls.iter().map(listener).collect(), identity)
     }
 
@@ -62,7 +72,9 @@ impl OwnServers {
             idle_timeout: self.timeout,
         };
         let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
-        Ok(ServerGroup::start(&AgentSpec { cpus, ..AgentSpec::new(self.processes) }, &plan)?)
+        let network = self.host.as_ref().map(|host| host.network.clone());
+        let spec = AgentSpec { cpus, network, ..AgentSpec::new(self.processes) };
+        Ok(ServerGroup::start(&spec, &plan)?)
     }
 
     /// Starts them on one free port of loopback; returns its address, too.

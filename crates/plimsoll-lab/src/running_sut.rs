@@ -63,6 +63,7 @@ impl RunningSut {
         let own = OwnServers {
             processes: plan.processes(fit),
             tls_state: plan.tls_state,
+            host: at.isolated().map(|hosts| hosts.sut.clone()),
             ..plan.own_servers(plan.sut_cpus())
         };
         let listener = Listener { address: at.listen, tls: plan.tls };
@@ -99,7 +100,7 @@ impl RunningSut {
         plan: &LabPlan,
         at: &SutAddress,
         backends: Vec<SocketAddr>,
-        prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError>,
+        prepare: impl FnOnce(&ProxyPlan) -> Result<Prepared, LabError> + Send,
     ) -> Result<Self, LabError> {
         // A comparison has two laboratories.
         let (pid, port) = (std::process::id(), at.listen.port());
@@ -107,7 +108,8 @@ impl RunningSut {
         let keep = plan.keep_config;
         let supervised =
             SupervisorPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };
-        let mut supervisor = Supervisor::start(&AgentCommand::this_program(), supervised)?;
+        let network = at.isolated().map(|hosts| hosts.sut.network.clone());
+        let mut supervisor = Supervisor::start(&AgentCommand::this_program(), network, supervised)?;
         let cpus = plan.sut_cpus().to_vec();
         let proxy_plan = ProxyPlan {
             listen: at.listen,
@@ -137,7 +139,9 @@ impl RunningSut {
         let Identity { chain_pem, key_pem } = at.identity();
         let pem = format!("{chain_pem}{key_pem}");
         write(&proxy_plan.certificate_pem_path, &pem)?;
-        let Prepared { name, children, mut notes, timers, statistics } = prepare(&proxy_plan)?;
+        // nginx binds its port when it checks a configuration.
+        let prepared = at.on_sut(|| prepare(&proxy_plan))??;
+        let Prepared { name, children, mut notes, timers, statistics } = prepared;
         for batch in children.chunks(STARTS_AT_ONCE) {
             supervisor.start_programs(batch.to_vec())?;
         }

@@ -3,12 +3,15 @@
 
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::plan::LoadPlan;
+use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits;
 use plimsoll_probe::server_limits::ServerLimit;
+use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::process;
 
 use crate::error::LabError;
+use crate::isolated::Isolated;
 
 /// What is known of a server besides its answers. By default nothing is.
 pub trait WatchedServer {
@@ -49,10 +52,32 @@ pub trait WatchedServer {
         Vec::new()
     }
 
+    /// The hosts of a laboratory that are network namespaces; `None` where servers and clients share this
+    /// host's network.
+    fn isolated(&self) -> Option<Isolated> {
+        None
+    }
+
+    /// Its hosts where they are network namespaces, with their names and processes; without the clients'.
+    fn hosts(&self) -> Vec<HostView> {
+        Vec::new()
+    }
+
     /// Whether our own backend answers, itself or from behind the server.
     fn backend_is_ours(&self) -> bool {
         false
     }
+}
+
+/// One host of a server.
+#[derive(Clone, Debug)]
+pub struct HostView {
+    /// Its name in archives.
+    pub name: String,
+    /// Its network.
+    pub network: Namespace,
+    /// What runs on it, and as what.
+    pub processes: Vec<(u32, Role)>,
 }
 
 /// Why a server has ended.

@@ -46,10 +46,11 @@ pub struct NetworkChange {
 }
 
 impl NetworkTotals {
-    /// Reads `proc/net` and `sys/class/net` below `root` (`/`). `None` where TCP's counters are
+    /// Reads `proc/thread-self/net` and `sys/class/net` below `root` (`/`): the network namespace of the
+    /// calling thread. `None` where TCP's counters are
     /// missing: then the rest has no use.
     pub fn read(root: &Path) -> Option<Self> {
-        let net = root.join("proc/net");
+        let net = root.join("proc/thread-self/net");
         let (segments_out, segments_again) = segments(&fs::read_to_string(net.join("snmp")).ok()?)?;
         let devices = InterfaceDeviceStatus::from_file(net.join("dev"));
         let interface = |device: DeviceStatus| {
@@ -71,6 +72,17 @@ impl NetworkTotals {
         Some(Self { interfaces, softnet_dropped, segments_out, segments_again })
     }
 
+    /// These and the counters of `host`, another network namespace of the same kernel.
+    pub fn with(mut self, host: &str, of: Self) -> Self {
+        let named = of.interfaces.into_iter().map(|(name, one)| (format!("{host}/{name}"), one));
+        self.interfaces.extend(named);
+        // The queues of the CPUs are the kernel's.
+        self.softnet_dropped = self.softnet_dropped.max(of.softnet_dropped);
+        self.segments_out += of.segments_out;
+        self.segments_again += of.segments_again;
+        self
+    }
+
     /// The difference to `earlier`, `wall_s` seconds ago: on the loopback interface, or on all
     /// others.
     pub fn since(&self, earlier: &Self, wall_s: f64, loopback: bool) -> NetworkChange {
@@ -80,7 +92,7 @@ impl NetworkTotals {
         };
         for (name, now) in &self.interfaces {
             let Some(before) = earlier.interfaces.get(name) else { continue };
-            if (name == LOOPBACK) != loopback {
+            if name.ends_with(LOOPBACK) != loopback {
                 continue;
             }
             change.drops += now.dropped.saturating_sub(before.dropped);
@@ -145,9 +157,9 @@ Udp: 5
     fn the_files_of_this_kernel_are_understood() {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in [
-            ("proc/net/dev", DEV),
-            ("proc/net/snmp", SNMP),
-            ("proc/net/softnet_stat", SOFTNET),
+            ("proc/thread-self/net/dev", DEV),
+            ("proc/thread-self/net/snmp", SNMP),
+            ("proc/thread-self/net/softnet_stat", SOFTNET),
             ("sys/class/net/eth0/speed", "1000\n"),
             ("sys/class/net/lo/speed", "-1\n"),
         ] {

@@ -13,9 +13,7 @@ use rustix::io::Errno;
 use rustix::net;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use rustix::thread::{
-    LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe,
-};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL and NLM_F_CREATE, include/uapi/linux/netlink.h.
 const CREATE: u16 = 0x1 | 0x4 | 0x200 | 0x400;
@@ -139,8 +137,7 @@ impl Namespace {
 /// A route to `to`; its table, scope and type are `kind`.
 fn route(to: Prefix, (table, scope, kind): (u8, u8, u8)) -> Message {
     // struct rtmsg: family, two prefix lengths, type of service, table, protocol, scope, type, flags.
-    let body =
-        [IPV4, to.bits, 0, 0, table, libc::RTPROT_BOOT, scope, kind, 0, 0, 0, 0];
+    let body = [IPV4, to.bits, 0, 0, table, libc::RTPROT_BOOT, scope, kind, 0, 0, 0, 0];
     let mut message = Message::new(libc::RTM_NEWROUTE, CREATE, &body);
     message.attribute(libc::RTA_DST, &to.first.octets());
     message
@@ -149,7 +146,8 @@ fn route(to: Prefix, (table, scope, kind): (u8, u8, u8)) -> Message {
 /// Runs `work` on a thread that ends with it: a namespace belongs to a thread.
 fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;
+        let thread =
+            thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;
         thread.join().map_err(|_| io::Error::other("a thread in a network namespace has failed"))
     })
 }

@@ -11,6 +11,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::limits;
+use plimsoll_sys::namespace::Namespace;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::exit::Stop;
@@ -19,10 +20,12 @@ use crate::flags::values::Processes;
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
 pub(crate) const DESCRIPTOR_RESERVE: u64 = PROCESS_DESCRIPTORS;
 
-/// Starts as many agents as `plan` needs, or the given number, on `plan.cpus`.
+/// Starts as many agents as `plan` needs, or the given number, on `plan.cpus` and in `network`, or in this
+/// process's.
 pub(crate) fn start_load_agents(
     plan: &mut LoadPlan,
     processes: Processes,
+    network: Option<Namespace>,
 ) -> Result<LocalAgents, Stop> {
     let descriptors = limits::raise_descriptor_limit();
     let needed = agents_needed(plan.connections, descriptors, DESCRIPTOR_RESERVE)
@@ -49,7 +52,7 @@ pub(crate) fn start_load_agents(
         plan.threads = plan.threads.div_ceil(count);
     }
     let cpus = if plan.cpus.is_empty() { Vec::new() } else { vec![plan.cpus.clone()] };
-    LocalAgents::start(AgentSpec { cpus, ..AgentSpec::new(count) })
+    LocalAgents::start(AgentSpec { cpus, network, ..AgentSpec::new(count) })
         .map_err(|error| fleet_stop(&error))
 }
 

@@ -3,11 +3,9 @@
 //! Lists what is to run here and decides how the command continues; [`Needs`] has the arithmetic. Pure
 //! but for [`host_limits`]; a refusal is [`Stop::TooMany`].
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use plimsoll_lab::Sut;
-use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_sys::limits::raise_descriptor_limit;
@@ -26,7 +24,7 @@ const PORTS_DEFAULT: u64 = 28_232;
 
 /// Fraction of each source address's ports that is planned with; other programs use some.
 const PORT_FILL: f64 = 0.8;
-/// Above this fraction of one address's ports, loopback gets more addresses.
+/// Above this fraction of one address's ports, clients use more addresses.
 const ONE_SOURCE_FILL: f64 = 0.5;
 
 /// What accepts the connections.
@@ -72,21 +70,17 @@ pub(crate) fn ports_per_source(limits: &HostLimits) -> u64 {
     limits.ports_per_source.unwrap_or(PORTS_DEFAULT)
 }
 
-/// Gives a hold over loopback as many source addresses as its connections need. Elsewhere, one
-/// address is what the kernel chooses, and more must be named.
-pub(crate) fn spread_sources(plan: &mut LoadPlan, limits: &HostLimits) {
-    let addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
-    let is_loopback = addresses.clone().all(|at| at.is_ipv4() && at.ip().is_loopback());
+/// Gives a hold as many source addresses as its connections need, where clients have many. Elsewhere,
+/// one address is what the kernel chooses, and more must be named.
+pub(crate) fn spread_sources(job: &mut LoadJob, limits: &HostLimits) {
+    let plan = &job.plan;
     // The same port reaches each of them.
-    let destinations = addresses.count().max(1);
+    let destinations = plan.destinations.iter().flat_map(|server| &server.addresses).count().max(1);
     let ports = ports_per_source(limits) as f64 * destinations as f64;
     let connections = plan.connections as f64;
-    if !plan.sources.is_empty() || !is_loopback || connections <= ports * ONE_SOURCE_FILL {
-        return;
+    if connections > ports * ONE_SOURCE_FILL {
+        job.spread((connections / (ports * PORT_FILL)).ceil().max(1.0) as u32);
     }
-    let needed = (connections / (ports * PORT_FILL)).ceil().max(1.0) as u32;
-    let first = u32::from(Ipv4Addr::LOCALHOST);
-    plan.sources = (0..needed).map(|index| IpAddr::V4(Ipv4Addr::from(first + index))).collect();
 }
 
 /// What runs on this host for `job`, of whose connections `opening_max` are opened at once.
@@ -182,6 +176,7 @@ fn warnings(needs: &Needs) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::path::PathBuf;
 
     use super::*;
@@ -356,7 +351,7 @@ mod tests {
         let limits = HostLimits { ports_per_source: Some(28_232), ..HostLimits::default() };
         let sources = |connections: &str, url: &str| {
             let mut job = hold_job(&[url, "--connections", connections]);
-            spread_sources(&mut job.load.plan, &limits);
+            spread_sources(&mut job.load, &limits);
             job.load.plan.sources
         };
         let here = "https://127.0.0.1:8443/";

@@ -12,6 +12,7 @@ mod foreign_servers;
 mod handshakes;
 mod hold;
 mod host_watch;
+mod isolation;
 mod load;
 mod pool;
 mod repeat;

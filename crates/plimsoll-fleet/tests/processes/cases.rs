@@ -289,7 +289,7 @@ pub(crate) fn kill_9_of_the_coordinator() {
 }
 
 fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {
-    Supervisor::start(&AgentCommand::this_program(), plan)
+    Supervisor::start(&AgentCommand::this_program(), None, plan)
 }
 
 pub(crate) fn a_stopped_supervisor_leaves_nothing() {

@@ -73,7 +73,7 @@ pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
     let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
     let empty =
         SupervisorPlan { scratch_dir: Some(scratch.to_owned()), ..SupervisorPlan::default() };
-    let mut supervisor = Supervisor::start(&AgentCommand::this_program(), empty).unwrap();
+    let mut supervisor = Supervisor::start(&AgentCommand::this_program(), None, empty).unwrap();
     fs::write(scratch.join("sut.cfg"), "mode http").unwrap();
     let pid_file = scratch.join("runaway.pid");
     supervisor.start_programs(vec![sleeper("sleeper"), runaway(&pid_file)]).unwrap();

@@ -15,9 +15,10 @@ const TICKS_PER_S: f64 = 100.0;
 const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
-pub(super) fn read(root: &Path, reading: &mut Reading) {
+/// CPUs other than `cpus` are left out, where there are any.
+pub(super) fn read(root: &Path, cpus: &[u32], reading: &mut Reading) {
     if let Some(stat) = text(root, "proc/stat", reading) {
-        add_stat(&stat, reading);
+        add_stat(&stat, cpus, reading);
     }
     for resource in RESOURCES {
         if let Some(pressure) = text(root, &format!("proc/pressure/{resource}"), reading) {
@@ -31,8 +32,10 @@ pub(super) fn read(root: &Path, reading: &mut Reading) {
     add_limits(root, reading);
 }
 
-fn add_stat(stat: &str, reading: &mut Reading) {
+fn add_stat(stat: &str, wanted: &[u32], reading: &mut Reading) {
     let mut cpus = 0;
+    let is_wanted =
+        |cpu: &str| wanted.is_empty() || cpu.parse().is_ok_and(|cpu: u32| wanted.contains(&cpu));
     for line in stat.lines() {
         let mut words = line.split_ascii_whitespace();
         let Some(name) = words.next() else { continue };
@@ -45,6 +48,9 @@ fn add_stat(stat: &str, reading: &mut Reading) {
                 let Some(cpu) = name.strip_prefix("cpu").filter(|cpu| !cpu.is_empty()) else {
                     continue;
                 };
+                if !is_wanted(cpu) {
+                    continue;
+                }
                 cpus += 1;
                 for (mode, ticks) in MODES.iter().zip(words) {
                     let seconds = ticks.parse::<f64>().ok().map(|ticks| ticks / TICKS_PER_S);

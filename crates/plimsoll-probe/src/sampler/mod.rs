@@ -60,6 +60,10 @@ pub struct Scope {
     pub processes: Vec<WatchedProcess>,
     /// Servers that report figures of their own.
     pub servers: Vec<CounterSource>,
+    /// The network is that of the reading thread, whatever that of the processes is.
+    pub own_network: bool,
+    /// CPUs of the host, where it has only some of this kernel's; empty means all.
+    pub cpus: Vec<u32>,
 }
 
 impl Scope {
@@ -111,8 +115,8 @@ impl Sampler {
     pub fn read(&mut self) -> Reading {
         let began = clock::thread_cpu_ns();
         let mut reading = Reading { begin: Nanos(clock::monotonic_ns()), ..Reading::default() };
-        kernel::read(&self.root, &mut reading);
-        let process = self.scope.processes.first();
+        kernel::read(&self.root, &self.scope.cpus, &mut reading);
+        let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
         network::read(&self.root, process.map(|process| process.pid), &mut reading);
         cgroup::read(&self.root, "self", "plimsoll", &mut reading);
         let reads_pss = self.readings.is_multiple_of(PSS_EVERY);

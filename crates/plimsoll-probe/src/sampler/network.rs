@@ -50,9 +50,9 @@ const NETSTAT: &[Field] = &[
 const SOCKET_STATES: [(&str, &str); 4] =
     [("inuse", "inuse"), ("orphan", "orphan"), ("tw", "time_wait"), ("alloc", "allocated")];
 
-/// Reads the namespace of process `pid`, or this one's.
+/// Reads the namespace of process `pid`, or this thread's.
 pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
-    let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let owner = pid.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
     let net = |name: &str| format!("proc/{owner}/net/{name}");
     for (file, fields) in [("snmp", SNMP), ("netstat", NETSTAT)] {
         if let Some(text) = text(root, &net(file), reading) {
@@ -69,7 +69,7 @@ pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
     if let Some(softnet) = text(root, "proc/net/softnet_stat", reading) {
         add_softnet(&softnet, reading);
     }
-    add_conntrack(root, reading);
+    add_conntrack(root, &net("stat/nf_conntrack"), reading);
     add_listeners(root, pid, reading);
 }
 
@@ -141,10 +141,10 @@ fn add_softnet(softnet: &str, reading: &mut Reading) {
 }
 
 /// Where connections are tracked; a host without the module misses nothing.
-fn add_conntrack(root: &Path, reading: &mut Reading) {
+fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
     let Some((used, max)) = limits::conntrack(root) else { return };
     add_limit(reading, "tracked connections", "host", Some(used as f64), Some(max as f64));
-    let Some(stat) = text(root, "proc/net/stat/nf_conntrack", reading) else { return };
+    let Some(stat) = text(root, stat, reading) else { return };
     let mut lines = stat.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
     let mut drops = 0;
@@ -163,7 +163,7 @@ fn add_listeners(root: &Path, pid: Option<u32>, reading: &mut Reading) {
     let namespace =
         |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
     if let Some(pid) = pid
-        && namespace(&pid.to_string()) != namespace("self")
+        && namespace(&pid.to_string()) != namespace("thread-self")
     {
         reading.miss("accept queues", format!("process {pid} is in another network namespace"));
         return;

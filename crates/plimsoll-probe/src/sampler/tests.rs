@@ -58,7 +58,7 @@ const FILES: &[(&str, &str)] = &[
 
 fn proxy() -> Scope {
     let processes = vec![WatchedProcess { name: "proxy".into(), pid: 7, role: Role::Server }];
-    Scope { processes, servers: Vec::new() }
+    Scope { processes, ..Scope::default() }
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use plimsoll_lab::{Laboratory, NamedServer};
 use plimsoll_model::compare::Arm;
 
+use super::isolation::Isolation;
 use super::lab;
 use crate::exit::Stop;
 use crate::experiments::compare::{CONNECTIONS_TIMES_MAX, CompareExperiment, Side, SideServer};
 use crate::flags::{Command, CompareFlags};
-use crate::plan::compare::ArmLine;
+use crate::plan::compare::{ArmLine, CompareJob};
 use crate::plan::{Inputs, Job};
 use crate::session::SetUp;
 use crate::{plan, run, session};
@@ -19,7 +20,9 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::compare::build(flags, &mut inputs)?;
     let [a, b] = &job.arms;
-    let planned = [Planned::of(a, &mut inputs)?, Planned::of(b, &mut inputs)?];
+    let isolation = isolation(&job)?;
+    let planned =
+        [Planned::of(a, &isolation, &mut inputs)?, Planned::of(b, &isolation, &mut inputs)?];
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let mut notes = job.notes.clone();
@@ -31,6 +34,15 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
     session::run(&mut experiment, set_up)
 }
 
+/// Whether its laboratories, of which there are two or none, are hosts of their own.
+fn isolation(job: &CompareJob) -> Result<Isolation, Stop> {
+    let labs = job.arms.iter().filter_map(|arm| match &arm.command {
+        Command::Lab(lab) => lab.experiment(),
+        _ => None,
+    });
+    Isolation::of(&labs.collect::<Vec<_>>())
+}
+
 /// One side, of which nothing has been started.
 enum Planned {
     Laboratory(Box<lab::Planned>),
@@ -38,11 +50,11 @@ enum Planned {
 }
 
 impl Planned {
-    fn of(arm: &ArmLine, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
+    fn of(arm: &ArmLine, isolation: &Isolation, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
         match &arm.command {
             Command::Lab(lab) => {
                 let flags = lab.experiment().ok_or_else(not_measured)?;
-                Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, inputs)?)))
+                Ok(Self::Laboratory(Box::new(lab::Planned::of(flags, isolation, inputs)?)))
             }
             Command::Find(flags) => {
                 let job = plan::find(flags, inputs)?;

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{LabPlan, Laboratory, Sut, SutAddress};
+use plimsoll_lab::{ClientHost, LabPlan, Laboratory, Sut, SutAddress};
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
 
+use crate::commands::isolation::Isolation;
 use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
@@ -20,7 +21,8 @@ use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
-    let planned = Planned::of(flags, &mut Inputs::of_host(&mut stdin))?;
+    let isolation = Isolation::of(&[flags])?;
+    let planned = Planned::of(flags, &isolation, &mut Inputs::of_host(&mut stdin))?;
     let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
@@ -50,34 +52,44 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    pub(super) fn of(flags: &LabExperiment, inputs: &mut Inputs<'_>) -> Result<Self, Stop> {
-        Self::varied(flags, &Variation::default(), inputs)
+    pub(super) fn of(
+        flags: &LabExperiment,
+        isolation: &Isolation,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<Self, Stop> {
+        Self::varied(flags, &Variation::default(), isolation, inputs)
     }
 
     /// The same with what no flag says.
     pub(super) fn varied(
         flags: &LabExperiment,
         variation: &Variation,
+        isolation: &Isolation,
         inputs: &mut Inputs<'_>,
     ) -> Result<Self, Stop> {
         let hosts = plan::lab::hosts(flags.hosts())?;
         let is_tls = flags.is_tls() && !variation.is_plain;
+        let clients = isolation.clients.as_ref();
         let at = match &variation.certificate {
-            // Written into one file, in this order.
-            Some(pem) => SutAddress::with_identity(Identity {
-                chain_pem: pem.clone(),
-                key_pem: String::new(),
-            })?,
+            Some(pem) => {
+                // Written into one file, in this order.
+                let identity = Identity { chain_pem: pem.clone(), key_pem: String::new() };
+                SutAddress::with_identity(identity, clients)?
+            }
             None => {
                 let key = variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut));
-                SutAddress::reserve(key)?
+                SutAddress::reserve(key, clients)?
             }
         };
         let url = at.url(is_tls);
-        let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem));
-        let job = plan::lab(flags, &to, inputs)?;
+        let sources = isolation.clients.is_some().then(ClientHost::first_source);
+        let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem), sources);
+        let mut job = plan::lab(flags, &to, inputs)?;
+        let shown = &mut job.load_mut().settings;
+        shown.insert("isolate".to_owned(), isolation.name().to_owned());
         let server = Server::Laboratory(hosts.sut.clone());
-        let prepared = experiments::prepare(job.clone(), &server)?;
+        let mut prepared = experiments::prepare(job.clone(), &server)?;
+        prepared.1.extend(isolation.note.clone());
         let settings = variation.settings.clone();
         let plan = LabPlan { tls: is_tls, settings, ..hosts.lab_plan() };
         let mut plan = prepared.0.lab_plan(plan);

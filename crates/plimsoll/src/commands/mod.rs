@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod find;
 pub(crate) mod hold;
+mod isolation;
 pub(crate) mod lab;
 pub(crate) mod load;
 mod printed;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use plimsoll_lab::{CheckError, LabError, Laboratory, Sut};
 use plimsoll_model::sizing::SizingValue;
 
+use super::isolation::Isolation;
 use super::lab;
 use crate::exit::Stop;
 use crate::experiments::compare::SideServer;
@@ -19,8 +20,12 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
     let job = build(flags)?;
     let mut stdin = std::io::empty();
     let mut inputs = Inputs::of_host(&mut stdin);
-    let planned: Vec<_> =
-        job.values.iter().map(|value| plan(value, &mut inputs)).collect::<Result<_, _>>()?;
+    let isolation = isolation(&job.values)?;
+    let planned: Vec<_> = job
+        .values
+        .iter()
+        .map(|value| plan(value, &isolation, &mut inputs))
+        .collect::<Result<_, _>>()?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let mut notes = Vec::new();
@@ -38,10 +43,19 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
     session::run(&mut experiment, set_up)
 }
 
+/// Whether the laboratories are hosts of their own: the clients are the same for all.
+fn isolation(values: &[SizedValue]) -> Result<Isolation, Stop> {
+    Isolation::of(&values.iter().map(|value| &value.experiment).collect::<Vec<_>>())
+}
+
 /// Plans the laboratory of one value; a setting of another program than its own is refused.
-pub(super) fn plan(value: &SizedValue, inputs: &mut Inputs<'_>) -> Result<lab::Planned, Stop> {
+pub(super) fn plan(
+    value: &SizedValue,
+    isolation: &Isolation,
+    inputs: &mut Inputs<'_>,
+) -> Result<lab::Planned, Stop> {
     let Variation { of, .. } = value.variation;
-    let planned = lab::Planned::varied(&value.experiment, &value.variation, inputs)?;
+    let planned = lab::Planned::varied(&value.experiment, &value.variation, isolation, inputs)?;
     let fits = match (&planned.plan.sut, of) {
         (_, None) | (Sut::Haproxy(_), Some("haproxy" | "proxy")) => true,
         (sut, Some(of)) => matches!(sut, Sut::Nginx(_)) && of != "haproxy",

@@ -12,6 +12,7 @@ use plimsoll_sys::limits::raise_descriptor_limit;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tune::proxy::{Program, ProxyGoal};
 
+use super::isolation::Isolation;
 use super::printed::say;
 use super::sweep;
 use crate::exit::Stop;
@@ -66,19 +67,21 @@ fn measure(
     let goal = ProxyGoal { connections: proxy.goal.connections.min(fit), ..proxy.goal.clone() };
     let configurations =
         [(DEFAULT, ProxyConfiguration::Debian), (TUNED, ProxyConfiguration::Tuned(Box::new(goal)))];
+    let laboratory = laboratory(proxy, experiment)?;
+    let isolation = Isolation::of(&[&laboratory])?;
     let (mut values, mut notes) = (Vec::new(), Vec::new());
     for (name, configuration) in configurations {
         let value = SizedValue {
             name: name.to_owned(),
             settings: BTreeMap::new(),
-            experiment: laboratory(proxy, experiment)?,
+            experiment: laboratory.clone(),
             variation: Variation {
                 certificate: Some(pem.clone()),
                 settings: SutSettings { configuration, ..SutSettings::default() },
                 ..Variation::default()
             },
         };
-        let planned = sweep::plan(&value, &mut inputs)?;
+        let planned = sweep::plan(&value, &isolation, &mut inputs)?;
         values.push(sweep::start(&value, planned, &mut notes)?);
     }
     let run = SizingRun { rounds: 24, budget, seed: 1, out: None, json: None, ui: true };

@@ -46,7 +46,7 @@ impl ConnectionsExperiment {
     /// Lowers the highest level to what this host can make.
     pub(super) fn new(mut job: ConnectionsJob, server: &Server) -> Result<Self, Stop> {
         let limits = preflight::host_limits();
-        preflight::spread_sources(&mut job.load.plan, &limits);
+        preflight::spread_sources(&mut job.load, &limits);
         // Memory is watched during the search, which stops before memory runs out.
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let shape = Shape { memory_is_watched: true, ..shape };

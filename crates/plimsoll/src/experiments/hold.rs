@@ -49,7 +49,7 @@ impl HoldExperiment {
     /// report.
     pub(super) fn new(mut job: HoldJob, server: &Server) -> Result<(Self, Vec<String>), Stop> {
         let limits = preflight::host_limits();
-        preflight::spread_sources(&mut job.load.plan, &limits);
+        preflight::spread_sources(&mut job.load, &limits);
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let fit = preflight::check(&shape, &limits, job.up_to)?;
         job.lower_to(fit.connections);

@@ -1,7 +1,5 @@
 //! The search for a rate, of requests or of handshakes: trials as loads, one after another.
 
-use std::net::Ipv4Addr;
-
 use plimsoll_capacity::{GoalSearch, SearchSettings, Step};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::event::Event;
@@ -41,6 +39,8 @@ const RESUMED_SHORT: f64 = 0.05;
 
 /// How long a connection to the embedded server lives, in requests.
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
+/// Source addresses of such connections.
+const EMBEDDED_SOURCES: u32 = 8;
 
 /// `find rate`, `find handshakes`, and the same in a laboratory.
 pub(super) struct RateExperiment {
@@ -65,11 +65,10 @@ impl LabExperiment for RateExperiment {
     }
 
     fn enter(&mut self, lab: &Laboratory, lab_plan: &LabPlan) -> Vec<String> {
-        let LoadJob { plan, target_name, .. } = &mut self.job.load;
-        *target_name = lab.name();
-        pin_clients(plan, lab_plan);
+        self.job.load.target_name = lab.name();
+        pin_clients(&mut self.job.load.plan, lab_plan);
         let mut notes = Vec::new();
-        if lab_plan.sut.is_embedded() && renew_connections(plan) {
+        if lab_plan.sut.is_embedded() && renew_connections(&mut self.job.load) {
             notes.push(format!(
                 "each connection is replaced after {EMBEDDED_REQUESTS_PER_CONNECTION} requests, \
                  with a full handshake (RSA-2048); otherwise the embedded server would need as \
@@ -119,16 +118,15 @@ impl Experiment for RateExperiment {
 }
 
 /// Replaces connections after some requests, unless the flags set their life; true if it does.
-fn renew_connections(plan: &mut LoadPlan) -> bool {
+fn renew_connections(load: &mut LoadJob) -> bool {
+    let plan = &mut load.plan;
     if !plan.keepalive || plan.requests_per_connection.is_some() {
         return false;
     }
     plan.requests_per_connection = Some(EMBEDDED_REQUESTS_PER_CONNECTION);
     plan.staggered = true;
-    if plan.sources.is_empty() {
-        // Closed connections keep their ports for a while; eight addresses have eight times more.
-        plan.sources = (1..=8).map(|host| Ipv4Addr::new(127, 0, 0, host).into()).collect();
-    }
+    // Closed connections keep their ports for a while; eight addresses have eight times more.
+    load.spread(EMBEDDED_SOURCES);
     true
 }
 

@@ -74,10 +74,16 @@ impl Reference {
         };
         let cpus = if self.cpus.is_empty() { usable_cpus() } else { self.cpus };
         // One plain port and one with TLS.
-        let servers = OwnServers::new(&cpus)
+        let host = session.server().isolated().map(|hosts| hosts.sut);
+        let is_loopback = host.is_none();
+        let servers = OwnServers { host, ..OwnServers::new(&cpus) }
             .start(&[false, true], Some(identity.clone()))
             .map_err(|error| error.to_string())?;
-        let plan = towards(plan, &servers, &identity);
+        let mut plan = towards(plan, &servers, &identity);
+        if is_loopback {
+            // Addresses of other interfaces do not reach this one.
+            plan.sources.retain(|source| source.is_ipv4() && source.is_loopback());
+        }
         let mut rate = None;
         session
             .run_unrecorded(&plan, &mut |event| {
@@ -107,8 +113,6 @@ fn towards(plan: &LoadPlan, servers: &ServerGroup, identity: &Identity) -> LoadP
     if plan.tls.trust != Trust::Insecure {
         plan.tls.trust = Trust::Roots(identity.chain_pem.clone());
     }
-    // Addresses of other interfaces do not reach this one.
-    plan.sources.retain(|source| source.is_ipv4() && source.is_loopback());
     plan
 }
 

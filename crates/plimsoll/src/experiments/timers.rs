@@ -1,5 +1,7 @@
 //! Hidden timers of a search: the timeout probe beside its first trials, and what all trials show.
 
+use std::fmt::Display;
+
 use plimsoll_capacity::cliffs;
 use plimsoll_capacity::cliffs::{Load, SlowAnswers};
 use plimsoll_engine::timeouts::{Probe, ProbePlan};
@@ -36,15 +38,23 @@ impl TimerWatch {
         let first = plan.targets.first().zip(plan.target_destination.first());
         let destination = first.and_then(|(_, index)| plan.destinations.get(*index as usize));
         let probe = match (wait, first, destination) {
-            (Some(wait), Some((target, _)), Some(destination)) => Probe::start(ProbePlan {
-                destination: destination.clone(),
-                target: target.clone(),
-                tls: plan.tls.clone(),
-                wait,
-                backend_is_ours: server.backend_is_ours(),
-            })
-            .map_err(|error| session.note(format!("{error}; no timers probed")))
-            .ok(),
+            (Some(wait), Some((target, _)), Some(destination)) => {
+                let plan = ProbePlan {
+                    destination: destination.clone(),
+                    target: target.clone(),
+                    tls: plan.tls.clone(),
+                    wait,
+                    backend_is_ours: server.backend_is_ours(),
+                };
+                // Its threads stay where they were started.
+                let started = match server.isolated() {
+                    Some(hosts) => hosts.clients.run(|| Probe::start(plan)),
+                    None => Ok(Probe::start(plan)),
+                };
+                let error = |why: &dyn Display| session.note(format!("{why}; no timers probed"));
+                let probe = started.map_err(|why| error(&why)).ok();
+                probe.and_then(|probe| probe.map_err(|why| error(&why)).ok())
+            }
             _ => None,
         };
         let wait = wait.unwrap_or_default();

@@ -10,7 +10,7 @@ use super::rfc9411::Rfc9411Flags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
 use super::sweep::SweepFlags;
-use super::values::{IsolateFlag, SutFlag, Watch, backends, watch};
+use super::values::{Cidr, IsolateFlag, SutFlag, Watch, backends, watch};
 
 /// Examples below the help of `find`.
 pub(super) const FIND_EXAMPLES: &str = "\
@@ -225,6 +225,17 @@ impl LabExperiment {
         }
     }
 
+    /// The addresses that connections are to come from.
+    pub(crate) fn sources(&self) -> &[Cidr] {
+        match self {
+            Self::Rate { flags, .. } => &flags.load.client.source,
+            Self::Handshakes { flags, .. } => &flags.load.client.source,
+            Self::Connections { flags, .. } => &flags.load.client.source,
+            Self::Hold { flags, .. } => &flags.client.source,
+            Self::Rfc9411 { flags, .. } => &flags.client.source,
+        }
+    }
+
     /// Whether each search is to have a laboratory of its own.
     pub(crate) fn is_fresh(&self) -> bool {
         match self {
@@ -296,7 +307,8 @@ pub(crate) struct HostFlags {
     #[arg(long, value_name = "N", default_value = "4", value_parser = backends)]
     pub(crate) backends: u32,
 
-    /// Isolation of the hosts: none (all on loopback) or auto (none, for now)
+    /// How clients, server and backends are separated: netns (network namespaces joined by veth;
+    /// needs root), none (all on loopback) or auto (netns where it is possible)
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub(crate) isolate: IsolateFlag,
 

@@ -295,7 +295,7 @@ fn examine(
             // Where it will be is not known yet.
             let url =
                 if experiment.is_tls() { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" };
-            let to = Destination::laboratory(url.to_owned(), Trust::Insecure);
+            let to = Destination::laboratory(url.to_owned(), Trust::Insecure, None);
             let job = super::lab(experiment, &to, inputs)?;
             super::lab::hosts(experiment.hosts())?;
             (searched("lab", &job)?, job.load().processes)

@@ -3,10 +3,7 @@
 //! The side that closes a TCP connection first keeps its port in TIME_WAIT for 60 s, and here that
 //! is the client. A rate that the ports do not allow is refused before anything is started.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use plimsoll_model::Rate;
-use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 
 use super::Inputs;
@@ -21,11 +18,11 @@ const TIME_WAIT_SHARE: f64 = 0.7;
 /// Most ports in TIME_WAIT from one address to one server: beyond it the engine
 /// resets connections instead of closing them, which users do not do.
 const TIME_WAIT_MAX: f64 = 20_000.0;
-/// Loopback addresses per CPU without --max: enough for 21,000 handshakes/s, twice what a core
+/// Source addresses per CPU without --max: enough for 21,000 handshakes/s, twice what a core
 /// makes as a client.
-const LOOPBACK_PER_CPU: u64 = 64;
-/// Most loopback addresses that are used without --source: 1.3 million handshakes/s.
-const LOOPBACK_MAX: u64 = 4096;
+const SOURCES_PER_CPU: u64 = 64;
+/// Most addresses that are used without --source: 1.3 million handshakes/s.
+const SOURCES_MAX: u64 = 4096;
 
 /// Turns a search of requests into one of handshakes.
 pub(super) fn apply(
@@ -42,26 +39,17 @@ pub(super) fn apply(
     load.plan.handshake_only = true;
     load.plan.keepalive = false;
     load.plan.prewarm = false;
-    if load.plan.sources.is_empty() && is_loopback_v4(&load.plan) {
-        load.plan.sources = loopback_sources(search.max, inputs);
-    }
+    load.spread(sources_for(search.max, inputs));
     bound_by_ports(load, search, inputs)
 }
 
-pub(super) fn is_loopback_v4(plan: &LoadPlan) -> bool {
-    let mut addresses = plan.destinations.iter().flat_map(|server| &server.addresses);
-    addresses.all(|address| address.is_ipv4() && address.ip().is_loopback())
-}
-
-/// 127.0.0.1 and as many after it as the highest rate needs: they belong to every Linux host.
-pub(super) fn loopback_sources(max: Option<Rate>, inputs: &Inputs<'_>) -> Vec<IpAddr> {
+/// How many addresses the highest rate needs, where they need not be named.
+pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs<'_>) -> u32 {
     let count = match max {
         Some(max) => (max.get() / rate_per_pair(inputs)).ceil() as u64,
-        None => inputs.cpus as u64 * LOOPBACK_PER_CPU,
+        None => inputs.cpus as u64 * SOURCES_PER_CPU,
     };
-    let first = u32::from(Ipv4Addr::LOCALHOST);
-    let count = count.clamp(1, LOOPBACK_MAX) as u32;
-    (first..first + count).map(|bits| Ipv4Addr::from(bits).into()).collect()
+    count.clamp(1, SOURCES_MAX) as u32
 }
 
 /// Connections per second from one source address to one server address.

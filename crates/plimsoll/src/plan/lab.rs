@@ -8,7 +8,7 @@ use plimsoll_sys::affinity::usable_cpus;
 
 use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
-use crate::flags::values::{IsolateFlag, SutFlag};
+use crate::flags::values::SutFlag;
 
 /// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,9 +45,6 @@ impl Hosts {
 /// Checks what the laboratory is to be made of, and finds the program under test: HAProxy where it
 /// is installed, else our own server, unless the flags name one.
 pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
-    if flags.isolate == IsolateFlag::Netns {
-        return Err(Stop::usage("--isolate netns is not available yet", "use --isolate none"));
-    }
     let (kind, program) = named(flags)?;
     let sut = match kind {
         None => Sut::installed(),

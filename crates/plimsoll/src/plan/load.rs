@@ -1,6 +1,7 @@
 //! `plimsoll load` into a job: the plan for the agents, and what the coordinator does with it.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
@@ -41,6 +42,19 @@ pub(crate) struct LoadJob {
     pub(crate) target_name: String,
     /// Every server has an address of this host.
     pub(crate) both_ends_here: bool,
+    /// Where clients have many addresses that nobody has to name, as on loopback: the first of them.
+    pub(crate) free_sources: Option<Ipv4Addr>,
+}
+
+impl LoadJob {
+    /// Gives the clients `count` addresses, where they have many and none was named.
+    pub(crate) fn spread(&mut self, count: u32) {
+        if let Some(first) = self.free_sources.filter(|_| self.plan.sources.is_empty()) {
+            let first = u32::from(first);
+            self.plan.sources =
+                (first..first + count).map(|bits| Ipv4Addr::from(bits).into()).collect();
+        }
+    }
 }
 
 /// What every load has, whatever experiment it is part of.
@@ -108,11 +122,15 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;
     sources::keep_reachable(&mut servers.destinations, &sources)?;
-    let mut addresses = servers.destinations.iter().flat_map(|server| &server.addresses);
-    let both_ends_here = addresses.all(|a| a.ip().is_loopback() || (inputs.owns)(a.ip()));
+    let addresses = || servers.destinations.iter().flat_map(|server| &server.addresses);
+    let is_here = |a: &SocketAddr| a.ip().is_loopback() || (inputs.owns)(a.ip());
+    let both_ends_here = to.is_laboratory() || addresses().all(is_here);
+    let is_loopback = addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
+    let free_sources = to.sources.or_else(|| is_loopback.then_some(Ipv4Addr::LOCALHOST));
     Ok(LoadJob {
         target_name: targets::name(&targets),
         both_ends_here,
+        free_sources,
         settings: source_settings(client, sources.len()),
         plan: LoadPlan {
             targets,

@@ -3,6 +3,8 @@
 //! Everything that can be wrong before a run is found here, so that nothing has been started when
 //! it is. Files, standard input and names come in through [`Inputs`].
 
+use std::net::Ipv4Addr;
+
 use plimsoll_model::plan::Trust;
 
 use crate::exit::Stop;
@@ -98,19 +100,22 @@ pub(crate) struct Destination {
     request: RequestFlags,
     /// How clients verify the server's certificate; `None` leaves it to the flags.
     trust: Option<Trust>,
+    /// Where clients have many addresses that nobody has to name: the first of them.
+    sources: Option<Ipv4Addr>,
 }
 
 impl Destination {
     /// An existing server.
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
-        Self { usage, server: server.clone(), request: request.clone(), trust: None }
+        Self { usage, server: server.clone(), request: request.clone(), trust: None, sources: None }
     }
 
-    /// The server of a laboratory: it answers at `url`, with a certificate that `trust` accepts.
-    pub(crate) fn laboratory(url: String, trust: Trust) -> Self {
+    /// The server of a laboratory: it answers at `url`, with a certificate that `trust` accepts. The clients
+    /// have many addresses from `sources` on, where that is not loopback.
+    pub(crate) fn laboratory(url: String, trust: Trust, sources: Option<Ipv4Addr>) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
         let request = RequestFlags::default();
-        Self { usage: "plimsoll lab", server, request, trust: Some(trust) }
+        Self { usage: "plimsoll lab", server, request, trust: Some(trust), sources }
     }
 
     /// Whether the server is a laboratory's.

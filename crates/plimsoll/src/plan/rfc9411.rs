@@ -370,8 +370,8 @@ fn check_scheme(case: Case, targets: &[Target]) -> Result<(), Stop> {
     ))
 }
 
-/// Ports of connections that we close first stay in TIME_WAIT for a minute. Gives a load over loopback
-/// enough addresses, refuses a target that the ports do not allow, and returns the rate that they
+/// Ports of connections that we close first stay in TIME_WAIT for a minute. Gives a load enough
+/// addresses where clients have many, refuses a target that the ports do not allow, and returns the rate that they
 /// allow.
 fn spread_over_ports(
     load: &mut LoadJob,
@@ -389,10 +389,8 @@ fn spread_over_ports(
         (Some(TargetLoad::Units(rate)), _) => Some(rate.get() / f64::from(transactions)),
         _ => None,
     };
-    let plan = &mut load.plan;
-    if plan.sources.is_empty() && handshakes::is_loopback_v4(plan) {
-        plan.sources = handshakes::loopback_sources(per_s.and_then(Rate::per_second), inputs);
-    }
+    load.spread(handshakes::sources_for(per_s.and_then(Rate::per_second), inputs));
+    let plan = &load.plan;
     let servers: usize = plan.destinations.iter().map(|one| one.addresses.len()).sum();
     let sources = plan.sources.len().max(1);
     let allowed = handshakes::rate_per_pair(inputs) * (servers * sources) as f64;

@@ -80,7 +80,7 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
                 let experiment = command.experiment().unwrap();
                 let hosts = lab::hosts(experiment.hosts())?;
                 let url = format!("https://{SUT}/");
-                let to = Destination::laboratory(url, hosts.trust("ca"));
+                let to = Destination::laboratory(url, hosts.trust("ca"), None);
                 lab(experiment, &to, inputs).map(Asked::Experiment)
             }
             Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),

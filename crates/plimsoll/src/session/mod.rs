@@ -38,7 +38,7 @@ mod observer;
 mod recorder;
 
 use observer::{Observer, Scene, peer_counts};
-use recorder::Recorder;
+use recorder::record;
 
 /// How often a pause checks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
@@ -165,12 +165,12 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let always_archive = experiment.always_archives() || server.backend_is_ours();
     let args = experiment.command_line();
     let job = experiment.load();
-    let agents = start_load_agents(&mut job.plan, job.processes)?;
+    let network = server.isolated().map(|hosts| hosts.clients);
+    let agents = start_load_agents(&mut job.plan, job.processes, network)?;
     let settings = experiment.settings();
     let job = experiment.load();
     let run = Run::begin(RunHead { command, args, job, settings, search, always_archive })?;
-    let recorder =
-        run.archive_dir().and_then(|dir| Recorder::start(dir.as_ref(), server, &agents.pids()));
+    let recorders = run.archive_dir().map(|dir| record(dir.as_ref(), server, agents.pids()));
     let session = Session {
         scene: Scene::of(job),
         agents: RefCell::new(agents),
@@ -185,7 +185,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let mut outcome = experiment.drive(&session)?;
     let interrupted = interrupts.is_raised();
     let (run, server_end) = session.end();
-    drop(recorder);
+    drop(recorders);
     if let Some(ServerEnd::Laboratory(how)) = &server_end {
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
@@ -324,11 +324,7 @@ impl<'a> Session<'a> {
             &mut dyn FnMut(Event),
         ) -> Result<LoadOutcome, FleetError>,
     ) -> Result<Observed, Stop> {
-        let (watched, behind) = {
-            let server = self.server.borrow();
-            (server.pids(), server.backend_pids())
-        };
-        let mut observer = Observer::new(&self.scene, of.is_steady, watched, &behind);
+        let mut observer = Observer::new(&self.scene, of.is_steady, &**self.server.borrow());
         let mut counted = None;
         let mut handle = |event: Event| {
             // Not earlier: a server may still work on what an aborted trial has sent.

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_lab::{Isolated, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::{
     HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling, SutCpu,
@@ -21,6 +22,7 @@ use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
+use plimsoll_sys::namespace::Namespace;
 
 use crate::plan::load::LoadJob;
 
@@ -70,14 +72,14 @@ struct HostReading {
 }
 
 impl HostReading {
-    fn now() -> Self {
+    fn now(isolated: Option<&Isolated>) -> Self {
         let proc_root = Path::new(PROC);
         Self {
             at: now(),
             cpu: CpuTicks::read(proc_root),
             throttled: host::throttled_periods(Path::new(ROOT)),
             memory_stall: host::memory_full_stall(proc_root),
-            network: NetworkTotals::read(Path::new(ROOT)),
+            network: network(isolated),
         }
     }
 }
@@ -161,6 +163,8 @@ pub(super) struct Observer<'a> {
     /// The ones among them whose threads are looked at.
     watched: Vec<u32>,
     began: Option<Nanos>,
+    /// The hosts of the laboratory, where they have networks of their own.
+    isolated: Option<Isolated>,
     first: Option<HostReading>,
     last: Option<HostReading>,
     looks: SutLooks,
@@ -170,20 +174,16 @@ pub(super) struct Observer<'a> {
 }
 
 impl<'a> Observer<'a> {
-    /// `watched` are processes of the SUT, `behind` its backends, as far as they are known.
-    pub(super) fn new(
-        scene: &'a Scene,
-        is_steady: bool,
-        watched: Vec<u32>,
-        behind: &[u32],
-    ) -> Self {
-        let sut = watched.iter().chain(behind).copied().collect();
+    /// Watches `server`, as far as it is known.
+    pub(super) fn new(scene: &'a Scene, is_steady: bool, server: &dyn WatchedServer) -> Self {
+        let watched = server.pids();
         Self {
             scene,
             is_steady,
-            sut,
+            sut: watched.iter().copied().chain(server.backend_pids()).collect(),
             watched,
             began: None,
+            isolated: server.isolated(),
             first: None,
             last: None,
             looks: SutLooks::default(),
@@ -197,7 +197,7 @@ impl<'a> Observer<'a> {
         match event {
             Event::LoadStarted { planned, .. } => {
                 self.began = Some(now());
-                self.first = Some(HostReading::now());
+                self.first = Some(HostReading::now(self.isolated.as_ref()));
                 self.sut_cpu[0] = self.sut_cpu_now();
                 self.look_at_sut();
                 self.halves = planned.filter(|_| self.is_steady).and_then(Halves::of);
@@ -212,7 +212,7 @@ impl<'a> Observer<'a> {
                 }
             }
             Event::Draining { .. } => {
-                self.last = Some(HostReading::now());
+                self.last = Some(HostReading::now(self.isolated.as_ref()));
                 self.sut_cpu[1] = self.sut_cpu_now();
                 self.look_at_sut();
             }
@@ -239,7 +239,8 @@ impl<'a> Observer<'a> {
     /// alone.
     pub(super) fn finish(mut self, outcome: &LoadOutcome) -> Observations {
         // A load that ends with its last operation does not drain.
-        let last = self.last.take().unwrap_or_else(HostReading::now);
+        let isolated = self.isolated.as_ref();
+        let last = self.last.take().unwrap_or_else(|| HostReading::now(isolated));
         let sut_cpu = self.sut_cpu[1].or_else(|| self.sut_cpu_now()).zip(self.sut_cpu[0]);
         let sut_cpu = sut_cpu.map(|(after, before)| after.since(&before));
         let halves = self.halves.as_ref().filter(|_| !outcome.aborted && !outcome.interrupted);
@@ -264,12 +265,22 @@ impl<'a> Observer<'a> {
             scheduling.steal = ticks.and_then(|(before, after)| after.stolen_since(&before));
             scheduling.throttled_periods =
                 first.throttled.zip(last.throttled).map(|(a, b)| b.saturating_sub(a));
-            observations.network = network_use(first, &last, self.scene.both_ends_here);
+            let loopback = self.scene.both_ends_here && isolated.is_none();
+            observations.network = network_use(first, &last, loopback);
             observations.memory = memory_use(first, &last, generator.rss_bytes_max);
         }
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
         observations
     }
+}
+
+/// Of this host, or of all hosts of a laboratory: a segment is sent again by either end.
+fn network(isolated: Option<&Isolated>) -> Option<NetworkTotals> {
+    let read = || NetworkTotals::read(Path::new(ROOT));
+    let Some(Isolated { clients, sut, backends }) = isolated else { return read() };
+    let of = |network: &Namespace| network.run(read).ok().flatten();
+    let totals = of(clients)?.with("sut", of(&sut.network)?);
+    Some(totals.with("backends", of(&backends.network)?))
 }
 
 fn network_use(first: &HostReading, last: &HostReading, loopback: bool) -> Option<NetworkUse> {

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use plimsoll_lab::{
-    LabError, LabPlan, Laboratory, NamedServer, ServerEnd, SutAddress, WatchedServer,
+    HostView, Isolated, LabError, LabPlan, Laboratory, NamedServer, ServerEnd, SutAddress,
+    WatchedServer,
 };
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::plan::LoadPlan;
@@ -128,6 +129,21 @@ impl WatchedServer for Servers {
 
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
         self.of_loaded(|server| server.timers(plan))
+    }
+
+    /// All have the same clients.
+    fn isolated(&self) -> Option<Isolated> {
+        self.of_loaded(|server| server.isolated())
+    }
+
+    fn hosts(&self) -> Vec<HostView> {
+        let of = |(name, server): &(String, SideServer)| {
+            let hosts = server.watched().map(|server| server.hosts()).unwrap_or_default();
+            let named =
+                |host: HostView| HostView { name: format!("{name}: {}", host.name), ..host };
+            hosts.into_iter().map(named).collect::<Vec<_>>()
+        };
+        self.0.borrow().servers.iter().flat_map(of).collect()
     }
 
     fn backend_is_ours(&self) -> bool {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use plimsoll_capacity::rfc9411::thresholds;
 use plimsoll_fleet::ServerGroup;
-use plimsoll_lab::{LabError, LabPlan, Laboratory, OwnServers, Placement};
+use plimsoll_lab::{Isolated, LabError, LabPlan, Laboratory, OwnServers, Placement};
 use plimsoll_model::Nanos;
 use plimsoll_model::rfc9411::{
     Case, Ending, Kind, ObjectResult, Rfc9411Summary, SUSTAIN_RECOMMENDED,
@@ -53,7 +53,7 @@ impl CaseExperiment {
         let mut notes = Vec::new();
         if job.case.kind() == Kind::Concurrency {
             let limits = preflight::host_limits();
-            preflight::spread_sources(&mut job.load.plan, &limits);
+            preflight::spread_sources(&mut job.load, &limits);
             let shape = preflight::shape(&job.load, iteration::OPENING_MAX, server);
             notes = preflight::check(&shape, &limits, false)?.notes;
         }
@@ -101,7 +101,7 @@ impl Experiment for CaseExperiment {
         let mut scene = Scene {
             session,
             job,
-            responder: Responder::start(job, placement)?,
+            responder: Responder::start(job, placement, session.server().isolated())?,
             trials: Vec::new(),
             notes: Vec::new(),
             most_bit_s: None,
@@ -126,12 +126,18 @@ struct Responder {
 
 impl Responder {
     /// Runs on the CPUs of the SUT, where the SUT is on this host.
-    fn start(job: &Rfc9411Job, placement: &Placement) -> Result<Self, Stop> {
+    fn start(
+        job: &Rfc9411Job,
+        placement: &Placement,
+        isolated: Option<Isolated>,
+    ) -> Result<Self, Stop> {
         let tls = job.load.plan.targets.first().is_some_and(|target| target.url.tls);
         let identity = plimsoll_tls::self_signed(&["localhost".to_owned()], KeyKind::EcdsaP256)
             .map_err(LabError::from)?;
         let roots = tls.then(|| identity.chain_pem.clone());
-        let (address, servers) = OwnServers::new(&placement.sut).start_one(tls, identity)?;
+        let host = isolated.map(|hosts| hosts.sut);
+        let own = OwnServers { host, ..OwnServers::new(&placement.sut) };
+        let (address, servers) = own.start_one(tls, identity)?;
         Ok(Self { address, roots, _servers: servers })
     }
 }

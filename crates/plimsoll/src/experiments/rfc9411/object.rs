@@ -29,7 +29,7 @@ const HALF: f64 = 0.5;
 /// The assumed rate of a closed loop that has no target, as a fraction of what the ports allow.
 const PORTS_SHARE: f64 = 0.9;
 /// What answers in the reference test.
-const RESPONDER: &str = "plimsoll serve on loopback, nothing between";
+const RESPONDER: &str = "plimsoll serve in place of the SUT, nothing between";
 
 /// A case being measured.
 pub(super) struct Scene<'a, 's> {

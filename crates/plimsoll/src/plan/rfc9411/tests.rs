@@ -38,7 +38,7 @@ fn lab(words: &[&str]) -> Result<Rfc9411Job, Stop> {
             let experiment = command.experiment().unwrap();
             let scheme = if experiment.is_tls() { "https" } else { "http" };
             let url = format!("{scheme}://127.0.0.1:80/");
-            let to = Destination::laboratory(url, Trust::Insecure);
+            let to = Destination::laboratory(url, Trust::Insecure, None);
             case_of(plan::lab(experiment, &to, inputs))
         }),
         other => panic!("{other:?}"),

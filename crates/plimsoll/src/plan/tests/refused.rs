@@ -236,10 +236,6 @@ fn bad_searches_laboratories_and_servers() {
              --processes",
         ),
         (
-            vec!["lab", "hold", "--isolate", "netns"],
-            "--isolate netns is not available yet; use --isolate none",
-        ),
-        (
             vec!["lab", "hold", "--haproxy", "no-such-file"],
             "--haproxy \"no-such-file\" is no file; name the program",
         ),
@@ -256,10 +252,6 @@ fn bad_searches_laboratories_and_servers() {
             vec!["serve", "--connections", "100k", "--processes", "2"],
             "--connections sizes --processes auto, and --processes sets their number; drop \
              one of them",
-        ),
-        (
-            vec!["lab", "--isolate", "netns"],
-            "--isolate netns is not available yet; use --isolate none",
         ),
         (
             vec!["lab", "--haproxy", "no-such-file"],
