@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn fast_leaves_out_what_is_slow() {
-        let fast = ["fmt", "layers", "tidy", "licences", "clippy", "test-pure"];
+        let fast = ["fmt", "layers", "tidy", "licences", "clippy", "doc", "test-pure"];
         assert_eq!(names(Extent::Fast), fast);
         let full = names(Extent::Full);
         assert_eq!(full.first(), Some(&"packages"));
