@@ -249,7 +249,9 @@ fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
         last_sweep: None,
         plateaus,
         projections: Vec::new(),
-        both_ends_here: addresses.clone().all(|address| address.is_some_and(is_loopback)),
+        // A laboratory's hosts are on one machine, also as network namespaces.
+        both_ends_here: manifest.settings.contains_key("isolate")
+            || addresses.clone().all(|address| address.is_some_and(is_loopback)),
         sources: list("sources").len() as u64,
         // Of the host, and it may have changed since.
         ports_per_source: 0,

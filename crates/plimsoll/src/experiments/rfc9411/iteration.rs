@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use plimsoll_fleet::coordinator::{HoldController, HoldView, Order};
+use plimsoll_lab::ClientHost;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile, Stage};
 use plimsoll_model::plan::{
@@ -241,7 +242,12 @@ impl Traffic {
             plan.tls.trust = Trust::Roots(roots.to_owned());
         }
         plan.tls.identity = None;
-        let first = u32::from(Ipv4Addr::LOCALHOST);
+        // The addresses that clients have without naming them, where the responder is.
+        let first = match responder.ip().is_loopback() {
+            true => Ipv4Addr::LOCALHOST,
+            false => ClientHost::first_source(),
+        };
+        let first = u32::from(first);
         plan.sources =
             (first..first + LOOP_SOURCES).map(|bits| IpAddr::V4(Ipv4Addr::from(bits))).collect();
         Self { plan, ..self.clone() }
