@@ -260,10 +260,6 @@ pub struct LoadPlan {
     pub pacing: Pacing,
     /// Size of the connection pool over all agents; at least 1.
     pub connections: u64,
-    /// An open loop opens more where operations wait for one, until there are so many; `None` keeps
-    /// the pool as it is.
-    #[serde(default)]
-    pub grows_to: Option<u64>,
     /// Reuse connections; otherwise one operation each.
     pub keepalive: bool,
     /// An operation is a connection: it is ok once TCP and TLS are established, and nothing is
@@ -305,11 +301,6 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
-    /// The most connections that there may be at once.
-    pub fn connections_max(&self) -> u64 {
-        self.grows_to.map_or(self.connections, |most| most.max(self.connections))
-    }
-
     /// The simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8
     /// connections, one worker thread, nothing late. Each entry is one server with its addresses;
     /// the requests go to the first.
@@ -340,7 +331,6 @@ impl LoadPlan {
             destinations: servers.iter().map(destination).collect(),
             pacing,
             connections: 8,
-            grows_to: None,
             keepalive: true,
             handshake_only: false,
             requests_per_connection: None,

@@ -38,8 +38,7 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     if plan.handshake_only {
         set(OPERATION, HANDSHAKE.to_owned());
     }
-    let more = plan.grows_to.map(|most| format!(", up to {}", grouped(most)));
-    set(CONNECTIONS, grouped(plan.connections) + &more.unwrap_or_default());
+    set(CONNECTIONS, grouped(plan.connections));
     set(KEEP_ALIVE, keepalive(plan));
     set(DEADLINE, plan.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));
     set("linger", plan.linger.to_string());

@@ -44,10 +44,6 @@ pub(crate) fn start_load_agents(
         }
         Processes::Exactly(count) => count,
     };
-    // No process is started for connections that may never be needed.
-    let fits = descriptors.saturating_sub(DESCRIPTOR_RESERVE).saturating_mul(count.into());
-    plan.grows_to =
-        plan.grows_to.map(|most| most.min(fits)).filter(|most| *most > plan.connections);
     if processes == Processes::Auto {
         plan.threads = plan.threads.div_ceil(count);
     }

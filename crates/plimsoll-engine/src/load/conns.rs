@@ -55,7 +55,7 @@ impl Conns {
         tls: Option<Arc<ClientContext>>,
         now: Nanos,
     ) -> Result<Self, Errno> {
-        let conns_max = shard.share(plan.connections_max());
+        let conns_max = shard.share(plan.connections);
         Ok(Self {
             slab: Slab::with_capacity(conns_max),
             origins: Origins::new(plan, shard),

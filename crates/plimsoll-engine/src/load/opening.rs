@@ -60,7 +60,7 @@ impl Worker {
         if !self.plan.staggered || !self.phases.is(Phase::Prewarming) {
             return 0;
         }
-        let pool: u64 = self.pools.iter().map(|pool| u64::from(pool.planned)).sum();
+        let pool: u64 = self.pools.iter().map(|pool| u64::from(pool.cap)).sum();
         let nth = self.conns.slab.len() as u64 % pool.max(1);
         u32::try_from(nth * life / pool.max(1)).unwrap_or(0)
     }

@@ -207,8 +207,7 @@ impl Remotes {
         let destinations = plan.destinations.len().max(1) as u64;
         for destination in &plan.destinations {
             let addresses = &destination.addresses;
-            let all = plan.connections_max();
-            let each = all.div_ceil(destinations * addresses.len().max(1) as u64);
+            let each = plan.connections.div_ceil(destinations * addresses.len().max(1) as u64);
             let of = addresses.iter().map(|address| remotes.add(*address, each)).collect();
             remotes.of_destination.push(of);
         }

@@ -11,17 +11,11 @@ use super::conn::Op;
 /// server cannot make the generator's memory grow without bound.
 const WAITING_MAX: usize = 1 << 20;
 
-/// Connections of a growing pool that are opened at once: all that operations wait for would be
-/// thousands after a pause of a second, for which those there are make up soon.
-const GROWING_AT_ONCE: u32 = 32;
-
 /// One destination's share of a worker's connections.
 #[derive(Default)]
 pub(super) struct Pool {
     /// Most connections at once; at least 1.
-    cap: u32,
-    /// Connections that there are from the start; more are for operations that wait. At most `cap`.
-    pub(super) planned: u32,
+    pub(super) cap: u32,
     /// Connections that exist, opening ones included; open <= cap.
     open: u32,
     /// Those of them that are not yet usable; opening <= open.
@@ -45,10 +39,9 @@ impl Pool {
         !self.waiting.is_empty()
     }
 
-    /// Whether operations wait for which a connection is to be opened and none is.
+    /// Whether operations wait for which no connection is being opened.
     pub(super) fn lacks_openings(&self) -> bool {
-        let may_open = self.open < self.planned || self.opening < GROWING_AT_ONCE;
-        may_open && (self.opening as usize) < self.waiting.len()
+        (self.opening as usize) < self.waiting.len()
     }
 }
 
@@ -67,15 +60,10 @@ impl Pools {
     /// This shard's share of the plan's connections, split evenly over the destinations.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
         let destinations = plan.destinations.len().max(1) as u32;
-        let share_of = |index, connections| {
-            let mine = shard.share(connections);
-            let share = Shard { index, of: destinations }.share(mine).max(1);
-            u32::try_from(share).unwrap_or(u32::MAX)
-        };
+        let mine = shard.share(plan.connections);
         let pool = |index| {
-            let planned = share_of(index, plan.connections);
-            let cap = share_of(index, plan.connections_max()).max(planned);
-            Pool { cap, planned, ..Pool::default() }
+            let share = Shard { index, of: destinations }.share(mine).max(1);
+            Pool { cap: u32::try_from(share).unwrap_or(u32::MAX), ..Pool::default() }
         };
         let all = (0..destinations).map(pool).collect();
         Self { all, held: 0, in_flight: 0, waiting: 0 }

@@ -22,7 +22,7 @@ pub(super) struct Prewarm {
 impl Prewarm {
     pub(super) fn new(plan: &LoadPlan, pools: &Pools) -> Self {
         let is_warm = plan.prewarm && plan.keepalive && !matches!(plan.pacing, Pacing::Hold(_));
-        let left = pools.iter().map(|pool| if is_warm { pool.planned } else { 0 }).collect();
+        let left = pools.iter().map(|pool| if is_warm { pool.cap } else { 0 }).collect();
         Self { left, opened: 0, failed: 0, first_error: None }
     }
 

@@ -10,7 +10,6 @@ mod tls;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Barrier};
 
 use plimsoll_engine::load::{Load, LoadEvent};
 use plimsoll_model::ending::{Closer, Stretch};
@@ -302,29 +301,6 @@ fn answering_to_the_end(
         }
         let _ = told.send((answers, stream.read(&mut [0; 1])));
     }
-}
-
-#[test]
-fn a_pool_that_may_grow_has_a_connection_for_each_operation_in_flight() {
-    const IN_FLIGHT: usize = 40;
-    // Nobody is answered before everybody has asked.
-    let all = Arc::new(Barrier::new(IN_FLIGHT));
-    let server = Scripted::start(move |mut stream| {
-        while read_request(&mut stream) {
-            all.wait();
-            stream.write_all(OK).unwrap();
-        }
-    });
-    let most = IN_FLIGHT as u64;
-    let growing = LoadPlan {
-        connections: 2,
-        grows_to: Some(most),
-        threads: 1,
-        ..plan(server.address, open(1_000.0, most))
-    };
-    let tally = run(growing);
-    assert_eq!((tally.ok, tally.pool_exhausted), (most, 0));
-    assert_eq!((tally.connections.opened, tally.connections.held_max), (most, most));
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use plimsoll_model::trial::{CheckId, TrialMeasurement, TrialRecord, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
-use crate::plan::load::POOL_MAX;
-
+/// Connections at most, unless `--connections` says more: a server feels each of them.
+const POOL_MAX: u64 = 4_096;
 /// Connections for each operation in flight in the mean.
 const ROOM: f64 = 2.0;
 /// How much larger a pool becomes that was too small.

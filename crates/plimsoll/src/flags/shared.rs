@@ -63,7 +63,7 @@ pub(crate) struct HeaderFlags {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct PoolFlags {
-    /// Connections in the pool [default: 100, and up to 4,096 where the load needs more]
+    /// Connections in the pool [default: 100]
     #[arg(short = 'c', long, value_name = "N", value_parser = connections)]
     pub(crate) connections: Option<u64>,
 

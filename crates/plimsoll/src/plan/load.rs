@@ -18,8 +18,6 @@ use crate::flags::values::{OutputFile, Processes};
 
 /// Default of `--connections`.
 pub(super) const CONNECTIONS_DEFAULT: u64 = 100;
-/// Connections at most, unless `--connections` says how many: a server feels each of them.
-pub(crate) const POOL_MAX: u64 = 4_096;
 
 /// One load, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +97,6 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         seed: flags.pace.seed,
     };
     let mut job = assemble(parts, inputs)?;
-    job.plan.grows_to = grows_to(&job.plan, flags.pool.connections, ops_total);
     if flags.handshake_only {
         job.plan.handshake_only = true;
         job.plan.keepalive = false;
@@ -138,7 +135,6 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             destinations: servers.destinations,
             pacing: parts.pacing,
             connections: workers.connections,
-            grows_to: None,
             keepalive: !pool.no_keepalive,
             handshake_only: false,
             requests_per_connection: pool.requests_per_connection,
@@ -163,14 +159,6 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
         json: output.json.clone(),
         ui: !output.no_ui,
     })
-}
-
-/// An open loop whose flags do not fix the pool has as many connections as operations are in
-/// flight, up to a bound: by Little's law that is what its rate needs.
-fn grows_to(plan: &LoadPlan, asked: Option<u64>, ops_total: Option<u64>) -> Option<u64> {
-    let most = POOL_MAX.min(ops_total.unwrap_or(u64::MAX));
-    let is_open = matches!(plan.pacing, Pacing::Open { .. });
-    (is_open && asked.is_none() && most > plan.connections).then_some(most)
 }
 
 /// The size of the connection pool, and its processes and threads.

@@ -150,7 +150,7 @@ fn the_default_load() {
     let profile = Profile::constant(rate(50.0), Nanos::from_secs(10));
     assert_eq!(plan.pacing, Pacing::Open { profile, arrivals: Arrivals::Poisson });
     assert_eq!((plan.connections, plan.threads, plan.seed), (100, 4, 1));
-    assert_eq!((plan.keepalive, plan.prewarm, plan.grows_to), (true, true, Some(500)));
+    assert_eq!((plan.keepalive, plan.prewarm), (true, true));
     assert_eq!((plan.deadline, plan.linger), (None, Nanos::from_secs(150)));
     assert_eq!(plan.connect_timeout, Nanos::from_secs(30));
     assert_eq!(plan.targets.len(), 1);
@@ -205,11 +205,6 @@ fn pacing_as_typed() {
 fn the_default_pool_is_no_larger_than_the_load() {
     assert_eq!(load_job(&[URL, "-n", "3"]).plan.connections, 3);
     assert_eq!(load_job(&[URL, "-n", "3"]).plan.threads, 3);
-    let grows = |flags: &[&str]| load_job(&[&[URL], flags].concat()).plan.grows_to;
-    assert_eq!(grows(&["-r", "5k"]), Some(4_096));
-    for fixed in [&["-n", "3"][..], &["-r", "5k", "-c", "100"], &["-r", "0"]] {
-        assert_eq!(grows(fixed), None, "{fixed:?}");
-    }
     // What was asked for is opened all the same.
     assert_eq!(load_job(&[URL, "-n", "3", "-c", "20k"]).plan.connections, 20_000);
     let job = load_job(&[URL, "-c", "8", "--processes", "2"]);
