@@ -12,7 +12,7 @@ use e2e::serve::Serve;
 use e2e::summary::Summary;
 
 /// The search's own budget is longer, but each of its iterations takes seconds here.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(280);
+const SEARCH_PATIENCE: Duration = Duration::from_secs(420);
 
 const SHORT: [&str; 4] = ["--sustain", "1s", "--out", "run"];
 
