@@ -127,7 +127,11 @@ fn nothing_is_left_however_it_ends() {
 fn without_privilege_all_share_loopback_and_the_report_says_so() {
     let before = r#"exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$0" "$@""#;
     let flags = ["lab", "hold", "--sut", "haproxy", "-c", "50", "--for", "1s", "--out", "run"];
-    let auto = Plimsoll::after(before, &[&flags[..], &["--json", "out.json"]].concat()).run();
+    let auto = Plimsoll::after(
+        before,
+        &[&flags[..], &["--isolate", "auto", "--json", "out.json"]].concat(),
+    )
+    .run();
     assert_eq!(auto.written(0).text("settings.isolate"), "none");
     assert!(auto.stderr.contains("no separate hosts: "), "{}", auto.stderr);
     assert!(auto.stderr.contains("cannot be told from"), "{}", auto.stderr);
