@@ -1,4 +1,4 @@
-//! A client that has too few connections: a search says so, and a load opens more.
+//! A client that has too few connections.
 
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
@@ -17,19 +17,4 @@ fn a_search_with_too_few_connections_never_blames_the_server() {
         ["pool", "own-delay", "send-lag", "scheduling"].iter().any(|name| why.contains(name)),
         "{why}"
     );
-}
-
-#[test]
-fn a_load_opens_as_many_connections_as_it_has_operations_in_flight() {
-    let serve = Serve::plain();
-    // 300 a second for half a second each: 150 are in flight.
-    let flags = ["-r", "300", "-d", "3s", "-H", "sleep-fixed: 500"];
-    let held = |more: &[&str]| {
-        let finished = Plimsoll::load(serve.url(), &[&flags[..], more].concat()).run();
-        let summary = finished.summary(0);
-        (summary.count("connections.held_max"), summary.text("settings.connections").to_owned())
-    };
-    let (most, setting) = held(&[]);
-    assert!(most >= 140 && setting == "100, up to 900", "{most} {setting}");
-    assert_eq!(held(&["-c", "100"]), (100, "100".to_owned()));
 }
