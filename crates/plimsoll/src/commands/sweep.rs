@@ -8,7 +8,7 @@ use plimsoll_model::sizing::SizingValue;
 use super::isolation::Isolation;
 use super::lab;
 use crate::exit::Stop;
-use crate::experiments::compare::SideServer;
+use crate::experiments::in_turn::SideServer;
 use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
 use crate::plan::Inputs;

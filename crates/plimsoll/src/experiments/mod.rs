@@ -12,6 +12,7 @@ pub(crate) mod compare;
 mod connections;
 mod controller;
 mod hold;
+pub(crate) mod in_turn;
 pub(crate) mod load;
 mod memory;
 mod path;

@@ -9,24 +9,15 @@ use plimsoll_model::Nanos;
 use plimsoll_model::sizing::{
     SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
 };
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
 
-use super::compare::block::{Load, run_load, saturating};
-use super::compare::{Servers, SideServer};
+use super::in_turn::{End, FIRST, Load, Loads, Servers, SideServer, saturating};
 use crate::exit::Stop;
 use crate::plan::load::LoadJob;
 use crate::plan::sizing::{BLOCK_MIN, SizingRun};
 use crate::session::{Experiment, Outcome, Session};
 
-/// A first load of each, which opens its pool, warms it up and shows that it answers.
-const FIRST: Nanos = Nanos::from_secs(2);
 /// The shortest and the longest time that a value is saturated in one round, whole seconds.
 const BLOCK_SECONDS: (u64, u64) = (2, 5);
-/// Rounds between two fresh starts of the servers: one process may be faster than another of the same
-/// program for all its life.
-const ROUNDS_PER_START: u32 = 2;
-
 /// One value: what its report shows, and what loads it.
 pub(crate) struct Sized {
     /// Its figures are still missing.
@@ -41,28 +32,10 @@ pub(crate) struct SizingExperiment {
     unit: &'static str,
     values: Vec<SizingValue>,
     loads: Vec<LoadJob>,
-    servers: Servers,
+    runs: Loads,
     rounds: Vec<SizingRound>,
     block: Nanos,
     rounds_planned: u32,
-    tally: Tally,
-    window: Nanos,
-    stopped: Option<String>,
-    unmeasured: Option<String>,
-}
-
-/// Why no further block is run.
-enum End {
-    Interrupted,
-    Stopped(String),
-    Unmeasured(String),
-    Failed(Stop),
-}
-
-impl From<Stop> for End {
-    fn from(stop: Stop) -> Self {
-        Self::Failed(stop)
-    }
 }
 
 impl SizingExperiment {
@@ -86,21 +59,17 @@ impl SizingExperiment {
             unit,
             values: shown,
             loads,
-            servers: Servers::new(servers),
+            runs: Loads::new(servers),
             rounds: Vec::new(),
             block: Nanos::from_secs(BLOCK_SECONDS.0),
             rounds_planned: run.rounds,
-            tally: Tally::default(),
-            window: Nanos::ZERO,
-            stopped: None,
-            unmeasured: None,
             run,
         }
     }
 
     /// All servers, for the session.
     pub(crate) fn servers(&self) -> Servers {
-        self.servers.clone()
+        self.runs.servers.clone()
     }
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
@@ -121,23 +90,14 @@ impl SizingExperiment {
             self.rounds_planned,
             self.block.as_secs_f64()
         ));
-        let mut longest = Nanos::ZERO;
         let turns = turns(self.loads.len(), self.rounds_planned as usize, self.run.seed);
         for (turn, number) in turns.into_iter().zip(1u32..) {
-            let at = session.elapsed();
-            if at + longest > self.run.budget {
-                let why = "the next round would have ended after the budget";
-                return Err(End::Stopped(why.to_owned()));
-            }
-            if number > 1 && number % ROUNDS_PER_START == 1 {
-                self.servers.start_afresh().map_err(|error| End::Unmeasured(error.to_string()))?;
-            }
+            self.runs.begin_round(session, number, Some(self.run.budget))?;
             let mut blocks = Vec::new();
             for place in turn {
                 let load = self.run_block(session, place, self.block)?;
                 blocks.push(block(place, &load));
             }
-            longest = longest.max(session.elapsed().since(at));
             session.note(self.round_line(number, &blocks));
             self.rounds.push(SizingRound { number, blocks });
         }
@@ -169,28 +129,10 @@ impl SizingExperiment {
     }
 
     fn run_block(&mut self, session: &Session<'_>, place: usize, span: Nanos) -> Result<Load, End> {
-        if session.is_interrupted() {
-            return Err(End::Interrupted);
-        }
-        self.servers.turn_to(place);
+        self.runs.servers.turn_to(place);
         let plan = &self.loads[place].plan;
-        let load = run_load(session, &saturating(plan, plan.connections, span))?;
-        self.tally.merge_following(&load.tally);
-        self.window = self.window + load.window;
-        let name = &self.values[place].name;
-        if load.interrupted {
-            return Err(End::Interrupted);
-        }
-        if let Some(end) = session.server_end() {
-            return Err(End::Unmeasured(end.reason().to_owned()));
-        }
-        if load.tally.ok == 0 && load.invalid.is_none() {
-            let most = load.tally.errors.iter().max_by_key(|(_, count)| *count);
-            let class = most.map_or("all unsent", |(class, _)| class.name());
-            let why = format!("{name}: no operation was answered ({class})");
-            return Err(End::Unmeasured(why));
-        }
-        Ok(load)
+        let plan = saturating(plan, plan.connections, span);
+        self.runs.run(session, &self.values[place].name, &plan)
     }
 
     /// The figures of every value.
@@ -217,7 +159,7 @@ impl SizingExperiment {
             rounds_made: self.rounds.len() as u32,
             values: values.collect(),
             rounds: self.rounds.clone(),
-            stopped: self.stopped.clone(),
+            stopped: self.runs.stopped.clone(),
         }
     }
 
@@ -300,30 +242,13 @@ impl Experiment for SizingExperiment {
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
-        match self.measure(session) {
-            Ok(()) | Err(End::Interrupted) => {}
-            Err(End::Stopped(why)) => self.stopped = Some(why),
-            Err(End::Unmeasured(why)) => {
-                self.unmeasured = Some(why.clone());
-                self.stopped = Some(why);
-            }
-            Err(End::Failed(stop)) => return Err(stop),
-        }
+        let ended = self.measure(session);
+        self.runs.end(ended)?;
         let sizing = self.judge();
         let fewest = sizing.values.iter().map(|value| value.rounds_used).min().unwrap_or(0);
         let is_sized = !sizing.is_cut_short();
-        let measures = [
-            Measure::count("usable", fewest.into()).at_least(ROUNDS_MIN as f64),
-            Measure::count("of", sizing.rounds_made.into()),
-        ];
-        let reasons = vec![Check::new(CheckId::Rounds, Level::of(!is_sized, false), measures)];
-        let verdict = if is_sized { Verdict::Good } else { Verdict::Invalid };
-        let unmeasured = self.unmeasured.take();
-        Ok(Outcome {
-            partial: session.is_interrupted() || unmeasured.is_some(),
-            unmeasured,
-            sizing: Some(sizing),
-            ..Outcome::new(std::mem::take(&mut self.tally), self.window, verdict, reasons)
-        })
+        let mut outcome = self.runs.outcome(session, is_sized, fewest, sizing.rounds_made);
+        outcome.sizing = Some(sizing);
+        Ok(outcome)
     }
 }

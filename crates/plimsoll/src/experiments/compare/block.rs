@@ -1,93 +1,13 @@
 //! One block: what one side does in its turn, and the figures of it.
 
-use std::path::Path;
-
-use plimsoll_capacity::judge_load;
 use plimsoll_model::compare::{BlockLoad, BlockStart, BlockSummary, Metric};
-use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{CheckId, Level};
 use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::threads::RunTimes;
-use plimsoll_report::findings;
 
-use crate::exit::Stop;
-use crate::session::{Measurement, Observed, Session};
-
-const PROC: &str = "/proc";
-
-/// A load of a block that is over.
-pub(in crate::experiments) struct Load {
-    pub(in crate::experiments) tally: Tally,
-    pub(in crate::experiments) window: Nanos,
-    pub(in crate::experiments) interrupted: bool,
-    /// Good answers per second until sending ended.
-    pub(in crate::experiments) goodput: f64,
-    pub(in crate::experiments) sut_busiest_thread: Option<f64>,
-    /// What the server's threads did, where they could be seen.
-    pub(in crate::experiments) server: Option<RunTimes>,
-    /// What spoilt it, where something did that is not the same for both sides.
-    pub(in crate::experiments) invalid: Option<String>,
-}
-
-/// Runs `plan`, a load of any kind.
-pub(in crate::experiments) fn run_load(
-    session: &Session<'_>,
-    plan: &LoadPlan,
-) -> Result<Load, Stop> {
-    let until = match &plan.pacing {
-        Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
-        _ => 0,
-    };
-    let mut ok = 0;
-    let pids = session.server().pids();
-    let look = || RunTimes::read(Path::new(PROC), &pids);
-    let mut before = None;
-    let mut count = |event: &Event| match event {
-        Event::LoadStarted { .. } => before = look(),
-        Event::Interval(interval) if u64::from(interval.second) < until => ok += interval.tally.ok,
-        _ => {}
-    };
-    let of = Measurement { plan, trial: None, is_steady: false, is_alone: false };
-    let Observed { outcome, sut_busiest_thread, observations } =
-        session.run_load(&of, &mut count)?;
-    // Every answer has come.
-    let after = look();
-    let open = matches!(plan.pacing, Pacing::Open { .. });
-    let judged = judge_load(&outcome.tally, outcome.window, None, open, &observations);
-    let mut spoilt = judged.reasons.iter().filter(|check| {
-        check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
-    });
-    let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
-    let server = before.zip(after).map(|(before, after)| after.since(&before));
-    Ok(Load {
-        server,
-        window: outcome.window,
-        interrupted: outcome.interrupted,
-        goodput: ok as f64 / until.max(1) as f64,
-        sut_busiest_thread,
-        invalid: lost.or_else(|| spoilt.next().map(findings::line)),
-        tally: outcome.tally,
-    })
-}
-
-/// Whether a check finds what may hit one side alone. A busy host hits both sides, in turn and by
-/// chance: that is noise, which the rounds measure.
-const fn matters_to_one(id: &CheckId) -> bool {
-    matches!(id, CheckId::Accounting | CheckId::LocalErrors | CheckId::GeneratorMemory)
-}
-
-/// The load that saturates: each of `connections` sends its next request when it has its answer.
-pub(in crate::experiments) fn saturating(
-    plan: &LoadPlan,
-    connections: u64,
-    duration: Nanos,
-) -> LoadPlan {
-    let pacing = Pacing::Closed { duration: Some(duration), ops_total: None };
-    LoadPlan { pacing, connections, ..plan.clone() }
-}
+use crate::experiments::in_turn::Load;
 
 /// The load at which latencies are compared.
 pub(super) fn equal(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {

@@ -10,39 +10,31 @@ use std::collections::BTreeMap;
 use plimsoll_capacity::compare::{
     Blocks, Comparison, Pair, ROUNDS_MIN, compare, compare_any, orders,
 };
+use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
     Arm, BlockLoad, BlockStart, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric,
     NoiseSummary, Order, OtherSummary, RoundSummary,
 };
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::{LoadPlan, Pacing};
-use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
+use plimsoll_model::plan::Pacing;
+use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::units::grouped;
-use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_report::terminal::render_round_line;
 
+use super::in_turn::{End, FIRST, Loads, ROUNDS_PER_START, Servers, SideServer, saturating};
 use crate::exit::Stop;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Experiment, Outcome, Session};
 
-pub(super) mod block;
-mod sides;
+mod block;
 
-use block::Load;
-pub(crate) use sides::{Servers, Side, SideServer};
-
-/// A first load, from which those of the blocks are chosen.
-const FIRST: Nanos = Nanos::from_secs(2);
 /// More connections saturate a server that was not saturated, if they raise its goodput by this.
 const RISE: f64 = 1.1;
 /// How many times the usual connections are tried, where the user named no number.
 pub(crate) const CONNECTIONS_TIMES_MAX: u64 = 8;
 /// Part of the lesser goodput at which latencies are compared: busy, and far from a queue that grows.
 const EQUAL_LOAD: f64 = 0.7;
-/// Rounds between two fresh starts of a laboratory's servers: each A B B A has its own.
-const ROUNDS_PER_START: u32 = 2;
 /// A server whose busiest thread is less busy than this is not saturated.
 const SATURATED_MIN: f64 = 0.9;
 
@@ -52,7 +44,7 @@ pub(crate) struct CompareExperiment {
     loads: [LoadJob; 2],
     /// The most connections that both allow.
     connections_max: u64,
-    servers: Servers,
+    runs: Loads,
     seen: Seen,
 }
 
@@ -62,27 +54,16 @@ struct Seen {
     blocks: Vec<BlockSummary>,
     rounds: Vec<RoundSummary>,
     load: Option<BlockLoad>,
-    tally: Tally,
-    window: Nanos,
-    /// Why fewer rounds were made than planned.
-    stopped: Option<String>,
-    /// What no further round would change.
-    unmeasured: Option<String>,
 }
 
-/// Why no further block is run.
-enum End {
-    Interrupted,
-    /// Of the budget, or of the patience with INVALID rounds.
-    Stopped(String),
-    Unmeasured(String),
-    Failed(Stop),
-}
-
-impl From<Stop> for End {
-    fn from(stop: Stop) -> Self {
-        Self::Failed(stop)
-    }
+/// One of the two.
+pub(crate) struct Side {
+    /// What is sent to it.
+    pub(crate) load: LoadJob,
+    /// The most connections that may be tried; at least those of the load.
+    pub(crate) connections_max: u64,
+    /// Who answers.
+    pub(crate) server: SideServer,
 }
 
 impl CompareExperiment {
@@ -98,13 +79,13 @@ impl CompareExperiment {
             (load, server)
         });
         let named = |arm: Arm, server| (arm.name().to_owned(), server);
-        let servers = Servers::new(vec![named(Arm::A, a), named(Arm::B, b)]);
-        Self { job, loads: [load_a, load_b], connections_max, servers, seen: Seen::default() }
+        let runs = Loads::new(vec![named(Arm::A, a), named(Arm::B, b)]);
+        Self { job, loads: [load_a, load_b], connections_max, runs, seen: Seen::default() }
     }
 
     /// Both servers, for the session.
     pub(crate) fn servers(&self) -> Servers {
-        self.servers.clone()
+        self.runs.servers.clone()
     }
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
@@ -114,24 +95,15 @@ impl CompareExperiment {
             self.seen.load = Some(self.choose(session)?);
             // The first rounds meet servers as new as those of the others.
             let at = session.elapsed();
-            self.start_afresh()?;
+            self.runs.start_afresh()?;
             restart = session.elapsed().since(at);
         }
         let began = session.elapsed();
         let rounds = self.plan_blocks(session, restart);
         let orders = orders(rounds as usize, self.job.seed);
-        let mut longest = Nanos::ZERO;
         for (order, number) in orders.into_iter().zip(1u32..) {
-            let at = session.elapsed();
-            if self.job.budget.is_some_and(|budget| at + longest > budget) {
-                let why = "the next round would have ended after the budget";
-                return Err(End::Stopped(why.to_owned()));
-            }
-            if number > 1 && number % ROUNDS_PER_START == 1 {
-                self.start_afresh()?;
-            }
+            self.runs.begin_round(session, number, self.job.budget)?;
             self.measure_round(session, order, number, rounds)?;
-            longest = longest.max(session.elapsed().since(at));
             if number == 1 && is_own_load {
                 let all = Nanos(session.elapsed().since(began).0.saturating_mul(rounds.into()));
                 session.note(format!("{rounds} rounds take about {all}"));
@@ -143,10 +115,6 @@ impl CompareExperiment {
             }
         }
         Ok(())
-    }
-
-    fn start_afresh(&self) -> Result<(), End> {
-        self.servers.start_afresh().map_err(|error| End::Unmeasured(error.to_string()))
     }
 
     /// How many rounds fit where starting the servers again takes `restart`, and how long the loads
@@ -216,8 +184,8 @@ impl CompareExperiment {
         let mut goodput = [0.0; 2];
         for arm in Arm::BOTH {
             self.begin_block(session, 0, arm);
-            let plan = block::saturating(&self.loads[arm.index()].plan, connections, FIRST);
-            let load = self.run_load(session, arm, &plan)?;
+            let plan = saturating(&self.loads[arm.index()].plan, connections, FIRST);
+            let load = self.runs.run(session, arm.name(), &plan)?;
             if let Some(why) = load.invalid {
                 return Err(End::Stopped(format!("{}: {why}", arm.name())));
             }
@@ -279,17 +247,17 @@ impl CompareExperiment {
         plan.seed = plan.seed.wrapping_mul(1_000).wrapping_add(round.into());
         let Some(load) = self.seen.load else {
             let open = !matches!(plan.pacing, Pacing::Closed { .. });
-            let own = self.run_load(session, arm, &plan)?;
+            let own = self.runs.run(session, arm.name(), &plan)?;
             block::add_own_load(&mut block, &own, open);
             return Ok(block);
         };
         // First what the other one has not heated up.
-        let below = self.run_load(session, arm, &block::equal(&plan, &load))?;
+        let below = self.runs.run(session, arm.name(), &block::equal(&plan, &load))?;
         block::add_latency(&mut block, &below.tally.spans.corrected);
         block::add_load(&mut block, &below);
         let duration = Nanos::from_secs_f64(load.saturated_s);
-        let full = block::saturating(&plan, load.connections, duration);
-        let full = self.run_load(session, arm, &full)?;
+        let full = saturating(&plan, load.connections, duration);
+        let full = self.runs.run(session, arm.name(), &full)?;
         block.goodput_per_s = Some(full.goodput);
         block::add_load(&mut block, &full);
         block::add_server(&mut block, &[&below, &full]);
@@ -297,31 +265,11 @@ impl CompareExperiment {
     }
 
     fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {
-        self.servers.turn_to(arm.index());
+        self.runs.servers.turn_to(arm.index());
         let number = if round == 0 { 0 } else { self.seen.blocks.len() as u32 + 1 };
         let start = BlockStart { number, round, arm };
         session.emit(&Event::BlockStarted(start));
         start
-    }
-
-    /// One load of a block. What ends it early ends the comparison.
-    fn run_load(&mut self, session: &Session<'_>, arm: Arm, plan: &LoadPlan) -> Result<Load, End> {
-        if session.is_interrupted() {
-            return Err(End::Interrupted);
-        }
-        let load = block::run_load(session, plan)?;
-        self.seen.tally.merge_following(&load.tally);
-        self.seen.window = self.seen.window + load.window;
-        if load.interrupted {
-            return Err(End::Interrupted);
-        }
-        if let Some(end) = session.server_end() {
-            return Err(End::Unmeasured(end.reason().to_owned()));
-        }
-        if load.tally.ok == 0 && load.invalid.is_none() {
-            return Err(End::Unmeasured(no_answer(arm, &load.tally)));
-        }
-        Ok(load)
     }
 
     fn judge(&self) -> CompareSummary {
@@ -364,7 +312,7 @@ impl CompareExperiment {
                 .collect(),
             load: seen.load,
             blocks: seen.blocks.clone(),
-            stopped: seen.stopped.clone(),
+            stopped: self.runs.stopped.clone(),
         }
     }
 
@@ -400,31 +348,14 @@ impl Experiment for CompareExperiment {
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
-        match self.measure(session) {
-            Ok(()) | Err(End::Interrupted) => {}
-            Err(End::Stopped(why)) => self.seen.stopped = Some(why),
-            Err(End::Unmeasured(why)) => {
-                self.seen.unmeasured = Some(why.clone());
-                self.seen.stopped = Some(why);
-            }
-            Err(End::Failed(stop)) => return Err(stop),
-        }
+        let ended = self.measure(session);
+        self.runs.end(ended)?;
         let compare = self.judge();
-        let is_compared = compare.ratio.is_some();
-        let usable = Measure::count("usable", compare.rounds_used.into());
-        let measures =
-            [usable.at_least(ROUNDS_MIN as f64), Measure::count("of", compare.rounds.len() as u64)];
-        let mut reasons =
-            vec![Check::new(CheckId::Rounds, Level::of(!is_compared, false), measures)];
-        reasons.extend(self.saturation());
-        let verdict = if is_compared { Verdict::Good } else { Verdict::Invalid };
-        let seen = std::mem::take(&mut self.seen);
-        Ok(Outcome {
-            partial: session.is_interrupted() || seen.unmeasured.is_some(),
-            unmeasured: seen.unmeasured,
-            compare: Some(compare),
-            ..Outcome::new(seen.tally, seen.window, verdict, reasons)
-        })
+        let (usable, made) = (compare.rounds_used, compare.rounds.len() as u32);
+        let mut outcome = self.runs.outcome(session, compare.ratio.is_some(), usable, made);
+        outcome.reasons.extend(self.saturation());
+        outcome.compare = Some(compare);
+        Ok(outcome)
     }
 }
 
@@ -459,11 +390,4 @@ fn pairs(metric: Metric, blocks: &[BlockSummary]) -> Vec<Pair> {
     };
     let rounds = blocks.chunk_by(|one, next| one.round == next.round);
     rounds.filter_map(|round| pair(of(round, Arm::A), of(round, Arm::B))).collect()
-}
-
-/// A side that answers nothing: there is nothing to compare.
-fn no_answer(arm: Arm, tally: &Tally) -> String {
-    let most = tally.errors.iter().max_by_key(|(_, count)| *count);
-    let class = most.map_or("all unsent", |(class, _): (ErrorClass, u64)| class.name());
-    format!("{}: no operation was answered ({class}); see the report for what to do", arm.name())
 }

@@ -1,5 +1,4 @@
-//! What is measured in turn: what loads each, and its server. All are up all the time; the others rest
-//! while one is loaded.
+//! The servers that are measured in turn, of which one is loaded.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,19 +12,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_probe::server_limits::ServerLimit;
 
-use crate::plan::load::LoadJob;
-
 /// One of them.
-pub(crate) struct Side {
-    /// What is sent to it.
-    pub(crate) load: LoadJob,
-    /// The most connections that may be tried; at least those of the load.
-    pub(crate) connections_max: u64,
-    /// Who answers.
-    pub(crate) server: SideServer,
-}
-
-/// The server of one side.
 pub(crate) enum SideServer {
     /// Somebody else runs it.
     Named(NamedServer),
@@ -51,7 +38,7 @@ impl SideServer {
     }
 
     /// Starts a laboratory again, at the same address. A process may be faster than another one of the same
-    /// program for all its life, by where its memory lies: that is no difference of the two sides.
+    /// program for all its life, by where its memory lies: that is no difference of two servers.
     fn start_afresh(&mut self) -> Result<(), LabError> {
         let Self::Laboratory { lab, plan, at } = self else { return Ok(()) };
         // What is kept for the user would be in the way.
