@@ -43,34 +43,40 @@ const EXCLUDED_MAX: usize = 4;
 #[derive(Clone, Debug)]
 struct Candidate {
     host: String,
-    resource: Resource,
-    cause: Cause,
     /// Narrow enough to be compared with the tipping point.
     projected: Option<Projected>,
-    below: Option<Usage>,
+    /// Below the tipping point, and above it where it was read there.
+    below: Usage,
     above: Option<Usage>,
 }
 
 impl Candidate {
+    fn resource(&self) -> &Resource {
+        &self.below.resource
+    }
+
+    fn kind(&self) -> ResourceKind {
+        self.below.resource.kind
+    }
+
     fn is_full(&self) -> bool {
         self.above.as_ref().is_some_and(|usage| usage.is_full)
     }
 
     fn limited(&self) -> Option<Limited> {
-        let (resource, host) = (self.resource.clone(), self.host.clone());
+        let (resource, host) = (self.resource().clone(), self.host.clone());
         Some(Limited { resource, host, projected: self.projected? })
     }
 
     fn evidence(&self) -> Evidence {
-        let is_cpu = self.resource.kind != ResourceKind::Limit;
-        let used = |usage: &Option<Usage>| usage.as_ref().map(|usage| usage.used);
-        let any = self.above.as_ref().or(self.below.as_ref());
+        let is_cpu = self.kind() != ResourceKind::Limit;
+        let above = self.above.as_ref();
         Evidence {
-            counter: counter_name(&self.resource),
+            counter: counter_name(self.resource()),
             unit: if is_cpu { EvidenceUnit::Cpus } else { EvidenceUnit::Count },
-            below: used(&self.below),
-            above: used(&self.above),
-            limit: any.map(|usage| usage.capacity),
+            below: Some(self.below.used),
+            above: above.map(|usage| usage.used),
+            limit: Some(above.unwrap_or(&self.below).capacity),
         }
     }
 }
@@ -156,41 +162,27 @@ fn widened((lower, upper): (f64, f64)) -> (f64, f64) {
 
 /// Every resource that was read at both ends, with its projection.
 fn candidates(record: &Record<'_>, around: &Around<'_>) -> Vec<Candidate> {
-    let usages: Vec<(f64, f64, &str, Vec<Usage>)> = record
-        .trials
-        .iter()
-        .filter(|trial| trial.verdict == Verdict::Good && !trial.aborted)
-        .flat_map(|trial| {
-            let of = move |d: &During<'_>| (trial.load, trial.goodput, usage::of(d));
-            trial.hosts.iter().map(move |during| {
-                let (load, goodput, usages) = of(during);
-                (load, goodput, during.host, usages)
-            })
-        })
-        .collect();
+    let met = |trial: &&Trial<'_>| trial.verdict == Verdict::Good && !trial.aborted;
+    let mut usages = Vec::new();
+    for trial in record.trials.iter().filter(met) {
+        usages.extend(trial.hosts.iter().map(|during| (trial, during.host, usage::of(during))));
+    }
     let mut all = Vec::new();
     for during in &around.below.hosts {
         let above = around.above.and_then(|trial| trial.on(during.host));
         let above = above.map(|during| usage::of(&during)).unwrap_or_default();
         for below in usage::of(during) {
             let is_it = |usage: &&Usage| usage.resource == below.resource;
-            let of_host = usages.iter().filter(|(_, _, host, _)| *host == during.host);
+            let of_host = usages.iter().filter(|(_, host, _)| *host == during.host);
             let points: Vec<(f64, Point)> = of_host
-                .filter_map(|(load, goodput, _, usages)| {
+                .filter_map(|(trial, _, usages)| {
                     let used = usages.iter().find(is_it)?.used;
-                    Some((*load, Point { throughput: *goodput, used }))
+                    Some((trial.load, Point { throughput: trial.goodput, used }))
                 })
                 .collect();
             let above = above.iter().find(is_it).cloned();
             let projected = project(&points, &below, record);
-            all.push(Candidate {
-                host: during.host.to_owned(),
-                resource: below.resource.clone(),
-                cause: below.cause,
-                projected,
-                below: Some(below),
-                above,
-            });
+            all.push(Candidate { host: during.host.to_owned(), projected, below, above });
         }
     }
     all
@@ -235,10 +227,10 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Find
     };
     covering.sort_by(|a, b| off(a).total_cmp(&off(b)));
     // A CPU is full because a thread on it is; that says more.
-    let threads = covering.iter().filter(|c| c.resource.kind == ResourceKind::ThreadCpu).count();
-    let cpus = covering.iter().filter(|c| c.resource.kind == ResourceKind::Cpu).count();
+    let threads = covering.iter().filter(|c| c.kind() == ResourceKind::ThreadCpu).count();
+    let cpus = covering.iter().filter(|c| c.kind() == ResourceKind::Cpu).count();
     if threads >= cpus {
-        covering.retain(|candidate| candidate.resource.kind != ResourceKind::Cpu);
+        covering.retain(|candidate| candidate.kind() != ResourceKind::Cpu);
     }
     let mut found: Vec<Finding> = Vec::new();
     let first_at = covering.first().and_then(|candidate| candidate.projected).map(|p| p.at);
@@ -250,7 +242,7 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Find
             continue;
         }
         let grade = if candidate.is_full() { Grade::Predicted } else { Grade::Correlated };
-        let mut made = finding(cause, candidate.resource.clone(), &candidate.host, grade);
+        let mut made = finding(cause, candidate.resource().clone(), &candidate.host, grade);
         made.evidence.push(candidate.evidence());
         made.predicted_at = candidate.projected;
         found.push(made);
@@ -261,7 +253,7 @@ fn covering(all: &[Candidate], tip: (f64, f64), around: &Around<'_>) -> Vec<Find
 /// The row of the table for a resource that is full: which of its kind depends on what the others do.
 fn named(candidate: &Candidate, around: &Around<'_>) -> Cause {
     let trial = around.above.unwrap_or(around.below);
-    match candidate.cause {
+    match candidate.below.cause {
         Cause::ServerCpu => {
             let Some(during) = trial.on(&candidate.host) else { return Cause::ServerCpu };
             if signs::is_hot_thread(&usage::threads(&during)) {
@@ -295,12 +287,10 @@ fn excluded(all: &[Candidate], upper: f64) -> Vec<Limited> {
 /// The first other resource that is full beyond the tipping point.
 fn next(all: &[Candidate], cause: &Finding, tip: (f64, f64)) -> Option<Limited> {
     all.iter()
-        .filter(|c| (&c.resource, &c.host) != (&cause.resource, &cause.host))
-        .filter(|c| c.cause != cause.cause || c.resource.kind == ResourceKind::Limit)
+        .filter(|c| (c.resource(), &c.host) != (&cause.resource, &cause.host))
+        .filter(|c| c.below.cause != cause.cause || c.kind() == ResourceKind::Limit)
         // A server's threads keep its CPUs busy: that is the same limit once more.
-        .filter(|c| {
-            c.resource.kind != ResourceKind::Cpu || cause.resource.kind != ResourceKind::ThreadCpu
-        })
+        .filter(|c| c.kind() != ResourceKind::Cpu || cause.resource.kind != ResourceKind::ThreadCpu)
         .filter_map(Candidate::limited)
         .filter(|limited| limited.projected.at > tip.0)
         .min_by(|a, b| a.projected.at.total_cmp(&b.projected.at))

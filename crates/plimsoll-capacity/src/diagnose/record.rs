@@ -30,8 +30,6 @@ pub struct Trial<'a> {
     pub aborted: bool,
     /// Full TLS handshakes per operation.
     pub handshakes: f64,
-    /// Mean latency from the intended start, seconds; 0 without answers.
-    pub latency_s: f64,
     /// Every host, by name.
     pub hosts: Vec<During<'a>>,
 }
@@ -78,7 +76,6 @@ impl<'a> Trial<'a> {
             verdict: record.judgement.verdict,
             aborted: m.aborted,
             handshakes: m.tally.handshakes.full as f64 / m.tally.ok.max(1) as f64,
-            latency_s: m.tally.spans.corrected.mean().map_or(0.0, Nanos::as_secs_f64),
             hosts,
         })
     }

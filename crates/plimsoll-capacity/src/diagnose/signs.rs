@@ -74,13 +74,39 @@ pub(super) fn find(around: &Around<'_>, candidates: &[Candidate]) -> Option<Find
 /// A limit that was reached above the tipping point and not below it.
 fn full_limit(host: &str, candidates: &[Candidate]) -> Option<Finding> {
     let reached = candidates.iter().find(|candidate| {
-        let was_full = candidate.below.as_ref().is_some_and(|usage| usage.is_full);
-        let is_cpu = matches!(candidate.resource.kind, ResourceKind::Cpu | ResourceKind::ThreadCpu);
-        candidate.host == host && candidate.is_full() && !was_full && !is_cpu
+        let is_cpu = matches!(candidate.kind(), ResourceKind::Cpu | ResourceKind::ThreadCpu);
+        candidate.host == host && candidate.is_full() && !candidate.below.is_full && !is_cpu
     })?;
-    let mut made = finding(reached.cause, reached.resource.clone(), host, Grade::Correlated);
+    let Candidate { below, .. } = reached;
+    let mut made = finding(below.cause, below.resource.clone(), host, Grade::Correlated);
     made.evidence.push(reached.evidence());
     Some(made)
+}
+
+/// One value of a metric, read below and above the tipping point.
+struct Moved {
+    metric: Metric,
+    unit: EvidenceUnit,
+    below: f64,
+    above: f64,
+}
+
+/// A cause that is seen by a metric that moved.
+fn sign(cause: Cause, resource: Resource, host: &str, moved: &Moved) -> Finding {
+    let mut made = finding(cause, resource, host, Grade::Correlated);
+    made.evidence.push(Evidence {
+        counter: moved.metric.name().to_owned(),
+        unit: moved.unit,
+        below: Some(moved.below),
+        above: Some(moved.above),
+        limit: None,
+    });
+    made
+}
+
+/// Nobody's threads are so busy that they could not do more.
+fn is_free(during: &During<'_>) -> bool {
+    usage::threads(during).iter().all(|thread| thread.used < FREE)
 }
 
 /// Counters of what did not fit, the most telling first, and what must be idle for it to be the cause.
@@ -97,84 +123,56 @@ const EVENTS: &[(Metric, Cause)] = &[
 
 fn events(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
     // Whoever is to drain a queue and has no CPU is the cause, not the queue.
-    let is_free = usage::threads(after).iter().all(|thread| thread.used < FREE);
-    let moved = EVENTS.iter().filter(|_| is_free).find_map(|&(metric, cause)| {
+    if !is_free(after) {
+        return None;
+    }
+    EVENTS.iter().find_map(|&(metric, cause)| {
         let (below, above) = (before.rate(metric).unwrap_or(0.0), after.rate(metric)?);
         let moves = above >= EVENTS_MIN && above >= EVENTS_GROWN * below;
-        moves.then_some((metric, cause, below, above))
-    });
-    let (metric, cause, below, above) = moved?;
-    let resource = Resource::new(ResourceKind::Counter, metric.name());
-    let mut made = finding(cause, resource, after.host, Grade::Correlated);
-    made.evidence.push(Evidence {
-        counter: metric.name().to_owned(),
-        unit: EvidenceUnit::PerS,
-        below: Some(below),
-        above: Some(above),
-        limit: None,
-    });
-    Some(made)
+        let resource = Resource::new(ResourceKind::Counter, metric.name());
+        let moved = Moved { metric, unit: EvidenceUnit::PerS, below, above };
+        moves.then(|| sign(cause, resource, after.host, &moved))
+    })
 }
 
 /// HAProxy's queue before its servers.
 fn queue(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
-    let below = before.mean(Metric::HaproxyQueued)?;
-    let above = after.mean(Metric::HaproxyQueued)?;
+    let metric = Metric::HaproxyQueued;
+    let (below, above) = (before.mean(metric)?, after.mean(metric)?);
     if above < QUEUED_MIN || above < EVENTS_GROWN * below {
         return None;
     }
     let resource = Resource::new(ResourceKind::Concurrency, "sessions with the servers");
-    let mut made = finding(Cause::ServerMaxconn, resource, after.host, Grade::Correlated);
-    made.evidence.push(Evidence {
-        counter: Metric::HaproxyQueued.name().to_owned(),
-        unit: EvidenceUnit::Count,
-        below: Some(below),
-        above: Some(above),
-        limit: None,
-    });
-    Some(made)
+    let moved = Moved { metric, unit: EvidenceUnit::Count, below, above };
+    Some(sign(Cause::ServerMaxconn, resource, after.host, &moved))
 }
 
 /// HAProxy holds more and more requests, none of them in a queue of its own, while it is idle: it waits
 /// for its backends.
 fn backends(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
-    let is_free = usage::threads(after).iter().all(|thread| thread.used < FREE);
+    let metric = Metric::HaproxyRequestsInService;
     let queued = after.mean(Metric::HaproxyQueued)?;
-    let below = before.mean(Metric::HaproxyRequestsInService)?;
-    let above = after.mean(Metric::HaproxyRequestsInService)?;
-    if !is_free || queued >= QUEUED_MIN || above < WAITING_GROWN * below.max(QUEUED_MIN) {
+    let (below, above) = (before.mean(metric)?, after.mean(metric)?);
+    if !is_free(after) || queued >= QUEUED_MIN || above < WAITING_GROWN * below.max(QUEUED_MIN) {
         return None;
     }
     let resource = Resource::new(ResourceKind::Concurrency, "requests with the backends");
-    let mut made = finding(Cause::BackendCapacity, resource, after.host, Grade::Correlated);
-    made.evidence.push(Evidence {
-        counter: Metric::HaproxyRequestsInService.name().to_owned(),
-        unit: EvidenceUnit::Count,
-        below: Some(below),
-        above: Some(above),
-        limit: None,
-    });
-    Some(made)
+    let moved = Moved { metric, unit: EvidenceUnit::Count, below, above };
+    Some(sign(Cause::BackendCapacity, resource, after.host, &moved))
 }
 
 /// Segments that are sent again at every load.
 fn loss(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
+    let metric = Metric::TcpRetransmitted;
     let share = |during: &During<'_>| {
         let sent = during.change().rate(Metric::TcpSegments, &[(Label::Direction, "transmit")])?;
-        Some(during.rate(Metric::TcpRetransmitted)? / sent.max(1.0))
+        Some(during.rate(metric)? / sent.max(1.0))
     };
     let (below, above) = (share(before)?, share(after)?);
     if below < LOSS_MIN || above < LOSS_MIN {
         return None;
     }
-    let resource = Resource::new(ResourceKind::Counter, Metric::TcpRetransmitted.name());
-    let mut made = finding(Cause::PacketLoss, resource, after.host, Grade::Correlated);
-    made.evidence.push(Evidence {
-        counter: Metric::TcpRetransmitted.name().to_owned(),
-        unit: EvidenceUnit::Ratio,
-        below: Some(below),
-        above: Some(above),
-        limit: None,
-    });
-    Some(made)
+    let resource = Resource::new(ResourceKind::Counter, metric.name());
+    let moved = Moved { metric, unit: EvidenceUnit::Ratio, below, above };
+    Some(sign(Cause::PacketLoss, resource, after.host, &moved))
 }

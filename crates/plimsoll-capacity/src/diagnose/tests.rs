@@ -147,7 +147,6 @@ fn diagnosed(world: &World, seed: u64, loads: &[(f64, bool)]) -> Option<Vec<Find
             verdict: if *is_good { Verdict::Good } else { Verdict::Bad },
             aborted: false,
             handshakes: world.handshakes,
-            latency_s: 0.001,
             hosts: vec![During { host: "lab", readings }],
         });
     }

@@ -63,13 +63,8 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
             continue;
         }
         let wanted = [(Label::Process, process)];
-        let grown = |metric| -> Vec<(String, f64)> {
-            // The labels outlive neither this reading nor the sum, so that names are copied.
-            let rates = sums(during, metric, &wanted);
-            rates.into_iter().collect()
-        };
-        let waits = grown(Metric::ProcessRunDelaySeconds);
-        for (thread, used) in grown(Metric::ProcessCpuSeconds) {
+        let waits = grown(during, Metric::ProcessRunDelaySeconds, &wanted);
+        for (thread, used) in grown(during, Metric::ProcessCpuSeconds, &wanted) {
             let waited = waits.iter().find(|(name, _)| *name == thread).map_or(0.0, |wait| wait.1);
             let (process, is_server) = (process.to_owned(), role == "server");
             all.push(ThreadUse { process, thread, is_server, used, waited });
@@ -78,8 +73,8 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
     all
 }
 
-/// The growth of a counter of threads, by thread.
-fn sums(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
+/// The growth of a counter of threads per second, by thread.
+fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
     let (first, last) = (&during.readings[0], &during.readings[during.readings.len() - 1]);
     let seconds = during.change().seconds();
     let grown = |sample: &plimsoll_model::host::Sample| {
