@@ -224,24 +224,22 @@ impl RateSearch {
             let why = format!("the trials leave an interval that is {:.0} % wide", 100.0 * width);
             Some(Outcome::Undecided { why })
         });
-        let outcome = match (outcome, &contradiction) {
-            (Outcome::Regular, None) => untold.unwrap_or(Outcome::Regular),
-            (Outcome::Regular, Some(why)) => Outcome::Unstable { why: why.clone() },
-            (outcome, _) => outcome,
-        };
         let outcome = match outcome {
+            Outcome::Regular if contradiction.is_none() => untold.unwrap_or(Outcome::Regular),
+            outcome => outcome,
+        };
+        let changed = match &outcome {
+            Outcome::Regular => contradiction,
             // A server that changed is why the time was too short.
-            Outcome::Undecided { why } => {
-                match contradiction.or_else(|| self.levels.unsteady(&self.trials)) {
-                    Some(why) => Outcome::Unstable { why },
-                    None => Outcome::Undecided { why },
-                }
+            Outcome::Undecided { .. } => {
+                contradiction.or_else(|| self.levels.unsteady(&self.trials))
             }
-            outcome => outcome,
+            Outcome::Unstable { why } => Some(why.clone()),
+            _ => None,
         };
-        let outcome = match outcome {
-            Outcome::Unstable { why } => Outcome::Unstable { why: self.with_what_differed(why) },
-            outcome => outcome,
+        let outcome = match changed {
+            Some(why) => Outcome::Unstable { why: self.with_what_differed(why) },
+            None => outcome,
         };
         let (lower, upper) = match (&outcome, &fit) {
             (Outcome::Regular, Some(fit)) => {

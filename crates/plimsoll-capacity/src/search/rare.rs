@@ -10,6 +10,7 @@ use plimsoll_model::{Nanos, Rate};
 use crate::losses::Losses;
 
 use super::measure::Fit;
+use super::trials::FAR_BELOW;
 use super::{RateSearch, Want};
 
 /// A count that is as likely as this, or more, may be chance.
@@ -19,9 +20,6 @@ const CHANCE: f64 = 0.05;
 const EXPECTED_MIN: f64 = 3.0;
 /// The same quantile of a normal variable.
 const CHANCE_SDS: f64 = 1.645;
-
-/// Loads below this share of a bound show failures that do not depend on the load.
-const FAR_BELOW: f64 = 0.9;
 /// Quantiles from here on leave few operations above them.
 const HIGH_QUANTILE: f64 = 0.995;
 /// A trial that is lengthened has at most so many times the length of a confirmation.

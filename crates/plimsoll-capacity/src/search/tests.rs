@@ -13,6 +13,19 @@ fn rate(per_s: f64) -> Rate {
     Rate::per_second(per_s).expect("finite")
 }
 
+/// A measurement of a whole trial, of which nothing is known but `tally`.
+pub(super) fn measured(request: TrialRequest, tally: Tally) -> TrialMeasurement {
+    TrialMeasurement {
+        request,
+        window: request.duration,
+        aborted: false,
+        tally,
+        sut_busiest_thread: None,
+        split: request.split,
+        observations: Observations::default(),
+    }
+}
+
 /// A measurement with the asked verdict and nothing else of interest.
 fn answer(request: TrialRequest, verdict: Verdict) -> TrialMeasurement {
     let ops = (request.rate.get() * request.duration.as_secs_f64()).round() as u64;
@@ -23,15 +36,7 @@ fn answer(request: TrialRequest, verdict: Verdict) -> TrialMeasurement {
     if verdict == Verdict::Invalid {
         tally.ok -= 1;
     }
-    TrialMeasurement {
-        request,
-        window: request.duration,
-        aborted: false,
-        tally,
-        sut_busiest_thread: None,
-        split: request.split,
-        observations: Observations::default(),
-    }
+    measured(request, tally)
 }
 
 /// Every trial with its verdict, and the end.

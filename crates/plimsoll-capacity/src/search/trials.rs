@@ -9,8 +9,8 @@ use super::seen::Seen;
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
 const SATURATED: f64 = 0.98;
 
-/// Loads below this share of a bound are far below it.
-const FAR_BELOW: f64 = 0.9;
+/// Loads below this share of a bound are far below it: what is missed there does not depend on the load.
+pub(super) const FAR_BELOW: f64 = 0.9;
 /// Where so many trials, and this share, miss the objective far below a bound, that is no bound.
 const MISSED_MIN: usize = 2;
 const MISSED: f64 = 0.25;

@@ -1,11 +1,11 @@
 //! A scripted server whose latency has two steps, searched for two objectives.
 
 use plimsoll_model::Rate;
-use plimsoll_model::observation::Observations;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome, Phase};
 
 use super::super::Mode;
+use super::super::tests::measured;
 use super::*;
 
 const STRICT: &str = "p99<10ms,errors<1%";
@@ -22,15 +22,7 @@ fn answer(request: TrialRequest, steps: (f64, f64)) -> TrialMeasurement {
     let mut tally = Tally { scheduled: ops, ok: ops, ..Tally::default() };
     tally.spans.corrected.record_n(Nanos::from_millis(ms), ops);
     tally.spans.uncorrected.record_n(Nanos::from_millis(ms), ops);
-    TrialMeasurement {
-        request,
-        window: request.duration,
-        aborted: false,
-        tally,
-        sut_busiest_thread: None,
-        split: request.split,
-        observations: Observations::default(),
-    }
+    measured(request, tally)
 }
 
 fn slo(text: &str) -> Slo {
