@@ -4,7 +4,7 @@ use plimsoll_model::units::grouped;
 
 use super::memory::Memory;
 use super::text::{Text, quoted};
-use super::{Configuration, Places, ProxyGoal, Version};
+use super::{Configuration, Places, Program, ProxyGoal, Version};
 
 /// The most threads of one process without thread groups.
 const THREADS_MAX: u32 = 64;
@@ -12,8 +12,6 @@ const THREADS_MAX: u32 = 64;
 const DESCRIPTORS_DEFAULT_MAX: u64 = 1_048_576;
 /// Entries of the default session cache, 200 bytes each.
 const CACHE_BYTES: u64 = 20_000 * 200;
-/// A burst of connections that waits while the acceptor pauses: the kernel's own default limit.
-const BACKLOG_MIN: u64 = 4_096;
 
 pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let threads = goal.cores.clamp(1, THREADS_MAX);
@@ -24,16 +22,7 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
         .saturating_add(64 + 8 * u64::from(threads) + 8 * goal.backends.len() as u64);
     let memory = Memory::of(goal, CACHE_BYTES);
     let mut text = Text::default();
-    text.comment(&format!(
-        "HAProxy {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune \
-         haproxy.",
-        version.0,
-        version.1,
-        grouped(goal.connections),
-        grouped(goal.rate_per_s),
-        goal.cores
-    ));
-    text.comment(&memory.line());
+    Program::Haproxy.heading(&mut text, version, goal, &memory);
     text.comment(
         "A reload doubles the memory of the process until hard-stop-after; glibc may keep 10 to 20 % \
          more.",
@@ -174,7 +163,7 @@ fn defaults(text: &mut Text, version: Version) {
 }
 
 fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
-    let backlog = goal.rate_per_s.max(BACKLOG_MIN);
+    let backlog = goal.backlog();
     let shards = if version >= (2, 5) && threads > 1 { " shards by-thread" } else { "" };
     let each = match shards {
         "" => "",

@@ -12,7 +12,10 @@ mod text;
 
 use std::path::PathBuf;
 
+use plimsoll_model::units::grouped;
+
 pub use memory::Memory;
+use text::Text;
 
 /// A program that a configuration can be written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,16 @@ pub struct Places {
     pub state: PathBuf,
 }
 
+/// A burst of connections that waits while nobody accepts: the kernel's own default limit.
+const BACKLOG_MIN: u64 = 4_096;
+
+impl ProxyGoal {
+    /// Connections of one second, which the accept queue has to hold.
+    fn backlog(&self) -> u64 {
+        self.rate_per_s.max(BACKLOG_MIN)
+    }
+}
+
 /// A configuration, and what it will need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
@@ -92,6 +105,24 @@ impl Program {
     pub fn version(self, text: &str) -> Option<Version> {
         let mut numbers = text.split(|c: char| !c.is_ascii_digit());
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+
+    /// The first comments of a configuration: what it is for, and the memory that this takes.
+    fn heading(self, text: &mut Text, version: Version, goal: &ProxyGoal, memory: &Memory) {
+        let title = match self {
+            Self::Haproxy => "HAProxy",
+            Self::Nginx => "nginx",
+        };
+        text.comment(&format!(
+            "{title} {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune {}.",
+            version.0,
+            version.1,
+            grouped(goal.connections),
+            grouped(goal.rate_per_s),
+            goal.cores,
+            self.name()
+        ));
+        text.comment(&memory.line());
     }
 
     /// The configuration for `goal`, in the words of `version`.

@@ -1,15 +1,11 @@
 //! nginx 1.18 and later.
 
-use plimsoll_model::units::grouped;
-
 use super::memory::Memory;
 use super::text::{Text, quoted};
-use super::{Configuration, ProxyGoal, Version};
+use super::{Configuration, Program, ProxyGoal, Version};
 
 /// One slot of a worker's table: a connection and its two events.
 const SLOT_BYTES: u64 = 424;
-/// A burst of connections that waits while a worker pauses: the kernel's own default limit.
-const BACKLOG_MIN: u64 = 4_096;
 
 pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let workers = u64::from(goal.cores.max(1));
@@ -17,15 +13,7 @@ pub(super) fn configure(version: Version, goal: &ProxyGoal) -> Configuration {
     let descriptors = slots + 64;
     let memory = Memory::of(goal, workers.saturating_mul(slots).saturating_mul(SLOT_BYTES));
     let mut text = Text::default();
-    text.comment(&format!(
-        "nginx {}.{}: {} connections, {} new ones per second, {} CPUs. Written by plimsoll tune nginx.",
-        version.0,
-        version.1,
-        grouped(goal.connections),
-        grouped(goal.rate_per_s),
-        goal.cores
-    ));
-    text.comment(&memory.line());
+    Program::Nginx.heading(&mut text, version, goal, &memory);
     text.comment("A reload doubles the memory of the workers until worker_shutdown_timeout.");
     process(&mut text, goal, workers, slots, descriptors);
     text.plain("http {");
@@ -149,7 +137,7 @@ fn server(text: &mut Text, goal: &ProxyGoal) {
             &format!(
                 "listen {} ssl reuseport backlog={};",
                 goal.listen,
-                goal.rate_per_s.max(BACKLOG_MIN)
+                goal.backlog()
             ),
             "Each worker has a listening socket of its own. Connections of one second may wait while a \
              worker pauses (511 by default); net.core.somaxconn has to allow as many.",

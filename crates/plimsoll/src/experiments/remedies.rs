@@ -15,6 +15,7 @@ use plimsoll_sys::address::sources_towards;
 
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::plan::handshakes::{TIME_WAIT_S, TIME_WAIT_SHARE};
 use crate::plan::search::RateJob;
 use crate::preflight;
 use crate::session::Session;
@@ -23,10 +24,6 @@ use crate::session::Session;
 pub(super) const PROCESSES_MAX: u32 = 64;
 /// More addresses are not used by themselves: each connection chooses among all of them.
 const SOURCES_MAX: u64 = 1_024;
-/// How long a port stays in TIME_WAIT on Linux.
-const TIME_WAIT_S: f64 = 60.0;
-/// Share of an address's ports that may be in use; beyond it a free one is found slowly.
-const PORT_FILL: f64 = 0.7;
 /// Addresses for each one that the present load needs: later loads are larger.
 const ROOM: f64 = 2.0;
 
@@ -150,7 +147,7 @@ fn processes_for(connections: u64, now: u32, fewest: Option<u64>) -> u32 {
 
 /// Addresses whose ports are enough for so many connections, those in TIME_WAIT among them.
 fn sources_for(connections: f64, ports: u64) -> u64 {
-    let needed = ROOM * connections / (ports.max(1) as f64 * PORT_FILL);
+    let needed = ROOM * connections / (ports.max(1) as f64 * TIME_WAIT_SHARE);
     (needed.ceil() as u64).clamp(2, SOURCES_MAX)
 }
 

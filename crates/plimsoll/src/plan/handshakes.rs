@@ -12,9 +12,9 @@ use super::search::SearchJob;
 use crate::exit::Stop;
 
 /// How long a port stays in TIME_WAIT on Linux.
-const TIME_WAIT_S: f64 = 60.0;
-/// Share of the ports that may be in TIME_WAIT at once; beyond it a free one is found slowly.
-const TIME_WAIT_SHARE: f64 = 0.7;
+pub(crate) const TIME_WAIT_S: f64 = 60.0;
+/// Share of an address's ports that may be in use or in TIME_WAIT at once; beyond it a free one is found slowly.
+pub(crate) const TIME_WAIT_SHARE: f64 = 0.7;
 /// Most ports in TIME_WAIT from one address to one server: beyond it the engine
 /// resets connections instead of closing them, which users do not do.
 const TIME_WAIT_MAX: f64 = 20_000.0;

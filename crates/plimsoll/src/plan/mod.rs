@@ -13,7 +13,7 @@ use crate::flags::{FindExperiment, LabExperiment};
 
 pub(crate) mod compare;
 pub(crate) mod connections;
-mod handshakes;
+pub(crate) mod handshakes;
 pub(crate) mod hold;
 pub(crate) mod host_goal;
 pub(crate) mod host_watch;
