@@ -3,13 +3,25 @@
 //!
 //! Users, daemon mode and places differ, because a laboratory needs no privileges.
 
-use plimsoll_tune::proxy::Version;
+use plimsoll_tune::proxy::{Program, Version};
 
 use crate::proxy_plan::ProxyPlan;
 use crate::{haproxy, nginx};
 
 /// The hard limit of open files of a systemd service, from which HAProxy computes its maxconn.
 const UNIT_DESCRIPTORS: u64 = 524_288;
+/// That maxconn: two open files for each connection, and some besides.
+const HAPROXY_MAXCONN: u64 = 262_000;
+/// Connections of one worker of nginx, those to the servers behind it counted.
+const NGINX_PER_WORKER: u64 = 768;
+
+/// Proxied connections that the configuration allows on so many CPUs.
+pub fn debian_connections(program: Program, cores: u32) -> u64 {
+    match program {
+        Program::Haproxy => HAPROXY_MAXCONN,
+        Program::Nginx => NGINX_PER_WORKER / 2 * u64::from(cores),
+    }
+}
 
 /// Debian's haproxy.cfg (2.6): every request is logged, and sessions are cached, not sent as tickets.
 pub(crate) fn haproxy(plan: &ProxyPlan, version: Version) -> String {
@@ -57,7 +69,7 @@ pub(crate) fn nginx(plan: &ProxyPlan) -> String {
     line!(text, "pid nginx.pid;");
     line!(text, "error_log stderr warn;");
     line!(text, "worker_processes {};", plan.threads.max(1));
-    line!(text, "events {{ worker_connections 768; }}");
+    line!(text, "events {{ worker_connections {NGINX_PER_WORKER}; }}");
     line!(text, "http {{");
     line!(text, "    sendfile on;");
     line!(text, "    tcp_nopush on;");

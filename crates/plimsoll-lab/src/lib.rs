@@ -34,6 +34,7 @@ mod sut;
 mod watched;
 
 pub use address::SutAddress;
+pub use debian::debian_connections;
 pub use error::LabError;
 pub use installed::Installed;
 pub use isolated::{ClientHost, Isolated, IsolatedHost};

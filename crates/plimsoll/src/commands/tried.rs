@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use plimsoll_lab::{ProxyConfiguration, SutSettings};
+use plimsoll_lab::{ProxyConfiguration, SutSettings, debian_connections};
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::Finding;
 use plimsoll_model::sizing::{SizingDifference, SizingSummary};
@@ -30,11 +30,6 @@ const TUNED: &str = "tuned";
 const DESCRIPTORS_BESIDE: u64 = 1_024;
 /// Connections of the closed loops: enough to saturate a few CPUs, and fewer than Debian's nginx takes.
 const CONNECTIONS: &str = "100";
-/// Proxied connections of one worker of Debian's nginx: half of 768.
-const NGINX_DEFAULT_PER_WORKER: u64 = 384;
-
-/// What Debian's HAProxy computes from its unit's limit of 524,288 open files.
-const HAPROXY_DEFAULT: u64 = 262_000;
 
 /// Measures requests and handshakes, and prints what was gained.
 pub(super) fn run(proxy: &TunedProxy, budget: Nanos) -> Result<(), Stop> {
@@ -145,10 +140,7 @@ fn table(
             text.push_str(&format!("{name:22} {default:>18} {tuned:>12}  {found}\n"));
         }
     }
-    let default = match program {
-        Program::Nginx => NGINX_DEFAULT_PER_WORKER * u64::from(goal.cores),
-        Program::Haproxy => HAPROXY_DEFAULT,
-    };
+    let default = debian_connections(program, goal.cores);
     let (default, tuned) = (grouped(default), grouped(goal.connections));
     text.push_str(&format!(
         "{:22} {default:>18} {tuned:>12}  what each configuration allows, not measured\n",
