@@ -1,4 +1,4 @@
-//! What gave way at the tipping point, and how that is known.
+//! The limiting resource at the tipping point, and the evidence for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -216,7 +216,7 @@ pub struct Evidence {
 pub struct Finding {
     /// Which.
     pub cause: Cause,
-    /// What gave way.
+    /// The limiting resource.
     pub resource: Resource,
     /// Where; empty for [`Cause::Unknown`].
     pub host: String,
@@ -230,7 +230,7 @@ pub struct Finding {
     pub remedy: String,
     /// Loads at which the resource becomes full by the law of utilisation.
     pub predicted_at: Option<Projected>,
-    /// What gives way next.
+    /// The resource that limits next, once this one is raised.
     pub next: Option<Limited>,
 }
 

@@ -62,7 +62,7 @@ pub struct Summary {
     pub find: Option<FindSummary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldSummary>,
-    /// What gave way, the surest first; none where nothing did. `None`: not diagnosed.
+    /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
     /// `None`: not measured.

@@ -1,4 +1,4 @@
-//! What gave way in a search, from its archive: during the run and when its report is drawn again.
+//! The limiting resources of a search, from its archive: during the run and when its report is drawn again.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
 use plimsoll_report::archive::read_hosts;
 
-/// The causes of what `find` found; none where nothing gave way. `None` where that cannot be said: without
+/// The causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said: without
 /// both bounds, or without readings of hosts.
 pub(crate) fn of(dir: &Path, find: &FindSummary, trials: &[TrialRecord]) -> Option<Vec<Finding>> {
     if find.axis == Axis::Connections {

@@ -1,4 +1,4 @@
-//! What gave way at the tipping point: computed from the trials of a search and what the hosts did
+//! The limiting resource at the tipping point: computed from the trials of a search and what the hosts did
 //! meanwhile, so that it can be repeated from an archive.
 //!
 //! Trials that met the goals say how much of each resource an operation uses, and so at which load it is
@@ -99,7 +99,7 @@ struct Around<'a> {
     above: Option<&'a Trial<'a>>,
 }
 
-/// What gave way, the surest first. Where nothing proves a cause, one that is unknown, with what is
+/// The limiting resources, the surest first. Where nothing proves a cause, one that is unknown, with what is
 /// excluded. `None` where the record cannot say: no trial below the tipping point was read.
 pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
     let around = around(record)?;

@@ -1,4 +1,4 @@
-//! Synthetic hosts: one resource gives way at a known load, others move and are not the cause. Every case
+//! Synthetic hosts: one resource is the limit at a known load, others move and are not the cause. Every case
 //! runs with many seeds; the confusion matrix is printed with `--nocapture`.
 
 use std::collections::BTreeMap;

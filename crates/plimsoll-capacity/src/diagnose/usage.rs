@@ -16,7 +16,7 @@ const THROTTLED_FULL: f64 = 0.2;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Usage {
     pub(super) resource: Resource,
-    /// What gave way if it is this resource.
+    /// The cause where this resource is the limit.
     pub(super) cause: Cause,
     pub(super) used: f64,
     pub(super) capacity: f64,
@@ -203,7 +203,7 @@ fn processes(threads: &[ThreadUse]) -> Vec<String> {
     names
 }
 
-/// What gave way when a limit is full; `None` for what fills as a consequence or does no harm.
+/// The cause where a limit is full; `None` for what fills as a consequence or does no harm.
 fn cause_of_limit(limit: &str, scope: &str) -> Option<Cause> {
     Some(match limit {
         "open files" if scope == "host" => Cause::HostFiles,

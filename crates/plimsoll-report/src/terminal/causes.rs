@@ -1,4 +1,4 @@
-//! The words of a cause: what gave way, how sure that is, what was read, and what would give way next.
+//! The text of a cause: the limiting resource, how sure that is, what was read, and the next limit.
 
 use std::io;
 
@@ -99,7 +99,7 @@ fn limited(limited: &Limited) -> String {
     format!("{} ({})", resource(&limited.resource), per_s(limited.projected.at))
 }
 
-/// What gave way, below the facts of a search; nothing where it was not diagnosed, or nothing gave way.
+/// The limiting resources, below the facts of a search; nothing where none was found or diagnosed.
 pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let causes = summary.causes.as_deref().unwrap_or_default();
     for (index, cause) in causes.iter().enumerate() {
