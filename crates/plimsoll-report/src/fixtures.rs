@@ -2,6 +2,7 @@
 
 mod causes;
 mod compared;
+mod held;
 mod several;
 mod sized;
 
@@ -9,14 +10,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::cliff::{Cliff, Horizon, Owner, ProbeKind, ProbedTimer};
 use plimsoll_model::ending::{Closer, Stretch};
-use plimsoll_model::hold::{
-    Confidence, HoldEnd, HoldHead, HoldSummary, MemoryReading, Plateau, Projection, Swept,
-};
 use plimsoll_model::observation::Observations;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{
-    Destination, Group, HoldPlan, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState,
-    TlsVersion, Trust,
+    Destination, Group, Identity, LoadPlan, Pacing, ServerName, TlsOptions, TlsState, TlsVersion,
+    Trust,
 };
 use plimsoll_model::repeat::{RepeatSummary, RepeatedSearch};
 use plimsoll_model::search::{Axis, Mode};
@@ -35,6 +33,7 @@ use crate::settings;
 pub(crate) use compared::{
     compare_lower, compare_no_difference, compare_saturated, compare_undecided,
 };
+pub(crate) use held::{hold_bad, hold_cut_short, hold_good, hold_nothing, hold_plan, plateau};
 pub(crate) use several::find_several;
 pub(crate) use sized::sizing_better;
 
@@ -225,168 +224,6 @@ pub(crate) fn load_good() -> Summary {
         ),
     ];
     Summary::new(head(10.0, Verdict::Good, reasons), &tally(50_000, 1_900, 10))
-}
-
-pub(crate) fn hold_plan() -> LoadPlan {
-    let hold = HoldPlan {
-        connections_per_s: 2_000.0,
-        opening_max: 512,
-        heartbeat: Some(Nanos::from_secs(60)),
-        replace: false,
-    };
-    LoadPlan {
-        pacing: Pacing::Hold(hold),
-        connections: 10_000,
-        deadline: Some(Nanos::from_secs(1)),
-        linger: Nanos::from_secs(10),
-        ..plan()
-    }
-}
-
-/// A level of a machine on which each connection costs 449 B, 611 B and 8.2 kB.
-pub(crate) fn plateau(held: u64, answered: Option<u64>) -> Plateau {
-    let memory = MemoryReading {
-        client_bytes: Some(12_000_000 + 449 * held),
-        sut_bytes: Some(20_000_000 + 611 * held),
-        kernel_bytes: Some(300_000_000 + 8_200 * held),
-        socket_buffer_bytes: Some(0),
-        available_bytes: Some(20_000_000_000 - 9_310 * held),
-        total_bytes: Some(24_000_000_000),
-        tcp_sockets: Some(20 + 2 * held),
-        open_files: Some(2_000 + 2 * held),
-    };
-    let swept = answered.map(|answered| Swept { connections: held, answered });
-    Plateau { asked: held, held, ramp: Nanos(held * 300_000), memory, swept }
-}
-
-fn hold_head() -> HoldHead {
-    HoldHead {
-        asked: 10_000,
-        held: 10_000,
-        end: HoldEnd::Complete,
-        hold: Nanos::from_secs(60),
-        heartbeat: Some(Nanos::from_secs(60)),
-        baseline: plateau(0, None).memory,
-        plateaus: [1_000, 5_000, 10_000].map(|held| plateau(held, Some(held))).to_vec(),
-        projections: vec![
-            Projection {
-                resource: "memory".to_owned(),
-                unit: Unit::Bytes,
-                per_connection: 9_310.0,
-                limit: 22_800_000_000.0,
-                ends_at: Some(2_019_334),
-                ends_at_min: Some(2_010_000),
-                points: 4,
-                confidence: Confidence::Good,
-                superlinear: false,
-            },
-            Projection {
-                resource: "client ports".to_owned(),
-                unit: Unit::Count,
-                per_connection: 1.0,
-                limit: 28_232.0,
-                ends_at: Some(28_232),
-                ends_at_min: Some(28_232),
-                points: 4,
-                confidence: Confidence::Exact,
-                superlinear: false,
-            },
-        ],
-        last_sweep: Some(Swept { connections: 10_000, answered: 10_000 }),
-        both_ends_here: true,
-        sources: 1,
-        ports_per_source: 28_232,
-    }
-}
-
-fn hold_tally() -> Tally {
-    let mut tally = tally(26_000, 1_900, 70);
-    tally.connections.opened = 10_000;
-    tally.connections.held_max = 10_000;
-    tally.connections.held_end = 10_000;
-    tally.handshakes.full = 10_000;
-    tally.handshakes_per_s_max = 2_004;
-    tally.tls_messages.tickets = 20_000;
-    tally.tls_messages.key_updates_received = 3;
-    tally
-}
-
-fn of_hold(hold: HoldHead, verdict: Verdict, reasons: Vec<Check>, tally: &Tally) -> Summary {
-    let head = head(70.0, verdict, reasons);
-    let head = SummaryHead {
-        command: "lab hold".to_owned(),
-        settings: settings::from_plan(&hold_plan()),
-        hold: Some(HoldSummary::new(hold, tally)),
-        ..head
-    };
-    Summary::new(head, tally)
-}
-
-pub(crate) fn hold_good() -> Summary {
-    let reasons = vec![
-        count(CheckId::Held, 10_000, 10_000),
-        Check::new(CheckId::Lost, Level::Pass, [Measure::count("", 0).at_most(0.0)]),
-    ];
-    of_hold(hold_head(), Verdict::Good, reasons, &hold_tally())
-}
-
-/// The server lost some, and others stopped answering.
-pub(crate) fn hold_bad() -> Summary {
-    let mut tally = hold_tally();
-    tally.losses.add(ErrorClass::ResetByPeer, 12);
-    tally.losses.add(ErrorClass::ClosedByPeer, 1);
-    tally.errors.add(ErrorClass::Timeout, 7);
-    tally.scheduled += 11;
-    tally.unsent = 4;
-    tally.connections.replaced = 5;
-    let hold = HoldHead {
-        held: 9_992,
-        last_sweep: Some(Swept { connections: 9_992, answered: 9_985 }),
-        ..hold_head()
-    };
-    let reasons = vec![
-        count(CheckId::Held, 9_992, 10_000),
-        Check::new(CheckId::Lost, Level::Fail, [Measure::count("", 13).at_most(0.0)]),
-        count(CheckId::Answered, 9_985, 9_992),
-        Check::new(CheckId::Late, Level::Warn, [Measure::count("not sent", 4).at_most(0.0)]),
-    ];
-    of_hold(hold, Verdict::Bad, reasons, &tally)
-}
-
-/// The machine would have ended; the server is elsewhere, so nothing is known of its memory.
-pub(crate) fn hold_cut_short() -> Summary {
-    let why = "memory runs out at about 8,120 connections".to_owned();
-    let mut hold = hold_head();
-    for plateau in &mut hold.plateaus {
-        plateau.memory.sut_bytes = None;
-    }
-    let hold = HoldHead {
-        held: 8_000,
-        end: HoldEnd::CutShort { why: why.clone() },
-        last_sweep: Some(Swept { connections: 8_000, answered: 8_000 }),
-        both_ends_here: false,
-        heartbeat: None,
-        ..hold
-    };
-    let reasons = vec![Check::failed(CheckId::Machine, why)];
-    of_hold(hold, Verdict::Invalid, reasons, &hold_tally())
-}
-
-pub(crate) fn hold_nothing() -> Summary {
-    let mut tally = Tally::default();
-    tally.connection_errors.add(ErrorClass::ConnectRefused, 500);
-    tally.connections.failed = 500;
-    let hold = HoldHead {
-        held: 0,
-        end: HoldEnd::NothingHeld,
-        hold: Nanos::ZERO,
-        plateaus: Vec::new(),
-        projections: Vec::new(),
-        last_sweep: None,
-        ..hold_head()
-    };
-    let reasons = vec![count(CheckId::Held, 0, 10_000)];
-    of_hold(hold, Verdict::Bad, reasons, &tally)
 }
 
 pub(crate) fn load_empty() -> Summary {
