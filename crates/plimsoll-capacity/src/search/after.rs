@@ -12,7 +12,7 @@ use super::{OVERLOAD, RateSearch, State, Want};
 /// The load at which a SUT is asked whether it came back, relative to the lower bound.
 const RECOVERY: f64 = 0.5;
 /// Trials at that load before it is said not to come back.
-pub(super) const RECOVERY_TRIALS: u32 = 4;
+const RECOVERY_TRIALS: u32 = 4;
 /// A capacity that differs more than this from trial to trial (a standard deviation) is no number.
 const SPREAD_MAX: f64 = 0.15;
 /// Goodput of two like overloads that differs by more is that of two servers, logarithmic; and where
@@ -117,17 +117,16 @@ impl RateSearch {
         let began = recovering.passed + self.rest;
         recovering.passed = began + measurement.window;
         recovering.trials += 1;
-        if !good && recovering.trials < RECOVERY_TRIALS {
-            self.state = State::Recover(answer, recovering);
-            return;
-        }
         answer.recovery = Some(match (good, recovering.trials) {
             (true, 1) => Recovery::Yes,
             (true, _) => Recovery::After(began),
+            // Not so far: there may be no time for another trial.
             (false, _) => Recovery::No(recovering.passed),
         });
         self.state = State::Recover(answer, recovering);
-        self.finish(Outcome::Regular);
+        if good || recovering.trials >= RECOVERY_TRIALS {
+            self.finish(Outcome::Regular);
+        }
     }
 
     /// What speaks against an interval that was found.

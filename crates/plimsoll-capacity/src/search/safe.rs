@@ -10,7 +10,6 @@
 use plimsoll_model::Rate;
 use plimsoll_model::trial::Phase;
 
-use super::after::RECOVERY_TRIALS;
 use super::likelihood::Posterior;
 use super::measure::Fit;
 use super::trials::Role;
@@ -25,6 +24,8 @@ const GAP_SPREAD: f64 = 0.3;
 /// The safe load is met by so many trials, and it is so sure.
 const SHARE: f64 = 0.9;
 const CONFIDENCE: f64 = 0.9;
+/// For so many trials after the overload time is kept: most servers are back in the first.
+const RECOVERIES_KEPT: u32 = 2;
 
 /// What the capacity is with random arrivals, by the trials that had them.
 fn with_random_arrivals(even: &Posterior, trials: &[(f64, bool)]) -> Posterior {
@@ -52,7 +53,7 @@ impl RateSearch {
         let trials = self.random_trials();
         let length = self.limits.confirm_trial;
         if self.safe_made >= self.limits.safe_trials
-            || !self.affords(length + self.reserve_after(RECOVERY_TRIALS))
+            || !self.affords(length + self.reserve_after(RECOVERIES_KEPT))
         {
             return None;
         }

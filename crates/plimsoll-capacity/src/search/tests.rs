@@ -483,6 +483,23 @@ fn a_server_that_changed_is_called_unstable_and_bounds_are_looked_for_to_the_end
 }
 
 #[test]
+fn a_capacity_that_differs_from_trial_to_trial_leaves_time_for_a_safe_load() {
+    let searched = |seed: u64| {
+        let differs = |at: Nanos| {
+            let mut random = fastrand::Rng::with_seed(at.0.wrapping_mul(2 * seed + 1));
+            // About normal, 8 %.
+            let sum: f64 = (0..12).map(|_| random.f64()).sum();
+            (0.08 * (sum - 6.0)).exp()
+        };
+        run_changing(SearchSettings::new(Mode::Quick), |at| 20_000.0 * differs(at)).0
+    };
+    let stated: Vec<_> =
+        (0..40).map(searched).filter(|found| found.outcome == Outcome::Regular).collect();
+    let safe = stated.iter().filter(|found| found.safe.is_some()).count();
+    assert!(stated.len() > 10 && safe * 10 >= stated.len() * 9, "{safe} of {}", stated.len());
+}
+
+#[test]
 fn a_confirmation_that_drifts_is_repeated_over_twice_the_time_and_then_flagged() {
     let run = |drifts| run_drifting(SearchSettings::new(Mode::Quick), drifts, |_| false);
     let told = |tipping: &TippingPoint| {

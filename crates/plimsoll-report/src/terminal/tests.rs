@@ -182,6 +182,14 @@ fn confirmations_noise_and_recovery_are_told() {
 }
 
 #[test]
+fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
+    let (mut summary, trials) = fixtures::find_regular();
+    summary.find.as_mut().expect("a search").safe = None;
+    let text = page(&summary, &trials, false);
+    assert!(text.starts_with("Safe load: not known: "), "{text}");
+}
+
+#[test]
 fn what_is_not_settled_claims_no_interval() {
     let (mut summary, trials) = fixtures::find_regular();
     let find = summary.find.as_mut().expect("a search");

@@ -192,7 +192,13 @@ fn how_sure(find: &FindSummary) -> String {
 
 /// The load that can be offered: before the tipping point, because it is what a reader wants.
 fn safe_load(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
-    let (Some(safe), Some(confidence)) = (find.safe, find.confidence) else { return Ok(()) };
+    // Reports of old archives have neither.
+    let Some(confidence) = find.confidence else { return Ok(()) };
+    let Some(safe) = find.safe else {
+        let none = "not known: within the time budget, no trial in random arrivals met the SLO";
+        let is_due = find.outcome == Outcome::Regular;
+        return if is_due { page.hanging(Tone::Warn, "Safe load:", none) } else { Ok(()) };
+    };
     let text = format!(
         "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
          arrivals",
