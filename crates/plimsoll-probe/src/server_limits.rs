@@ -38,18 +38,20 @@ pub(crate) fn of_haproxy(info: &str, stat: &str) -> Vec<ServerLimit> {
 
 /// `show info`: a line for each figure, `Maxconn: 220`. 0 is no limit.
 fn of_process(answer: &str) -> Vec<ServerLimit> {
+    [("maxconn", "CurrConns", "Maxconn"), ("maxsslconn", "CurrSslConns", "MaxSslConns")]
+        .into_iter()
+        .filter_map(|(name, used, limit)| known(answer, name, used, limit))
+        .collect()
+}
+
+/// The limit called `name`, from two lines of `show info`.
+fn known(info: &str, name: &str, used: &str, limit: &str) -> Option<ServerLimit> {
     let figure = |name: &str| -> Option<u64> {
-        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;
         line.trim().parse().ok()
     };
-    let known = |name: &str, used: &str, limit: &str| {
-        let (used, limit) = (figure(used)?, figure(limit)?);
-        (limit > 0).then(|| ServerLimit { name: name.to_owned(), used, limit })
-    };
-    [known("maxconn", "CurrConns", "Maxconn"), known("maxsslconn", "CurrSslConns", "MaxSslConns")]
-        .into_iter()
-        .flatten()
-        .collect()
+    let (used, limit) = (figure(used)?, figure(limit)?);
+    (limit > 0).then(|| ServerLimit { name: name.to_owned(), used, limit })
 }
 
 /// `show stat`: scur and slim of each frontend.
@@ -63,20 +65,64 @@ fn of_frontends(answer: &str) -> Vec<ServerLimit> {
     frontends.into_iter().filter_map(of_frontend).collect()
 }
 
-/// `show stat`: what bounds a rate of requests rather than a number of connections. Sessions per second
-/// of each frontend with a `rate-limit`, and the requests that each server with a `maxconn` has.
-pub(crate) fn of_rates(stat: &str) -> Vec<ServerLimit> {
-    let columns = ["pxname", "svname", "rate", "rate_lim", "scur", "slim"];
-    let of_line = |[proxy, name, rate, rate_limit, sessions, sessions_max]: [&str; 6]| {
-        let (name, used, limit) = match name {
-            "FRONTEND" => (format!("rate-limit of frontend {proxy}"), rate, rate_limit),
-            "BACKEND" => return None,
-            server => (format!("maxconn of server {proxy}/{server}"), sessions, sessions_max),
+/// What bounds a rate of requests rather than a number of connections. In `show info`: new connections, sessions and
+/// TLS sessions per second of the process. In `show stat`: sessions per second of each frontend with a `rate-limit`,
+/// the requests that each server with a `maxconn` has, and the connections to each server, of which there are as many
+/// as `ports`: those in TIME_WAIT are not known.
+pub(crate) fn of_rates(info: &str, stat: &str, ports: Option<u64>) -> Vec<ServerLimit> {
+    let rates = [
+        ("maxconnrate", "ConnRate", "ConnRateLimit"),
+        ("maxsessrate", "SessRate", "SessRateLimit"),
+        ("maxsslrate", "SslRate", "SslRateLimit"),
+    ];
+    let of_process =
+        rates.into_iter().filter_map(|(name, used, limit)| known(info, name, used, limit));
+    of_process.chain(of_servers(stat, ports)).collect()
+}
+
+fn of_servers(stat: &str, ports: Option<u64>) -> impl Iterator<Item = ServerLimit> {
+    let columns = [
+        "pxname",
+        "svname",
+        "rate",
+        "rate_lim",
+        "scur",
+        "slim",
+        "addr",
+        "idle_conn_cur",
+        "safe_conn_cur",
+    ];
+    table(stat, columns).into_iter().flat_map(move |line| {
+        let [proxy, name, rate, rate_max, sessions, sessions_max, address, idle, safe] = line;
+        let number = |text: &str| text.parse::<u64>().ok();
+        let some = |name: String, used: Option<u64>, limit: Option<u64>| {
+            let (used, limit) = (used?, limit.filter(|limit| *limit > 0)?);
+            Some(ServerLimit { name, used, limit })
         };
-        let (used, limit) = (used.parse().ok()?, limit.parse().ok()?);
-        (limit > 0).then_some(ServerLimit { name, used, limit })
-    };
-    table(stat, columns).into_iter().filter_map(of_line).collect()
+        match name {
+            "FRONTEND" => {
+                let name = format!("rate-limit of frontend {proxy}");
+                [some(name, number(rate), number(rate_max)), None]
+            }
+            "BACKEND" => [None, None],
+            server => {
+                let idle = number(idle).unwrap_or(0) + number(safe).unwrap_or(0);
+                let used = number(sessions).map(|sessions| sessions + idle);
+                // A server at a Unix socket needs no port.
+                let ports = ports.filter(|_| address.contains(':'));
+                [
+                    some(
+                        format!("maxconn of server {proxy}/{server}"),
+                        number(sessions),
+                        number(sessions_max),
+                    ),
+                    some(format!("ports to server {proxy}/{server}"), used, ports),
+                ]
+            }
+        }
+        .into_iter()
+        .flatten()
+    })
 }
 
 #[cfg(test)]
@@ -100,14 +146,20 @@ mod tests {
 
     #[test]
     fn limits_of_rates_are_understood() {
-        let stat = "# pxname,svname,scur,slim,rate,rate_lim\ntls,FRONTEND,3,200,440,450\n\
-                    plain,FRONTEND,3,200,440,0\nb,s1,4,4,90,\nb,s2,4,,90,\nb,BACKEND,8,20,180,\n\n";
-        let expected = [
+        let info = "ConnRate: 7\nConnRateLimit: 280\nSessRate: 7\nSessRateLimit: 0\nSslRate: 3\n";
+        let stat = "# pxname,svname,scur,slim,rate,rate_lim,addr,idle_conn_cur,safe_conn_cur\n\
+                    tls,FRONTEND,3,200,440,450,,,\nplain,FRONTEND,3,200,440,0,,,\n\
+                    b,s1,4,4,90,,10.0.0.1:80,0,2\nb,s2,4,,90,,unix@x,1,1\nb,BACKEND,8,20,180,,,,\n\n";
+        let of_configuration = [
+            allowance("maxconnrate", 7, 280),
             allowance("rate-limit of frontend tls", 440, 450),
             allowance("maxconn of server b/s1", 4, 4),
         ];
-        assert_eq!(of_rates(stat), expected);
-        assert_eq!(of_rates("# a,b\n1,2\n"), []);
+        assert_eq!(of_rates(info, stat, None), of_configuration);
+        let with_ports = of_rates(info, stat, Some(28_232));
+        assert_eq!(with_ports[..3], of_configuration);
+        assert_eq!(with_ports[3..], [allowance("ports to server b/s1", 6, 28_232)]);
+        assert_eq!(of_rates("", "# a,b\n1,2\n", Some(1)), []);
     }
 
     #[test]

@@ -135,7 +135,8 @@ fn buckets(path: &Path) -> Option<u64> {
     text.trim().parse::<i64>().ok().map(i64::unsigned_abs)
 }
 
-fn port_range(path: &Path) -> Option<(u16, u16)> {
+/// First and last port from which connections are made.
+pub(crate) fn port_range(path: &Path) -> Option<(u16, u16)> {
     let text = fs::read_to_string(path).ok()?;
     let mut ends = text.split_ascii_whitespace().map(str::parse);
     Some((ends.next()?.ok()?, ends.next()?.ok()?))

@@ -1,8 +1,11 @@
 //! What HAProxy and nginx report of themselves.
 
+use std::path::Path;
+
 use plimsoll_model::host::{Label, Metric, Reading};
 
 use super::add_limit;
+use crate::limits::port_range;
 use crate::server_counters::{CounterSource, nginx_status, table};
 use crate::server_limits;
 
@@ -32,7 +35,11 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
                 Ok((info, stat)) if add_info(&info, &name, reading) => {
                     add_proxies(&stat, &name, reading);
                     let limits = server_limits::of_haproxy(&info, &stat);
-                    for limit in limits.into_iter().chain(server_limits::of_rates(&stat)) {
+                    let range = port_range(Path::new("/proc/sys/net/ipv4/ip_local_port_range"));
+                    let ports =
+                        range.map(|(first, last)| u64::from(last.saturating_sub(first)) + 1);
+                    let rates = server_limits::of_rates(&info, &stat, ports);
+                    for limit in limits.into_iter().chain(rates) {
                         let (used, max) = (limit.used as f64, limit.limit as f64);
                         add_limit(reading, &limit.name, "HAProxy", Some(used), Some(max));
                     }
