@@ -162,6 +162,8 @@ metrics! {
         NetworkBytes = "network_bytes_total": "Bytes by interface: /proc/net/dev";
         NetworkPackets = "network_packets_total": "Packets by interface: /proc/net/dev";
         NetworkDrops = "network_drops_total": "Packets dropped by interface: /proc/net/dev drop";
+        NetworkQueueDrops = "network_queue_drops_total":
+            "Packets dropped by queueing disciplines, by interface: tc -s qdisc";
         SoftnetProcessed = "softnet_processed_total": "Packets taken from input queues: softnet_stat";
         SoftnetDropped = "softnet_dropped_total": "Packets that found an input queue full: softnet_stat";
         SoftnetSqueezed = "softnet_squeezed_total":
@@ -205,6 +207,8 @@ metrics! {
         TcpEstablished = "tcp_established": "Established connections of this network namespace: CurrEstab";
         TcpSockets = "tcp_sockets": "TCP sockets by state: /proc/net/sockstat";
         TcpMemoryBytes = "tcp_memory_bytes": "Data in socket buffers of the whole host: sockstat mem";
+        NetworkSpeed = "network_speed_bytes_per_second":
+            "Bytes per second that an interface sends at most: its speed, or the rate of its token bucket";
         ListenQueue = "listen_queue_connections": "Connections that wait to be accepted, by listener";
         ListenQueueLimit = "listen_queue_limit": "The most connections that may wait, by listener";
         CgroupMemoryBytes = "cgroup_memory_bytes": "Memory of a control group: memory.current";

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
-use plimsoll_sys::sock_diag;
+use plimsoll_sys::{qdisc, sock_diag};
 
 use super::{add_limit, text};
 use crate::{limits, memory};
@@ -70,7 +70,17 @@ pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
         add_softnet(&softnet, reading);
     }
     add_conntrack(root, &net("stat/nf_conntrack"), reading);
-    add_listeners(root, pid, reading);
+    // Over netlink only this thread's namespace is seen.
+    let namespace =
+        |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
+    if let Some(pid) = pid
+        && namespace(&pid.to_string()) != namespace("thread-self")
+    {
+        let why = format!("process {pid} is in another network namespace");
+        return reading.miss("accept queues, speeds of interfaces", why);
+    }
+    add_listeners(reading);
+    add_speeds(root, reading);
 }
 
 /// Pairs of lines: `Tcp: ActiveOpens PassiveOpens …` and below it `Tcp: 24 2 …`. Columns are found by
@@ -158,16 +168,44 @@ fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
     reading.add(Metric::ConntrackDrops, &[], drops as f64);
 }
 
-/// Sockets that share a port are added up: their queues fill alike.
-fn add_listeners(root: &Path, pid: Option<u32>, reading: &mut Reading) {
-    let namespace =
-        |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
-    if let Some(pid) = pid
-        && namespace(&pid.to_string()) != namespace("thread-self")
-    {
-        reading.miss("accept queues", format!("process {pid} is in another network namespace"));
-        return;
+/// What interfaces send at most: the speed of those that are hardware (others invent theirs), or what a token bucket
+/// lets through.
+fn add_speeds(root: &Path, reading: &mut Reading) {
+    let interfaces = std::fs::read_dir(root.join("sys/class/net")).into_iter().flatten().flatten();
+    let mut speeds: Vec<(String, f64)> = interfaces
+        .filter(|interface| interface.path().join("device").exists())
+        .filter_map(|interface| {
+            let speed = std::fs::read_to_string(interface.path().join("speed")).ok()?;
+            // -1 where the hardware does not say.
+            let megabits = speed.trim().parse::<u32>().ok()?;
+            Some((interface.file_name().into_string().ok()?, f64::from(megabits) * 1e6 / 8.0))
+        })
+        .collect();
+    let qdiscs = match qdisc::qdiscs() {
+        Ok(qdiscs) => qdiscs,
+        Err(errno) => return reading.miss("queueing disciplines (rtnetlink)", errno),
+    };
+    let mut drops: Vec<(String, f64)> = Vec::new();
+    for qdisc in qdiscs {
+        speeds.extend(qdisc.bytes_per_s.map(|rate| (qdisc.device.clone(), rate as f64)));
+        match drops.iter_mut().find(|(device, _)| *device == qdisc.device) {
+            Some((_, sum)) => *sum += f64::from(qdisc.drops),
+            None => drops.push((qdisc.device, f64::from(qdisc.drops))),
+        }
     }
+    for (device, drops) in drops {
+        reading.add(Metric::NetworkQueueDrops, &[(Label::Device, &device)], drops);
+    }
+    // The slowest of them counts.
+    speeds.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    speeds.dedup_by(|later, first| later.0 == first.0);
+    for (device, speed) in speeds {
+        reading.add(Metric::NetworkSpeed, &[(Label::Device, &device)], speed);
+    }
+}
+
+/// Sockets that share a port are added up: their queues fill alike.
+fn add_listeners(reading: &mut Reading) {
     let queues = match sock_diag::listen_queues() {
         Ok(queues) => queues,
         Err(errno) => return reading.miss("accept queues (sock_diag)", errno),

@@ -1,0 +1,97 @@
+//! Dumps of the kernel's tables over netlink(7).
+
+use rustix::io::Errno;
+use rustix::net;
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use std::os::fd::OwnedFd;
+
+/// NLM_F_REQUEST and NLM_F_DUMP, include/uapi/linux/netlink.h.
+const DUMP: u16 = 0x1 | 0x300;
+/// NLMSG_ERROR and NLMSG_DONE.
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// struct nlmsghdr.
+const HEADER_BYTES: usize = 16;
+/// One part of an answer; the kernel fills at most 32 KiB.
+const PART_BYTES: usize = 32 * 1024;
+
+/// A socket of `protocol`; `None` is NETLINK_ROUTE.
+pub(crate) fn socket(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
+    net::socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, protocol)
+}
+
+/// Asks for everything of type `kind` that `body` selects, and hands each answer to `add`.
+pub(crate) fn dump(
+    socket: &OwnedFd,
+    kind: u16,
+    body: &[u8],
+    add: &mut dyn FnMut(&[u8]),
+) -> Result<(), Errno> {
+    net::send(socket, &request(kind, body), SendFlags::empty())?;
+    let mut part = vec![0; PART_BYTES];
+    loop {
+        let (received, _) = net::recv(socket, &mut part[..], RecvFlags::empty())?;
+        if received == 0 || add_part(&part[..received], add)? {
+            return Ok(());
+        }
+    }
+}
+
+fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    bytes[..4].copy_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// Hands on the messages of one part of an answer; true after the last part.
+fn add_part(mut part: &[u8], add: &mut dyn FnMut(&[u8])) -> Result<bool, Errno> {
+    while let Some((length, kind)) = header(part) {
+        let Some(body) = part.get(HEADER_BYTES..length) else { return Err(Errno::BADMSG) };
+        match kind {
+            DONE => return Ok(true),
+            ERROR => {
+                let errno = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+                return Err(Errno::from_raw_os_error(errno.saturating_neg().max(1)));
+            }
+            _ => add(body),
+        }
+        // Messages begin at multiples of 4.
+        part = part.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// Length and type of the message that `part` begins with.
+fn header(part: &[u8]) -> Option<(usize, u16)> {
+    let length = u32::from_ne_bytes(*part.first_chunk()?) as usize;
+    let kind = u16::from_ne_bytes(*part.get(4..6)?.first_chunk()?);
+    (length >= HEADER_BYTES && part.len() >= HEADER_BYTES).then_some((length, kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_answers_are_refused() {
+        let mut bodies = 0;
+        let mut part = |part: &[u8]| add_part(part, &mut |_| bodies += 1);
+        assert_eq!(part(&[]), Ok(false));
+        assert_eq!(part(&[9, 0, 0]), Ok(false));
+        // A length beyond the end.
+        let mut message = request(20, &[0; 56]);
+        message[..4].copy_from_slice(&200u32.to_ne_bytes());
+        assert_eq!(part(&message), Err(Errno::BADMSG));
+        message[..4].copy_from_slice(&72u32.to_ne_bytes());
+        assert_eq!(part(&message), Ok(false));
+        let mut refused = message;
+        refused[4..6].copy_from_slice(&ERROR.to_ne_bytes());
+        refused[16..20].copy_from_slice(&(-1i32).to_ne_bytes());
+        assert_eq!(part(&refused), Err(Errno::PERM));
+        assert_eq!(bodies, 1);
+    }
+}
