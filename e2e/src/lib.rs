@@ -7,8 +7,10 @@
 
 pub mod capped;
 pub mod certificate;
+pub mod cgroup;
 pub mod cliff;
 pub mod conversation;
+pub mod fault;
 pub mod haproxy;
 pub mod namespace;
 pub mod nginx;
@@ -17,6 +19,7 @@ pub mod plimsoll;
 pub mod port;
 pub mod process;
 pub mod program;
+pub mod recipe;
 pub mod recorder;
 pub mod reference;
 pub mod serve;

@@ -4,6 +4,7 @@
 
 mod alarms;
 mod capacity;
+mod causes;
 mod cliffs;
 mod truth;
 

@@ -1,0 +1,100 @@
+//! Control groups of a test's own, in either version of their file system.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::wait;
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// What a group is limited in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupLimit {
+    /// So many microseconds of CPU in each 100 ms.
+    CpuUs(u32),
+    /// So many bytes of memory.
+    MemoryBytes(u64),
+    /// So many threads.
+    Threads(u32),
+    /// So many writes per second to the disk of this folder.
+    WritesPerS(u32),
+}
+
+/// A control group; it is removed with its handle, once nothing runs in it.
+#[derive(Debug)]
+pub struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// An empty one called `name`; an error says what this host lacks.
+    pub fn new(name: &str, limit: GroupLimit) -> Result<Self, String> {
+        let controller = match limit {
+            GroupLimit::CpuUs(_) => "cpu",
+            GroupLimit::MemoryBytes(_) => "memory",
+            GroupLimit::Threads(_) => "pids",
+            GroupLimit::WritesPerS(_) => "blkio",
+        };
+        let first = Path::new(ROOT).join(controller);
+        let is_first = first.is_dir();
+        let parent = if is_first { first } else { PathBuf::from(ROOT) };
+        let folder = parent.join(format!("plimsoll-e2e-{}-{name}", std::process::id()));
+        let made = Self { folder };
+        fs::create_dir(&made.folder).map_err(|error| format!("{:?}: {error}", made.folder))?;
+        let disk = disk().unwrap_or_default();
+        let files: Vec<(&str, String)> = match (limit, is_first) {
+            (GroupLimit::CpuUs(us), true) => {
+                vec![
+                    ("cpu.cfs_period_us", "100000".to_owned()),
+                    ("cpu.cfs_quota_us", us.to_string()),
+                ]
+            }
+            (GroupLimit::CpuUs(us), false) => vec![("cpu.max", format!("{us} 100000"))],
+            (GroupLimit::MemoryBytes(bytes), true) => {
+                vec![("memory.limit_in_bytes", bytes.to_string())]
+            }
+            (GroupLimit::MemoryBytes(bytes), false) => vec![("memory.max", bytes.to_string())],
+            (GroupLimit::Threads(threads), _) => vec![("pids.max", threads.to_string())],
+            (GroupLimit::WritesPerS(writes), true) => {
+                vec![("blkio.throttle.write_iops_device", format!("{disk} {writes}"))]
+            }
+            (GroupLimit::WritesPerS(writes), false) => {
+                vec![("io.max", format!("{disk} wiops={writes}"))]
+            }
+        };
+        if !is_first {
+            let name = if controller == "blkio" { "io" } else { controller };
+            let _ = fs::write(Path::new(ROOT).join("cgroup.subtree_control"), format!("+{name}"));
+        }
+        for (file, value) in files {
+            fs::write(made.folder.join(file), &value)
+                .map_err(|error| format!("{file} of {:?}: {error}", made.folder))?;
+        }
+        Ok(made)
+    }
+
+    /// Whoever writes its process id there is in it.
+    pub fn procs(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What was killed just now may still be counted.
+        let mut remove = || fs::remove_dir(&self.folder).ok();
+        let _ = wait::within(wait::PATIENCE, &mut remove);
+    }
+}
+
+/// The disk of the temporary directory, `major:minor`.
+fn disk() -> Option<String> {
+    let folder = std::env::temp_dir();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let on = |line: &str| {
+        let mut words = line.split(' ').skip(2);
+        let (device, mount) = (words.next()?.to_owned(), words.nth(1)?.to_owned());
+        folder.starts_with(&mount).then_some((mount.len(), device))
+    };
+    mounts.lines().filter_map(on).max().map(|(_, device)| device)
+}

@@ -1,0 +1,108 @@
+//! CPU: of a thread, a process, a quota, a host. HAProxy is given so much work for each request that a few
+//! hundred of them fill a CPU, which leaves the client nearly idle.
+
+use super::Expected::Cause;
+use super::{ONE_THREAD, PONG, Recipe, haproxy};
+use crate::cgroup::GroupLimit;
+
+/// About 2 ms of CPU for each request.
+const BURN: &str = "core.register_action('burn', {'http-req'}, function(txn)\n    \
+                    local x = 0\n    for i = 1, 120000 do x = (x * 31 + i) % 1000003 end\nend)\n";
+const LUA: &str = "lua-load burn.lua";
+
+/// A frontend that burns CPU and answers.
+fn burning() -> String {
+    format!("http-request lua.burn\n    {PONG}")
+}
+
+/// HAProxy with this work; `global` is added to its section, `frontend` comes first in the other one.
+fn burner(global: &str, frontend: &str) -> String {
+    haproxy(&format!("{global}\n    {LUA}"), &format!("{frontend}\n    {}", burning()), "")
+}
+
+pub(super) fn all() -> Vec<Recipe> {
+    vec![
+        Recipe::new(1, "one thread that works 2 ms for each request", Cause("server-cpu"))
+            .on("haproxy/0")
+            .alone()
+            .file("burn.lua", BURN)
+            .file("haproxy.cfg", burner(ONE_THREAD, ""))
+            .script("haproxy_sut")
+            .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+        Recipe::new(1, "nginx, plain", Cause("server-cpu"))
+            .on("nginx")
+            .alone()
+            .file(
+                "nginx.conf",
+                super::nginx("", "worker_connections 2000;", "keepalive_requests 1000000;", "location / { return 200 'pong'; }"),
+            )
+            .script("nginx_sut")
+            .rate(&["--min", "5000"]),
+        Recipe::new(2, "all connections on one of two threads", Cause("hot-thread"))
+            .on("haproxy/0")
+            .alone()
+            .file("burn.lua", BURN)
+            .file(
+                "haproxy.cfg",
+                burner("nbthread 2\n    maxconn 4000", "").replace("127.0.0.1:8080", "127.0.0.1:8080 thread 1"),
+            )
+            .script("haproxy_sut")
+            .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+        Recipe::new(3, "4 threads that work under one lock", Cause("serialised-process"))
+            .on("fault")
+            .alone()
+            .script("fault_sut burn 4 3")
+            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+        Recipe::new(16, "accept queue of 8, drained by a busy thread", Cause("server-cpu"))
+            .on("haproxy/0")
+            .decoy()
+            .alone()
+            .file("burn.lua", BURN)
+            .file("haproxy.cfg", burner(ONE_THREAD, "").replace(":8080", ":8080 backlog 8"))
+            .script("sysctl -qw net.core.somaxconn=8; haproxy_sut")
+            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+        Recipe::new(24, "20 ms of CPU in each 100 ms", Cause("cpu-quota"))
+            .on("haproxy")
+            .within(GroupLimit::CpuUs(20_000))
+            .file("burn.lua", BURN.replace("120000", "50000"))
+            .file("haproxy.cfg", burner(ONE_THREAD, ""))
+            .script("haproxy_sut")
+            .rate(&["--min", "40", "--max", "900"]),
+        Recipe::new(25, "a neighbour that takes half of the server's CPU", Cause("noisy-neighbour"))
+            .alone()
+            .file("burn.lua", BURN)
+            .file("haproxy.cfg", burner(ONE_THREAD, ""))
+            .file(
+                "neighbour.py",
+                "import time\nwhile True:\n    end = time.monotonic() + 0.005\n    \
+                 while time.monotonic() < end:\n        pass\n    time.sleep(0.005)\n",
+            )
+            .script("haproxy_sut; nice -n -20 taskset -c 1 python3 neighbour.py & ")
+            .rate(&["--min", "40", "--max", "900", "--slo", "p99<100ms,errors<0.1%"]),
+        Recipe::new(27, "clients on the server's CPU", Cause("host-cpu"))
+            .alone()
+            .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
+            .script("haproxy_sut; taskset -acp 0 $SUT > /dev/null")
+            .rate(&["--no-keepalive", "--min", "1000"]),
+        Recipe::new(37, "full handshakes with RSA-4096", Cause("tls-handshakes"))
+            .on("haproxy/0")
+            .alone()
+            .file(
+                "haproxy.cfg",
+                haproxy(
+                    &format!("{ONE_THREAD}\n    tune.ssl.cachesize 0"),
+                    PONG,
+                    "",
+                )
+                .replace("bind 127.0.0.1:8080", "bind 127.0.0.1:8080 ssl crt both.pem no-tls-tickets"),
+            )
+            .script(
+                "openssl req -x509 -newkey rsa:4096 -nodes -days 2 -subj /CN=x -keyout key.pem -out chain.pem 2> /dev/null\n\
+                 cat chain.pem key.pem > both.pem\nhaproxy_sut",
+            )
+            .search(&[
+                "find", "handshakes", "https://127.0.0.1:8080/", "-k", "--mode", "quick", "--min", "40", "--max", "1000",
+                "--slo", "p99<100ms,errors<0.1%",
+            ]),
+    ]
+}

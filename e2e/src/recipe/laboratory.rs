@@ -1,0 +1,63 @@
+//! Laboratories whose hosts are network namespaces: the host of the cause counts for itself.
+
+use super::Expected::Cause;
+use super::Recipe;
+use crate::cgroup::GroupLimit;
+
+/// Waits for HAProxy of this run, and for the backends: their host has one link, to the server's.
+const FIND: &str = r#"
+mine() {
+    for p in $(pgrep -x "$1"); do
+        tr '\0' '\n' < "/proc/$p/environ" 2> /dev/null | grep -qx "PLIMSOLL_E2E_RUN=$PLIMSOLL_E2E_RUN" && echo "$p"
+    done
+}
+sut() { until P=$(mine haproxy | head -n 1) && grep -q ' *clients:' "/proc/${P:-0}/net/dev"; do sleep 0.05; done 2> /dev/null; }
+backends() {
+    until P=$(for p in $(mine plimsoll-agent); do grep -q '^ *sut:' "/proc/$p/net/dev" && echo "$p"; done) && [ -n "$P" ]; do
+        sleep 0.05
+    done 2> /dev/null
+}
+"#;
+
+const LAB: [&str; 9] =
+    ["lab", "rate", "--sut", "haproxy", "--isolate", "netns", "--mode", "quick", "--insecure"];
+
+fn lab(flags: &[&'static str]) -> Vec<&'static str> {
+    [&LAB[..], flags].concat()
+}
+
+pub(super) fn all() -> Vec<Recipe> {
+    vec![
+        Recipe::new(24, "HAProxy of a laboratory, 5 ms of CPU in each 100 ms", Cause("cpu-quota"))
+            .on("haproxy")
+            .at("sut")
+            .within(GroupLimit::CpuUs(5_000))
+            .script(FIND)
+            .script("{ sut; echo $P > @GROUP@; } &")
+            .search(&lab(&["--min", "90", "--max", "1000", "--backends", "1"])),
+        Recipe::new(24, "backend of a laboratory, 2 ms of CPU in each 100 ms", Cause("cpu-quota"))
+            .at("backends")
+            .within(GroupLimit::CpuUs(2_000))
+            .script(FIND)
+            .script("{ backends; for p in $P; do echo $p > @GROUP@; done; } &")
+            .search(&lab(&["--min", "90", "--max", "1000", "--backends", "1"])),
+        Recipe::new(19, "HAProxy of a laboratory with 120 files, 100 ms", Cause("open-files"))
+            .on("open files of haproxy")
+            .at("sut")
+            .script(FIND)
+            .script("{ sut; prlimit --pid $P --nofile=120:120; } &")
+            .search(&lab(&[
+                "--no-keepalive",
+                "-H",
+                "sleep-fixed: 100",
+                "--slo",
+                "p99<300ms,errors<0.1%",
+                "--min",
+                "90",
+                "--max",
+                "1000",
+                "--backends",
+                "1",
+            ])),
+    ]
+}

@@ -1,0 +1,158 @@
+//! Limits that have a number: of a server's configuration, of a process, of a control group.
+
+use super::Expected::Cause;
+use super::{ONE_THREAD, PONG, Recipe, behind, haproxy, nginx};
+use crate::cgroup::GroupLimit;
+
+/// Each request is a connection, and is with the server for 100 ms: its connections are a tenth of the rate.
+const HELD: [&str; 9] = [
+    "--no-keepalive",
+    "-H",
+    "sleep-fixed: 100",
+    "--slo",
+    "p99<300ms,errors<0.1%",
+    "--min",
+    "90",
+    "--max",
+    "1000",
+];
+/// Each request is a connection.
+const CONNECTIONS: [&str; 5] = ["--no-keepalive", "--min", "90", "--max", "900"];
+
+pub(super) fn all() -> Vec<Recipe> {
+    vec![
+        Recipe::new(6, "server maxconn 8, 25 ms", Cause("server-maxconn"))
+            .on("maxconn of server b/s1")
+            .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("maxconn 8")))
+            .script("serve; haproxy_sut")
+            .rate(&["-c", "200", "-H", "sleep-fixed: 25", "--slo", "p99<100ms,errors<0.1%", "--min", "95", "--max", "900"]),
+        Recipe::new(6, "nginx behind a server maxconn of 12, 40 ms", Cause("server-maxconn"))
+            .on("maxconn of server b/s1")
+            .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("maxconn 12")))
+            .script("serve; haproxy_sut")
+            .rate(&["-c", "300", "-H", "sleep-fixed: 40", "--slo", "p99<150ms,errors<0.1%", "--min", "90", "--max", "900"]),
+        Recipe::new(7, "maxconn 35, 100 ms", Cause("maxconn"))
+            .on("maxconn")
+            .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 35", "", &behind("")))
+            .script("serve; haproxy_sut")
+            .rate(&HELD),
+        Recipe::new(7, "maxconn 28 of the frontend, 100 ms", Cause("maxconn"))
+            .on("maxconn of frontend sut")
+            .file("haproxy.cfg", haproxy(ONE_THREAD, "maxconn 28", &behind("")))
+            .script("serve; haproxy_sut")
+            .rate(&HELD),
+        Recipe::new(8, "worker_connections 64, 100 ms", Cause("worker-connections"))
+            .on("worker_connections")
+            .file(
+                "nginx.conf",
+                nginx("", "worker_connections 64;", "", "location / { proxy_pass http://127.0.0.1:8081; }"),
+            )
+            .script("serve; nginx_sut")
+            .rate(&HELD),
+        Recipe::new(9, "rate-limit sessions 320", Cause("rate-limit"))
+            .on("rate-limit of frontend sut")
+            .file("haproxy.cfg", haproxy(ONE_THREAD, &format!("rate-limit sessions 320\n    {PONG}"), ""))
+            .script("haproxy_sut")
+            .rate(&CONNECTIONS),
+        Recipe::new(9, "maxconnrate 280", Cause("rate-limit"))
+            .on("maxconnrate")
+            .file("haproxy.cfg", haproxy(&format!("{ONE_THREAD}\n    maxconnrate 280"), PONG, ""))
+            .script("haproxy_sut")
+            .rate(&CONNECTIONS),
+        Recipe::new(9, "limit_req 300r/s of nginx", Cause("rate-limit"))
+            .file(
+                "nginx.conf",
+                nginx(
+                    "",
+                    "worker_connections 2000;",
+                    "limit_req_zone $server_name zone=all:1m rate=300r/s;",
+                    "location / { limit_req zone=all burst=10 nodelay; return 200 'pong'; }",
+                ),
+            )
+            .script("nginx_sut")
+            .rate(&["--min", "90", "--max", "900"]),
+        Recipe::new(9, "429 of a stick table from 300 requests/s", Cause("rate-limit"))
+            .file(
+                "haproxy.cfg",
+                haproxy(
+                    ONE_THREAD,
+                    &format!(
+                        "stick-table type string len 8 size 10 expire 10s store http_req_rate(1s)\n    \
+                         http-request track-sc0 str(all)\n    \
+                         http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 300 }}\n    {PONG}"
+                    ),
+                    "",
+                ),
+            )
+            .script("haproxy_sut")
+            .rate(&["--min", "90", "--max", "900"]),
+        Recipe::new(10, "30 connections of each address, 100 ms", Cause("address-limit"))
+            .file(
+                "haproxy.cfg",
+                haproxy(
+                    ONE_THREAD,
+                    "stick-table type ip size 1m expire 10s store conn_cur\n    \
+                     tcp-request connection track-sc0 src\n    \
+                     tcp-request connection reject if { sc_conn_cur(0) gt 30 }",
+                    &behind(""),
+                ),
+            )
+            .script("serve; haproxy_sut")
+            .rate(&HELD),
+        Recipe::new(19, "nginx with 80 files, 100 ms", Cause("open-files"))
+            .on("open files of nginx")
+            .file(
+                "nginx.conf",
+                nginx(
+                    "worker_rlimit_nofile 80;",
+                    "worker_connections 4096;",
+                    "",
+                    "location / { proxy_pass http://127.0.0.1:8081; }",
+                ),
+            )
+            .script("serve; nginx_sut")
+            .rate(&HELD),
+        Recipe::new(19, "HAProxy, prlimit to 90 files, 100 ms", Cause("open-files"))
+            .on("open files of haproxy")
+            .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
+            .script("serve; haproxy_sut; prlimit --pid $SUT --nofile=90:90")
+            .rate(&HELD),
+        Recipe::new(7, "maxconn 731, held", Cause("maxconn"))
+            .on("maxconn")
+            .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 731", PONG, ""))
+            .script("haproxy_sut")
+            .connections(&["--max", "3k"]),
+        Recipe::new(8, "worker_connections 600, held", Cause("worker-connections"))
+            .on("worker_connections")
+            .file(
+                "nginx.conf",
+                nginx("", "worker_connections 600;", "", "location / { return 200 'pong'; }"),
+            )
+            .script("nginx_sut")
+            .connections(&["--max", "3k"]),
+        Recipe::new(19, "nginx with 700 files, held", Cause("open-files"))
+            .on("open files of nginx")
+            .file(
+                "nginx.conf",
+                nginx(
+                    "worker_rlimit_nofile 700;",
+                    "worker_connections 4096;",
+                    "",
+                    "location / { return 200 'pong'; }",
+                ),
+            )
+            .script("nginx_sut")
+            .connections(&["--max", "3k"]),
+        Recipe::new(34, "64 MiB of a control group, held", Cause("memory"))
+            .on("memory of the control group")
+            .within(GroupLimit::MemoryBytes(64 << 20))
+            .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 30000", PONG, ""))
+            .script("ulimit -n 70000; haproxy_sut")
+            .connections(&["--max", "20k", "--push"]),
+        Recipe::new(36, "64 threads of a control group, 150 ms", Cause("threads"))
+            .on("threads of the control group")
+            .within(GroupLimit::Threads(64))
+            .script("fault_sut thread-each 150")
+            .rate(&["--no-keepalive", "--slo", "p99<400ms,errors<0.1%", "--min", "110", "--max", "1000"]),
+    ]
+}
