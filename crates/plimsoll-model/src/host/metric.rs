@@ -182,6 +182,10 @@ metrics! {
             "CPU time by thread: /proc/PID/task/TID/schedstat, first field";
         ProcessRunDelaySeconds = "process_run_delay_seconds_total":
             "Time ready but not running, by thread: schedstat, second field";
+        ProcessVoluntarySwitches = "process_voluntary_context_switches_total":
+            "Times that a thread went to sleep, over its first threads: status voluntary_ctxt_switches";
+        ProcessWrittenBytes = "process_written_bytes_total":
+            "Bytes that a process had written to disks: /proc/PID/io write_bytes";
         ProcessTimeslices = "process_timeslices_total": "Times on a CPU, by thread: schedstat, third field";
         HaproxyConnections = "haproxy_process_connections_total": "HAProxy: CumConns";
         HaproxyRequests = "haproxy_process_requests_total": "HAProxy: CumReq";
@@ -190,6 +194,14 @@ metrics! {
         HaproxyDroppedLogs = "haproxy_process_dropped_logs_total": "HAProxy: DroppedLogs";
         HaproxyConnectErrors = "haproxy_backend_connection_errors_total":
             "HAProxy: connections to backends that failed, econ";
+        HaproxyResponseErrors = "haproxy_backend_response_errors_total":
+            "HAProxy: answers of backends that were broken or did not come, eresp";
+        HaproxyRetries = "haproxy_backend_retry_warnings_total":
+            "HAProxy: requests that were tried again on the same server, wretr";
+        HaproxyRedispatches = "haproxy_backend_redispatch_warnings_total":
+            "HAProxy: requests that were tried again on another server, wredis";
+        HaproxySslCacheLookups = "haproxy_process_ssl_cache_lookups_total": "HAProxy: SslCacheLookups";
+        HaproxySslCacheMisses = "haproxy_process_ssl_cache_misses_total": "HAProxy: SslCacheMisses";
         HaproxyDenied = "haproxy_frontend_denied_total": "HAProxy: requests refused by rules, dreq and dcon";
         NginxAccepted = "nginx_connections_accepted_total": "nginx: accepts";
         NginxHandled = "nginx_connections_handled_total": "nginx: handled";
@@ -217,6 +229,8 @@ metrics! {
         CgroupTasks = "cgroup_tasks": "Threads of a control group: pids.current";
         ProcessOpenFds = "process_open_fds": "Open descriptors of a process";
         ProcessThreads = "process_threads": "Threads of a process";
+        ProcessWaiting = "process_waiting_threads":
+            "Threads that wait in the kernel, by what they wait for, of a process's first threads: stat, wchan";
         ProcessResidentBytes = "process_resident_memory_bytes": "Resident memory of a process: VmRSS";
         ProcessPssBytes = "process_pss_bytes":
             "Memory of a process, shared pages divided among their users: smaps_rollup Pss";
@@ -234,6 +248,8 @@ metrics! {
         HaproxyRequestsInService = "haproxy_backend_current_sessions":
             "HAProxy: scur of each backend, with those in its queue";
         HaproxyQueued = "haproxy_current_queue": "HAProxy: qcur by proxy";
+        HaproxyTableUsed = "haproxy_sticktable_used":
+            "HAProxy: entries of a stick table, by its name and the type of its key: show table";
         NginxConnections = "nginx_connections": "nginx: connections by state";
         StatsdGauge = "statsd_gauge": "Gauges received over StatsD, by name";
         StatsdTimerSeconds = "statsd_timer_seconds": "Mean of the timers received over StatsD in one interval, by name";

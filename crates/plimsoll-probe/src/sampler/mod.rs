@@ -15,6 +15,7 @@ use crate::server_counters::CounterSource;
 mod cgroup;
 mod kernel;
 mod network;
+mod nginx;
 mod process;
 mod servers;
 

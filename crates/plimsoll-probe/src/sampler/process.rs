@@ -5,12 +5,25 @@ use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
 
-use super::{WatchedProcess, add_limit, cgroup};
+use super::{WatchedProcess, add_limit, cgroup, nginx};
 use crate::memory;
 use crate::processes::{ProcessUse, resident_bytes};
 
 /// The most threads that are read one by one; the rest is left out, and said to be missing.
 const THREADS_MAX: usize = 256;
+/// Of so many is read what they wait for: threads of a pool are alike.
+const WAITS_READ_MAX: usize = 32;
+/// What a thread waits for, by the function of the kernel that it sleeps in.
+const WAITS: [(&str, &str); 6] = [
+    ("pipe_write", "pipe"),
+    ("unix_wait_for_peer", "socket"),
+    ("sock_alloc_send", "socket"),
+    ("sk_stream_wait_memory", "socket"),
+    ("futex", "lock"),
+    ("io_schedule", "disk"),
+];
+/// Every state that is counted, so that one that nobody is in is 0 and not missing.
+const WAIT_STATES: [&str; 4] = ["disk", "lock", "pipe", "socket"];
 
 pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, reading: &mut Reading) {
     let WatchedProcess { name, pid, role } = watched;
@@ -37,6 +50,14 @@ pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, readi
     }
     if let Some((used, max)) = used.group_bytes.map(both) {
         add_limit(reading, "memory of the control group", name, used, max);
+    }
+    let written = fs::read_to_string(directory.join("io")).ok();
+    let written = written.and_then(|io| {
+        io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.trim().parse().ok())
+    });
+    reading.add_some(Metric::ProcessWrittenBytes, &labels, written);
+    if let Some((open, max)) = nginx::connections(root, *pid, used.files.map(|files| files.0)) {
+        add_limit(reading, "worker_connections", name, Some(open as f64), Some(max as f64));
     }
     let resident = resident_bytes(root, *pid).map(|bytes| bytes as f64);
     reading.add_some(Metric::ProcessResidentBytes, &labels, resident);
@@ -74,5 +95,43 @@ fn add_threads(directory: &Path, watched: &WatchedProcess, reading: &mut Reading
         reading.add(Metric::ProcessCpuSeconds, &labels, running_ns / 1e9);
         reading.add(Metric::ProcessRunDelaySeconds, &labels, waiting_ns / 1e9);
         reading.add(Metric::ProcessTimeslices, &labels, slices);
+    }
+    let first = &threads[..count.min(WAITS_READ_MAX)];
+    add_waits(directory, first, &watched.name, reading);
+}
+
+/// What the threads wait for now, and how often they have.
+fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Reading) {
+    let (mut switches, mut waiting, mut are_known) = (None, [0.0; WAIT_STATES.len()], false);
+    for thread in threads {
+        let task = directory.join("task").join(thread.to_string());
+        let text = |file: &str| fs::read_to_string(task.join(file)).ok();
+        let status = text("status").unwrap_or_default();
+        let field = |name: &str| {
+            status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim_start()))
+        };
+        if let Some(count) = field("voluntary_ctxt_switches:").and_then(|n| n.parse::<f64>().ok()) {
+            switches = Some(switches.unwrap_or(0.0) + count);
+        }
+        let Some(state) = field("State:") else { continue };
+        are_known = true;
+        let place = |state: &str| WAIT_STATES.iter().position(|known| *known == state);
+        let found = if state.starts_with('D') {
+            place("disk")
+        } else if state.starts_with('S') {
+            let wchan = text("wchan").unwrap_or_default();
+            WAITS.iter().find(|(function, _)| wchan.contains(function)).and_then(|w| place(w.1))
+        } else {
+            None
+        };
+        if let Some(place) = found {
+            waiting[place] += 1.0;
+        }
+    }
+    let labels = [(Label::Process, name)];
+    reading.add_some(Metric::ProcessVoluntarySwitches, &labels, switches);
+    for (state, waiting) in WAIT_STATES.iter().zip(waiting).filter(|_| are_known) {
+        let labels = [(Label::Process, name), (Label::State, *state)];
+        reading.add(Metric::ProcessWaiting, &labels, waiting);
     }
 }

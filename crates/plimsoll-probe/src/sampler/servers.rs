@@ -16,6 +16,8 @@ const INFO: &[(&str, Metric)] = &[
     ("MaxconnReached", Metric::HaproxyMaxconnReached),
     ("PoolFailed", Metric::HaproxyPoolFailures),
     ("DroppedLogs", Metric::HaproxyDroppedLogs),
+    ("SslCacheLookups", Metric::HaproxySslCacheLookups),
+    ("SslCacheMisses", Metric::HaproxySslCacheMisses),
     ("CurrConns", Metric::HaproxyCurrentConnections),
     ("ConnRate", Metric::HaproxyConnectionRate),
     ("SslRate", Metric::HaproxySslRate),
@@ -34,6 +36,8 @@ pub(super) fn read(source: &CounterSource, index: usize, reading: &mut Reading) 
             match ask("show info\n").and_then(|info| Ok((info, ask("show stat\n")?))) {
                 Ok((info, stat)) if add_info(&info, &name, reading) => {
                     add_proxies(&stat, &name, reading);
+                    // Only operators may ask; whoever may not sees no tables.
+                    add_tables(&ask("show table\n").unwrap_or_default(), &name, reading);
                     let limits = server_limits::of_haproxy(&info, &stat);
                     let range = port_range(Path::new("/proc/sys/net/ipv4/ip_local_port_range"));
                     let ports =
@@ -77,8 +81,10 @@ fn add_info(info: &str, name: &str, reading: &mut Reading) -> bool {
 }
 
 fn add_proxies(stat: &str, name: &str, reading: &mut Reading) {
-    let columns = ["pxname", "svname", "scur", "qcur", "econ", "dreq", "dcon"];
-    for [proxy, kind, sessions, queued, failed, denied, refused] in table(stat, columns) {
+    let columns =
+        ["pxname", "svname", "scur", "qcur", "econ", "dreq", "dcon", "eresp", "wretr", "wredis"];
+    for line in table(stat, columns) {
+        let [proxy, kind, sessions, queued, failed, denied, refused, broken, again, moved] = line;
         let labels = [(Label::Process, name), (Label::Proxy, proxy)];
         let number = |field: &str| field.parse::<f64>().ok();
         match kind {
@@ -91,9 +97,27 @@ fn add_proxies(stat: &str, name: &str, reading: &mut Reading) {
                 reading.add_some(Metric::HaproxyRequestsInService, &labels, number(sessions));
                 reading.add_some(Metric::HaproxyQueued, &labels, number(queued));
                 reading.add_some(Metric::HaproxyConnectErrors, &labels, number(failed));
+                reading.add_some(Metric::HaproxyResponseErrors, &labels, number(broken));
+                reading.add_some(Metric::HaproxyRetries, &labels, number(again));
+                reading.add_some(Metric::HaproxyRedispatches, &labels, number(moved));
             }
             _ => {}
         }
+    }
+}
+
+/// `# table: clients, type: ip, size:1048576, used:2`.
+fn add_tables(tables: &str, name: &str, reading: &mut Reading) {
+    for line in tables.lines().filter_map(|line| line.strip_prefix("# table: ")) {
+        let mut fields = line.split(", ");
+        let Some(table) = fields.next() else { continue };
+        let field = |wanted: &str| {
+            fields.clone().find_map(|field| Some(field.strip_prefix(wanted)?.trim()))
+        };
+        let (kind, used) = (field("type:"), field("used:").and_then(|used| used.parse().ok()));
+        let labels =
+            [(Label::Process, name), (Label::Name, table), (Label::Kind, kind.unwrap_or("?"))];
+        reading.add_some(Metric::HaproxyTableUsed, &labels, used);
     }
 }
 
@@ -111,5 +135,38 @@ fn add_nginx(status: &[(&str, u64)], name: &str, reading: &mut Reading) {
             }
         };
         reading.add(metric, &labels, *value as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_haproxy_says_of_its_backends_and_tables_is_understood() {
+        let mut reading = Reading::default();
+        let stat = "# pxname,svname,qcur,scur,econ,eresp,wretr,wredis,dreq,dcon\n\
+                    f,FRONTEND,,3,,,,,4,1\nb,s1,0,2,9,9,9,9,,\nb,BACKEND,5,2,1,2,3,4,,\n\n";
+        add_proxies(stat, "0", &mut reading);
+        add_tables(
+            "# table: clients, type: ip, size:1048576, used:2\n# table: , type: string\n\n",
+            "0",
+            &mut reading,
+        );
+        assert!(add_info("SslCacheLookups: 10\nSslCacheMisses: 7\nX: y\n", "0", &mut reading));
+        reading.sort();
+        for (metric, expected) in [
+            (Metric::HaproxyDenied, 5.0),
+            (Metric::HaproxyConnectErrors, 1.0),
+            (Metric::HaproxyResponseErrors, 2.0),
+            (Metric::HaproxyRetries, 3.0),
+            (Metric::HaproxyRedispatches, 4.0),
+            (Metric::HaproxySslCacheMisses, 7.0),
+            (Metric::HaproxyTableUsed, 2.0),
+        ] {
+            assert_eq!(reading.sum(metric, &[]), Some(expected), "{}", metric.name());
+        }
+        let by_address = [(Label::Kind, "ip"), (Label::Name, "clients")];
+        assert_eq!(reading.sum(Metric::HaproxyTableUsed, &by_address), Some(2.0));
     }
 }
