@@ -79,11 +79,24 @@ causes! {
              several queues of the network card";
         SerialisedProcess = "serialised-process":
             "more processes: this one uses one CPU in all, whatever the number of its threads";
+        SerialSection = "serial-section":
+            "several locks or connections where all operations wait for one, or less work while it is held";
+        WorkerPool = "worker-pool": "more workers, or workers that wait less for each operation";
+        SessionCache = "session-cache":
+            "session tickets, or a larger session cache with a longer lifetime";
+        LogWrites = "log-writes":
+            "logs that nobody waits for: a buffer, a ring, a faster reader, or none";
+        PeriodicPause = "periodic-pause":
+            "shorter or rarer pauses: heap and garbage collection, snapshots, jobs that stop all threads";
         ServerMaxconn = "server-maxconn":
             "a higher maxconn on the server lines of HAProxy, or more backends";
         Maxconn = "maxconn":
             "a higher maxconn, after open files and memory are raised to match";
         RateLimit = "rate-limit": "a higher rate limit in the server's configuration";
+        AddressLimit = "address-limit":
+            "a higher limit for each client address, or clients with more addresses";
+        WorkerConnections = "worker-connections":
+            "a higher worker_connections, with worker_rlimit_nofile above it";
         OpenFiles = "open-files":
             "a higher limit of open files: LimitNOFILE, worker_rlimit_nofile, ulimit -n";
         AcceptQueue = "accept-queue":
@@ -94,20 +107,29 @@ causes! {
         BackendCpu = "backend-cpu": "more CPUs or more backends";
         BackendCapacity = "backend-capacity": "faster or more backends";
         BackendRefuses = "backend-refuses": "backends that run and accept connections";
+        BackendTimeout = "backend-timeout":
+            "backends that answer within the proxy's timeouts, or longer timeouts and fewer retries";
     }
     Host {
         HostCpu = "host-cpu":
             "more CPUs, or the parts on hosts of their own: server, backends and clients share these";
         CpuQuota = "cpu-quota": "a higher CPU quota of the control group, or fewer threads than its CPUs";
         NoisyNeighbour = "noisy-neighbour": "other programs off the server's CPUs";
+        Steal = "steal": "a virtual machine with CPUs of its own: the hypervisor gives them to others";
         Ports = "ports":
             "http-reuse, a wider net.ipv4.ip_local_port_range, more source or backend addresses";
         HostFiles = "host-files": "a higher fs.file-max";
         Conntrack = "conntrack":
             "a higher net.netfilter.nf_conntrack_max, or a NOTRACK rule for the port";
         TcpMemory = "tcp-memory": "a higher net.ipv4.tcp_mem, or smaller socket buffers";
-        SynQueue = "syn-queue": "a longer backlog of the listener and net.core.somaxconn";
+        SynQueue = "syn-queue":
+            "a longer backlog of the listener and net.core.somaxconn; without SYN cookies also a higher \
+             net.ipv4.tcp_max_syn_backlog";
         Memory = "memory": "more memory, or less for each connection";
+        MemoryReclaim = "memory-reclaim":
+            "more memory, a higher memory.high, or less for each connection: allocations wait until pages \
+             are freed";
+        Disk = "disk": "a faster disk, or fewer and buffered writes";
         Threads = "threads": "a higher limit of threads: TasksMax, pids.max";
         Orphans = "orphans": "a higher net.ipv4.tcp_max_orphans";
         PacketQueue = "packet-queue":
@@ -116,6 +138,8 @@ causes! {
     Path {
         Link = "link": "a faster link, smaller or compressed bodies";
         PacketLoss = "packet-loss": "a path without loss";
+        PathLatency = "path-latency":
+            "more connections, or a shorter path: each waits a round trip for every answer";
     }
     Unknown {
         Unknown = "unknown": "watch more: --watch names processes, servers and hosts";
@@ -160,7 +184,8 @@ impl Resource {
     }
 }
 
-/// Loads between which a resource becomes full; no upper end where its use hardly moves.
+/// Loads between which a resource becomes full; no upper end where its use hardly moves, or where only its lower
+/// end is known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projected {
     /// Lower end.
@@ -211,8 +236,9 @@ pub struct Evidence {
     pub limit: Option<f64>,
 }
 
-/// One cause.
+/// One cause. Made by [`Finding::new`], so that none is without a resource that was ruled out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// Which.
     pub cause: Cause,
@@ -232,6 +258,46 @@ pub struct Finding {
     pub predicted_at: Option<Projected>,
     /// The resource that limits next, once this one is raised.
     pub next: Option<Limited>,
+}
+
+impl Finding {
+    /// `resource` of `host` is the limit; `nearest` would last longer, and so would the `others`.
+    pub fn new(
+        cause: Cause,
+        (resource, host): (Resource, String),
+        grade: Grade,
+        nearest: Limited,
+        others: impl IntoIterator<Item = Limited>,
+    ) -> Self {
+        let excluded = std::iter::once(nearest).chain(others).collect();
+        Self::made(cause, resource, host, grade, excluded)
+    }
+
+    /// Nothing proves a cause; what is `excluded` would last longer.
+    pub fn unknown(excluded: Vec<Limited>) -> Self {
+        let resource = Resource::new(ResourceKind::Unknown, "");
+        Self::made(Cause::Unknown, resource, String::new(), Grade::Unknown, excluded)
+    }
+
+    fn made(
+        cause: Cause,
+        resource: Resource,
+        host: String,
+        grade: Grade,
+        excluded: Vec<Limited>,
+    ) -> Self {
+        Self {
+            cause,
+            resource,
+            host,
+            grade,
+            evidence: Vec::new(),
+            excluded,
+            remedy: cause.remedy().to_owned(),
+            predicted_at: None,
+            next: None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -303,6 +303,9 @@ pub struct ConnectionsFound {
     pub first_limit: Option<Projection>,
     /// Whose it is.
     pub first_limit_of: Option<Side>,
+    /// The resource whose projection ended the search; `None` where something else did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<Projection>,
     #[serde(rename = "gave_way")]
     pub failed_at: Option<FailedAt>,
 }

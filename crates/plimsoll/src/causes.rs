@@ -1,28 +1,61 @@
 //! The limiting resources of a search, from its archive: during the run and when its report is drawn again.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use plimsoll_capacity::diagnose::{Record, diagnose};
-use plimsoll_model::cause::Finding;
-use plimsoll_model::search::Axis;
+use plimsoll_capacity::diagnose::{Record, Trial, diagnose};
+use plimsoll_model::Nanos;
+use plimsoll_model::cause::{Cause, Finding};
+use plimsoll_model::host::Reading;
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
 use plimsoll_report::archive::read_hosts;
 
-/// The causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said: without
-/// both bounds, or without readings of hosts.
+/// The causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said: the
+/// generator was the limit, the search was cut short, or no host was read.
 pub(crate) fn of(dir: &Path, find: &FindSummary, trials: &[TrialRecord]) -> Option<Vec<Finding>> {
-    if find.axis == Axis::Connections {
-        return None;
-    }
-    match find.outcome {
-        Outcome::NotReached { .. } => return Some(Vec::new()),
-        Outcome::Regular | Outcome::Unconfirmed { .. } | Outcome::Undecided { .. } => {}
-        _ => return None,
-    }
-    let tip = (find.lower?, find.upper?);
-    let deadline = find.slo.parse::<Slo>().ok().and_then(|slo| slo.deadline());
+    let (tip, is_told) = match find.outcome {
+        Outcome::NotReached { .. } => match stopped_at(find) {
+            Some(tip) => (Some(tip), true),
+            None => return Some(Vec::new()),
+        },
+        Outcome::Regular | Outcome::Unconfirmed { .. } | Outcome::Undecided { .. } => {
+            (Some((find.lower?, find.upper?)), false)
+        }
+        // Without an interval nothing is predicted, but what was seen can be named.
+        Outcome::FailsAtMinimum | Outcome::Unstable { .. } | Outcome::NetworkLimited { .. } => {
+            (None, false)
+        }
+        // An interrupt ends a search as well as a server that died.
+        Outcome::Unfinished { .. } => (None, true),
+        // A generator that is the limit hides the server's.
+        Outcome::GeneratorLimited { .. } => return None,
+    };
     let hosts = read_hosts(dir).ok()?;
-    diagnose(&Record::new(trials, &hosts, tip, deadline))
+    let found = diagnose(&Record { tip, ..record(find, trials, &hosts) })?;
+    // The outcome says why it ended: that nothing is known of it would be wrong.
+    let is_known = found.iter().any(|finding| finding.cause != Cause::Unknown);
+    (is_known || !is_told).then_some(found)
+}
+
+/// The connections at which the resource runs out that ended a search before they were reached.
+fn stopped_at(find: &FindSummary) -> Option<(f64, f64)> {
+    let projection = find.connections.as_ref()?.stopped_by.as_ref()?;
+    let end = projection.ends_at?;
+    Some((projection.ends_at_min.unwrap_or(end) as f64, end as f64))
+}
+
+fn record<'a>(
+    find: &FindSummary,
+    trials: &[TrialRecord],
+    hosts: &'a BTreeMap<String, Vec<Reading>>,
+) -> Record<'a> {
+    Record {
+        axis: find.axis,
+        tip: find.lower.zip(find.upper),
+        deadline: find.slo.parse::<Slo>().ok().and_then(|slo| slo.deadline()),
+        round_trip: find.path.map(|path| Nanos::from_secs_f64(path.round_trip_ms / 1e3)),
+        trials: Trial::all(find.axis, trials, hosts),
+    }
 }

@@ -90,7 +90,17 @@ fn a_haproxy_that_is_asked_has_its_maxconn_predicted() {
     assert!(cap.starts_with("maxconn of frontend sut runs out at about 731 "), "{cap}");
     assert_eq!(summary.text("find.connections.first_limit_of"), "server");
     assert_eq!(summary.count("hold.lost"), 0);
+    let cause = &summary.at("causes")[0];
+    assert_eq!(cause["cause"], "maxconn", "{cause}");
+    assert!(cause["excluded"].as_array().is_some_and(|all| !all.is_empty()), "{cause}");
     assert_report_repeats(&finished, &finished.folder());
+
+    let pushed = ["--max", "2k", "--push", "--watch", &watch];
+    let finished = undisturbed(|| find(&haproxy.url("http"), &pushed).run());
+    let summary = summary_of(&finished, 0);
+    let causes = summary.at("causes").as_array().expect("causes");
+    assert_eq!((causes.len(), &causes[0]["cause"]), (1, &"maxconn".into()), "{causes:?}");
+    assert_eq!(causes[0]["grade"], "predicted", "{causes:?}");
 
     let watched = ["--max", "2k", "--watch", "haproxy:nowhere.sock"];
     let finished = find(&haproxy.url("http"), &watched).run();

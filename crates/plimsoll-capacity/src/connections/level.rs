@@ -109,7 +109,7 @@ impl Level {
             tally: self.whole(),
             sut_busiest_thread: None,
             split: 1,
-            observations: Observations::default(),
+            observations: Observations { began: Some(self.began), ..Observations::default() },
         }
     }
 

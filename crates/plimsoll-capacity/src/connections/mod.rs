@@ -104,6 +104,8 @@ pub struct ConnectionSearch {
     soaked: Option<u64>,
     /// With `push`: the projection that would have ended the search.
     predicted: Option<Projection>,
+    /// The projection that ended the way up.
+    stopped_by: Option<Projection>,
     failed_at: Option<FailedAt>,
     outcome: Option<Outcome>,
     records: VecDeque<TrialRecord>,
@@ -139,6 +141,7 @@ impl ConnectionSearch {
             recovery: None,
             soaked: None,
             predicted: None,
+            stopped_by: None,
             failed_at: None,
             outcome: None,
             records: VecDeque::new(),
@@ -200,6 +203,7 @@ impl ConnectionSearch {
             soak_s: self.settings.limits.soak.as_secs_f64(),
             first_limit_of: first.as_ref().map(|first| first.side),
             first_limit: first.map(|first| first.projection),
+            stopped_by: self.stopped_by.clone(),
             failed_at: self.failed_at.clone(),
         }
     }
@@ -382,7 +386,10 @@ impl ConnectionSearch {
             Some(first) if first.stop as f64 >= good as f64 * 1.02 => {
                 self.begin_level(Phase::Expand, first.stop, now);
             }
-            Some(first) => self.finish(self.stopped_by(&first), now),
+            Some(first) => {
+                let outcome = self.stopped_by(&first);
+                self.finish(outcome, now);
+            }
         }
     }
 
@@ -418,11 +425,12 @@ impl ConnectionSearch {
         }
     }
 
-    fn stopped_by(&self, first: &Ceiling) -> Outcome {
+    fn stopped_by(&mut self, first: &Ceiling) -> Outcome {
         let words = first.words();
         if first.side == Side::Generator {
             return Outcome::GeneratorLimited { why: words };
         }
+        self.stopped_by = Some(first.projection.clone());
         let push = match first.side {
             Side::Server => "; --push continues until the server fails",
             _ => "",

@@ -2,18 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::host::{Change, Metric, Reading};
+use plimsoll_model::host::{Change, Label, Metric, Reading};
+use plimsoll_model::search::Axis;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
 use plimsoll_model::{Nanos, host};
+
+/// Of a level of held connections, the last readings count.
+const HELD_READINGS: usize = 3;
 
 /// Trials of one search with the readings of every host.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// The interval that holds the tipping point.
-    pub tip: (f64, f64),
+    /// What was raised.
+    pub axis: Axis,
+    /// The interval that holds the tipping point; `None` where a search ended without one.
+    pub tip: Option<(f64, f64)>,
     /// The strictest latency limit.
     pub deadline: Option<Nanos>,
-    /// Those of which a host was read at least twice.
+    /// A round trip to the server, where it was measured.
+    pub round_trip: Option<Nanos>,
+    /// Those during which a host was read.
     pub trials: Vec<Trial<'a>>,
 }
 
@@ -22,7 +31,7 @@ pub struct Record<'a> {
 pub struct Trial<'a> {
     /// Offered.
     pub load: f64,
-    /// Good answers per second.
+    /// Good answers per second, or connections held.
     pub goodput: f64,
     /// What was judged.
     pub verdict: Verdict,
@@ -30,8 +39,27 @@ pub struct Trial<'a> {
     pub aborted: bool,
     /// Full TLS handshakes per operation.
     pub handshakes: f64,
+    /// What the clients saw.
+    pub clients: Clients,
     /// Every host, by name.
     pub hosts: Vec<During<'a>>,
+}
+
+/// What the clients saw in one trial. Shares are of all answers.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    /// Median time from sending a request to its answer, seconds.
+    pub service: Option<f64>,
+    /// Operations due and not finished, every 100 ms.
+    pub outstanding: Vec<u32>,
+    /// Answered with 429.
+    pub refused: f64,
+    /// Answered with 503.
+    pub unavailable: f64,
+    /// Answered with 504.
+    pub timed_out: f64,
+    /// Connections in use where operations waited for a free one.
+    pub all_busy: Option<f64>,
 }
 
 /// What one host did during one trial.
@@ -39,43 +67,72 @@ pub struct Trial<'a> {
 pub struct During<'a> {
     /// Its name.
     pub host: &'a str,
-    /// At least two.
+    /// At least two; of a level of held connections at least one.
     pub readings: &'a [Reading],
 }
 
-impl<'a> Record<'a> {
-    /// The record of `trials` from the readings of a whole run. Trials of archives that do not say when
-    /// they began are left out.
-    pub fn new(
-        trials: &[TrialRecord],
-        hosts: &'a BTreeMap<String, Vec<Reading>>,
-        tip: (f64, f64),
-        deadline: Option<Nanos>,
-    ) -> Self {
-        let trials = trials.iter().filter_map(|trial| Trial::new(trial, hosts)).collect();
-        Self { tip, deadline, trials }
+impl Clients {
+    fn of(tally: &Tally) -> Self {
+        let answers: u64 = tally.status.iter().map(|(_, answers)| answers).sum();
+        let share = |wanted: u16| {
+            let of_it = tally.status.iter().find(|(status, _)| *status == wanted);
+            of_it.map_or(0.0, |(_, count)| count as f64 / answers as f64)
+        };
+        let is_full = tally.pool_exhausted > 0;
+        Self {
+            service: tally.spans.uncorrected.quantile(0.5).map(Nanos::as_secs_f64),
+            outstanding: tally.outstanding.clone(),
+            refused: share(429),
+            unavailable: share(503),
+            timed_out: share(504),
+            all_busy: is_full.then_some(tally.connections.held_max as f64),
+        }
     }
 }
 
 impl<'a> Trial<'a> {
-    fn new(record: &TrialRecord, hosts: &'a BTreeMap<String, Vec<Reading>>) -> Option<Self> {
+    /// The trials of a search along `axis` with the readings of its whole run. Those of archives that do not say when
+    /// they began are left out.
+    pub fn all(
+        axis: Axis,
+        trials: &[TrialRecord],
+        hosts: &'a BTreeMap<String, Vec<Reading>>,
+    ) -> Vec<Self> {
+        trials.iter().filter_map(|trial| Self::new(axis, trial, hosts)).collect()
+    }
+
+    fn new(
+        axis: Axis,
+        record: &TrialRecord,
+        hosts: &'a BTreeMap<String, Vec<Reading>>,
+    ) -> Option<Self> {
         let m = &record.measurement;
         let began = m.observations.began?;
         let ended = began + m.window;
+        let is_held = axis == Axis::Connections;
+        let is_good = record.judgement.verdict == Verdict::Good;
         let during = |(host, all): (&'a String, &'a Vec<Reading>)| {
             let from = all.partition_point(|reading| reading.begin < began);
             let to = all.partition_point(|reading| reading.end <= ended);
-            let readings = all.get(from..to).filter(|readings| readings.len() > 1)?;
+            // A level is reached at its end.
+            let from =
+                if is_held && is_good { from.max(to.saturating_sub(HELD_READINGS)) } else { from };
+            // One shows what is held, a rate takes two.
+            let least = if is_held { 1 } else { 2 };
+            let readings = all.get(from..to).filter(|readings| readings.len() >= least)?;
             Some(During { host, readings })
         };
         let hosts: Vec<_> = hosts.iter().filter_map(during).collect();
-        let seconds = m.window.as_secs_f64();
+        let (seconds, load) = (m.window.as_secs_f64(), m.request.rate.get());
+        let held = if is_good { load } else { m.tally.connections.held_max as f64 };
+        let good = m.tally.ok.saturating_sub(m.tally.late) as f64 / seconds;
         (!hosts.is_empty() && seconds > 0.0).then(|| Self {
-            load: m.request.rate.get(),
-            goodput: m.tally.ok.saturating_sub(m.tally.late) as f64 / seconds,
+            load,
+            goodput: if is_held { held } else { good },
             verdict: record.judgement.verdict,
             aborted: m.aborted,
             handshakes: m.tally.handshakes.full as f64 / m.tally.ok.max(1) as f64,
+            clients: Clients::of(&m.tally),
             hosts,
         })
     }
@@ -89,29 +146,36 @@ impl<'a> Trial<'a> {
 impl<'a> During<'a> {
     /// From the first reading to the last.
     pub(super) fn change(&self) -> Change<'a> {
-        Change::new(&self.readings[0], &self.readings[self.readings.len() - 1])
+        Change::new(self.first(), self.last())
     }
 
-    /// The sum of all series of a counter, per second.
-    pub(super) fn rate(&self, metric: Metric) -> Option<f64> {
-        self.change().rate(metric, &[])
+    /// The sum of all series of a counter with `labels`, per second.
+    pub(super) fn rate(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
+        self.change().rate(metric, labels)
     }
 
-    /// The mean, over the readings, of the sum of all series of a gauge.
-    pub(super) fn mean(&self, metric: Metric) -> Option<f64> {
+    /// The earliest reading.
+    pub(super) const fn first(&self) -> &'a Reading {
+        &self.readings[0]
+    }
+
+    /// The latest.
+    pub(super) const fn last(&self) -> &'a Reading {
+        &self.readings[self.readings.len() - 1]
+    }
+
+    /// The mean, over the readings, of the sum of all series of a gauge with `labels`.
+    pub(super) fn mean(&self, metric: Metric, labels: &[(Label, &str)]) -> Option<f64> {
         let sums: Vec<f64> =
-            self.readings.iter().filter_map(|reading| reading.sum(metric, &[])).collect();
+            self.readings.iter().filter_map(|reading| reading.sum(metric, labels)).collect();
         (!sums.is_empty()).then(|| sums.iter().sum::<f64>() / sums.len() as f64)
     }
 
     /// Every limit: its name, what it holds for, its mean use, its highest use, and the limit.
     pub(super) fn limits(&self) -> Vec<(host::LimitUse, f64)> {
-        let last = &self.readings[self.readings.len() - 1];
         let over_time = |limit: host::LimitUse| {
-            let labels = [
-                (host::Label::Limit, limit.limit.as_str()),
-                (host::Label::Scope, limit.scope.as_str()),
-            ];
+            let labels =
+                [(Label::Limit, limit.limit.as_str()), (Label::Scope, limit.scope.as_str())];
             let uses: Vec<f64> = self
                 .readings
                 .iter()
@@ -121,6 +185,6 @@ impl<'a> During<'a> {
             let most = uses.iter().copied().fold(0.0, f64::max);
             (host::LimitUse { used: mean, ..limit }, most)
         };
-        host::limits(last).map(over_time).collect()
+        host::limits(self.last()).map(over_time).collect()
     }
 }

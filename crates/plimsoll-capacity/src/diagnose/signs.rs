@@ -1,13 +1,13 @@
-//! Signs of causes that no line predicts: counters that move at the tipping point.
+//! Signs of causes that no line predicts, in the order in which they are looked for: a limit that was reached, what
+//! stops a server from outside, then its queues. Whoever is to drain a queue and cannot is the cause, not the queue.
 
-use plimsoll_model::cause::{
-    Cause, Evidence, EvidenceUnit, Finding, Grade, Resource, ResourceKind,
-};
+use plimsoll_model::cause::{Cause, Evidence, EvidenceUnit, Grade, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 
-use super::record::During;
+use super::candidate::Candidate;
+use super::record::{During, Record, Trial};
 use super::usage::ThreadUse;
-use super::{Around, Candidate, finding, usage};
+use super::{Around, Suspect, counters, usage, waits};
 
 /// A thread above this is busy, one below the other idle enough to take its work.
 const HOT: f64 = 0.85;
@@ -18,15 +18,9 @@ const FREE: f64 = 0.7;
 const OTHERS_MIN: f64 = 0.3;
 /// Full handshakes per operation from which they are most of the work.
 const HANDSHAKES_MIN: f64 = 0.5;
-/// Events per second above and below: what counts as moving.
-const EVENTS_MIN: f64 = 1.0;
-const EVENTS_GROWN: f64 = 10.0;
-/// Segments sent again over segments sent.
-const LOSS_MIN: f64 = 0.001;
-/// Requests in service above the tipping point over those below.
-const WAITING_GROWN: f64 = 2.0;
-/// Operations in a queue.
-const QUEUED_MIN: f64 = 1.0;
+/// The same where they are made because sessions were not found, and the share of the look-ups that found none.
+const HANDSHAKES_MISSED_MIN: f64 = 0.1;
+const MISSES_MIN: f64 = 0.3;
 
 /// Whether one thread is busy while others that do the same work are not.
 pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
@@ -44,135 +38,159 @@ pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
 }
 
 /// Whether most of the work is full handshakes.
-pub(super) fn is_handshaking(trial: &super::Trial<'_>) -> bool {
+pub(super) fn is_handshaking(trial: &Trial<'_>) -> bool {
     trial.handshakes >= HANDSHAKES_MIN
+}
+
+/// Whether handshakes are full because the server no longer has the sessions that clients offer.
+pub(super) fn misses_sessions(during: &During<'_>, below: Option<&Trial<'_>>) -> bool {
+    let rate = |metric| during.rate(metric, &[]).unwrap_or(0.0);
+    let looked_up = rate(Metric::HaproxySslCacheLookups);
+    let missed = rate(Metric::HaproxySslCacheMisses);
+    let is_full = below.is_some_and(|trial| trial.handshakes >= HANDSHAKES_MISSED_MIN);
+    is_full && looked_up > 0.0 && missed >= MISSES_MIN * looked_up
 }
 
 /// Whether programs that have nothing to do with the run keep CPUs busy.
 pub(super) fn has_neighbour(during: &During<'_>) -> bool {
-    let change = during.change();
-    let known: f64 = change.rate(Metric::ProcessCpuSeconds, &[]).unwrap_or(0.0);
+    let known = during.rate(Metric::ProcessCpuSeconds, &[]).unwrap_or(0.0);
     let has_clients =
-        change.after().of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
+        during.last().of(Metric::ProcessInfo, &[(Label::Role, "client")]).next().is_some();
     let busy: f64 = usage::cpus(during).iter().map(|(_, busy)| busy).sum();
     has_clients && busy - known > OTHERS_MIN
 }
 
-/// The first sign that is there.
-pub(super) fn find(around: &Around<'_>, candidates: &[Candidate]) -> Option<Finding> {
+/// One host above the tipping point, and below it where it was read there.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) record: &'a Record<'a>,
+    pub(super) candidates: &'a [Candidate],
+    pub(super) below: Option<&'a Trial<'a>>,
+    pub(super) above: &'a Trial<'a>,
+    pub(super) before: Option<During<'a>>,
+    pub(super) after: During<'a>,
+}
+
+impl Scene<'_> {
+    /// Nobody's threads are so busy that they could not do more.
+    pub(super) fn is_free(&self) -> bool {
+        usage::threads(&self.after).iter().all(|thread| thread.used < FREE)
+    }
+
+    /// It has a process of a server, or of one behind it.
+    pub(super) fn serves(&self) -> bool {
+        ["server", "backend"].iter().any(|role| {
+            self.after.last().of(Metric::ProcessInfo, &[(Label::Role, role)]).next().is_some()
+        })
+    }
+
+    /// It has a process of the server.
+    fn has_server(&self) -> bool {
+        self.after.last().of(Metric::ProcessInfo, &[(Label::Role, "server")]).next().is_some()
+    }
+
+    /// A cause that is seen by a value that moved.
+    pub(super) fn suspect(&self, cause: Cause, resource: Resource, moved: Moved) -> Suspect {
+        Suspect {
+            cause,
+            resource,
+            host: self.after.host.to_owned(),
+            grade: Grade::Correlated,
+            evidence: vec![Evidence {
+                counter: moved.counter,
+                unit: moved.unit,
+                below: moved.below,
+                above: Some(moved.above),
+                limit: moved.limit,
+            }],
+            predicted_at: None,
+        }
+    }
+}
+
+/// One value below and above the tipping point.
+pub(super) struct Moved {
+    pub(super) counter: String,
+    pub(super) unit: EvidenceUnit,
+    pub(super) below: Option<f64>,
+    pub(super) above: f64,
+    pub(super) limit: Option<f64>,
+}
+
+impl Moved {
+    /// That of `metric`.
+    pub(super) fn of(metric: Metric, unit: EvidenceUnit, below: Option<f64>, above: f64) -> Self {
+        Self { counter: metric.name().to_owned(), unit, below, above, limit: None }
+    }
+}
+
+type Sign = fn(&Scene<'_>) -> Option<Suspect>;
+
+/// In the order in which one explains the other.
+const SIGNS: &[Sign] = &[
+    full_limit,
+    counters::exhausted,
+    stolen,
+    waits::blocked,
+    waits::pauses,
+    counters::refused,
+    counters::dropped,
+    counters::queued,
+    counters::lost,
+    waits::in_service,
+    waits::path_latency,
+    counters::backends,
+    counters::timed_out,
+];
+
+/// The first sign that is there; of one sign, on the server's host before others.
+pub(super) fn find(
+    record: &Record<'_>,
+    around: &Around<'_>,
+    candidates: &[Candidate],
+) -> Option<Suspect> {
     let above = around.above?;
-    above.hosts.iter().find_map(|after| {
-        let before = around.below.on(after.host)?;
-        full_limit(after.host, candidates)
-            .or_else(|| events(&before, after))
-            .or_else(|| queue(&before, after))
-            .or_else(|| loss(&before, after))
-            .or_else(|| backends(&before, after))
-    })
+    let scenes = above.hosts.iter().map(|after| Scene {
+        record,
+        candidates,
+        below: around.below,
+        above,
+        before: around.below.and_then(|trial| trial.on(after.host)),
+        after: *after,
+    });
+    let mut scenes: Vec<Scene<'_>> = scenes.collect();
+    scenes.sort_by_key(|scene| !scene.has_server());
+    SIGNS.iter().find_map(|sign| scenes.iter().find_map(sign))
 }
 
 /// A limit that was reached above the tipping point and not below it.
-fn full_limit(host: &str, candidates: &[Candidate]) -> Option<Finding> {
-    let reached = candidates.iter().find(|candidate| {
+fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
+    let reached = scene.candidates.iter().find(|candidate| {
         let is_cpu = matches!(candidate.kind(), ResourceKind::Cpu | ResourceKind::ThreadCpu);
-        candidate.host == host && candidate.is_full() && !candidate.below.is_full && !is_cpu
+        candidate.host == scene.after.host
+            && candidate.is_full()
+            && !candidate.was_full()
+            && !is_cpu
     })?;
-    let Candidate { below, .. } = reached;
-    let mut made = finding(below.cause, below.resource.clone(), host, Grade::Correlated);
-    made.evidence.push(reached.evidence());
-    Some(made)
-}
-
-/// One value of a metric, read below and above the tipping point.
-struct Moved {
-    metric: Metric,
-    unit: EvidenceUnit,
-    below: f64,
-    above: f64,
-}
-
-/// A cause that is seen by a metric that moved.
-fn sign(cause: Cause, resource: Resource, host: &str, moved: &Moved) -> Finding {
-    let mut made = finding(cause, resource, host, Grade::Correlated);
-    made.evidence.push(Evidence {
-        counter: moved.metric.name().to_owned(),
-        unit: moved.unit,
-        below: Some(moved.below),
-        above: Some(moved.above),
-        limit: None,
-    });
-    made
-}
-
-/// Nobody's threads are so busy that they could not do more.
-fn is_free(during: &During<'_>) -> bool {
-    usage::threads(during).iter().all(|thread| thread.used < FREE)
-}
-
-/// Counters of what did not fit, the most telling first, and what must be idle for it to be the cause.
-const EVENTS: &[(Metric, Cause)] = &[
-    (Metric::OomKills, Cause::Memory),
-    (Metric::CgroupPidsRefused, Cause::Threads),
-    (Metric::ConntrackDrops, Cause::Conntrack),
-    (Metric::HaproxyConnectErrors, Cause::BackendRefuses),
-    (Metric::TcpSynQueueFull, Cause::SynQueue),
-    (Metric::TcpListenOverflows, Cause::AcceptQueue),
-    (Metric::SoftnetDropped, Cause::PacketQueue),
-    (Metric::NetworkDrops, Cause::Link),
-];
-
-fn events(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
-    // Whoever is to drain a queue and has no CPU is the cause, not the queue.
-    if !is_free(after) {
-        return None;
-    }
-    EVENTS.iter().find_map(|&(metric, cause)| {
-        let (below, above) = (before.rate(metric).unwrap_or(0.0), after.rate(metric)?);
-        let moves = above >= EVENTS_MIN && above >= EVENTS_GROWN * below;
-        let resource = Resource::new(ResourceKind::Counter, metric.name());
-        let moved = Moved { metric, unit: EvidenceUnit::PerS, below, above };
-        moves.then(|| sign(cause, resource, after.host, &moved))
+    Some(Suspect {
+        cause: reached.usage.cause,
+        resource: reached.resource().clone(),
+        host: reached.host.clone(),
+        grade: Grade::Correlated,
+        evidence: vec![reached.evidence()],
+        predicted_at: None,
     })
 }
 
-/// HAProxy's queue before its servers.
-fn queue(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
-    let metric = Metric::HaproxyQueued;
-    let (below, above) = (before.mean(metric)?, after.mean(metric)?);
-    if above < QUEUED_MIN || above < EVENTS_GROWN * below {
+/// The hypervisor gives the CPUs to others.
+fn stolen(scene: &Scene<'_>) -> Option<Suspect> {
+    let above = usage::stolen(&scene.after);
+    if above < usage::STOLEN_MIN {
         return None;
     }
-    let resource = Resource::new(ResourceKind::Concurrency, "sessions with the servers");
-    let moved = Moved { metric, unit: EvidenceUnit::Count, below, above };
-    Some(sign(Cause::ServerMaxconn, resource, after.host, &moved))
-}
-
-/// HAProxy holds more and more requests, none of them in a queue of its own, while it is idle: it waits
-/// for its backends.
-fn backends(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
-    let metric = Metric::HaproxyRequestsInService;
-    let queued = after.mean(Metric::HaproxyQueued)?;
-    let (below, above) = (before.mean(metric)?, after.mean(metric)?);
-    if !is_free(after) || queued >= QUEUED_MIN || above < WAITING_GROWN * below.max(QUEUED_MIN) {
-        return None;
-    }
-    let resource = Resource::new(ResourceKind::Concurrency, "requests with the backends");
-    let moved = Moved { metric, unit: EvidenceUnit::Count, below, above };
-    Some(sign(Cause::BackendCapacity, resource, after.host, &moved))
-}
-
-/// Segments that are sent again at every load.
-fn loss(before: &During<'_>, after: &During<'_>) -> Option<Finding> {
-    let metric = Metric::TcpRetransmitted;
-    let share = |during: &During<'_>| {
-        let sent = during.change().rate(Metric::TcpSegments, &[(Label::Direction, "transmit")])?;
-        Some(during.rate(metric)? / sent.max(1.0))
-    };
-    let (below, above) = (share(before)?, share(after)?);
-    if below < LOSS_MIN || above < LOSS_MIN {
-        return None;
-    }
-    let resource = Resource::new(ResourceKind::Counter, metric.name());
-    let moved = Moved { metric, unit: EvidenceUnit::Ratio, below, above };
-    Some(sign(Cause::PacketLoss, resource, after.host, &moved))
+    let below = scene.before.as_ref().map(usage::stolen);
+    let metric = Metric::CpuSeconds;
+    let counter = format!("{}, steal", metric.name());
+    let moved = Moved { counter, ..Moved::of(metric, EvidenceUnit::Ratio, below, above) };
+    Some(scene.suspect(Cause::Steal, Resource::new(ResourceKind::Counter, "steal"), moved))
 }

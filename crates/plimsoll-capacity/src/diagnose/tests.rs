@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::cause::{Cause, Grade, ResourceKind};
 use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::search::Axis;
 use plimsoll_model::trial::Verdict;
 use plimsoll_model::{Nanos, cause::Finding};
 
-use super::{During, Record, Trial, diagnose};
+use super::{Clients, During, Record, Trial, diagnose};
 
 /// The tipping point of all cases, operations per second.
 const TIP: f64 = 20_000.0;
@@ -38,6 +39,9 @@ struct World {
     series: Vec<(Metric, Labels, Moves)>,
     /// Full handshakes per operation.
     handshakes: f64,
+    /// What clients see below and above the tipping point.
+    clients: [Clients; 2],
+    round_trip: Option<Nanos>,
 }
 
 impl World {
@@ -45,6 +49,50 @@ impl World {
         let labels = labels.iter().map(|(label, text)| (*label, (*text).to_owned())).collect();
         self.series.push((metric, labels, moves));
         self
+    }
+
+    /// What clients see below and above the tipping point.
+    fn seen(mut self, below: Clients, above: Clients) -> Self {
+        self.clients = [below, above];
+        self
+    }
+
+    /// One of five answers is 429 above the tipping point.
+    fn refusing(self) -> Self {
+        self.seen(Clients::default(), Clients { refused: 0.2, ..Clients::default() })
+    }
+
+    /// The hypervisor takes this share of each CPU above the tipping point.
+    fn stolen(self, share: f64) -> Self {
+        let of = |cpu| [(Label::Cpu, cpu), (Label::Mode, "steal")];
+        self.with(Metric::CpuSeconds, &of("0"), Moves::Above(share)).with(
+            Metric::CpuSeconds,
+            &of("1"),
+            Moves::Above(share),
+        )
+    }
+
+    /// So many threads of the server wait for `state` above the tipping point.
+    fn waiting(self, state: &str, threads: f64) -> Self {
+        let of = [(Label::Process, "haproxy"), (Label::State, state)];
+        self.with(Metric::ProcessWaiting, &of, Moves::GaugeAbove(threads))
+    }
+
+    /// What clients see at every load.
+    fn serving(self, service_s: f64) -> Self {
+        let clients = Clients { service: Some(service_s), ..Clients::default() };
+        self.seen(clients.clone(), clients)
+    }
+
+    /// A process of so many threads, which are idle and go to sleep so often for each operation.
+    fn workers(self, process: &str, role: &str, threads: usize, sleeps: f64) -> Self {
+        let of = [(Label::Process, process)];
+        (0..threads)
+            .fold(self, |world, number| {
+                let thread = format!("{process}/{number}");
+                world.thread(process, role, &thread, 0.0, 40.0 * TIP)
+            })
+            .with(Metric::ProcessVoluntarySwitches, &of, Moves::Rate(0.0, sleeps, 1e9))
     }
 
     fn thread(self, process: &str, role: &str, thread: &str, idle: f64, full_at: f64) -> Self {
@@ -133,25 +181,48 @@ const LOADS: [(f64, bool); 9] = [
     (1.2, false),
 ];
 
+/// How a world is searched.
+#[derive(Clone, Copy)]
+struct Search {
+    /// Where it tips.
+    at: f64,
+    axis: Axis,
+    /// It ended with an interval.
+    is_found: bool,
+}
+
+const SEARCH: Search = Search { at: TIP, axis: Axis::Rate, is_found: true };
+
 fn diagnosed(world: &World, seed: u64, loads: &[(f64, bool)]) -> Option<Vec<Finding>> {
+    diagnosed_by(SEARCH, world, seed, loads)
+}
+
+fn diagnosed_by(
+    Search { at, axis, is_found }: Search,
+    world: &World,
+    seed: u64,
+    loads: &[(f64, bool)],
+) -> Option<Vec<Finding>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let readings: Vec<Vec<Reading>> = loads
         .iter()
-        .map(|(load, is_good)| world.readings(TIP * load.min(1.0), !is_good, &mut random))
+        .map(|(load, is_good)| world.readings(at * load.min(1.0), !is_good, &mut random))
         .collect();
     let mut trials = Vec::new();
     for ((load, is_good), readings) in loads.iter().zip(&readings) {
         trials.push(Trial {
-            load: TIP * load,
-            goodput: TIP * load.min(1.0),
+            load: at * load,
+            goodput: at * load.min(1.0),
             verdict: if *is_good { Verdict::Good } else { Verdict::Bad },
             aborted: false,
             handshakes: world.handshakes,
+            clients: world.clients[usize::from(!is_good)].clone(),
             hosts: vec![During { host: "lab", readings }],
         });
     }
     let deadline = Some(Nanos::from_millis(50));
-    diagnose(&Record { tip: (0.98 * TIP, 1.02 * TIP), deadline, trials })
+    let tip = is_found.then_some((0.98 * at, 1.02 * at));
+    diagnose(&Record { axis, tip, deadline, round_trip: world.round_trip, trials })
 }
 
 /// A server of one thread with a CPU of its own and a client beside it, nothing near its limit.
@@ -304,6 +375,92 @@ fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
         ("36 threads", limited("threads of the control group", 64.0), C::Threads, Predicted),
         ("37 handshakes", World { handshakes: 1.0, ..busy() }, C::TlsHandshakes, Predicted),
         ("39 orphans", limited("orphaned sockets", 64.0), C::Orphans, Predicted),
+        (
+            "8 worker_connections",
+            limited("worker_connections", 64.0),
+            C::WorkerConnections,
+            Predicted,
+        ),
+        (
+            "9 requests refused by rules",
+            event(Metric::HaproxyDenied, 90.0),
+            C::RateLimit,
+            Correlated,
+        ),
+        ("9 status 429", free().refusing(), C::RateLimit, Correlated),
+        (
+            "10 refused by address",
+            free().refusing().with(
+                Metric::HaproxyTableUsed,
+                &[(Label::Name, "clients"), (Label::Kind, "ip")],
+                Moves::Fixed(1.0),
+            ),
+            C::AddressLimit,
+            Correlated,
+        ),
+        ("12 retries", event(Metric::HaproxyRetries, 40.0), C::BackendTimeout, Correlated),
+        (
+            "12 a proxy's timeout",
+            free().seen(Clients::default(), Clients { timed_out: 0.3, ..Clients::default() }),
+            C::BackendTimeout,
+            Correlated,
+        ),
+        (
+            "18 SYNs dropped without cookies",
+            event(Metric::TcpListenDrops, 80.0),
+            C::SynQueue,
+            Correlated,
+        ),
+        (
+            "18 decoy: SYNs dropped at a full accept queue",
+            event(Metric::TcpListenDrops, 80.0).with(
+                Metric::TcpListenOverflows,
+                &[],
+                Moves::Above(80.0),
+            ),
+            C::AcceptQueue,
+            Correlated,
+        ),
+        ("26 steal", busy().stolen(0.3), C::Steal, Predicted),
+        ("26 steal alone", free().stolen(0.3), C::Steal, Correlated),
+        ("decoy: a little steal", busy().stolen(0.01), C::ServerCpu, Predicted),
+        (
+            "29 a log that is read slowly",
+            free().waiting("pipe", 0.9).with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
+            C::LogWrites,
+            Correlated,
+        ),
+        (
+            "29 decoy: dropped logs",
+            busy().with(Metric::HaproxyDroppedLogs, &[], Moves::Above(900.0)),
+            C::ServerCpu,
+            Predicted,
+        ),
+        ("41 a slow disk", free().waiting("disk", 3.0), C::Disk, Correlated),
+        ("decoy: locks are waited for", free().waiting("lock", 5.0), C::Unknown, Unknown),
+        (
+            "35 memory.high",
+            free().with(Metric::CgroupMemoryEvents, &[(Label::Event, "high")], Moves::Above(50.0)),
+            C::MemoryReclaim,
+            Correlated,
+        ),
+        ("35 reclaim", event(Metric::AllocationStalls, 200.0), C::MemoryReclaim, Correlated),
+        (
+            "38 sessions that are not found",
+            World { handshakes: 0.6, ..busy() }
+                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
+                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.6, 1e9)),
+            C::SessionCache,
+            Predicted,
+        ),
+        (
+            "38 decoy: sessions that are found",
+            World { handshakes: 0.6, ..busy() }
+                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
+                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.05, 1e9)),
+            C::TlsHandshakes,
+            Predicted,
+        ),
         ("40 TIME_WAIT, no harm", limited("TIME_WAIT sockets", 20.0), C::Unknown, Unknown),
         (
             "decoy: retransmits of a stalled server",
@@ -404,4 +561,130 @@ fn a_full_resource_that_no_trial_above_shows_is_correlated() {
 #[test]
 fn without_a_trial_below_nothing_is_said() {
     assert_eq!(diagnosed(&free(), 1, &LOADS[6..]), None);
+}
+
+/// 500/s, at which no CPU is busy: the first cause for what clients saw.
+fn idle_cause(world: &World) -> (Cause, Grade) {
+    let search = Search { at: 500.0, ..SEARCH };
+    let found = diagnosed_by(search, world, 1, &LOADS).expect("a trial below");
+    (found[0].cause, found[0].grade)
+}
+
+#[test]
+fn what_keeps_a_machine_idle_is_told_by_the_operations_in_service() {
+    let locked = |sleeps| free().workers("app", "server", 8, sleeps).serving(0.002);
+    assert_eq!(idle_cause(&locked(2.8)), (Cause::SerialSection, Grade::Correlated));
+    // One at a time, and nobody waits for it: what serves it is not among what is read.
+    assert_eq!(idle_cause(&locked(1.0)), (Cause::Unknown, Grade::Unknown));
+
+    let pool = |threads, service| free().workers("app", "backend", threads, 1.2).serving(service);
+    assert_eq!(idle_cause(&pool(16, 0.032)), (Cause::WorkerPool, Grade::Correlated));
+    // One of them hands the work out.
+    assert_eq!(idle_cause(&pool(17, 0.032)), (Cause::WorkerPool, Grade::Correlated));
+    assert_eq!(idle_cause(&pool(24, 0.032)), (Cause::Unknown, Grade::Unknown));
+    // An event loop serves any number with one thread.
+    let events = free().workers("nginx", "server", 16, 1.2).serving(0.032);
+    assert_eq!(idle_cause(&events), (Cause::Unknown, Grade::Unknown));
+}
+
+#[test]
+fn a_long_path_with_few_connections_is_told_from_a_slow_server() {
+    let waits = |service_s| Clients {
+        service: Some(service_s),
+        all_busy: Some(10.0),
+        ..Clients::default()
+    };
+    let world = |service_above, path_ms| World {
+        round_trip: Some(Nanos::from_millis(path_ms)),
+        ..free().seen(waits(0.021), waits(service_above))
+    };
+    assert_eq!(idle_cause(&world(0.021, 20)), (Cause::PathLatency, Grade::Correlated));
+    for (service_above, path_ms) in [(0.060, 20), (0.021, 1)] {
+        let cause = idle_cause(&world(service_above, path_ms));
+        assert_eq!(cause, (Cause::Unknown, Grade::Unknown), "{service_above} {path_ms}");
+    }
+}
+
+#[test]
+fn pauses_are_regular_or_no_cause() {
+    // 8 s in steps of 100 ms; while nothing is answered, 40 operations come due.
+    let paused = |at: &[usize]| {
+        let mut outstanding = vec![1; 80];
+        at.iter().for_each(|at| outstanding[*at] = 40);
+        let clients = Clients { outstanding, ..Clients::default() };
+        free().seen(clients.clone(), clients)
+    };
+    let failing = |world: &World| {
+        let search = Search { at: 500.0, is_found: false, ..SEARCH };
+        let loads = [(0.25, false), (0.25, false), (0.25, false)];
+        diagnosed_by(search, world, 1, &loads).expect("trials")[0].cause
+    };
+    for at in [[5, 25, 45, 65], [5, 25, 44, 65], [5, 25, 45, 66]] {
+        assert_eq!(failing(&paused(&at)), Cause::PeriodicPause, "{at:?}");
+    }
+    // One of them fell between two samples.
+    assert_eq!(failing(&paused(&[5, 25, 65])), Cause::Unknown);
+    assert_eq!(failing(&paused(&[5, 15, 25, 45, 55, 65])), Cause::PeriodicPause);
+    for at in [&[5, 9, 45, 52][..], &[3, 30, 41, 77], &[5, 7, 9, 11], &[40]] {
+        assert_eq!(failing(&paused(at)), Cause::Unknown, "{at:?}");
+    }
+}
+
+#[test]
+fn without_an_interval_only_what_was_seen_is_named() {
+    let failed = Search { is_found: false, ..SEARCH };
+    let cause = |world: &World, loads: &[(f64, bool)]| {
+        let found = diagnosed_by(failed, world, 1, loads).expect("a trial above");
+        assert!(found[0].grade <= Grade::Correlated && found[0].predicted_at.is_none());
+        found[0].cause
+    };
+    let lowest = &LOADS[6..];
+    let timing_out = Clients { timed_out: 1.0, ..Clients::default() };
+    let world = free().seen(Clients::default(), timing_out);
+    assert_eq!(cause(&world, lowest), Cause::BackendTimeout);
+    assert_eq!(cause(&free().limit("maxconn", "HAProxy", TIP, 50.0), lowest), Cause::Maxconn);
+    let refused = free().with(Metric::HaproxyConnectErrors, &[], Moves::Above(90.0));
+    assert_eq!(cause(&refused, &LOADS), Cause::BackendRefuses);
+    // A full CPU is no limit that was reached once: at the lowest load, anything may keep it busy.
+    assert_eq!(cause(&free(), lowest), Cause::Unknown);
+    assert_eq!(diagnosed_by(failed, &free(), 1, &LOADS[..6]), None);
+}
+
+#[test]
+fn held_connections_have_limits_and_no_cpu() {
+    let held = Search { at: 730.0, axis: Axis::Connections, is_found: true };
+    let world = World::default()
+        .thread("haproxy", "server", "haproxy/0", 0.01, 730.0)
+        .cpu("0", 730.0)
+        .limit("maxconn", "HAProxy", 730.0, 731.0)
+        .limit("open files", "haproxy", 3_000.0, 3_100.0)
+        .limit("memory", "host", 9_000.0, 2.4e10);
+    for seed in 0..SEEDS {
+        let found = diagnosed_by(held, &world, seed, &LOADS).expect("a trial below");
+        let (first, others) = (&found[0], &found[1..]);
+        assert_eq!((first.cause, first.grade), (Cause::Maxconn, Grade::Predicted), "{seed}");
+        assert!(others.is_empty(), "{others:?}");
+        let excluded: Vec<&str> =
+            first.excluded.iter().map(|one| one.resource.name.as_str()).collect();
+        assert_eq!(excluded, ["open files of haproxy", "memory of host"]);
+    }
+}
+
+#[test]
+fn no_cause_is_named_without_one_that_is_ruled_out() {
+    // What is not used at all has no line, and lasts.
+    let idle = free().limit("ports", "host", 1e9, 28_000.0).limit("maxconn", "HAProxy", TIP, 500.0);
+    for (name, world, _, _) in
+        cases().into_iter().chain([("idle", idle, Cause::Maxconn, Grade::Predicted)])
+    {
+        for finding in diagnosed(&world, 1, &LOADS).expect("a trial below") {
+            assert!(!finding.excluded.is_empty() || finding.cause == Cause::Unknown, "{name}");
+            let is_itself = |one: &plimsoll_model::cause::Limited| one.resource == finding.resource;
+            assert!(!finding.excluded.iter().any(is_itself), "{name}");
+        }
+    }
+    // A host of which nothing but the suspect was read.
+    let alone = World::default().limit("maxconn", "HAProxy", TIP, 500.0);
+    let found = diagnosed(&alone, 1, &LOADS).expect("a trial below");
+    assert_eq!((found.len(), found[0].cause), (1, Cause::Unknown));
 }

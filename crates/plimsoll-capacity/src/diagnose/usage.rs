@@ -2,13 +2,20 @@
 
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::search::Axis;
 
 use super::record::During;
 
 /// Of a limit with a number, the share from which it is full.
 const LIMIT_FULL: f64 = 0.98;
+/// nginx closes idle connections once a sixteenth of worker_connections is free.
+const WORKER_CONNECTIONS_FULL: f64 = 0.93;
+/// Readings once a second miss the peaks by so much.
+const PEAKS_MISSED: f64 = 0.01;
 /// The same of a CPU or a thread.
 const CPU_FULL: f64 = 0.93;
+/// The share of the CPUs that the hypervisor takes from which they are not this host's own.
+pub(super) const STOLEN_MIN: f64 = 0.1;
 /// Throttled periods from which a quota is full.
 const THROTTLED_FULL: f64 = 0.2;
 
@@ -20,6 +27,8 @@ pub(super) struct Usage {
     pub(super) cause: Cause,
     pub(super) used: f64,
     pub(super) capacity: f64,
+    /// The share of it that can be used; `None` of CPUs, where it depends on the goals.
+    pub(super) usable: Option<f64>,
     pub(super) is_full: bool,
 }
 
@@ -75,7 +84,7 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
 
 /// The growth of a counter of threads per second, by thread.
 fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
-    let (first, last) = (&during.readings[0], &during.readings[during.readings.len() - 1]);
+    let (first, last) = (during.first(), during.last());
     let seconds = during.change().seconds();
     let grown = |sample: &plimsoll_model::host::Sample| {
         let thread = sample.series.label(Label::Thread)?;
@@ -115,8 +124,38 @@ pub(super) fn throttled(during: &During<'_>) -> Vec<(String, f64)> {
     change.rates(Metric::CgroupThrottledPeriods, &[]).filter_map(share).collect()
 }
 
-/// Every resource whose use can be compared with a capacity.
-pub(super) fn of(during: &During<'_>) -> Vec<Usage> {
+/// The share of the host's CPUs that the hypervisor gave to others.
+pub(super) fn stolen(during: &During<'_>) -> f64 {
+    let stolen = during.rate(Metric::CpuSeconds, &[(Label::Mode, "steal")]).unwrap_or(0.0);
+    stolen / cpus(during).len().max(1) as f64
+}
+
+/// Every resource whose use can be compared with a capacity. Connections that are held use no CPU.
+pub(super) fn of(during: &During<'_>, axis: Axis) -> Vec<Usage> {
+    let is_held = axis == Axis::Connections;
+    let mut all = if is_held { Vec::new() } else { of_cpus(during) };
+    for (limit, most) in during.limits() {
+        let cause = cause_of_limit(&limit.limit, &limit.scope, is_held);
+        let Some(cause) = cause else { continue };
+        let is_nginx = cause == Cause::WorkerConnections;
+        let full = if is_nginx { WORKER_CONNECTIONS_FULL } else { LIMIT_FULL };
+        all.push(Usage {
+            resource: Resource::new(
+                ResourceKind::Limit,
+                format!("{} of {}", limit.limit, limit.scope),
+            ),
+            cause,
+            used: limit.used,
+            capacity: limit.max,
+            usable: Some(full - PEAKS_MISSED),
+            is_full: limit.max > 0.0 && most >= full * limit.max,
+        });
+    }
+    all
+}
+
+/// CPUs, threads, processes and quotas.
+fn of_cpus(during: &During<'_>) -> Vec<Usage> {
     let mut all = Vec::new();
     let threads = threads(during);
     for thread in &threads {
@@ -126,6 +165,7 @@ pub(super) fn of(during: &During<'_>) -> Vec<Usage> {
             cause,
             used: thread.used,
             capacity: 1.0,
+            usable: None,
             is_full: thread.used + thread.waited >= CPU_FULL && thread.used >= 0.5,
         });
     }
@@ -136,23 +176,11 @@ pub(super) fn of(during: &During<'_>) -> Vec<Usage> {
             cause: Cause::HostCpu,
             used,
             capacity: 1.0,
+            usable: None,
             is_full: used >= CPU_FULL,
         });
     }
     add_quotas(during, &threads, &mut all);
-    for (limit, most) in during.limits() {
-        let Some(cause) = cause_of_limit(&limit.limit, &limit.scope) else { continue };
-        all.push(Usage {
-            resource: Resource::new(
-                ResourceKind::Limit,
-                format!("{} of {}", limit.limit, limit.scope),
-            ),
-            cause,
-            used: limit.used,
-            capacity: limit.max,
-            is_full: limit.max > 0.0 && most >= LIMIT_FULL * limit.max,
-        });
-    }
     all
 }
 
@@ -170,6 +198,7 @@ fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
                 cause: Cause::SerialisedProcess,
                 used,
                 capacity: 1.0,
+                usable: None,
                 is_full: used >= CPU_FULL && busiest <= 0.6,
             });
         }
@@ -178,8 +207,7 @@ fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
 
 fn add_quotas(during: &During<'_>, threads: &[ThreadUse], all: &mut Vec<Usage>) {
     let throttled = throttled(during);
-    let last = &during.readings[during.readings.len() - 1];
-    for quota in last.of(Metric::CgroupCpuLimit, &[]) {
+    for quota in during.last().of(Metric::CgroupCpuLimit, &[]) {
         let Some(process) = quota.series.label(Label::Cgroup) else { continue };
         let used: f64 =
             threads.iter().filter(|thread| thread.process == process).map(|t| t.used).sum();
@@ -190,6 +218,7 @@ fn add_quotas(during: &During<'_>, threads: &[ThreadUse], all: &mut Vec<Usage>) 
                 cause: Cause::CpuQuota,
                 used,
                 capacity: quota.value,
+                usable: None,
                 is_full: share >= THROTTLED_FULL,
             });
         }
@@ -204,8 +233,10 @@ fn processes(threads: &[ThreadUse]) -> Vec<String> {
 }
 
 /// The cause where a limit is full; `None` for what fills as a consequence or does no harm.
-fn cause_of_limit(limit: &str, scope: &str) -> Option<Cause> {
+fn cause_of_limit(limit: &str, scope: &str, is_held: bool) -> Option<Cause> {
     Some(match limit {
+        "memory" if is_held => Cause::Memory,
+        "worker_connections" => Cause::WorkerConnections,
         "open files" if scope == "host" => Cause::HostFiles,
         "open files" => Cause::OpenFiles,
         "tracked connections" => Cause::Conntrack,

@@ -5,7 +5,9 @@ use std::io;
 use plimsoll_model::cause::{
     Cause, Evidence, EvidenceUnit, Finding, Grade, Limited, Projected, Resource, ResourceKind,
 };
+use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
+use plimsoll_model::units::grouped;
 
 use super::layout::{Page, clean, per_s, whole};
 
@@ -16,28 +18,40 @@ const fn title(cause: Cause) -> &'static str {
         Cause::TlsHandshakes => "the server's CPU, for TLS handshakes",
         Cause::HotThread => "one busy thread of the server",
         Cause::SerialisedProcess => "the server's process uses one CPU at a time",
+        Cause::SerialSection => "a part of the server that serves one operation at a time",
+        Cause::WorkerPool => "the server's pool of workers",
+        Cause::SessionCache => "the server's CPU, for TLS sessions that it no longer has",
+        Cause::LogWrites => "logs that the server waits for",
+        Cause::PeriodicPause => "pauses of the server",
         Cause::ServerMaxconn => "HAProxy's maxconn to its servers",
         Cause::Maxconn => "the server's maxconn",
         Cause::RateLimit => "a rate limit of the server",
+        Cause::AddressLimit => "a limit of the server for each client address",
+        Cause::WorkerConnections => "nginx's worker_connections",
         Cause::OpenFiles => "the server's limit of open files",
         Cause::AcceptQueue => "the accept queue",
         Cause::BackendCpu => "the backends' CPU",
         Cause::BackendCapacity => "the backends",
         Cause::BackendRefuses => "backends that refuse connections",
+        Cause::BackendTimeout => "the proxy's timeouts and retries",
         Cause::HostCpu => "a CPU that server, backends and clients share",
         Cause::CpuQuota => "the CPU quota of the server's control group",
         Cause::NoisyNeighbour => "other programs on the server's CPUs",
+        Cause::Steal => "CPU time that the hypervisor gives to others",
         Cause::Ports => "source ports to the backends",
         Cause::HostFiles => "the host's limit of open files",
         Cause::Conntrack => "the table of tracked connections",
         Cause::TcpMemory => "memory of TCP sockets",
         Cause::SynQueue => "the queue of half-open connections",
         Cause::Memory => "memory",
+        Cause::MemoryReclaim => "memory that has to be freed first",
+        Cause::Disk => "a disk that the server waits for",
         Cause::Threads => "the limit of threads",
         Cause::Orphans => "the limit of orphaned sockets",
         Cause::PacketQueue => "the CPUs' queues of packets",
         Cause::Link => "the network link",
         Cause::PacketLoss => "packets lost on the path",
+        Cause::PathLatency => "the path's latency over so many connections",
         Cause::Unknown => "unknown",
     }
 }
@@ -64,11 +78,65 @@ fn resource(resource: &Resource) -> String {
     }
 }
 
-/// `21,900/s to 23,100/s`.
-fn loads(projected: &Projected) -> String {
-    match projected.upper {
-        Some(upper) => format!("{} to {}", per_s(projected.lower), per_s(upper)),
-        None => format!("{} or more", per_s(projected.lower)),
+/// How the figures of a search are shown.
+#[derive(Clone, Copy)]
+struct Search {
+    axis: Axis,
+    /// It ended with an interval.
+    has_tip: bool,
+}
+
+impl Search {
+    fn of(summary: &Summary) -> Self {
+        let find = summary.find.as_ref();
+        Self {
+            axis: find.map_or(Axis::Rate, |find| find.axis),
+            has_tip: find.is_some_and(|find| find.lower.and(find.upper).is_some()),
+        }
+    }
+
+    fn load(self, load: f64) -> String {
+        match self.axis {
+            Axis::Connections => whole(&format!("{} connections", grouped(load as u64))),
+            _ => per_s(load),
+        }
+    }
+
+    /// `21,900/s to 23,100/s`.
+    fn loads(self, projected: &Projected) -> String {
+        match projected.upper {
+            Some(upper) => format!("{} to {}", self.load(projected.lower), self.load(upper)),
+            None => format!("{} or more", self.load(projected.lower)),
+        }
+    }
+
+    /// `process_cpu_seconds_total haproxy/0: 93 % below, 100 % above, of 100 %`.
+    fn evidence(self, evidence: &Evidence) -> String {
+        let unit = evidence.unit;
+        let limit = evidence.limit;
+        let of =
+            limit.map_or_else(String::new, |limit| format!(", of {}", value(Some(limit), unit)));
+        let (below, above) = (value(evidence.below, unit), value(evidence.above, unit));
+        let counter = clean(&evidence.counter);
+        match (self.has_tip, evidence.below) {
+            (true, Some(_)) => {
+                format!("{counter}: {below} below the tipping point, {above} above{of}")
+            }
+            (true, None) => format!("{counter}: {above} above the tipping point{of}"),
+            (false, Some(_)) => {
+                format!("{counter}: {below} where the SLO was met, {above} where it was not{of}")
+            }
+            (false, None) => format!("{counter}: {above} where the SLO was not met{of}"),
+        }
+    }
+
+    fn limited(self, limited: &Limited) -> String {
+        let Limited { resource: which, projected, .. } = limited;
+        let load = match projected.upper {
+            Some(_) => self.load(projected.at),
+            None => self.loads(projected),
+        };
+        format!("{} ({load})", resource(which))
     }
 }
 
@@ -82,30 +150,14 @@ fn value(value: Option<f64>, unit: EvidenceUnit) -> String {
     })
 }
 
-/// `process_cpu_seconds_total haproxy/0: 93 % below, 100 % above, of 100 %`.
-fn evidence(evidence: &Evidence) -> String {
-    let of = evidence
-        .limit
-        .map_or_else(String::new, |limit| format!(", of {}", value(Some(limit), evidence.unit)));
-    format!(
-        "{}: {} below the tipping point, {} above{of}",
-        clean(&evidence.counter),
-        value(evidence.below, evidence.unit),
-        value(evidence.above, evidence.unit)
-    )
-}
-
-fn limited(limited: &Limited) -> String {
-    format!("{} ({})", resource(&limited.resource), per_s(limited.projected.at))
-}
-
 /// The limiting resources, below the facts of a search; nothing where none was found or diagnosed.
 pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let causes = summary.causes.as_deref().unwrap_or_default();
+    let search = Search::of(summary);
     for (index, cause) in causes.iter().enumerate() {
-        page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(cause))?;
+        page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(search, cause))?;
         for line in &cause.evidence {
-            page.entry("", &evidence(line))?;
+            page.entry("", &search.evidence(line))?;
         }
         if cause.cause != Cause::Unknown {
             page.entry("Remedy", &cause.remedy)?;
@@ -113,20 +165,22 @@ pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
     }
     let Some(first) = causes.first() else { return Ok(()) };
     if let Some(next) = &first.next {
-        let text = format!("{}, full at {}", resource(&next.resource), loads(&next.projected));
+        let text =
+            format!("{}, full at {}", resource(&next.resource), search.loads(&next.projected));
         page.entry("Next", &text)?;
     }
     if !first.excluded.is_empty() {
-        let items: Vec<String> = first.excluded.iter().map(limited).collect();
+        let items: Vec<String> = first.excluded.iter().map(|one| search.limited(one)).collect();
         page.entry("Excluded", &format!("would last longer: {}", items.join(", ")))?;
     }
     Ok(())
 }
 
 /// `the server's CPU (CPU of thread haproxy/0 on lab), predicted: full at 21,900/s to 23,100/s`.
-fn sentence(cause: &Finding) -> String {
+fn sentence(search: Search, cause: &Finding) -> String {
     if cause.cause == Cause::Unknown {
-        return "unknown: nothing that was read was full or moved at the tipping point".to_owned();
+        let at = if search.has_tip { "at the tipping point" } else { "where the SLO was not met" };
+        return format!("unknown: nothing that was read was full or moved {at}");
     }
     let mut text = format!(
         "{} ({} on {}), {}",
@@ -136,7 +190,7 @@ fn sentence(cause: &Finding) -> String {
         grade(cause.grade)
     );
     if let Some(projected) = &cause.predicted_at {
-        text.push_str(&format!(": full at {}", loads(projected)));
+        text.push_str(&format!(": full at {}", search.loads(projected)));
     }
     text
 }

@@ -294,6 +294,7 @@ fn connections_are_levels_and_no_rates() {
         soak_s: 150.0,
         first_limit: memory.clone(),
         first_limit_of: Some(Side::Host),
+        stopped_by: None,
         failed_at: Some(FailedAt {
             at: 18_750,
             why: "it accepted no more connections".to_owned(),

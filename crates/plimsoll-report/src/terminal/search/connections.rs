@@ -15,7 +15,7 @@ use super::page::{
     view, why,
 };
 use crate::terminal::layout::{Page, Style, Tone, clean, ms, span, whole};
-use crate::terminal::{hold, sections, timers};
+use crate::terminal::{causes, hold, sections, timers};
 
 /// Writes the report of `find connections` and `lab --find connections`.
 pub(super) fn render(
@@ -28,6 +28,7 @@ pub(super) fn render(
     let mut page = Page::new(out, style);
     top(&mut page, summary, headline(summary, find))?;
     facts(&mut page, summary, find)?;
+    causes::section(&mut page, summary)?;
     page.blank()?;
     levels(&mut page, trials)?;
     explanations(&mut page, trials)?;

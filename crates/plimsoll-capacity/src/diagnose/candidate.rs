@@ -1,0 +1,163 @@
+//! Every resource of every host over all trials: how full it was, and at which load it is full.
+
+use plimsoll_model::cause::{Evidence, EvidenceUnit, Limited, Projected, Resource, ResourceKind};
+use plimsoll_model::trial::Verdict;
+
+use super::Around;
+use super::fit::{Line, Point, is_narrow};
+use super::record::Record;
+use super::usage::{self, Usage};
+
+/// What of a CPU can be used at least before the goals are missed.
+const USABLE_MIN: f64 = 0.5;
+const USABLE_MAX: f64 = 0.95;
+/// Trials below this share of the tipping point are left out where enough others remain: the demand of
+/// an operation is lower at high loads, where work is batched.
+const LATE_FROM: f64 = 0.35;
+/// A resource that lasts longer than this share of the upper bound is excluded.
+const EXCLUDED_FROM: f64 = 1.25;
+/// At most so many are listed.
+const EXCLUDED_MAX: usize = 4;
+/// Of what is hardly used, nobody asks how much longer it would last.
+const USED_MIN: f64 = 1e-3;
+
+/// A resource over all trials of one host.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) host: String,
+    /// Narrow enough to be compared with the tipping point.
+    pub(super) projected: Option<Projected>,
+    /// At the highest load that met the goals and was read, else above it.
+    pub(super) usage: Usage,
+    /// The load of that, which its share in use is to be compared with.
+    load: f64,
+    pub(super) below: Option<Usage>,
+    pub(super) above: Option<Usage>,
+}
+
+impl Candidate {
+    pub(super) const fn resource(&self) -> &Resource {
+        &self.usage.resource
+    }
+
+    pub(super) const fn kind(&self) -> ResourceKind {
+        self.usage.resource.kind
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.above.as_ref().is_some_and(|usage| usage.is_full)
+    }
+
+    pub(super) fn was_full(&self) -> bool {
+        self.below.as_ref().is_some_and(|usage| usage.is_full)
+    }
+
+    pub(super) fn limited(&self) -> Option<Limited> {
+        self.projected.map(|projected| self.limited_at(projected))
+    }
+
+    fn limited_at(&self, projected: Projected) -> Limited {
+        Limited { resource: self.resource().clone(), host: self.host.clone(), projected }
+    }
+
+    /// The loads up to which it lasts: what is projected, or what it would be if all of its use were the load's.
+    fn lasts(&self) -> Projected {
+        let share = (self.usage.used / self.usage.capacity).max(USED_MIN);
+        let at = self.load / share;
+        self.projected.unwrap_or(Projected { lower: at, at, upper: None })
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        let is_cpu = self.kind() != ResourceKind::Limit;
+        let used = |usage: &Option<Usage>| usage.as_ref().map(|usage| usage.used);
+        Evidence {
+            counter: counter_name(self.resource()),
+            unit: if is_cpu { EvidenceUnit::Cpus } else { EvidenceUnit::Count },
+            below: used(&self.below),
+            above: used(&self.above),
+            limit: Some(self.above.as_ref().unwrap_or(&self.usage).capacity),
+        }
+    }
+}
+
+/// The metric behind a resource, with what it belongs to.
+fn counter_name(resource: &Resource) -> String {
+    let metric = match resource.kind {
+        ResourceKind::ThreadCpu | ResourceKind::ProcessCpu => "process_cpu_seconds_total",
+        ResourceKind::Cpu => "cpu_seconds_total, not idle",
+        ResourceKind::CpuQuota => "cgroup_cpu_seconds_total",
+        _ => "limit_used",
+    };
+    format!("{metric} {}", resource.name)
+}
+
+/// Every resource that was read below or above, with its projection.
+pub(super) fn candidates(record: &Record<'_>, around: &Around<'_>) -> Vec<Candidate> {
+    let met = |trial: &&super::Trial<'_>| trial.verdict == Verdict::Good && !trial.aborted;
+    let mut met_usages = Vec::new();
+    for trial in record.trials.iter().filter(met) {
+        let of_host = |during| (trial, usage::of(during, record.axis));
+        met_usages.extend(trial.hosts.iter().map(|during| (during.host, of_host(during))));
+    }
+    let Some(reference) = around.below.or(around.above) else { return Vec::new() };
+    let mut all = Vec::new();
+    for during in &reference.hosts {
+        let on = |trial: Option<&super::Trial<'_>>| -> Vec<Usage> {
+            let during = trial.and_then(|trial| trial.on(during.host));
+            during.map(|during| usage::of(&during, record.axis)).unwrap_or_default()
+        };
+        let (below, above) = (on(around.below), on(around.above));
+        for usage in usage::of(during, record.axis) {
+            let is_it = |other: &&Usage| other.resource == usage.resource;
+            let of_host = met_usages.iter().filter(|(host, _)| *host == during.host);
+            let points: Vec<(f64, Point)> = of_host
+                .filter_map(|(_, (trial, usages))| {
+                    let used = usages.iter().find(is_it)?.used;
+                    Some((trial.load, Point { throughput: trial.goodput, used }))
+                })
+                .collect();
+            all.push(Candidate {
+                host: during.host.to_owned(),
+                projected: project(&points, &usage, record),
+                load: reference.goodput,
+                below: below.iter().find(is_it).cloned(),
+                above: above.iter().find(is_it).cloned(),
+                usage,
+            });
+        }
+    }
+    all
+}
+
+fn project(points: &[(f64, Point)], usage: &Usage, record: &Record<'_>) -> Option<Projected> {
+    let (lower, _) = record.tip?;
+    let late = |from: f64| -> Vec<Point> {
+        points.iter().filter(|(load, _)| *load >= from).map(|(_, point)| *point).collect()
+    };
+    let line = Line::through(&late(LATE_FROM * lower), usage.capacity)
+        .or_else(|| Line::through(&late(0.0), usage.capacity))?;
+    let usable = usage.usable.unwrap_or_else(|| usable(&line, record));
+    line.projected(usage.capacity, usable).filter(is_narrow)
+}
+
+/// What of a CPU is usable before a p99 goal is missed: that of one server with random arrivals,
+/// whose service time is the demand.
+fn usable(line: &Line, record: &Record<'_>) -> f64 {
+    let deadline = record.deadline.map_or(f64::INFINITY, |span| span.as_secs_f64());
+    (1.0 - 4.6 * line.demand / deadline).clamp(USABLE_MIN, USABLE_MAX)
+}
+
+/// What lasts clearly longer than `upper` and was not full, the next one first, without `suspect`.
+pub(super) fn excluded(all: &[Candidate], upper: f64, suspect: Option<&Resource>) -> Vec<Limited> {
+    let lasts = |candidate: &&Candidate| {
+        !candidate.is_full()
+            && !candidate.was_full()
+            && candidate.lasts().lower > EXCLUDED_FROM * upper
+            && suspect != Some(candidate.resource())
+    };
+    let limited = |candidate: &Candidate| candidate.limited_at(candidate.lasts());
+    let mut found: Vec<Limited> = all.iter().filter(lasts).map(limited).collect();
+    found.sort_by(|a, b| a.projected.at.total_cmp(&b.projected.at));
+    found.truncate(EXCLUDED_MAX);
+    found
+}

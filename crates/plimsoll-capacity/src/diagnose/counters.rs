@@ -1,0 +1,178 @@
+//! Counters of what did not fit, or was refused, that move at the tipping point.
+
+use plimsoll_model::cause::{Cause, EvidenceUnit, Resource, ResourceKind};
+use plimsoll_model::host::{Label, Metric};
+
+use super::Suspect;
+use super::record::{Clients, During, Trial};
+use super::signs::{Moved, Scene};
+
+/// What counts as moving: so often what it was below.
+const GROWN: f64 = 10.0;
+/// Segments sent again over segments sent.
+const LOSS_MIN: f64 = 0.001;
+/// Requests in service above the tipping point over those below.
+const WAITING_GROWN: f64 = 2.0;
+/// Operations in a queue.
+const QUEUED_MIN: f64 = 1.0;
+/// Answers that refuse, over all answers; and so often what they were below.
+const REFUSED_MIN: f64 = 0.005;
+const REFUSED_GROWN: f64 = 3.0;
+
+/// A counter, its growth per second that means something, and what it means.
+type Row = (Metric, &'static [(Label, &'static str)], f64, Cause);
+
+const SOME: f64 = 1.0;
+/// One in a trial.
+const ONE: f64 = 0.01;
+
+const MEMORY_STALLS: &[(Label, &str)] = &[(Label::Resource, "memory"), (Label::Kind, "some")];
+
+/// What was used up, whatever else goes on.
+const EXHAUSTED: &[Row] = &[
+    (Metric::OomKills, &[], ONE, Cause::Memory),
+    (Metric::CgroupMemoryEvents, &[(Label::Event, "oom_kill")], ONE, Cause::Memory),
+    (Metric::HaproxyPoolFailures, &[], SOME, Cause::Memory),
+    (Metric::CgroupPidsRefused, &[], SOME, Cause::Threads),
+    (Metric::ConntrackDrops, &[], SOME, Cause::Conntrack),
+    (Metric::CgroupMemoryEvents, &[(Label::Event, "high")], SOME, Cause::MemoryReclaim),
+    (Metric::AllocationStalls, &[], 20.0, Cause::MemoryReclaim),
+    (Metric::SwapIns, &[], 100.0, Cause::MemoryReclaim),
+    (Metric::PressureSeconds, MEMORY_STALLS, 0.1, Cause::MemoryReclaim),
+];
+
+/// What did not fit into a queue. SYNs are dropped for a full accept queue as well, which is counted apart.
+const DROPPED: &[Row] = &[
+    (Metric::HaproxyConnectErrors, &[], SOME, Cause::BackendRefuses),
+    (Metric::TcpSynQueueFull, &[], SOME, Cause::SynQueue),
+    (Metric::TcpListenOverflows, &[], SOME, Cause::AcceptQueue),
+    (Metric::TcpListenDrops, &[], SOME, Cause::SynQueue),
+    (Metric::SoftnetDropped, &[], SOME, Cause::PacketQueue),
+    (Metric::NetworkDrops, &[], SOME, Cause::Link),
+];
+
+/// The growth below and above, where it is `least` and much more than it was.
+fn moved(scene: &Scene<'_>, &(metric, labels, least, _): &Row) -> Option<(Option<f64>, f64)> {
+    let above = scene.after.rate(metric, labels)?;
+    let below = scene.before.as_ref().and_then(|before| before.rate(metric, labels));
+    (above >= least && above >= GROWN * below.unwrap_or(0.0)).then_some((below, above))
+}
+
+fn first_of(rows: &[Row], scene: &Scene<'_>) -> Option<Suspect> {
+    rows.iter().find_map(|row| {
+        let (below, above) = moved(scene, row)?;
+        let (metric, _, _, cause) = *row;
+        let is_time = metric == Metric::PressureSeconds;
+        let unit = if is_time { EvidenceUnit::Ratio } else { EvidenceUnit::PerS };
+        let moved = Moved::of(metric, unit, below, above);
+        Some(scene.suspect(cause, Resource::new(ResourceKind::Counter, metric.name()), moved))
+    })
+}
+
+pub(super) fn exhausted(scene: &Scene<'_>) -> Option<Suspect> {
+    first_of(EXHAUSTED, scene)
+}
+
+/// Whoever is to drain a queue and has no CPU is the cause, not the queue.
+pub(super) fn dropped(scene: &Scene<'_>) -> Option<Suspect> {
+    if scene.is_free() { first_of(DROPPED, scene) } else { None }
+}
+
+/// Operations that a rule of the server refuses: at a rate, or for each client address where it counts by that.
+pub(super) fn refused(scene: &Scene<'_>) -> Option<Suspect> {
+    let denied: Row = (Metric::HaproxyDenied, &[], SOME, Cause::RateLimit);
+    let found = match moved(scene, &denied) {
+        Some((below, above)) => Moved::of(denied.0, EvidenceUnit::PerS, below, above),
+        None => grown(scene, "status 429", |clients| clients.refused).or_else(|| {
+            grown(scene, "status 503", |c| c.unavailable).filter(|_| is_nginx(scene))
+        })?,
+    };
+    let by_address = ["ip", "ipv6"].iter().any(|kind| {
+        let labels = [(Label::Kind, *kind)];
+        scene.after.last().sum(Metric::HaproxyTableUsed, &labels).is_some_and(|used| used > 0.0)
+    });
+    let cause = if by_address { Cause::AddressLimit } else { Cause::RateLimit };
+    let resource = Resource::new(ResourceKind::Counter, found.counter.clone());
+    (scene.is_free() && scene.serves()).then(|| scene.suspect(cause, resource, found))
+}
+
+/// nginx refuses with 503; a proxy answers that where it has no backend.
+fn is_nginx(scene: &Scene<'_>) -> bool {
+    let last = scene.after.last();
+    let mut servers = last.of(Metric::ProcessInfo, &[(Label::Role, "server")]);
+    servers
+        .any(|one| one.series.label(Label::Process).is_some_and(|name| name.starts_with("nginx")))
+}
+
+/// A share of the answers that is there above and was not below.
+fn grown(scene: &Scene<'_>, name: &str, of: fn(&Clients) -> f64) -> Option<Moved> {
+    let share = |trial: &Trial<'_>| of(&trial.clients);
+    let (below, above) = (scene.below.map(share), share(scene.above));
+    let is_new = above >= REFUSED_MIN && above >= REFUSED_GROWN * below.unwrap_or(0.0);
+    let (counter, unit) = (name.to_owned(), EvidenceUnit::Ratio);
+    is_new.then_some(Moved { counter, unit, below, above, limit: None })
+}
+
+/// HAProxy's queue before its servers.
+pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
+    let metric = Metric::HaproxyQueued;
+    let above = scene.after.mean(metric, &[])?;
+    let below = scene.before.as_ref().and_then(|before| before.mean(metric, &[]));
+    if above < QUEUED_MIN || above < GROWN * below.unwrap_or(0.0) {
+        return None;
+    }
+    let resource = Resource::new(ResourceKind::Concurrency, "sessions with the servers");
+    let moved = Moved::of(metric, EvidenceUnit::Count, below, above);
+    Some(scene.suspect(Cause::ServerMaxconn, resource, moved))
+}
+
+/// HAProxy holds more and more requests, none of them in a queue of its own, while it is idle: it waits
+/// for its backends. Where no load was met, they may always have been so many.
+pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
+    let metric = Metric::HaproxyRequestsInService;
+    let queued = scene.after.mean(Metric::HaproxyQueued, &[])?;
+    let (below, above) = (scene.before?.mean(metric, &[])?, scene.after.mean(metric, &[])?);
+    let has_grown = above >= WAITING_GROWN * below.max(QUEUED_MIN);
+    if !scene.is_free() || queued >= QUEUED_MIN || !has_grown {
+        return None;
+    }
+    let resource = Resource::new(ResourceKind::Concurrency, "requests with the backends");
+    let moved = Moved::of(metric, EvidenceUnit::Count, Some(below), above);
+    Some(scene.suspect(Cause::BackendCapacity, resource, moved))
+}
+
+/// The proxy's timers end requests, or it tries them again.
+pub(super) fn timed_out(scene: &Scene<'_>) -> Option<Suspect> {
+    if !scene.serves() {
+        return None;
+    }
+    let again =
+        [Metric::HaproxyRetries, Metric::HaproxyRedispatches, Metric::HaproxyResponseErrors];
+    let again = || {
+        again.into_iter().find_map(|metric| {
+            let row: Row = (metric, &[], SOME, Cause::BackendTimeout);
+            let (below, above) = moved(scene, &row)?;
+            Some(Moved::of(metric, EvidenceUnit::PerS, below, above))
+        })
+    };
+    let found = grown(scene, "status 504", |clients| clients.timed_out).or_else(again)?;
+    let resource = Resource::new(ResourceKind::Counter, found.counter.clone());
+    Some(scene.suspect(Cause::BackendTimeout, resource, found))
+}
+
+/// Segments that are sent again at every load.
+pub(super) fn lost(scene: &Scene<'_>) -> Option<Suspect> {
+    let metric = Metric::TcpRetransmitted;
+    let share = |during: &During<'_>| {
+        let sent = during.rate(Metric::TcpSegments, &[(Label::Direction, "transmit")])?;
+        Some(during.rate(metric, &[])? / sent.max(1.0))
+    };
+    let above = share(&scene.after)?;
+    let below = scene.before.as_ref().and_then(share);
+    if above < LOSS_MIN || below.is_some_and(|below| below < LOSS_MIN) {
+        return None;
+    }
+    let resource = Resource::new(ResourceKind::Counter, metric.name());
+    let moved = Moved::of(metric, EvidenceUnit::Ratio, below, above);
+    Some(scene.suspect(Cause::PacketLoss, resource, moved))
+}

@@ -1,0 +1,205 @@
+//! Limits that keep a machine idle: who waits for what. Operations in service at the tipping point are its throughput
+//! times their time in service at a load that the server does not feel.
+
+use plimsoll_model::cause::{Cause, EvidenceUnit, Resource, ResourceKind};
+use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::tally::OUTSTANDING_SAMPLE;
+use plimsoll_model::trial::Verdict;
+
+use super::record::Trial;
+use super::signs::{Moved, Scene};
+use super::{Suspect, usage};
+use crate::median;
+
+/// Threads that wait for the same in the mean, and over those below.
+const BLOCKED_MIN: f64 = 0.5;
+const BLOCKED_GROWN: f64 = 2.0;
+/// A pause leaves what came due in so many seconds, and at least so many operations.
+const PAUSE_MIN_S: f64 = 0.02;
+const PAUSE_OPS_MIN: f64 = 4.0;
+/// By so many standard deviations the operations in flight differ by chance.
+const CHANCE: f64 = 3.0;
+/// Times between pauses that a period takes, and how far one may be from a multiple of it.
+const SPACINGS_MIN: usize = 5;
+const OFF_PERIOD: f64 = 0.15;
+/// A pause may fall between two samples; more in a row do not.
+const MISSED_MAX: f64 = 3.0;
+/// The shortest time in service from which a server is taken to wait rather than to compute.
+const SERVICE_MIN_S: f64 = 0.001;
+/// Operations in service over workers, less 1.
+const POOL_OFF: f64 = 0.06;
+/// Fewer workers than this are no pool that a number could tell from others.
+const WORKERS_MIN: usize = 4;
+/// Programs whose threads serve many operations at once: their number says nothing of these.
+const EVENT_LOOPS: [&str; 3] = ["haproxy", "nginx", "plimsoll"];
+/// Operations in service that are one at a time.
+const ONE_AT_ONCE: (f64, f64) = (0.75, 1.3);
+/// Threads that wait for each other: so many, and for each operation they go to sleep so often.
+const WAITERS_MIN: usize = 3;
+const SLEEPS_MIN: f64 = 2.0;
+/// The share of an operation that is the path's, and by how much it may grow while only connections are missing.
+const PATH_MIN: f64 = 0.5;
+const SERVICE_GROWN: f64 = 1.3;
+const BUSY_OFF: f64 = 0.2;
+
+/// Threads of the server or of those behind it that wait for a disk, or for whoever is to read their logs.
+pub(super) fn blocked(scene: &Scene<'_>) -> Option<Suspect> {
+    let states = [("pipe", Cause::LogWrites), ("socket", Cause::LogWrites), ("disk", Cause::Disk)];
+    let metric = Metric::ProcessWaiting;
+    let processes = served_by(scene);
+    states.into_iter().find_map(|(state, cause)| {
+        processes.iter().find_map(|process| {
+            let labels = [(Label::Process, process.as_str()), (Label::State, state)];
+            let above = scene.after.mean(metric, &labels)?;
+            let below = scene.before.and_then(|before| before.mean(metric, &labels));
+            if above < BLOCKED_MIN || above < BLOCKED_GROWN * below.unwrap_or(0.0) {
+                return None;
+            }
+            let counter = format!("{} {process}, {state}", metric.name());
+            let unit = EvidenceUnit::Count;
+            let moved = Moved { counter, unit, below, above, limit: None };
+            let resource = Resource::new(ResourceKind::Counter, format!("{state} of {process}"));
+            Some(scene.suspect(cause, resource, moved))
+        })
+    })
+}
+
+/// Processes of the server and behind it.
+fn served_by(scene: &Scene<'_>) -> Vec<String> {
+    let is_ours = |role: Option<&str>| role == Some("client");
+    let infos = scene.after.last().of(Metric::ProcessInfo, &[]);
+    infos
+        .filter(|info| !is_ours(info.series.label(Label::Role)))
+        .filter_map(|info| Some(info.series.label(Label::Process)?.to_owned()))
+        .collect()
+}
+
+/// Nothing is answered for a while, again and again after the same time, whatever the load.
+pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
+    let watched = scene.record.trials.iter().filter(|trial| !trial.aborted);
+    let spacings: Vec<f64> = watched.flat_map(spacings).collect();
+    let period = period(&spacings).filter(|_| scene.serves() && scene.is_free())?;
+    let moved = Moved {
+        counter: "pauses of all answers".to_owned(),
+        unit: EvidenceUnit::PerS,
+        below: None,
+        above: 1.0 / period,
+        limit: None,
+    };
+    let name = format!("answers, about every {period:.1} s");
+    Some(scene.suspect(Cause::PeriodicPause, Resource::new(ResourceKind::Concurrency, name), moved))
+}
+
+/// Times between moments at which much more was open than usual, in one trial, seconds.
+fn spacings(trial: &Trial<'_>) -> Vec<f64> {
+    let open: Vec<f64> = trial.clients.outstanding.iter().map(|ops| f64::from(*ops)).collect();
+    let mut sorted = open.clone();
+    sorted.sort_by(f64::total_cmp);
+    let Some(usual) = median(&sorted) else { return Vec::new() };
+    let raised = (PAUSE_MIN_S * trial.load).max(PAUSE_OPS_MIN).max(CHANCE * usual.sqrt());
+    let is_raised = |ops: Option<&f64>| ops.is_some_and(|ops| *ops >= usual + raised);
+    let begins: Vec<usize> = (0..open.len())
+        .filter(|at| is_raised(open.get(*at)) && (*at == 0 || !is_raised(open.get(at - 1))))
+        .collect();
+    let step = OUTSTANDING_SAMPLE.as_secs_f64();
+    begins.windows(2).map(|pair| (pair[1] - pair[0]) as f64 * step).collect()
+}
+
+/// The time that all of them are, but for pauses that were not seen.
+fn period(spacings: &[f64]) -> Option<f64> {
+    let shortest = spacings.iter().copied().reduce(f64::min)?;
+    let off = |spacing: f64, period: f64| {
+        let times = (spacing / period).round().clamp(1.0, MISSED_MAX);
+        (spacing / period - times).abs()
+    };
+    let once: Vec<f64> = spacings.iter().copied().filter(|one| *one < 1.5 * shortest).collect();
+    let period = once.iter().sum::<f64>() / once.len() as f64;
+    let is_regular = spacings.iter().all(|spacing| off(*spacing, period) <= OFF_PERIOD);
+    // Two samples apart, everything is regular.
+    let is_long = period >= 4.0 * OUTSTANDING_SAMPLE.as_secs_f64();
+    let are_enough = spacings.len() >= SPACINGS_MIN && once.len() * 2 > spacings.len();
+    (is_regular && is_long && are_enough).then_some(period)
+}
+
+/// Median time in service at the lowest load that met the goals, seconds.
+fn unloaded_service(scene: &Scene<'_>) -> Option<f64> {
+    let good = scene.record.trials.iter().filter(|trial| trial.verdict == Verdict::Good);
+    good.min_by(|a, b| a.load.total_cmp(&b.load))?.clients.service
+}
+
+/// As many operations are in service at once as a process has workers, or only one while several wait for it.
+pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
+    let (lower, upper) = scene.record.tip?;
+    let service = unloaded_service(scene).filter(|service| *service >= SERVICE_MIN_S)?;
+    let rate = (lower * upper).sqrt();
+    let at_once = rate * service;
+    let off = POOL_OFF + 0.5 * (upper / lower - 1.0);
+    if !scene.is_free() {
+        return None;
+    }
+    let sleeps = |process: &str| {
+        let labels = [(Label::Process, process)];
+        Some(scene.after.rate(Metric::ProcessVoluntarySwitches, &labels)? / rate)
+    };
+    let found = |cause, process: &str, limit: f64| {
+        let moved = Moved {
+            counter: "operations in service".to_owned(),
+            unit: EvidenceUnit::Count,
+            below: None,
+            above: at_once,
+            limit: Some(limit),
+        };
+        let name = format!("operations with {process}");
+        scene.suspect(cause, Resource::new(ResourceKind::Concurrency, name), moved)
+    };
+    for (process, workers) in workers(scene) {
+        let is_one = (ONE_AT_ONCE.0..=ONE_AT_ONCE.1).contains(&at_once);
+        if is_one && workers >= WAITERS_MIN && sleeps(&process)? >= SLEEPS_MIN {
+            return Some(found(Cause::SerialSection, &process, 1.0));
+        }
+        // One of them may only hand work out.
+        let is_all =
+            |count: usize| count >= WORKERS_MIN && (at_once / count as f64 - 1.0).abs() <= off;
+        if let Some(count) = [workers, workers - 1].into_iter().find(|count| is_all(*count)) {
+            return Some(found(Cause::WorkerPool, &process, count as f64));
+        }
+    }
+    None
+}
+
+/// Processes with their threads, and programs with their processes.
+fn workers(scene: &Scene<'_>) -> Vec<(String, usize)> {
+    let threads = usage::threads(&scene.after);
+    let mut all: Vec<(String, usize)> = Vec::new();
+    let mut add = |name: &str| match all.iter_mut().find(|(known, _)| known == name) {
+        Some((_, count)) => *count += 1,
+        None => all.push((name.to_owned(), 1)),
+    };
+    let is_pool = |name: &str| !EVENT_LOOPS.iter().any(|program| name.starts_with(program));
+    threads.iter().filter(|one| is_pool(&one.process)).for_each(|one| add(&one.process));
+    for process in served_by(scene).into_iter().filter(|name| is_pool(name)) {
+        let program = process.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+        add(&format!("{program} processes"));
+    }
+    all
+}
+
+/// Every connection waits for answers that take as long as at low loads, most of it on the path.
+pub(super) fn path_latency(scene: &Scene<'_>) -> Option<Suspect> {
+    let (lower, upper) = scene.record.tip?;
+    let (service, path) = (unloaded_service(scene)?, scene.record.round_trip?.as_secs_f64());
+    let (busy, now) = (scene.above.clients.all_busy?, scene.above.clients.service?);
+    let at_once = (lower * upper).sqrt() * service;
+    let is_all = (at_once / busy - 1.0).abs() <= BUSY_OFF;
+    let is_path = path >= PATH_MIN * service && now <= SERVICE_GROWN * service;
+    let moved = Moved {
+        counter: "operations in service".to_owned(),
+        unit: EvidenceUnit::Count,
+        below: None,
+        above: at_once,
+        limit: Some(busy),
+    };
+    let resource = Resource::new(ResourceKind::Concurrency, "connections of the clients");
+    (is_all && is_path && scene.is_free())
+        .then(|| scene.suspect(Cause::PathLatency, resource, moved))
+}
