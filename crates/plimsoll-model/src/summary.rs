@@ -9,6 +9,7 @@ use crate::cliff::{Cliff, Confidence, Horizon, Owner, ProbedTimer};
 use crate::compare::CompareSummary;
 use crate::ending::{Closer, Stretch};
 use crate::hold::{ConnectionsFound, HoldSummary};
+use crate::host::HostSummary;
 use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
@@ -65,6 +66,9 @@ pub struct Summary {
     /// The limiting resources, the surest first; empty where none was found. `None`: not diagnosed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<Finding>>,
+    /// Every host that was read, by name; empty without an archive.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostSummary>,
     /// `None`: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliffs: Option<Vec<CliffSummary>>,
@@ -483,6 +487,7 @@ impl Summary {
             find: head.find,
             hold: head.hold,
             causes: None,
+            hosts: BTreeMap::new(),
             cliffs: None,
             timers: None,
             longest_timer: None,

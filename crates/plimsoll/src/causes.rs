@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plimsoll_capacity::diagnose::{Record, Trial, diagnose};
+use plimsoll_capacity::diagnose::{Record, Trial, diagnose, figures};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Cause, Finding};
-use plimsoll_model::host::Reading;
+use plimsoll_model::host::{HostSummary, Reading};
 use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
-use plimsoll_report::archive::read_hosts;
+use plimsoll_report::archive::{read_hosts, summarise_hosts};
 
 /// The causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said: the
 /// generator was the limit, the search was cut short, or no host was read.
@@ -58,4 +58,21 @@ fn record<'a>(
         round_trip: find.path.map(|path| Nanos::from_secs_f64(path.round_trip_ms / 1e3)),
         trials: Trial::all(find.axis, trials, hosts),
     }
+}
+
+/// What the hosts of a run did, by its archive; of a search also below and above its tipping point. None where they
+/// were not read.
+pub(crate) fn hosts(
+    dir: &Path,
+    find: Option<&FindSummary>,
+    trials: &[TrialRecord],
+) -> BTreeMap<String, HostSummary> {
+    let mut all = summarise_hosts(dir).unwrap_or_default();
+    let Some(find) = find else { return all };
+    let readings = read_hosts(dir).unwrap_or_default();
+    for (host, [below, above]) in figures(&record(find, trials, &readings)) {
+        let summary = all.entry(host.to_owned()).or_default();
+        (summary.below, summary.above) = (below, above);
+    }
+    all
 }

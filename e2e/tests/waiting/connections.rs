@@ -93,6 +93,10 @@ fn a_haproxy_that_is_asked_has_its_maxconn_predicted() {
     let cause = &summary.at("causes")[0];
     assert_eq!(cause["cause"], "maxconn", "{cause}");
     assert!(cause["excluded"].as_array().is_some_and(|all| !all.is_empty()), "{cause}");
+    let hosts = summary.at("hosts").as_object().expect("hosts");
+    let host = hosts.values().next().expect("this host");
+    assert!(host["established_max"].as_f64() > Some(500.0), "{host}");
+    assert!(host["below"]["memory_bytes"].as_f64() > Some(0.0), "{host}");
     assert_report_repeats(&finished, &finished.folder());
 
     let pushed = ["--max", "2k", "--push", "--watch", &watch];

@@ -8,6 +8,7 @@
 use plimsoll_model::cause::{
     Cause, Evidence, Finding, Grade, Limited, Projected, Resource, ResourceKind,
 };
+use plimsoll_model::host::HostFigures;
 use plimsoll_model::trial::Verdict;
 
 mod candidate;
@@ -86,6 +87,23 @@ pub fn diagnose(record: &Record<'_>) -> Option<Vec<Finding>> {
         return Some(vec![Finding::unknown(excluded(&candidates, load, None))]);
     }
     Some(found)
+}
+
+/// What every host did at the highest load that met the goals, and above the tipping point.
+pub fn figures<'a>(record: &'a Record<'a>) -> Vec<(&'a str, [Option<HostFigures>; 2])> {
+    let (_, upper) = record.tip.unwrap_or((0.0, f64::INFINITY));
+    let below = highest_met(record, upper);
+    let above = longest(record.trials.iter().filter(|trial| trial.verdict != Verdict::Good));
+    let of = |trial: Option<&Trial<'_>>, host: &str| {
+        let during = trial?.on(host)?;
+        Some(HostFigures::between(during.first(), during.last()))
+    };
+    let trials = [below, above].into_iter().flatten();
+    let mut hosts: Vec<&str> =
+        trials.flat_map(|trial| trial.hosts.iter().map(|during| during.host)).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.into_iter().map(|host| (host, [of(below, host), of(above, host)])).collect()
 }
 
 fn around<'a>(record: &'a Record<'a>, (lower, upper): (f64, f64)) -> Option<Around<'a>> {

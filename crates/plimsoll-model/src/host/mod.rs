@@ -8,7 +8,9 @@
 mod limit;
 mod metric;
 mod reading;
+mod summary;
 
 pub use limit::{LimitUse, fullest_limits, limits};
 pub use metric::{Label, Metric, MetricKind};
 pub use reading::{Change, Missing, Reading, Sample, Series};
+pub use summary::{HostFigures, HostSummary};

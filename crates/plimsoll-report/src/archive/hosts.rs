@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::host::{Missing, Reading, Sample, Series};
+use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series};
 use serde::{Deserialize, Serialize};
 
 use super::writer::LineFile;
@@ -86,10 +86,30 @@ impl HostWriter {
 /// Reads the file in `dir`: each host's readings, in order. An archive without the file has none; a
 /// last line that a killed run left half-written is left out.
 pub fn read_hosts(dir: &Path) -> Result<BTreeMap<String, Vec<Reading>>, ReportError> {
-    let path = dir.join(HOSTS);
     let mut hosts: BTreeMap<String, Vec<Reading>> = BTreeMap::new();
+    each_reading(dir, &mut |host, reading| match hosts.get_mut(host) {
+        Some(readings) => readings.push(reading),
+        None => drop(hosts.insert(host.to_owned(), vec![reading])),
+    })?;
+    Ok(hosts)
+}
+
+/// What every host of the archive in `dir` did, without what it did at single loads. Of a run of days, one reading is
+/// kept at a time.
+pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>, ReportError> {
+    let mut hosts: BTreeMap<String, (HostSummary, Option<Reading>)> = BTreeMap::new();
+    each_reading(dir, &mut |host, reading| {
+        let (summary, before) = hosts.entry(host.to_owned()).or_default();
+        summary.add(before.as_ref(), &reading);
+        *before = Some(reading);
+    })?;
+    Ok(hosts.into_iter().map(|(host, (summary, _))| (host, summary)).collect())
+}
+
+fn each_reading(dir: &Path, handle: &mut dyn FnMut(&str, Reading)) -> Result<(), ReportError> {
+    let path = dir.join(HOSTS);
     let file = match File::open(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(hosts),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map_err(ReportError::read(&path))?,
     };
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
@@ -108,12 +128,14 @@ pub fn read_hosts(dir: &Path) -> Result<BTreeMap<String, Vec<Reading>>, ReportEr
                 };
                 let samples = known.series.iter().zip(values).filter_map(sample).collect();
                 let missing = known.missing.clone();
-                let reading = Reading { begin, end, samples, missing };
-                hosts.entry(host).or_default().push(reading);
+                let mut reading = Reading { begin, end, samples, missing };
+                // The order of series changes with the versions that wrote them.
+                reading.sort();
+                handle(&host, reading);
             }
         }
     }
-    Ok(hosts)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -164,6 +186,35 @@ mod tests {
         let hosts = read_hosts(dir.path()).unwrap();
         assert_eq!(hosts["proxy"], readings);
         assert_eq!(hosts["client"].len(), readings.len());
+    }
+
+    #[test]
+    fn an_archive_of_another_version_is_sorted_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = concat!(
+            r#"{"host":"web1","series":[{"metric":"tcp_established"},{"metric":"context_switches_total"}]}"#,
+            "\n",
+            r#"{"host":"web1","begin":1,"end":2,"values":[7.0,9.0]}"#,
+            "\n"
+        );
+        std::fs::write(dir.path().join(HOSTS), lines).unwrap();
+        let reading = &read_hosts(dir.path()).unwrap()["web1"][0];
+        assert_eq!(reading.sum(Metric::ContextSwitches, &[]), Some(9.0));
+        assert_eq!(reading.sum(Metric::TcpEstablished, &[]), Some(7.0));
+    }
+
+    #[test]
+    fn hosts_are_summarised_one_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = HostWriter::create(dir.path()).unwrap();
+        for second in 0..3 {
+            writer.push("proxy", &reading(second, &["0"], false)).unwrap();
+        }
+        writer.push("client", &reading(0, &["0"], false)).unwrap();
+        let hosts = summarise_hosts(dir.path()).unwrap();
+        assert_eq!(hosts["proxy"].established_max, Some(5.0));
+        // One reading is no stretch of time.
+        assert_eq!(hosts["client"].established_max, None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod rebuild;
 mod redact;
 mod writer;
 
-pub use hosts::{HostWriter, read_hosts};
+pub use hosts::{HostWriter, read_hosts, summarise_hosts};
 pub use manifest::{ArchivedHost, Manifest, ManifestHead, SCHEMA, SearchHead};
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};

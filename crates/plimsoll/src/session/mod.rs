@@ -250,10 +250,11 @@ fn summarise(
     };
     let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
-    summary.causes = run
-        .archive_dir()
-        .zip(summary.find.as_ref())
-        .and_then(|(dir, find)| causes::of(dir.as_ref(), find, &trials));
+    if let Some(dir) = run.archive_dir() {
+        let find = summary.find.as_ref();
+        summary.causes = find.and_then(|find| causes::of(dir.as_ref(), find, &trials));
+        summary.hosts = causes::hosts(dir.as_ref(), find, &trials);
+    }
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
         summary = summary.with_timers(&cliffs, probed, horizon);
     }
