@@ -32,18 +32,20 @@ pub enum Phase {
     Recover,
     /// The lower bound of held connections once more, from none.
     Reramp,
+    /// A load that the search did not try, for how much of each resource it uses; its verdict changes nothing.
+    Usage,
 }
 
 impl Phase {
     /// Whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
-        matches!(self, Self::Confirm | Self::Safe | Self::Overload | Self::Recover | Self::Reramp)
+        !matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Sentinel)
     }
 
     /// Whether the verdict narrows the tipping point. Trials that are meant to overload the
     /// SUT, or to see how it gets over that, do not.
     pub const fn moves_bounds(self) -> bool {
-        !matches!(self, Self::Sentinel | Self::Safe | Self::Overload | Self::Recover | Self::Reramp)
+        matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Confirm)
     }
 }
 

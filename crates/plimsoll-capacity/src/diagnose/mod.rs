@@ -21,7 +21,7 @@ mod tests;
 mod usage;
 mod waits;
 
-pub use record::{Clients, During, Record, Trial};
+pub use record::{Clients, During, Record, Trial, missing_loads};
 
 use candidate::{Candidate, candidates, excluded};
 

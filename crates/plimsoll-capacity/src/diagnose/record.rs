@@ -6,10 +6,26 @@ use plimsoll_model::host::{Change, Label, Metric, Reading};
 use plimsoll_model::search::Axis;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, Verdict};
-use plimsoll_model::{Nanos, host};
+use plimsoll_model::{Nanos, Rate, host};
 
 /// Of a level of held connections, the last readings count.
 const HELD_READINGS: usize = 3;
+
+/// Shares of the lower bound at which the use of resources is to be known, and how near a trial has to be.
+const LOADS: [f64; 3] = [0.5, 0.75, 0.95];
+const LOAD_NEAR: f64 = 0.12;
+
+/// Loads up to `lower` at which none of the `trials` says how much of each resource it uses.
+pub fn missing_loads(trials: &[TrialRecord], lower: Rate) -> Vec<Rate> {
+    let is_known = |wanted: f64| {
+        trials.iter().any(|TrialRecord { measurement: m, judgement, .. }| {
+            let is_near = (m.request.rate.get() / wanted - 1.0).abs() <= LOAD_NEAR;
+            is_near && judgement.verdict == Verdict::Good && !m.aborted
+        })
+    };
+    let wanted = LOADS.map(|share| share * lower.get()).into_iter();
+    wanted.filter(|load| !is_known(*load)).filter_map(Rate::per_second).collect()
+}
 
 /// Trials of one search with the readings of every host.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The search for a rate, of requests or of handshakes: trials as loads, one after another.
 
-use plimsoll_capacity::{GoalSearch, SearchSettings, Step};
+use plimsoll_capacity::diagnose::missing_loads;
+use plimsoll_capacity::{Context, GoalSearch, SearchSettings, Step, judge};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
@@ -9,7 +10,8 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{
-    Outcome as SearchOutcome, Phase, TippingPoint, TrialMeasurement, TrialRecord, TrialRequest,
+    Outcome as SearchOutcome, Phase, Recovery, TippingPoint, TrialMeasurement, TrialRecord,
+    TrialRequest,
 };
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
@@ -36,6 +38,9 @@ const REFERENCE_FROM_PER_S: f64 = 1_000.0;
 /// The first connections of a trial have no ticket to offer: this little less than what was asked
 /// for is as it should be.
 const RESUMED_SHORT: f64 = 0.05;
+
+/// Length of a trial that is made for the use of resources alone: at least three readings.
+const USAGE_TRIAL: Nanos = Nanos::from_secs(4);
 
 /// How long a connection to the embedded server lives, in requests.
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
@@ -240,6 +245,10 @@ fn find(
         }
     }
     let path = path.summary();
+    let began = session.elapsed();
+    let listen = &mut |event: &Event| timers.handle_event(event);
+    measure_usage((job, &plan), &mut pool, &tipping, &mut trials, session, listen)?;
+    confirming = confirming + session.elapsed().since(began);
     plan.connections = pool.size();
     Ok(Found {
         tipping,
@@ -312,6 +321,51 @@ fn run_trial(
         is_alone: job.search.probe.is_none() || request.phase != Phase::Qualify,
     };
     session.run_load(&load, listen)
+}
+
+/// Trials at loads that the search left out, so that what each operation uses of a resource is known from several. They
+/// come after the answer and change nothing of it; a server that did not come back is left alone.
+fn measure_usage(
+    (job, plan): (&RateJob, &LoadPlan),
+    pool: &mut Pool,
+    tipping: &TippingPoint,
+    trials: &mut Vec<TrialRecord>,
+    session: &Session<'_>,
+    listen: &mut dyn FnMut(&Event),
+) -> Result<(), Stop> {
+    let is_found = tipping.outcome == SearchOutcome::Regular;
+    let is_back = !matches!(tipping.recovery, Some(Recovery::No(_)));
+    let (Some(lower), true) = (tipping.lower, is_found && is_back && session.is_archived()) else {
+        return Ok(());
+    };
+    for rate in missing_loads(trials, lower) {
+        if session.is_interrupted() || session.server_end().is_some() {
+            break;
+        }
+        let number = trials.last().map_or(0, |trial| trial.measurement.request.number) + 1;
+        let request =
+            TrialRequest { number, phase: Phase::Usage, rate, duration: USAGE_TRIAL, split: 1 };
+        let plan = LoadPlan { connections: pool.for_load(rate), ..plan.clone() };
+        let trial = Trial { plan: &plan, request: &request, abort: u64::MAX };
+        let observed = run_trial(job, &trial, session, listen)?;
+        if observed.outcome.interrupted {
+            break;
+        }
+        let measurement = TrialMeasurement {
+            request,
+            window: observed.outcome.window,
+            aborted: observed.outcome.aborted,
+            tally: observed.outcome.tally,
+            sut_busiest_thread: observed.sut_busiest_thread,
+            split: 1,
+            observations: observed.observations,
+        };
+        let judgement = judge(&measurement, &job.search.slo, &Context::default());
+        let record = TrialRecord { measurement, judgement, further: Vec::new() };
+        session.emit(&Event::TrialEnded(Box::new(record.clone())));
+        trials.push(record);
+    }
+    Ok(())
 }
 
 /// CPUs that an agent's threads may use.

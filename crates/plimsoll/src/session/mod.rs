@@ -422,6 +422,11 @@ impl<'a> Session<'a> {
         self.agents.borrow_mut().grow_to(count).is_ok()
     }
 
+    /// What its hosts do is kept.
+    pub(crate) fn is_archived(&self) -> bool {
+        self.run.borrow().archive_dir().is_some()
+    }
+
     /// The server under test.
     pub(crate) fn server(&self) -> Ref<'_, &'a mut dyn WatchedServer> {
         self.server.borrow()

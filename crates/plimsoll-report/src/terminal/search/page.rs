@@ -140,6 +140,7 @@ pub(super) const fn phase_word(phase: Phase) -> &'static str {
         Phase::Overload => "over",
         Phase::Recover => "recover",
         Phase::Reramp => "reramp",
+        Phase::Usage => "usage",
     }
 }
 
