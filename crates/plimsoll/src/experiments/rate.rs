@@ -1,7 +1,7 @@
 //! The search for a rate, of requests or of handshakes: trials as loads, one after another.
 
 use plimsoll_capacity::diagnose::missing_loads;
-use plimsoll_capacity::{Context, GoalSearch, SearchSettings, Step, judge};
+use plimsoll_capacity::{Context, GoalSearch, Mode, SearchSettings, Step, judge};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
@@ -41,6 +41,8 @@ const RESUMED_SHORT: f64 = 0.05;
 
 /// Length of a trial that is made for the use of resources alone: at least three readings.
 const USAGE_TRIAL: Nanos = Nanos::from_secs(4);
+/// A quick search that has taken so long makes none: it is to end within four minutes.
+const QUICK_ENDS: Nanos = Nanos::from_secs(225);
 
 /// How long a connection to the embedded server lives, in requests.
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
@@ -339,7 +341,8 @@ fn measure_usage(
         return Ok(());
     };
     for rate in missing_loads(trials, lower) {
-        if session.is_interrupted() || session.server_end().is_some() {
+        let is_late = job.search.mode == Mode::Quick && session.elapsed() >= QUICK_ENDS;
+        if is_late || session.is_interrupted() || session.server_end().is_some() {
             break;
         }
         let number = trials.last().map_or(0, |trial| trial.measurement.request.number) + 1;
