@@ -57,31 +57,43 @@ fn reading_sds(readings: &[Reading]) -> [f64; 2] {
 
 /// The logarithm of the marginal likelihood of segments that share their spread.
 fn marginal(segments: &[&[f64]], own_sds: [f64; 2], spreads: &[(f64, f64)]) -> f64 {
+    let segments: Vec<Segment> = segments.iter().map(|values| Segment::of(values)).collect();
     let each = own_sds.into_iter().flat_map(|own| {
+        let segments = &segments;
         spreads.iter().map(move |(sd, weight)| {
-            let told = segments.iter().map(|values| segment(values, sd.hypot(own)));
+            let told = segments.iter().map(|segment| segment.log_likelihood(sd.hypot(own)));
             (0.5 * weight).ln() + told.sum::<f64>()
         })
     });
-    log_sum(each)
+    log_sum(&each.collect::<Vec<_>>())
 }
 
 /// The logarithm of the sum of what these are the logarithms of.
-fn log_sum(logs: impl Iterator<Item = f64> + Clone) -> f64 {
-    let most = logs.clone().fold(f64::NEG_INFINITY, f64::max);
-    most + logs.map(|log| (log - most).exp()).sum::<f64>().ln()
+fn log_sum(logs: &[f64]) -> f64 {
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
 }
 
-fn segment(values: &[f64], sd: f64) -> f64 {
-    let n = values.len() as f64;
-    if values.is_empty() {
-        return 0.0;
+/// Values at one level that is not known.
+struct Segment {
+    count: f64,
+    /// Sum of the squares of their distances from their mean.
+    squares: f64,
+}
+
+impl Segment {
+    fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        Self { count, squares: values.iter().map(|y| (y - mean).powi(2)).sum() }
     }
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|y| (y - mean).powi(2)).sum();
-    let var = sd * sd;
-    let tau = std::f64::consts::TAU;
-    -0.5 * n * (tau * var).ln() - 0.5 * squares / var + 0.5 * (tau * var / n).ln() - LEVELS.ln()
+
+    fn log_likelihood(&self, sd: f64) -> f64 {
+        let (n, var) = (self.count, sd * sd);
+        let tau = std::f64::consts::TAU;
+        -0.5 * n * (tau * var).ln() - 0.5 * self.squares / var + 0.5 * (tau * var / n).ln()
+            - LEVELS.ln()
+    }
 }
 
 fn prior_of_drift(per_min: f64) -> f64 {
@@ -100,7 +112,7 @@ fn drifting(readings: &[Reading], spreads: &[(f64, f64)]) -> (f64, f64, f64) {
             (per_min, (prior_of_drift(per_min) / all).ln() + marginal(&[&level], own_sds, spreads))
         })
         .collect();
-    let sum = log_sum(told.iter().map(|(_, log)| *log));
+    let sum = log_sum(&told.iter().map(|(_, log)| *log).collect::<Vec<_>>());
     let mean = |power: i32| -> f64 {
         told.iter().map(|(per_min, log)| per_min.powi(power) * (log - sum).exp()).sum()
     };
@@ -127,7 +139,7 @@ pub(crate) fn drift(readings: &[Reading], spreads: &[(f64, f64)]) -> Drift {
     let none = (1.0 - DRIFT_PRIOR).ln() + marginal(&[&level], reading_sds(readings), spreads);
     let (mean, square, told) = drifting(readings, spreads);
     let some = DRIFT_PRIOR.ln() + told;
-    let share = (some - log_sum([none, some].into_iter())).exp();
+    let share = (some - log_sum(&[none, some])).exp();
     let per_min = share * mean;
     let sd = (share * square - per_min * per_min).max(0.0).sqrt();
     Drift { per_min, sd, is_seen: share > DRIFT_SEEN }

@@ -19,6 +19,8 @@ use crate::median::median;
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
+/// The logistic function of so many times z is nearly the normal distribution function of z.
+const LOGISTIC: f64 = 1.702;
 /// Share of trials that are GOOD although their capacity lies below the load.
 const GOOD_LAPSES: f64 = 0.005;
 /// Standard deviations looked at: from this one up by [`SD_STEP`].
@@ -36,12 +38,18 @@ const LEVEL_RANGE: f64 = 1.5;
 const READING_LAPSES: f64 = 0.05;
 /// How far beyond the loads offered the capacity may lie, logarithmic.
 const BEYOND: f64 = 0.25;
+/// The share of lapses that passes look at which only find where the weight is.
+const COARSE_LAPSE: usize = 1;
 /// Centres looked at in each pass.
 const CENTERS: usize = 48;
 /// Passes, each on the part of the range that has weight.
 const PASSES_MAX: usize = 5;
 /// Weight, relative to the largest, below which a point is of no interest.
 const NEGLIGIBLE: f64 = 1e-5;
+/// Exponents beyond this make no difference to a share, and their product with another one is finite.
+const FAR: f64 = 300.0;
+/// A product of probabilities below this is carried on as its logarithm.
+const TINY: f64 = 1e-200;
 
 /// Verdicts at one load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,8 +91,21 @@ struct Point {
     index: usize,
     mu: f64,
     sd: f64,
-    lapse: f64,
-    weight: f64,
+    /// For each share of lapses; logarithms until they are normalised.
+    weights: [f64; LAPSES.len()],
+}
+
+impl Point {
+    fn weight(&self) -> f64 {
+        self.weights.iter().sum()
+    }
+
+    /// Weight of the trials at the load `x` that are GOOD.
+    fn good(&self, x: f64) -> f64 {
+        let share = normal_share((self.mu - x) / self.sd);
+        let each = self.weights.iter().zip(LAPSES);
+        each.map(|(weight, (lapse, _))| weight * good_share(share, lapse)).sum()
+    }
 }
 
 /// What is known of the capacity.
@@ -100,11 +121,12 @@ pub(crate) struct Posterior {
 /// The standard normal distribution function, to about 1e-2 (a logistic with the same slope), with
 /// heavier tails.
 fn normal_share(z: f64) -> f64 {
-    1.0 / (1.0 + (-1.702 * z).exp())
+    1.0 / (1.0 + (-LOGISTIC * z).exp())
 }
 
-fn good_share(mu: f64, sd: f64, lapse: f64, x: f64) -> f64 {
-    GOOD_LAPSES + (1.0 - GOOD_LAPSES - lapse) * normal_share((mu - x) / sd)
+/// Share of the trials that are GOOD where the capacity of `share` of them lies above the load.
+const fn good_share(share: f64, lapse: f64) -> f64 {
+    GOOD_LAPSES + (1.0 - GOOD_LAPSES - lapse) * share
 }
 
 /// Entropy of a yes or no, bits.
@@ -124,7 +146,8 @@ fn sd_at(index: usize) -> f64 {
 /// are at each standard deviation.
 struct Readings {
     middle: Option<f64>,
-    count: f64,
+    /// How far their middle lies from the capacity: a standard deviation for each of the spreads.
+    level_sd: [f64; SDS],
     spread: [f64; SDS],
 }
 
@@ -150,14 +173,16 @@ impl Readings {
                     .sum();
             }
         }
-        Self { middle, count: readings.len() as f64, spread }
+        // A median is a little less certain than a mean.
+        let count = readings.len() as f64;
+        let level_sd = |index| LEVEL_SD.hypot(1.25 * sd_at(index) / count.sqrt());
+        Self { middle, level_sd: std::array::from_fn(level_sd), spread }
     }
 
     fn log_likelihood(&self, mu: f64, index: usize) -> f64 {
         let Some(middle) = self.middle else { return 0.0 };
-        // A median is a little less certain than a mean.
-        let sd = LEVEL_SD.hypot(1.25 * sd_at(index) / self.count.sqrt());
-        let level = LEVEL_TRUSTED * density(middle - mu, sd) + (1.0 - LEVEL_TRUSTED) / LEVEL_RANGE;
+        let near = density(middle - mu, self.level_sd[index]);
+        let level = LEVEL_TRUSTED * near + (1.0 - LEVEL_TRUSTED) / LEVEL_RANGE;
         level.ln() + self.spread[index]
     }
 }
@@ -166,7 +191,59 @@ fn log_prior(index: usize, weight: f64) -> f64 {
     weight.ln() - (sd_at(index) / SD_USUAL).max(1.0).ln()
 }
 
-/// Every point of a grid of centres, with its logarithmic weight.
+/// The points of one standard deviation, as far as they do not depend on the centre.
+struct Row {
+    index: usize,
+    sd: f64,
+    /// The logistic function's argument per unit of the logarithmic load.
+    slope: f64,
+    /// Logarithms, for each share of lapses.
+    priors: [f64; LAPSES.len()],
+    /// For each load with verdicts the exponential of how far it lies from the grid's middle.
+    loads: Vec<f64>,
+}
+
+impl Row {
+    fn new(evidence: &Evidence, index: usize, step: f64, middle: f64) -> Self {
+        // A spread below the grid's spacing cannot be told from none.
+        let sd = sd_at(index).hypot(0.3 * step);
+        let slope = LOGISTIC / sd;
+        let far = |at: &VerdictAt| (slope * (at.x - middle)).clamp(-FAR, FAR).exp();
+        let loads = evidence.verdicts.iter().map(far).collect();
+        Self { index, sd, slope, priors: LAPSES.map(|(_, prior)| log_prior(index, prior)), loads }
+    }
+
+    /// How likely the verdicts are by the shares `lapses` of lapses: logarithms. `center` is the
+    /// exponential of how far the centre lies below the grid's middle.
+    fn log_likelihoods<const N: usize>(
+        &self,
+        verdicts: &[VerdictAt],
+        center: f64,
+        lapses: [f64; N],
+    ) -> [f64; N] {
+        let (mut logs, mut likely) = ([0.0; N], [1.0; N]);
+        for (at, load) in verdicts.iter().zip(&self.loads) {
+            // An exponential for each load and centre would be most of the cost of a search.
+            let share = 1.0 / (1.0 + load * center);
+            for ((log, likely), lapse) in logs.iter_mut().zip(&mut likely).zip(lapses) {
+                let p = good_share(share, lapse);
+                for (count, p) in [(at.good, p), (at.bad, 1.0 - p)] {
+                    for _ in 0..count {
+                        *likely *= p;
+                        if *likely < TINY {
+                            *log += likely.ln();
+                            *likely = 1.0;
+                        }
+                    }
+                }
+            }
+        }
+        std::array::from_fn(|index| logs[index] + likely[index].ln())
+    }
+}
+
+/// Every point of a grid of centres, with its logarithmic weights; a coarse one looks at one share of
+/// lapses and at every other spread.
 fn lay_out(
     evidence: &Evidence,
     readings: &Readings,
@@ -174,28 +251,28 @@ fn lay_out(
     step: f64,
     is_coarse: bool,
 ) -> Vec<Point> {
-    let (skip, lapses) = if is_coarse { (2, &LAPSES[1..2]) } else { (1, &LAPSES[..]) };
-    let mut points = Vec::with_capacity(CENTERS * SDS * LAPSES.len());
+    let middle = from + 0.5 * CENTERS as f64 * step;
+    let rows: Vec<Row> = (0..SDS)
+        .step_by(if is_coarse { 2 } else { 1 })
+        .map(|index| Row::new(evidence, index, step, middle))
+        .collect();
+    let verdicts = &evidence.verdicts[..];
+    let mut points = Vec::with_capacity(CENTERS * rows.len());
     for center in 0..CENTERS {
         let mu = from + (center as f64 + 0.5) * step;
-        for index in (0..SDS).step_by(skip) {
-            // A spread below the grid's spacing cannot be told from none.
-            let sd = sd_at(index).hypot(0.3 * step);
-            let told = readings.log_likelihood(mu, index);
-            for &(lapse, prior) in lapses {
-                let mut weight = log_prior(index, prior) + told;
-                for at in &evidence.verdicts {
-                    let p = good_share(mu, sd, lapse, at.x);
-                    // Most loads have verdicts of one kind only, and logarithms are what costs.
-                    if at.good > 0 {
-                        weight += f64::from(at.good) * p.ln();
-                    }
-                    if at.bad > 0 {
-                        weight += f64::from(at.bad) * (1.0 - p).ln();
-                    }
-                }
-                points.push(Point { center, index, mu, sd, lapse, weight });
-            }
+        for row in &rows {
+            let below = (row.slope * (middle - mu)).exp();
+            let mut weights = if is_coarse {
+                let [log] = row.log_likelihoods(verdicts, below, [LAPSES[COARSE_LAPSE].0]);
+                let mut only = [f64::NEG_INFINITY; LAPSES.len()];
+                only[COARSE_LAPSE] = log;
+                only
+            } else {
+                row.log_likelihoods(verdicts, below, LAPSES.map(|(lapse, _)| lapse))
+            };
+            let told = readings.log_likelihood(mu, row.index);
+            weights.iter_mut().zip(row.priors).for_each(|(weight, prior)| *weight += prior + told);
+            points.push(Point { center, index: row.index, mu, sd: row.sd, weights });
         }
     }
     points
@@ -223,25 +300,19 @@ impl Posterior {
     }
 
     fn normalised(mut points: Vec<Point>, from: f64, step: f64) -> Self {
-        let most = points.iter().map(|p| p.weight).fold(f64::NEG_INFINITY, f64::max);
+        let all = points.iter().flat_map(|point| point.weights);
+        let most = all.fold(f64::NEG_INFINITY, f64::max);
+        let least = NEGLIGIBLE.ln();
+        let relative = |log: f64| if log - most > least { (log - most).exp() } else { 0.0 };
         let mut centers = vec![0.0; CENTERS];
-        let mut sum = 0.0;
-        for point in &mut points {
-            point.weight = (point.weight - most).exp();
-            sum += point.weight;
-        }
-        points.retain(|point| point.weight > NEGLIGIBLE);
-        for point in &mut points {
-            point.weight /= sum;
-            centers[point.center] += point.weight;
-        }
-        let left: f64 = centers.iter().sum();
-        for point in &mut points {
-            point.weight /= left;
-        }
-        for center in &mut centers {
-            *center /= left;
-        }
+        points.retain_mut(|point| {
+            point.weights = point.weights.map(relative);
+            centers[point.center] += point.weight();
+            point.weight() > 0.0
+        });
+        let sum: f64 = centers.iter().sum();
+        points.iter_mut().flat_map(|point| &mut point.weights).for_each(|weight| *weight /= sum);
+        centers.iter_mut().for_each(|center| *center /= sum);
         Self { points, centers, from, step }
     }
 
@@ -268,19 +339,19 @@ impl Posterior {
 
     /// How likely the next trial at the load `x` is GOOD.
     pub(crate) fn predicts_good(&self, x: f64) -> f64 {
-        self.points.iter().map(|p| p.weight * good_share(p.mu, p.sd, p.lapse, x)).sum()
+        self.points.iter().map(|point| point.good(x)).sum()
     }
 
     /// How likely the next trial's capacity lies above `x`, lapses aside.
     pub(crate) fn exceeds(&self, x: f64) -> f64 {
-        self.points.iter().map(|p| p.weight * normal_share((p.mu - x) / p.sd)).sum()
+        self.points.iter().map(|p| p.weight() * normal_share((p.mu - x) / p.sd)).sum()
     }
 
     /// What a verdict at `x` would say of the capacity, bits.
     pub(crate) fn information(&self, x: f64) -> f64 {
         let mut by_center = vec![0.0; self.centers.len()];
         for p in &self.points {
-            by_center[p.center] += p.weight * good_share(p.mu, p.sd, p.lapse, x);
+            by_center[p.center] += p.good(x);
         }
         let all: f64 = by_center.iter().sum();
         let known: f64 = by_center
@@ -315,7 +386,7 @@ impl Posterior {
     pub(crate) fn spreads(&self) -> Vec<(f64, f64)> {
         let mut weights = [0.0; SDS];
         for point in &self.points {
-            weights[point.index] += point.weight;
+            weights[point.index] += point.weight();
         }
         let told = weights.into_iter().enumerate().filter(|(_, weight)| *weight > NEGLIGIBLE);
         told.map(|(index, weight)| (sd_at(index), weight)).collect()
@@ -323,7 +394,7 @@ impl Posterior {
 
     /// The standard deviation below which the share `q` of the weight lies.
     pub(crate) fn spread_quantile(&self, q: f64) -> f64 {
-        let mut points: Vec<(f64, f64)> = self.points.iter().map(|p| (p.sd, p.weight)).collect();
+        let mut points: Vec<(f64, f64)> = self.points.iter().map(|p| (p.sd, p.weight())).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut below = 0.0;
         for (sd, weight) in &points {
@@ -338,42 +409,38 @@ impl Posterior {
     /// The same of a capacity that lies below this one by one of `gaps`, which are as likely before any
     /// of `trials` (logarithms of loads, and verdicts) and have a standard deviation each.
     pub(crate) fn below(&self, gaps: &[(f64, f64)], trials: &[(f64, bool)]) -> Self {
-        let both = |p: &Point| gaps.iter().map(|gap| (*p, *gap)).collect::<Vec<_>>();
-        let mut points: Vec<Point> = self
-            .points
-            .iter()
-            .flat_map(both)
-            .map(|(p, (gap, gap_sd))| {
-                let (mu, sd) = (p.mu - gap, p.sd.hypot(gap_sd));
-                let told = trials.iter().map(|(x, good)| {
-                    let share = good_share(mu, sd, p.lapse, *x);
-                    if *good { share } else { 1.0 - share }
-                });
-                Point { mu, sd, weight: p.weight * told.product::<f64>(), ..p }
-            })
-            .collect();
-        let sum: f64 = points.iter().map(|p| p.weight).sum();
-        points.iter_mut().for_each(|p| p.weight /= sum);
+        let mut points = Vec::with_capacity(self.points.len() * gaps.len());
+        for (p, (gap, gap_sd)) in
+            self.points.iter().flat_map(|p| gaps.iter().map(move |gap| (p, gap)))
+        {
+            let mut point = Point { mu: p.mu - gap, sd: p.sd.hypot(*gap_sd), ..*p };
+            for (x, good) in trials {
+                let share = normal_share((point.mu - x) / point.sd);
+                for (weight, (lapse, _)) in point.weights.iter_mut().zip(LAPSES) {
+                    let p = good_share(share, lapse);
+                    *weight *= if *good { p } else { 1.0 - p };
+                }
+            }
+            points.push(point);
+        }
+        let sum: f64 = points.iter().map(Point::weight).sum();
+        points.iter_mut().flat_map(|point| &mut point.weights).for_each(|weight| *weight /= sum);
         Self { points, ..self.clone() }
     }
 
     /// The load that `share` of the trials meet, with the given confidence: its logarithm.
     pub(crate) fn safe(&self, share: f64, confidence: f64) -> Option<f64> {
-        let mut loads: Vec<(f64, f64)> = self
-            .points
-            .iter()
-            .map(|p| {
-                let wanted = (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - p.lapse);
-                // More lapses than the share allows: no load is met so often.
-                let z = if wanted < 1.0 {
-                    (wanted / (1.0 - wanted)).ln() / 1.702
-                } else {
-                    f64::INFINITY
-                };
-                (p.mu - z * p.sd, p.weight)
-            })
-            .collect();
-        loads.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let distances = LAPSES.map(|(lapse, _)| {
+            let wanted = (share - GOOD_LAPSES) / (1.0 - GOOD_LAPSES - lapse);
+            // More lapses than the share allows: no load is met so often.
+            if wanted < 1.0 { (wanted / (1.0 - wanted)).ln() / LOGISTIC } else { f64::INFINITY }
+        });
+        let mut loads: Vec<(f64, f64)> = Vec::with_capacity(self.points.len() * LAPSES.len());
+        for p in &self.points {
+            let each = distances.iter().zip(p.weights).filter(|(_, weight)| *weight > 0.0);
+            loads.extend(each.map(|(z, weight)| (p.mu - z * p.sd, weight)));
+        }
+        loads.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let mut below = 0.0;
         for (load, weight) in loads {
             below += weight;
@@ -382,5 +449,35 @@ impl Posterior {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_and_products_give_the_likelihood_of_the_model() {
+        let mut evidence = Evidence::default();
+        // Also far beyond the grid, and more verdicts than a product has digits for.
+        for (x, good, bad) in
+            [(0.0, 20, 300), (6.9, 3, 1), (7.0, 1, 1), (7.1, 0, 4), (12.0, 200, 9)]
+        {
+            (0..good).for_each(|_| evidence.add(x, true));
+            (0..bad).for_each(|_| evidence.add(x, false));
+        }
+        let points = lay_out(&evidence, &Readings::of(&[], 0.0), 6.5, 0.02, false);
+        assert_eq!(points.len(), CENTERS * SDS);
+        for point in points {
+            for ((lapse, prior), weight) in LAPSES.into_iter().zip(point.weights) {
+                let verdict = |at: &VerdictAt| {
+                    let p = good_share(normal_share((point.mu - at.x) / point.sd), lapse);
+                    f64::from(at.good) * p.ln() + f64::from(at.bad) * (1.0 - p).ln()
+                };
+                let all: f64 = evidence.verdicts.iter().map(verdict).sum();
+                let direct = log_prior(point.index, prior) + all;
+                assert!((weight - direct).abs() < 1e-9 * direct.abs(), "{weight} {direct}");
+            }
+        }
     }
 }
