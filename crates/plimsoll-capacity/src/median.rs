@@ -13,6 +13,13 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
+/// The median of values in any order; `None` where there are none.
+pub(crate) fn median_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    median(&sorted)
+}
+
 /// The narrowest symmetric interval of ranks, from 0, that holds the median of any distribution
 /// with at least 95 % confidence, and that confidence; `None` for fewer than six values.
 ///
@@ -47,6 +54,7 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
         assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
+        assert_eq!((median_of([]), median_of([9.0, 1.0, 4.0, 2.0])), (None, Some(3.0)));
     }
 
     #[test]

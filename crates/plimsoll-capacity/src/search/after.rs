@@ -4,9 +4,12 @@
 use plimsoll_model::trial::{Outcome, Phase, Recovery, TippingPoint, TrialMeasurement};
 use plimsoll_model::{Nanos, Rate};
 
+use crate::median::median_of;
+
 use super::levels::reading;
 use super::measure::Fit;
 use super::seen::differed;
+use super::trials::breakdowns;
 use super::{OVERLOAD, RateSearch, State, Want};
 
 /// The load at which a SUT is asked whether it came back, relative to the lower bound.
@@ -23,8 +26,6 @@ const SPREADS_APART: f64 = 4.0;
 const SENTINELS_PER_LAPSE: usize = 4;
 /// A wider interval says nothing.
 const WIDTH_MAX: f64 = 0.4;
-/// So many breakdowns at loads that were met are no accident.
-const BREAKDOWNS: usize = 2;
 /// Standard deviations by which the verdicts may be less likely than the model predicts.
 const SURPRISE_MAX: f64 = 4.0;
 
@@ -93,8 +94,7 @@ impl RateSearch {
     fn carries_more(&self) -> bool {
         let Some(fit) = self.fit() else { return false };
         let last = self.trials.all().next_back();
-        let readings = self.anchored();
-        let usual = readings.get(readings.len() / 2);
+        let usual = median_of(self.anchored());
         let most = LEVELS_APART.max(SPREADS_APART * fit.posterior.spread());
         match (usual, last.and_then(|trial| trial.carried)) {
             (Some(usual), Some(carried)) => carried.ln() - usual > 0.5 * most,
@@ -135,13 +135,8 @@ impl RateSearch {
             return Some(why);
         }
         let rate = |per_s: f64| Rate::per_second(per_s).unwrap_or_default();
-        if let Some((most, all, differ)) = self.differing_sentinels(fit) {
-            return Some(format!(
-                "in {differ} of {all} overloads at the same load the server carried more than {:.0} % \
-                 more or less than in the others ({} in most)",
-                100.0 * LEVELS_APART,
-                rate(most)
-            ));
+        if let Some(why) = self.differing_sentinels(fit) {
+            return Some(why);
         }
         if let Some((before, after)) = self.trials.fell() {
             return Some(format!(
@@ -150,13 +145,13 @@ impl RateSearch {
                 rate(after)
             ));
         }
-        if let Some((bad, all)) = fit.lower.and_then(|lower| self.trials.missed_far_below(lower)) {
+        if let Some(missed) = fit.lower.and_then(|lower| self.missed_far_below(lower)) {
             return Some(format!(
-                "{bad} of {all} trials at loads far below the interval missed the objective"
+                "{} of {} trials at loads far below the interval missed the objective",
+                missed.bad, missed.all
             ));
         }
-        let (times, most) = self.trials.breakdowns();
-        if times >= BREAKDOWNS {
+        if let Some((times, most)) = breakdowns(&self.levels.current(&self.trials)) {
             return Some(format!(
                 "in {times} trials the server carried at most {}, far less than in others",
                 rate(most)
@@ -178,24 +173,35 @@ impl RateSearch {
         })
     }
 
-    /// What the server carried in the sentinels at the anchor: logarithms, ascending.
+    /// What the server carried in the sentinels at the anchor: logarithms.
     fn anchored(&self) -> Vec<f64> {
         let current = self.levels.current(&self.trials);
         let at_anchor = current.iter().filter(|t| Some(t.load) == self.sentinel.anchor);
-        let mut readings: Vec<f64> = at_anchor.filter_map(reading).map(|r| r.y).collect();
-        readings.sort_by(f64::total_cmp);
-        readings
+        at_anchor.filter_map(reading).map(|r| r.y).collect()
     }
 
-    /// What the server carried in the usual sentinel, how many there were, and in how many it carried
-    /// something else; `None` where they agree.
-    fn differing_sentinels(&self, fit: &Fit) -> Option<(f64, usize, usize)> {
+    /// Sentinels in which the server carried something else than in most, in words; `None` where they
+    /// agree.
+    fn differing_sentinels(&self, fit: &Fit) -> Option<String> {
         let readings = self.anchored();
-        let usual = *readings.get(readings.len() / 2)?;
+        let usual = median_of(readings.iter().copied())?;
         let most = LEVELS_APART.max(SPREADS_APART * fit.posterior.spread());
         let differ = readings.iter().filter(|y| (*y - usual).abs() > most).count();
-        let is_usual = differ == 0 || (differ == 1 && readings.len() > SENTINELS_PER_LAPSE);
-        (!is_usual).then_some((usual.exp(), readings.len(), differ))
+        if differ == 0 || (differ == 1 && readings.len() > SENTINELS_PER_LAPSE) {
+            return None;
+        }
+        let rate = |y: f64| Rate::per_second(y.exp()).unwrap_or_default();
+        let least = readings.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = readings.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Some(format!(
+            "the server carried {} to {} in {} overloads at the same load, in {differ} of them over \
+             {:.0} % more or less than the median, {}",
+            rate(least),
+            rate(greatest),
+            readings.len(),
+            100.0 * LEVELS_APART,
+            rate(usual)
+        ))
     }
 
     fn with_what_differed(&self, why: String) -> String {

@@ -6,6 +6,8 @@
 //! believed at odds of [`ODDS`] to one over both others, where it is at least [`STEP_LEAST`] large
 //! and two readings lie behind it.
 
+use crate::median::median_of;
+
 /// Odds at which a step is believed.
 const ODDS: f64 = 50.0;
 /// Smaller steps are left to the spread and the drift, relative.
@@ -145,12 +147,6 @@ pub(crate) fn drift(readings: &[Reading], spreads: &[(f64, f64)]) -> Drift {
     Drift { per_min, sd, is_seen: share > DRIFT_SEEN }
 }
 
-fn middle(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}
-
 /// Looks at the readings of what was one level so far. `spreads` is what the verdicts say of how much
 /// the capacity differs from trial to trial: standard deviations with their weights.
 pub(crate) fn change(readings: &[Reading], spreads: &[(f64, f64)]) -> Change {
@@ -160,6 +156,7 @@ pub(crate) fn change(readings: &[Reading], spreads: &[(f64, f64)]) -> Change {
     }
     let own_sds = reading_sds(readings);
     let steady = marginal(&[&level], own_sds, spreads).max(drifting(readings, spreads).2);
+    let middle = |values: &[f64]| median_of(values.iter().copied()).unwrap_or_default();
     let mut best = (f64::NEG_INFINITY, 0);
     for at in 1..level.len() {
         let (before, after) = level.split_at(at);

@@ -132,7 +132,9 @@ impl RateSearch {
         }
         match self.state {
             State::Qualify => self.learn_qualify(request.rate.get(), good, measurement),
-            State::Expand { .. } => self.learn_expand(request.rate.get(), good, measurement),
+            State::Expand { .. } | State::Capped(_) => {
+                self.learn_expand(request.rate.get(), good, measurement);
+            }
             State::Overload(answer, _) => self.learn_overload(answer, good),
             State::Recover(answer, recovering) => {
                 self.learn_recover(answer, recovering, good, measurement);
@@ -271,7 +273,7 @@ impl RateSearch {
 
     fn expand_from(&mut self, rate: f64, busiest: Option<f64>) {
         if rate >= self.cap() {
-            self.finish(self.met_at_cap());
+            self.state = State::Capped(rate);
             return;
         }
         let growth = if busiest.is_some_and(|busy| busy < BUSY_FAR) { GROWTH_FAR } else { GROWTH };

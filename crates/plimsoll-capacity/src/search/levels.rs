@@ -4,11 +4,15 @@
 
 use plimsoll_model::Rate;
 
+use crate::median::median_of;
+
 use super::change::{Change, Reading, change};
 use super::trials::{Role, Trial, Trials};
 
 /// Levels that differ by less are one, logarithmic.
 const SAME: f64 = 0.04;
+/// Readings at a higher level from which on it is the server's.
+const STAYED: usize = 3;
 /// Levels kept apart in one search; from then on all is one muddle.
 const LEVELS_MAX: usize = 8;
 
@@ -58,13 +62,9 @@ impl Levels {
 
     /// What a level carries in overload.
     fn carries(level: Level, trials: &Trials) -> Option<f64> {
-        let mut readings: Vec<f64> = trials
-            .all()
-            .filter(|t| t.saturated().is_some() && (level.from_s..level.to_s).contains(&t.at_s))
-            .filter_map(|t| reading(t).map(|r| r.y))
-            .collect();
-        readings.sort_by(f64::total_cmp);
-        readings.get(readings.len() / 2).copied()
+        let at_level = |t: &&Trial| (level.from_s..level.to_s).contains(&t.at_s);
+        let saturated = trials.all().filter(at_level).filter(|t| t.saturated().is_some());
+        median_of(saturated.filter_map(reading).map(|reading| reading.y))
     }
 
     fn is_same(&self, level: Level, trials: &Trials) -> bool {
@@ -88,7 +88,18 @@ impl Levels {
     /// What to say of a capacity that is at another level than at first, or was at many.
     pub(crate) fn unsteady(&self, trials: &Trials) -> Option<String> {
         let settled = self.0.len() == 1 || (self.0.len() <= 3 && self.is_same(self.0[0], trials));
-        if settled { None } else { self.told(trials) }
+        if settled || self.rose(trials) { None } else { self.told(trials) }
+    }
+
+    /// The capacity only rose, and has stayed since: the server had to warm up, or somebody left.
+    fn rose(&self, trials: &Trials) -> bool {
+        let carries = |level: &Level| Self::carries(*level, trials);
+        let is_rise = |pair: &[Level]| {
+            carries(&pair[0]).zip(carries(&pair[1])).is_some_and(|(before, after)| before < after)
+        };
+        let last = self.last();
+        let at_level = trials.all().filter(|t| (last.from_s..last.to_s).contains(&t.at_s));
+        self.0.windows(2).all(is_rise) && at_level.filter_map(reading).count() >= STAYED
     }
 
     /// Every change, in words; `None` where there was none.
@@ -127,4 +138,53 @@ impl Levels {
 pub(crate) fn reading(trial: &Trial) -> Option<Reading> {
     let carried = trial.carried.filter(|_| trial.role == Role::Sentinel)?;
     Some(Reading { at_s: trial.at_s, y: carried.ln(), count: carried * trial.window_s })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seen::Seen;
+    use super::*;
+
+    const ANCHOR: f64 = 2_000.0;
+
+    /// Overloads at one load, a minute apart, that carried so much; the levels that they show.
+    fn levels(carried: &[f64]) -> (Levels, Trials) {
+        let (mut levels, mut trials) = (Levels::default(), Trials::default());
+        for (index, carried) in carried.iter().enumerate() {
+            trials.add(Trial {
+                load: ANCHOR,
+                good: false,
+                at_s: 60.0 * index as f64,
+                window_s: 3.0,
+                loss_ratio: 0.5,
+                carried: Some(*carried),
+                bad: Default::default(),
+                scheduled: 6_000,
+                role: Role::Sentinel,
+                seen: Seen::default(),
+            });
+            levels.observe(&trials, ANCHOR, &[(0.002, 0.5), (0.01, 0.5)]);
+        }
+        (levels, trials)
+    }
+
+    fn unsteady(carried: &[f64]) -> Option<String> {
+        let (levels, trials) = levels(carried);
+        levels.unsteady(&trials)
+    }
+
+    #[test]
+    fn a_capacity_that_rose_and_stayed_is_the_servers_and_one_that_fell_is_not() {
+        assert_eq!(unsteady(&[1_000.0, 1_001.0, 999.0]), None);
+        let rose = unsteady(&[700.0, 701.0, 1_000.0, 1_001.0]).expect("not for long enough");
+        assert!(rose.contains("rose 43 % between minute 1.0 and 2.0"), "{rose}");
+        let warm = [700.0, 701.0, 1_000.0, 1_001.0, 1_000.0];
+        assert_eq!(unsteady(&warm), None);
+        let (levels, trials) = levels(&warm);
+        let current: Vec<f64> = levels.current(&trials).iter().map(|trial| trial.at_s).collect();
+        assert_eq!(current, [120.0, 180.0, 240.0], "those before are measured again");
+        assert!(unsteady(&[1_000.0, 1_001.0, 700.0, 701.0, 700.0]).is_some());
+        let back = [1_000.0, 1_001.0, 700.0, 701.0, 1_000.0, 1_001.0];
+        assert_eq!(unsteady(&back), None, "as at first");
+    }
 }

@@ -15,7 +15,7 @@
 //! has the same weight in each octave up to [`SD_USUAL`] and falls with 1/sd beyond; `lapse` is one
 //! of [`LAPSES`]. The posterior is laid out on a grid that zooms in on where its weight is.
 
-use crate::median::median;
+use crate::median::median_of;
 
 /// Shares of trials that are BAD whatever the load, and their prior weights.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.6), (0.05, 0.3), (0.15, 0.1)];
@@ -153,9 +153,7 @@ struct Readings {
 
 impl Readings {
     fn of(readings: &[f64], own_sd: f64) -> Self {
-        let mut sorted = readings.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let middle = median(&sorted);
+        let middle = median_of(readings.iter().copied());
         let mut spread = [0.0; SDS];
         if let Some(middle) = middle {
             let mut off: Vec<f64> = readings.iter().map(|y| y - middle).collect();

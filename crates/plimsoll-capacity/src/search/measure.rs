@@ -14,7 +14,7 @@ use crate::validity::is_drifting;
 use super::change::{Drift, drift, reading_sd};
 use super::levels::{Levels, reading};
 use super::likelihood::{Evidence, Posterior};
-use super::trials::{Role, Trial, seconds};
+use super::trials::{MissedBelow, Role, Trial, seconds};
 use super::{CEILING_CELLS, OVERLOAD, OVERSHOOT_MAX, RateSearch, State, Want};
 
 /// An interval that is so many standard deviations of the capacity wide is narrow enough: the next
@@ -43,6 +43,8 @@ const LONGER: u64 = 2;
 const TOLERATED: f64 = 0.003;
 /// The 95th percentile of a normal variable: ends of an interval of 90 %.
 const NORMAL_90: f64 = 1.645;
+/// Trials that ask whether what missed the objective far below the interval were accidents.
+const BELOW_AGAIN_MAX: u32 = 8;
 /// Below the lowest load the first trials decide.
 const FAILED_MAX: usize = 3;
 
@@ -247,8 +249,9 @@ impl RateSearch {
             return None;
         }
         if highest >= self.cap() {
-            let met = self.trials.at(self.cap()).any(|t| t.good);
-            return met.then(|| Want::Finish(self.met_at_cap()));
+            let cap = self.cap();
+            let met = self.trials.at(cap).any(|t| t.good);
+            return met.then(|| self.plan_capped(cap));
         }
         if let Some((_, why)) = self.ceiling.clone().filter(|_| highest < 2.0 * self.first_bad) {
             return Some(Want::Finish(Outcome::GeneratorLimited { why }));
@@ -369,6 +372,9 @@ impl RateSearch {
                 return Want::Trial(Phase::Narrow, self.first_bad, length);
             }
         }
+        if let Some(want) = self.plan_far_below(lower) {
+            return want;
+        }
         let target = self.confirmed_load(&fit.posterior, lower);
         let planned = self.limits.confirmations;
         let seen = self.confirmations_at(target);
@@ -389,6 +395,25 @@ impl RateSearch {
                 ),
             }),
         }
+    }
+
+    /// What missed the objective far below the interval, at the level where the server is now.
+    pub(super) fn missed_far_below(&self, lower: f64) -> Option<MissedBelow> {
+        MissedBelow::of(&self.levels.current(&self.trials), lower)
+    }
+
+    /// It may have been accidents: some more trials there tell.
+    fn plan_far_below(&mut self, lower: f64) -> Option<Want> {
+        let load = self.missed_far_below(lower)?.highest;
+        let length = self.trial_length(load, self.limits.final_trial);
+        // The safe load may go without a trial for an interval.
+        let confirmations = self.limits.confirm_trial.0 * u64::from(self.limits.confirmations);
+        let reserve = Nanos(confirmations) + self.reserve_after(1);
+        if self.below_again >= BELOW_AGAIN_MAX || !self.affords(length + reserve) {
+            return None;
+        }
+        self.below_again += 1;
+        Some(Want::Trial(Phase::Narrow, load, length))
     }
 
     /// GOOD on average, and perhaps not for long: a confirmation whose halves differ is followed by

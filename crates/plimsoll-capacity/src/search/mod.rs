@@ -91,6 +91,8 @@ enum State {
     Expand {
         rate: f64,
     },
+    /// This load was met, and no higher one may be offered.
+    Capped(f64),
     /// Closing in, and confirming what was found.
     Measure,
     /// With the load of the overload.
@@ -134,6 +136,8 @@ pub struct RateSearch {
     safe_made: u32,
     /// Confirmations that were INVALID.
     confirmations_invalid: u32,
+    /// Trials far below the interval that were asked for because others had missed the objective there.
+    below_again: u32,
     /// Whether that load was measured again, because the server carried less ever since.
     is_retested: bool,
     /// Share of the operations that were well in the best trial at the lowest load before this one.
@@ -175,6 +179,7 @@ impl RateSearch {
             may_need_threads: false,
             safe_made: 0,
             confirmations_invalid: 0,
+            below_again: 0,
             is_retested: false,
             met_share: None,
             first_bad: settings::HIGHEST_PER_S,
@@ -355,6 +360,7 @@ impl RateSearch {
                 let length = self.trial_length(rate, self.limits.initial_trial);
                 Want::Trial(Phase::Expand, rate, length)
             }
+            State::Capped(load) => self.plan_capped(load),
             State::Measure => self.plan_measure(),
             State::Overload(_, load) => self.plan_overload(load),
             State::Recover(answer, _) => self.plan_recover(answer),

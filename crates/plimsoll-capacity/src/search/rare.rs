@@ -25,7 +25,7 @@ const HIGH_QUANTILE: f64 = 0.995;
 /// A trial that is lengthened has at most so many times the length of a confirmation.
 const LONGEST: u64 = 4;
 
-/// Bad operations by goal, in the order of the objective; of goals on many operations none.
+/// Bad operations by goal, in the order of the objective.
 pub(super) type Bad = [u64; Slo::GOALS_MAX];
 
 fn is_rare(goal: &Goal) -> bool {
@@ -93,6 +93,34 @@ impl Open {
         let needed = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
         Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
     }
+
+    /// What is missed before what is not known, and then what needs most operations.
+    fn by_urgency(&self) -> (bool, u64) {
+        (self.said == Pooled::Missed, self.missing().unwrap_or(u64::MAX))
+    }
+
+    /// What it says against an answer: `place` is where the operations were had, `load` where more can
+    /// be.
+    fn outcome(&self, place: &str, load: f64) -> Outcome {
+        let Self { goal, bad, all, said } = self;
+        let share = *bad as f64 / (*all).max(1) as f64;
+        let (share, most) =
+            (format!("{:.3} %", share * 100.0), format!("{:.3} %", goal.bad_ratio_max() * 100.0));
+        let what = match goal {
+            Goal::Errors { .. } => "failed",
+            Goal::Latency { .. } => "were late, failed or unsent",
+        };
+        let seen = format!("{goal}: {bad} of {all} operations {what} {place} ({share})");
+        if *said == Pooled::Missed {
+            return Outcome::Unstable { why: format!("{seen}, over {most}") };
+        }
+        let at = Rate::per_second(load).unwrap_or_default();
+        let more = self.missing().map_or_else(String::new, |missing| {
+            let span = Nanos::from_secs_f64(missing as f64 / load.max(1e-3));
+            format!("; about {span} more at {at} would tell")
+        });
+        Outcome::Undecided { why: format!("{seen}, too few to tell that from {most}{more}") }
+    }
 }
 
 impl RateSearch {
@@ -102,12 +130,12 @@ impl RateSearch {
         goals.filter(|(_, goal)| is_rare(goal))
     }
 
-    /// Bad operations of a trial by the rare goals.
+    /// Bad operations of a trial.
     pub(super) fn bad_of(&self, measurement: &TrialMeasurement) -> Bad {
         let losses = Losses::of(&measurement.tally, measurement.aborted);
         let mut bad = Bad::default();
-        for (index, goal) in self.rare_goals() {
-            bad[index] = losses.bad_ops(goal);
+        for (bad, goal) in bad.iter_mut().zip(&self.slo.goals) {
+            *bad = losses.bad_ops(goal);
         }
         bad
     }
@@ -165,7 +193,34 @@ impl RateSearch {
             let is_met = said == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
             (!is_met).then_some(Open { goal: *goal, bad, all, said })
         });
-        open.max_by_key(|open| (open.said == Pooled::Missed, open.missing().unwrap_or(u64::MAX)))
+        open.max_by_key(Open::by_urgency)
+    }
+
+    /// The goal that the trials at `load` settle least: whatever its quantile, some operations have to
+    /// show that it is met.
+    fn open_goal_at(&self, load: f64) -> Option<Open> {
+        let (bad, all) = self.trials.rarely_bad(load);
+        let each = self.slo.goals.iter().zip(bad).map(|(goal, bad)| Open {
+            goal: *goal,
+            bad,
+            all,
+            said: pooled(bad, all, goal.bad_ratio_max()),
+        });
+        each.filter(|open| open.said != Pooled::Met).max_by_key(Open::by_urgency)
+    }
+
+    /// The highest load that may be offered was met: by operations enough?
+    pub(super) fn plan_capped(&self, load: f64) -> Want {
+        let Some(open) = self.open_goal_at(load) else { return Want::Finish(self.met_at_cap()) };
+        let usual = self.trial_length(load, self.limits.initial_trial);
+        let longest = usual.max(Nanos(self.limits.confirm_trial.0 * LONGEST));
+        let wanted = open.missing().map(|missing| Nanos::from_secs_f64(missing as f64 / load));
+        match wanted.map(|wanted| wanted.clamp(usual, longest)) {
+            Some(length) if open.said == Pooled::Untold && self.affords(length) => {
+                Want::Trial(Phase::Expand, load, length)
+            }
+            _ => Want::Finish(open.outcome("at the highest load", load)),
+        }
     }
 
     /// One more trial at the confirmed load, where the goals need more operations.
@@ -183,26 +238,7 @@ impl RateSearch {
 
     /// What the bad operations of all trials up to `lower` say against an interval.
     pub(super) fn goals_untold(&self, lower: f64) -> Option<Outcome> {
-        let open = self.open_goal(lower)?;
-        let Open { goal, bad, all, said } = open;
-        let share = bad as f64 / all.max(1) as f64;
-        let (share, most) =
-            (format!("{:.3} %", share * 100.0), format!("{:.3} %", goal.bad_ratio_max() * 100.0));
-        let what = match goal {
-            Goal::Errors { .. } => "failed",
-            Goal::Latency { .. } => "were late, failed or unsent",
-        };
-        let seen = format!("{goal}: {bad} of {all} operations {what} below the bounds ({share})");
-        if said == Pooled::Missed {
-            return Some(Outcome::Unstable { why: format!("{seen}, over {most}") });
-        }
-        let at = Rate::per_second(lower).unwrap_or_default();
-        let more = open.missing().map_or_else(String::new, |missing| {
-            let span = Nanos::from_secs_f64(missing as f64 / lower.max(1e-3));
-            format!("; about {span} more at {at} would tell")
-        });
-        let why = format!("{seen}, too few to tell that from {most}{more}");
-        Some(Outcome::Undecided { why })
+        Some(self.open_goal(lower)?.outcome("below the bounds", lower))
     }
 }
 

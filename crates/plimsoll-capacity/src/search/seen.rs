@@ -3,6 +3,8 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::TrialMeasurement;
 
+use crate::median::median_of;
+
 use super::trials::Trial;
 
 /// A server that carries this share of its best, or more, is as it was.
@@ -55,10 +57,8 @@ impl Seen {
     }
 }
 
-fn median(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = trials.iter().filter_map(|trial| figure(&trial.seen)).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+fn typical(trials: &[&Trial], figure: fn(&Seen) -> Option<f64>) -> Option<f64> {
+    median_of(trials.iter().filter_map(|trial| figure(&trial.seen)))
 }
 
 /// What differed between the overloads in which the server carried most and those in which it
@@ -73,7 +73,7 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<St
         of.into_iter().map(|(trial, _)| *trial).collect()
     };
     let (fast, slow) = (trials(fast), trials(slow));
-    let both = |figure| Some((median(&fast, figure)?, median(&slow, figure)?));
+    let both = |figure| Some((typical(&fast, figure)?, typical(&slow, figure)?));
     let share = |name: &str, figure| {
         // Less trouble explains nothing.
         let (then, now) = both(figure).filter(|(then, now)| now - then > SHARE_APART)?;

@@ -184,6 +184,28 @@ fn irregular_ends_say_what_was_reached() {
 }
 
 #[test]
+fn the_highest_load_is_met_only_by_operations_enough_for_every_goal() {
+    let capped = |budget_s| {
+        let settings = SearchSettings {
+            cap: Some(rate(20.0)),
+            budget: Nanos::from_secs(budget_s),
+            ..SearchSettings::new(Mode::Quick)
+        };
+        let Run { trials, tipping, .. } = run(settings, knee(9e9));
+        let at_cap = trials.iter().filter(|(request, _)| request.rate == rate(20.0));
+        let ops: f64 = at_cap.map(|(request, _)| 20.0 * request.duration.as_secs_f64()).sum();
+        (tipping, ops)
+    };
+    let (met, ops) = capped(1_000);
+    assert!(matches!(met.outcome, Outcome::NotReached { .. }), "{met:?}");
+    assert!((3_000.0..3_500.0).contains(&ops), "{ops}");
+    let (open, _) = capped(100);
+    let Outcome::Undecided { why } = &open.outcome else { panic!("{open:?}") };
+    assert!(why.contains("failed at the highest load (0.000 %), too few to tell"), "{why}");
+    assert_eq!(open.lower, None);
+}
+
+#[test]
 fn a_tipping_point_just_below_the_generators_ceiling_is_found() {
     let Run { tipping, .. } =
         run(SearchSettings::new(Mode::Quick), |request| match request.rate.get() {

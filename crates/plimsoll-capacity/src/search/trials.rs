@@ -3,6 +3,8 @@
 use plimsoll_model::trial::Phase;
 use plimsoll_model::{Nanos, Rate};
 
+use crate::median::median_of;
+
 use super::rare::Bad;
 use super::seen::Seen;
 
@@ -11,9 +13,10 @@ const SATURATED: f64 = 0.98;
 
 /// Loads below this share of a bound are far below it: what is missed there does not depend on the load.
 pub(super) const FAR_BELOW: f64 = 0.9;
-/// Where so many trials, and this share, miss the objective far below a bound, that is no bound.
+/// Where so many trials, and this share, miss the objective far below a bound, that is no bound; and
+/// where so many break down.
 const MISSED_MIN: usize = 2;
-const MISSED: f64 = 0.25;
+const MISSED: f64 = 0.2;
 /// A server that carries less than this share of a load that it met before has broken down.
 const BROKE_DOWN: f64 = 0.8;
 /// The same of what it carried in the first overloads.
@@ -91,6 +94,45 @@ impl Trial {
     pub(crate) const fn is_verdict(&self) -> bool {
         matches!(self.role, Role::Verdict | Role::Confirmation)
     }
+}
+
+/// Trials at loads far below an interval that missed the objective, and all of those trials.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MissedBelow {
+    pub(crate) bad: usize,
+    pub(crate) all: usize,
+    /// The highest load that was missed.
+    pub(crate) highest: f64,
+}
+
+impl MissedBelow {
+    /// Of `trials`, below `lower`; `None` where no more missed it than accidents explain.
+    pub(crate) fn of(trials: &[Trial], lower: f64) -> Option<Self> {
+        let below = || trials.iter().filter(|t| t.is_verdict() && t.load < FAR_BELOW * lower);
+        let highest = below().filter(|t| !t.good).map(|t| t.load).reduce(f64::max)?;
+        let (bad, all) = (below().filter(|t| !t.good).count(), below().count());
+        let is_more = bad >= MISSED_MIN && bad as f64 > MISSED * all as f64;
+        is_more.then_some(Self { bad, all, highest })
+    }
+}
+
+/// Trials in which the server carried far less than it was offered, though it met that load in
+/// others or carries more in a deeper overload, and the most that it carried in one of them; `None`
+/// where there are no more than accidents explain.
+pub(crate) fn breakdowns(trials: &[Trial]) -> Option<(usize, f64)> {
+    let verdicts = || trials.iter().filter(|t| t.is_verdict());
+    let met = verdicts().filter(|t| t.good).map(|t| t.load).fold(0.0, f64::max);
+    let sentinels = trials.iter().filter(|t| t.role == Role::Sentinel);
+    let deep = median_of(sentinels.filter_map(Trial::saturated)).unwrap_or_default();
+    let broke = || {
+        verdicts().filter_map(|t| {
+            let able = if t.load <= met { deep.max(t.load) } else { deep };
+            t.saturated().filter(|carried| *carried < BROKE_DOWN * able)
+        })
+    };
+    let times = broke().count();
+    let is_more = times >= MISSED_MIN && times as f64 > MISSED * verdicts().count() as f64;
+    is_more.then(|| (times, broke().fold(0.0, f64::max)))
 }
 
 /// Trials in the order of time, and how many of them expansion took.
@@ -209,29 +251,6 @@ impl Trials {
         (lower.and_then(|(load, _)| Rate::per_second(*load)), upper.and_then(Rate::per_second))
     }
 
-    /// Trials at loads far below `lower` that missed the objective, and all of those trials, where more
-    /// missed it than accidents explain.
-    pub(crate) fn missed_far_below(&self, lower: f64) -> Option<(usize, usize)> {
-        let below = || self.verdicts().filter(|t| t.load < FAR_BELOW * lower);
-        let (bad, all) = (below().filter(|t| !t.good).count(), below().count());
-        (bad >= MISSED_MIN && bad as f64 > MISSED * all as f64).then_some((bad, all))
-    }
-
-    /// Trials in which the server carried far less than it was offered, though it met that load in
-    /// others or carries more in a deeper overload; and the most that it carried in one of them.
-    pub(crate) fn breakdowns(&self) -> (usize, f64) {
-        let met = self.verdicts().filter(|t| t.good).map(|t| t.load).fold(0.0, f64::max);
-        let mut deep: Vec<f64> =
-            self.all().filter(|t| t.role == Role::Sentinel).filter_map(Trial::saturated).collect();
-        deep.sort_by(f64::total_cmp);
-        let deep = deep.get(deep.len() / 2).copied().unwrap_or_default();
-        let broke = self.verdicts().filter_map(|t| {
-            let able = if t.load <= met { deep.max(t.load) } else { deep };
-            t.saturated().filter(|carried| *carried < BROKE_DOWN * able)
-        });
-        broke.fold((0, 0.0), |(count, most), carried| (count + 1, f64::max(most, carried)))
-    }
-
     /// What the server carried in the first overloads, and the most that it carried in any trial
     /// after them, where that is far less.
     pub(crate) fn fell(&self) -> Option<(f64, f64)> {
@@ -324,5 +343,34 @@ mod tests {
             always.add(overload(f64::from(at_s), false, 0.5));
         }
         assert_eq!(always.all().count(), 9);
+    }
+
+    fn verdict(load: f64, carried: f64) -> Trial {
+        let good = carried >= load;
+        Trial {
+            load,
+            good,
+            carried: Some(carried),
+            role: Role::Verdict,
+            ..overload(1.0, false, 0.0)
+        }
+    }
+
+    #[test]
+    fn one_trial_in_five_may_miss_the_objective_or_break_down_by_accident() {
+        let usual = [verdict(400.0, 400.0), verdict(800.0, 800.0), verdict(980.0, 980.0)];
+        let of = |odd: &[Trial], repeats: usize| {
+            let all: Vec<Trial> = odd.iter().copied().chain(usual.repeat(repeats)).collect();
+            (MissedBelow::of(&all, 1_000.0), breakdowns(&all))
+        };
+        let below = [verdict(700.0, 690.0), verdict(600.0, 590.0)];
+        let (missed, broke) = of(&below, 3);
+        assert_eq!(missed, Some(MissedBelow { bad: 2, all: 8, highest: 700.0 }));
+        assert_eq!(broke, None);
+        // Two of ten.
+        assert_eq!(of(&below, 4), (None, None));
+        let broken = [verdict(980.0, 500.0), verdict(960.0, 450.0)];
+        assert_eq!(of(&broken, 2), (None, Some((2, 500.0))));
+        assert_eq!(of(&broken, 3), (None, None));
     }
 }

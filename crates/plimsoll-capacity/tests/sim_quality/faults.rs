@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use plimsoll_model::slo::Slo;
-use plimsoll_model::trial::{Outcome, Verdict};
+use plimsoll_model::trial::Outcome;
 
-use crate::kinds::{Fault, Kind};
-use crate::methods::{Method, plimsoll, usual};
+use crate::kinds::Fault;
+use crate::methods::Method;
 use crate::score::{each_seed, quantile};
 
 /// The figures of a table's row.
@@ -61,19 +61,4 @@ pub(crate) fn fault_score(fault: &Fault, method: Method, seeds: Range<u64>) -> F
     score.trials.sort_unstable();
     score.lowers.sort_by(f64::total_cmp);
     score
-}
-
-/// (trials called INVALID, trials) of searches with a generator without faults.
-pub(crate) fn false_alarms(kind: &Kind, method: Method, seeds: Range<u64>) -> (usize, usize) {
-    let Method::Plimsoll(mode) = method else { return (0, 0) };
-    let counts = each_seed(seeds, |seed| {
-        let (mut invalid, mut trials) = (0, 0);
-        let mut world = kind.world(seed ^ 0xA1A2, usual(mode));
-        plimsoll(&mut world, mode, seed, &kind.slo(), &mut |record| {
-            trials += 1;
-            invalid += usize::from(record.judgement.verdict == Verdict::Invalid);
-        });
-        (invalid, trials)
-    });
-    counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1))
 }

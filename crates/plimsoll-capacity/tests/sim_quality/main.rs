@@ -13,10 +13,10 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::trial::{Phase, Recovery, TrialRequest, Verdict};
 use testkit::Generator;
 
-use faults::{false_alarms, fault_score};
+use faults::fault_score;
 use kinds::{CAPACITY_PER_S, Kind};
 use methods::{Method, Sut, plimsoll, usual};
-use score::{quantile, score};
+use score::{Score, quantile, score};
 
 const STANDARD: Method = Method::Plimsoll(Mode::Standard);
 
@@ -25,7 +25,7 @@ fn kind(name: &str) -> Kind {
 }
 
 /// Searches of each kind in a test; docs/search-quality.md rests on a thousand.
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 40;
 
 #[test]
 fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
@@ -36,15 +36,16 @@ fn a_stated_interval_holds_the_truth_and_is_hardly_ever_far_off() {
             "{}: {} of {SEEDS} stated, {} hold the truth; {} wrong, {} unstable, {} undecided",
             kind.name, score.stated, score.contained, score.wrong, score.unstable, score.undecided,
         );
-        assert!(score.wrong <= 1 && score.contained + 4 >= score.stated, "{text}");
+        assert!(score.wrong <= 1 && score.contained + 6 >= score.stated, "{text}");
         assert!(quantile(&score.spent, 1.0) <= Mode::Quick.limits().budget, "{text}");
+        assert_few_alarms(&kind, &score);
         stated += score.stated;
         contained += score.contained;
         wrong += score.wrong;
         if kind.is_steady {
             steady += score.searches;
             unsettled += score.unstable + score.undecided;
-            assert!(score.unstable + score.undecided <= 5, "{text}");
+            assert!(score.unstable + score.undecided <= 6, "{text}");
         }
     }
     assert!(contained * 100 >= 88 * stated, "{contained} of {stated} hold the truth");
@@ -126,8 +127,13 @@ fn a_split_test_proves_that_the_generator_was_the_limit_and_lifts_it() {
     }
 }
 
+fn assert_few_alarms(kind: &Kind, score: &Score) {
+    let trials: u32 = score.trials.iter().sum();
+    assert!(score.invalid * 100 < trials, "{}: {} of {trials}", kind.name, score.invalid);
+}
+
 #[test]
-fn fewer_than_one_trial_in_a_hundred_is_a_false_alarm() {
+fn fewer_than_one_trial_of_a_server_far_away_in_a_hundred_is_a_false_alarm() {
     let far = Kind {
         name: "hard cap, 20 ms away",
         sut: testkit::Sut {
@@ -136,10 +142,7 @@ fn fewer_than_one_trial_in_a_hundred_is_a_false_alarm() {
         },
         ..kind("hard cap")
     };
-    for kind in kinds::servers().into_iter().chain([far]) {
-        let (invalid, trials) = false_alarms(&kind, Method::Plimsoll(Mode::Quick), 0..6);
-        assert!(invalid * 100 < trials, "{}: {invalid} of {trials} trials", kind.name);
-    }
+    assert_few_alarms(&far, &score(&far, Method::Plimsoll(Mode::Quick), 0..SEEDS));
 }
 
 #[test]
@@ -183,7 +186,8 @@ fn tables() {
     let only = asked("SIMULATE_ONLY").unwrap_or_default();
     let kinds: Vec<Kind> =
         kinds::servers().into_iter().filter(|kind| kind.name.contains(&only)).collect();
-    println!("<!-- servers -->\n{}<!-- end -->", table::servers(&kinds, &seeds, &standard));
+    let (text, alarms) = table::servers(&kinds, &seeds, &standard);
+    println!("<!-- servers -->\n{text}<!-- end -->");
     if !only.is_empty() {
         return;
     }
@@ -194,14 +198,9 @@ fn tables() {
         }
     }
     println!("<!-- generators -->\n{}<!-- end -->", table::generators(&scores));
-    let (mut invalid, mut trials) = (0, 0);
-    for kind in kinds::servers() {
-        let alarms = false_alarms(&kind, STANDARD, standard.clone());
-        invalid += alarms.0;
-        trials += alarms.1;
-    }
     println!(
         "<!-- alarms -->\nTrials of a generator without faults that were called INVALID: \
-         {invalid} of {trials}.\n<!-- end -->"
+         {} of {}.\n<!-- end -->",
+        alarms.invalid, alarms.trials
     );
 }

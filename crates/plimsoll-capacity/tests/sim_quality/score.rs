@@ -25,6 +25,8 @@ pub(crate) struct Score {
     /// The truth lies within the bounds.
     pub(crate) contained: usize,
     pub(crate) trials: Vec<u32>,
+    /// Trials that were INVALID.
+    pub(crate) invalid: u32,
     pub(crate) spent: Vec<Nanos>,
     /// |middle - truth| / truth.
     pub(crate) errors: Vec<f64>,
@@ -39,6 +41,7 @@ impl Score {
         self.trials.push(found.trials);
         self.spent.push(found.spent);
         if let Some(tipping) = &found.tipping {
+            self.invalid += tipping.invalid_trials;
             self.unstable += usize::from(matches!(tipping.outcome, Outcome::Unstable { .. }));
             self.undecided += usize::from(matches!(tipping.outcome, Outcome::Undecided { .. }));
         }

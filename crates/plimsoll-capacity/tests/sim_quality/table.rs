@@ -28,10 +28,22 @@ fn row(text: &mut String, kind: &str, method: &str, score: &Score) {
     );
 }
 
+/// How often a generator without faults was blamed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Alarms {
+    pub(crate) invalid: u32,
+    pub(crate) trials: u32,
+}
+
 /// Every kind of server, by our search in two modes, by bisection and by a staircase that may use
 /// as many trials as our search did in the median. Standard searches take longer, and get seeds of
 /// their own.
-pub(crate) fn servers(kinds: &[Kind], seeds: &Range<u64>, standard: &Range<u64>) -> String {
+pub(crate) fn servers(
+    kinds: &[Kind],
+    seeds: &Range<u64>,
+    standard: &Range<u64>,
+) -> (String, Alarms) {
+    let mut alarms = Alarms::default();
     let mut text = String::from(
         "| server | search | searches | states an interval % | of those, holds the truth % | wrong % \
          | unstable % | undecided % | median trials | median time | median error | median width \
@@ -41,6 +53,10 @@ pub(crate) fn servers(kinds: &[Kind], seeds: &Range<u64>, standard: &Range<u64>)
         let mut of = |name, label: &str, method, seeds: &Range<u64>| {
             let score = score(kind, method, seeds.clone());
             row(&mut text, name, label, &score);
+            if matches!(method, Method::Plimsoll(_)) {
+                alarms.invalid += score.invalid;
+                alarms.trials += score.trials.iter().sum::<u32>();
+            }
             quantile(&score.trials, 0.5)
         };
         of(kind.name, "quick", Method::Plimsoll(Mode::Quick), seeds);
@@ -51,7 +67,7 @@ pub(crate) fn servers(kinds: &[Kind], seeds: &Range<u64>, standard: &Range<u64>)
         of("", "bisection", Method::Bisection(Mode::Standard), standard);
         of("", "staircase", Method::Staircase(Mode::Standard, budget), standard);
     }
-    text
+    (text, alarms)
 }
 
 /// Every fault of the generator.

@@ -212,6 +212,19 @@ fn bad_searches_laboratories_and_servers() {
              --max 50.0/s, and --mode strict has 5400 s; give a goal on more operations, such as p99 \
              or errors<1%",
         ),
+        // The goals that are searched for where none is given.
+        (
+            vec!["find", "rate", URL, "--min", "1", "--max", "20", "--mode", "quick"],
+            "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 300 s at \
+             --max 20.0/s, and --mode quick has 215 s; give --mode standard, or a goal on more \
+             operations",
+        ),
+        (
+            vec!["find", "rate", URL, "--min", "0.5", "--max", "1", "--mode", "strict"],
+            "--slo p99<50ms,errors<0.1% needs 3,000 operations that meet it: a search of about 6000 s \
+             at --max 1.0/s, and --mode strict has 5400 s; give a goal on more operations, such as \
+             p99 or errors<1%",
+        ),
         (
             vec!["find", "connections", URL, "--slo", "p99<50ms", "--slo", "p99<9ms"],
             "find connections searches for one SLO, and --slo was given more than once; give it once",
