@@ -202,6 +202,12 @@ fn what_is_not_settled_claims_no_interval() {
     assert!(text.starts_with(first), "{text}");
     assert!(!text.contains("Safe load"), "{text}");
     let find = summary.find.as_mut().expect("a search");
+    find.confirmations = Confirmations { good: 1, bad: 1, invalid: 0 };
+    (find.confirmed, find.confirm_s) = (Some(700.0), 30.0);
+    let text = page(&summary, &trials, false);
+    assert!(!text.to_lowercase().contains("confirmed"), "{text}");
+    assert!(text.contains("Long trials  700/s: 1 of 2 longer trials GOOD"), "{text}");
+    let find = summary.find.as_mut().expect("a search");
     find.outcome = Outcome::Undecided { why: "the time budget of 215 s ended".to_owned() };
     let text = page(&summary, &trials, false);
     assert!(text.starts_with("No tipping point, not enough time: the time budget"), "{text}");

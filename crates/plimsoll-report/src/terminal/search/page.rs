@@ -4,7 +4,7 @@ use std::io;
 
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{CheckId, Phase, TrialRecord, Verdict};
+use plimsoll_model::trial::{CheckId, Outcome, Phase, TrialRecord, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
 use crate::terminal::findings;
@@ -27,6 +27,14 @@ pub(super) fn top(
     page.blank()
 }
 
+/// Whether the longer trials confirm what is stated.
+pub(super) const fn is_confirmed(find: &FindSummary) -> bool {
+    !matches!(
+        find.outcome,
+        Outcome::Unconfirmed { .. } | Outcome::Unstable { .. } | Outcome::Undecided { .. }
+    )
+}
+
 /// How it was searched, how much was judged and how long that took; `unit` is what a trial is called.
 pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) -> io::Result<()> {
     let invalid = match find.invalid_trials {
@@ -38,7 +46,8 @@ pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) 
         format!("mode {}", find.mode.name()),
         format!("{} judged{invalid}", counted(find.trials.into(), unit)),
     ];
-    for (what, seconds) in [("searched", find.search_s), ("confirmed", find.confirm_s)] {
+    let longer = if is_confirmed(find) { "confirmed" } else { "longer trials" };
+    for (what, seconds) in [("searched", find.search_s), (longer, find.confirm_s)] {
         if seconds > 0.0 {
             items.push(format!("{what} {}", span(seconds)));
         }

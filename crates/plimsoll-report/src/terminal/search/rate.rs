@@ -11,7 +11,8 @@ use plimsoll_model::trial::{Outcome, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::page::{
-    LEAD, TrialsAtLoad, explanation, notes, phase_word, search_entry, top, verdict_word, view, why,
+    LEAD, TrialsAtLoad, explanation, is_confirmed, notes, phase_word, search_entry, top,
+    verdict_word, view, why,
 };
 use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
@@ -264,13 +265,14 @@ fn after_search(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> i
         let good =
             format!("{} of {} GOOD{invalid}", seen.good, counted(tried.into(), "longer trial"));
         let text = match find.confirmed {
+            Some(at) if !is_confirmed(find) => format!("{}: {good}", load(summary, at)),
             Some(at) => {
                 format!("{}, which 9 of 10 trials are expected to meet: {good}", load(summary, at))
             }
             // Of old archives, and of searches that ended before.
             None => good,
         };
-        page.entry("Confirmed", &text)?;
+        page.entry(if is_confirmed(find) { "Confirmed" } else { "Long trials" }, &text)?;
     }
     if let Some(spread) = find.spread.or(find.noise) {
         let text = format!(
