@@ -1,9 +1,9 @@
 //! `cargo xtask simulate`: runs the simulated searches and writes their tables into
 //! docs/search-quality.md, between markers.
 //!
-//! `--seeds N` searches of every row in quick mode, `--standard-seeds N` in the longer ones, the seeds from
-//! `--first N` on; `--only WORD` prints the rows of the servers with that word in their names, and
-//! leaves the page alone.
+//! `--seeds N` searches of every row in quick mode, `--standard-seeds N` in the longer ones and of the
+//! faults of generators (0 leaves their tables alone), the seeds from `--first N` on; `--only WORD`
+//! prints the rows of the servers with that word in their names, and leaves the page alone.
 
 use std::fs;
 use std::process::Command;
@@ -12,8 +12,9 @@ use anyhow::{Context, Result, bail};
 
 const PAGE: &str = "docs/search-quality.md";
 const END: &str = "<!-- end -->";
-/// What is between these and the next end is replaced.
-const SECTIONS: [&str; 3] = ["<!-- servers -->", "<!-- generators -->", "<!-- alarms -->"];
+/// What is between these and the next end is replaced, where it was asked for.
+const SECTIONS: [&str; 4] =
+    ["<!-- quick -->", "<!-- standard -->", "<!-- generators -->", "<!-- alarms -->"];
 
 /// Flags, and the variables by which the test that makes the tables is told.
 const FLAGS: [(&str, &str); 4] = [
@@ -48,13 +49,14 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     }
     let printed = String::from_utf8(output.stdout).context("the tables are not UTF-8")?;
     if flags.contains(&ONLY) {
-        print!("{}", between(&printed, SECTIONS[0]).unwrap_or_default());
+        for section in SECTIONS {
+            print!("{}", between(&printed, section).unwrap_or_default());
+        }
         return Ok(());
     }
     let mut page = fs::read_to_string(PAGE).with_context(|| format!("cannot read {PAGE}"))?;
     for section in SECTIONS {
-        let text =
-            between(&printed, section).with_context(|| format!("{section} was not printed"))?;
+        let Some(text) = between(&printed, section) else { continue };
         page = replaced(&page, section, text)
             .with_context(|| format!("{PAGE} has no {section} followed by {END}"))?;
     }

@@ -17,6 +17,7 @@ use faults::fault_score;
 use kinds::{CAPACITY_PER_S, Kind};
 use methods::{Method, Sut, plimsoll, usual};
 use score::{Score, quantile, score};
+use table::Alarms;
 
 const STANDARD: Method = Method::Plimsoll(Mode::Standard);
 
@@ -186,9 +187,20 @@ fn tables() {
     let only = asked("SIMULATE_ONLY").unwrap_or_default();
     let kinds: Vec<Kind> =
         kinds::servers().into_iter().filter(|kind| kind.name.contains(&only)).collect();
-    let (text, alarms) = table::servers(&kinds, &seeds, &standard);
-    println!("<!-- servers -->\n{text}<!-- end -->");
-    if !only.is_empty() {
+    let mut alarms = Alarms::default();
+    if !seeds.is_empty() {
+        println!("<!-- quick -->\n{}<!-- end -->", table::quick(&kinds, &seeds, &mut alarms));
+    }
+    if !standard.is_empty() {
+        let text = table::standard(&kinds, &standard, &mut alarms);
+        println!("<!-- standard -->\n{text}<!-- end -->");
+    }
+    println!(
+        "<!-- alarms -->\nTrials of a generator without faults that were called INVALID: \
+         {} of {}.\n<!-- end -->",
+        alarms.invalid, alarms.trials
+    );
+    if !only.is_empty() || standard.is_empty() {
         return;
     }
     let mut scores = Vec::new();
@@ -198,9 +210,4 @@ fn tables() {
         }
     }
     println!("<!-- generators -->\n{}<!-- end -->", table::generators(&scores));
-    println!(
-        "<!-- alarms -->\nTrials of a generator without faults that were called INVALID: \
-         {} of {}.\n<!-- end -->",
-        alarms.invalid, alarms.trials
-    );
 }

@@ -35,39 +35,42 @@ pub(crate) struct Alarms {
     pub(crate) trials: u32,
 }
 
-/// Every kind of server, by our search in two modes, by bisection and by a staircase that may use
-/// as many trials as our search did in the median. Standard searches take longer, and get seeds of
-/// their own.
-pub(crate) fn servers(
-    kinds: &[Kind],
-    seeds: &Range<u64>,
-    standard: &Range<u64>,
-) -> (String, Alarms) {
-    let mut alarms = Alarms::default();
-    let mut text = String::from(
-        "| server | search | searches | states an interval % | of those, holds the truth % | wrong % \
-         | unstable % | undecided % | median trials | median time | median error | median width \
-         |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for kind in kinds {
-        let mut of = |name, label: &str, method, seeds: &Range<u64>| {
-            let score = score(kind, method, seeds.clone());
-            row(&mut text, name, label, &score);
-            if matches!(method, Method::Plimsoll(_)) {
-                alarms.invalid += score.invalid;
-                alarms.trials += score.trials.iter().sum::<u32>();
-            }
-            quantile(&score.trials, 0.5)
-        };
-        of(kind.name, "quick", Method::Plimsoll(Mode::Quick), seeds);
-        if standard.is_empty() {
-            continue;
-        }
-        let budget = of("", "standard", Method::Plimsoll(Mode::Standard), standard);
-        of("", "bisection", Method::Bisection(Mode::Standard), standard);
-        of("", "staircase", Method::Staircase(Mode::Standard, budget), standard);
+impl Alarms {
+    fn add(&mut self, score: &Score) {
+        self.invalid += score.invalid;
+        self.trials += score.trials.iter().sum::<u32>();
     }
-    (text, alarms)
+}
+
+const HEAD: &str = "| server | search | searches | states an interval % | of those, holds the truth % | wrong % \
+                    | unstable % | undecided % | median trials | median time | median error | median width |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+/// Every kind of server by our search in quick mode.
+pub(crate) fn quick(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
+    let mut text = String::from(HEAD);
+    for kind in kinds {
+        let score = score(kind, Method::Plimsoll(Mode::Quick), seeds.clone());
+        row(&mut text, kind.name, "quick", &score);
+        alarms.add(&score);
+    }
+    text
+}
+
+/// Every kind of server by our search in standard mode, by bisection, and by a staircase that may use
+/// as many trials as our search did in the median.
+pub(crate) fn standard(kinds: &[Kind], seeds: &Range<u64>, alarms: &mut Alarms) -> String {
+    let mut text = String::from(HEAD);
+    for kind in kinds {
+        let ours = score(kind, Method::Plimsoll(Mode::Standard), seeds.clone());
+        row(&mut text, kind.name, "standard", &ours);
+        alarms.add(&ours);
+        let staircase = Method::Staircase(Mode::Standard, quantile(&ours.trials, 0.5));
+        for method in [Method::Bisection(Mode::Standard), staircase] {
+            row(&mut text, "", method.name(), &score(kind, method, seeds.clone()));
+        }
+    }
+    text
 }
 
 /// Every fault of the generator.
