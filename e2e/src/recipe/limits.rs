@@ -26,7 +26,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("maxconn 8")))
             .script("serve; haproxy_sut")
             .rate(&["-c", "200", "-H", "sleep-fixed: 25", "--slo", "p99<100ms,errors<0.1%", "--min", "95", "--max", "900"]),
-        Recipe::new(6, "nginx behind a server maxconn of 12, 40 ms", Cause("server-maxconn"))
+        Recipe::new(6, "server maxconn 12, 40 ms", Cause("server-maxconn"))
             .on("maxconn of server b/s1")
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("maxconn 12")))
             .script("serve; haproxy_sut")
@@ -105,7 +105,8 @@ pub(super) fn all() -> Vec<Recipe> {
                 "nginx.conf",
                 nginx(
                     "worker_rlimit_nofile 80;",
-                    "worker_connections 4096;",
+                    // A worker without a descriptor does not accept for so long.
+                    "worker_connections 4096; accept_mutex_delay 10ms;",
                     "",
                     "location / { proxy_pass http://127.0.0.1:8081; }",
                 ),
@@ -121,7 +122,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .on("maxconn")
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 731", PONG, ""))
             .script("haproxy_sut")
-            .connections(&["--max", "3k"]),
+            .connections(&["--max", "3k", "--push"]),
         Recipe::new(8, "worker_connections 600, held", Cause("worker-connections"))
             .on("worker_connections")
             .file(
@@ -129,25 +130,25 @@ pub(super) fn all() -> Vec<Recipe> {
                 nginx("", "worker_connections 600;", "", "location / { return 200 'pong'; }"),
             )
             .script("nginx_sut")
-            .connections(&["--max", "3k"]),
+            .connections(&["--max", "3k", "--push"]),
         Recipe::new(19, "nginx with 700 files, held", Cause("open-files"))
             .on("open files of nginx")
             .file(
                 "nginx.conf",
                 nginx(
                     "worker_rlimit_nofile 700;",
-                    "worker_connections 4096;",
+                    "worker_connections 4096; accept_mutex_delay 10ms;",
                     "",
                     "location / { return 200 'pong'; }",
                 ),
             )
             .script("nginx_sut")
-            .connections(&["--max", "3k"]),
+            .connections(&["--max", "3k", "--push"]),
         Recipe::new(34, "64 MiB of a control group, held", Cause("memory"))
             .on("memory of the control group")
             .within(GroupLimit::MemoryBytes(64 << 20))
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 30000", PONG, ""))
-            .script("ulimit -n 70000; haproxy_sut")
+            .script("haproxy_sut")
             .connections(&["--max", "20k", "--push"]),
         Recipe::new(36, "64 threads of a control group, 150 ms", Cause("threads"))
             .on("threads of the control group")

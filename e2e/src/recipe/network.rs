@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Recipe> {
                 "nft add table t; nft add chain t c '{ type filter hook output priority 0; }'\n\
                  nft add rule t c ct state new counter; haproxy_sut",
             )
-            .connections(&["--max", "3k"]),
+            .connections(&["--max", "3k", "--push"]),
         Recipe::new(30, "20 Mbit/s, bodies of 10 kB", Cause("link"))
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("serve; haproxy_sut; tc qdisc add dev lo root tbf rate 40mbit burst 30kb latency 30ms")
