@@ -18,6 +18,9 @@ const LATE_FROM: f64 = 0.35;
 const EXCLUDED_FROM: f64 = 1.25;
 /// At most so many are listed.
 const EXCLUDED_MAX: usize = 4;
+/// Use of a limit that the load fills: just below the tipping point, and at the lowest load.
+const FILLED_BELOW_MIN: f64 = 0.5;
+const FILLED_UNLOADED_MAX: f64 = 0.9;
 /// Of what is hardly used, nobody asks how much longer it would last.
 const USED_MIN: f64 = 1e-3;
 
@@ -33,6 +36,8 @@ pub(super) struct Candidate {
     load: f64,
     pub(super) below: Option<Usage>,
     pub(super) above: Option<Usage>,
+    /// The share of it that was in use at the lowest load that met the goals.
+    unloaded: Option<f64>,
 }
 
 impl Candidate {
@@ -44,12 +49,22 @@ impl Candidate {
         self.usage.resource.kind
     }
 
+    /// Full above the tipping point; where nothing was read there, as of a process that was killed, at the highest load
+    /// that met the goals.
     pub(super) fn is_full(&self) -> bool {
-        self.above.as_ref().is_some_and(|usage| usage.is_full)
+        self.above.as_ref().or(self.below.as_ref()).is_some_and(|usage| usage.is_full)
     }
 
     pub(super) fn was_full(&self) -> bool {
         self.below.as_ref().is_some_and(|usage| usage.is_full)
+    }
+
+    /// Whether the load itself filled it: it was not nearly full at low loads, and not nearly empty just below the
+    /// tipping point. What is full only above was filled by what waits there for something else.
+    pub(super) fn is_filled_by_load(&self) -> bool {
+        let below = self.below.as_ref().map(|usage| usage.used / usage.capacity);
+        below.is_none_or(|share| share >= FILLED_BELOW_MIN)
+            && self.unloaded.is_none_or(|share| share < FILLED_UNLOADED_MAX)
     }
 
     pub(super) fn limited(&self) -> Option<Limited> {
@@ -116,8 +131,10 @@ pub(super) fn candidates(record: &Record<'_>, around: &Around<'_>) -> Vec<Candid
                     Some((trial.load, Point { throughput: trial.goodput, used }))
                 })
                 .collect();
+            let lowest = points.iter().min_by(|a, b| a.0.total_cmp(&b.0));
             all.push(Candidate {
                 host: during.host.to_owned(),
+                unloaded: lowest.map(|(_, point)| point.used / usage.capacity),
                 projected: project(&points, &usage, record),
                 load: reference.goodput,
                 below: below.iter().find(is_it).cloned(),

@@ -4,6 +4,7 @@ use plimsoll_model::cause::{Cause, EvidenceUnit, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 
 use super::Suspect;
+use super::candidate::Candidate;
 use super::record::{Clients, During, Trial};
 use super::signs::{Moved, Scene};
 
@@ -113,12 +114,22 @@ fn grown(scene: &Scene<'_>, name: &str, of: fn(&Clients) -> f64) -> Option<Moved
     is_new.then_some(Moved { counter, unit, below, above, limit: None })
 }
 
+/// Whether HAProxy's servers have no limit, or one that the load fills: else its queue is that of a slow backend.
+fn is_queue_of_maxconn(scene: &Scene<'_>) -> bool {
+    let is_limit = |candidate: &&Candidate| {
+        candidate.usage.cause == Cause::ServerMaxconn && candidate.host == scene.after.host
+    };
+    let mut limits = scene.candidates.iter().filter(is_limit).peekable();
+    limits.peek().is_none() || limits.any(Candidate::is_filled_by_load)
+}
+
 /// HAProxy's queue before its servers.
 pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::HaproxyQueued;
     let above = scene.after.mean(metric, &[])?;
     let below = scene.before.as_ref().and_then(|before| before.mean(metric, &[]));
-    if above < QUEUED_MIN || above < GROWN * below.unwrap_or(0.0) {
+    let has_grown = above >= QUEUED_MIN && above >= GROWN * below.unwrap_or(0.0);
+    if !has_grown || !is_queue_of_maxconn(scene) {
         return None;
     }
     let resource = Resource::new(ResourceKind::Concurrency, "sessions with the servers");
@@ -126,14 +137,15 @@ pub(super) fn queued(scene: &Scene<'_>) -> Option<Suspect> {
     Some(scene.suspect(Cause::ServerMaxconn, resource, moved))
 }
 
-/// HAProxy holds more and more requests, none of them in a queue of its own, while it is idle: it waits
+/// HAProxy holds more and more requests, none of them in a queue for want of maxconn, while it is idle: it waits
 /// for its backends. Where no load was met, they may always have been so many.
 pub(super) fn backends(scene: &Scene<'_>) -> Option<Suspect> {
     let metric = Metric::HaproxyRequestsInService;
     let queued = scene.after.mean(Metric::HaproxyQueued, &[])?;
     let (below, above) = (scene.before?.mean(metric, &[])?, scene.after.mean(metric, &[])?);
     let has_grown = above >= WAITING_GROWN * below.max(QUEUED_MIN);
-    if !scene.is_free() || queued >= QUEUED_MIN || !has_grown {
+    let is_queue = queued >= QUEUED_MIN && is_queue_of_maxconn(scene);
+    if !scene.is_free() || is_queue || !has_grown {
         return None;
     }
     let resource = Resource::new(ResourceKind::Concurrency, "requests with the backends");

@@ -163,13 +163,13 @@ pub(super) fn find(
     SIGNS.iter().find_map(|sign| scenes.iter().find_map(sign))
 }
 
-/// A limit that was reached above the tipping point and not below it.
+/// A limit that was reached above the tipping point, filled by the load.
 fn full_limit(scene: &Scene<'_>) -> Option<Suspect> {
     let reached = scene.candidates.iter().find(|candidate| {
         let is_cpu = matches!(candidate.kind(), ResourceKind::Cpu | ResourceKind::ThreadCpu);
         candidate.host == scene.after.host
             && candidate.is_full()
-            && !candidate.was_full()
+            && candidate.is_filled_by_load()
             && !is_cpu
     })?;
     Some(Suspect {

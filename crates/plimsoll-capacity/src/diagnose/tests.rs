@@ -126,6 +126,25 @@ impl World {
         )
     }
 
+    /// A limit that is reached above the tipping point and hardly used below.
+    fn filled_above(self, limit: &str, max: f64) -> Self {
+        let of = [(Label::Limit, limit), (Label::Scope, "HAProxy")];
+        self.with(Metric::LimitUsed, &of, Moves::GaugeAbove(max)).with(
+            Metric::LimitMax,
+            &of,
+            Moves::Fixed(max),
+        )
+    }
+
+    /// Requests pile up, so many of them in HAProxy's queue.
+    fn slow_backend(self, queued: f64) -> Self {
+        self.with(Metric::HaproxyQueued, &[], Moves::GaugeAbove(queued)).with(
+            Metric::HaproxyRequestsInService,
+            &[],
+            Moves::GaugeAbove(300.0),
+        )
+    }
+
     /// The readings of one trial, a second apart.
     fn readings(&self, served: f64, is_above: bool, random: &mut fastrand::Rng) -> Vec<Reading> {
         // One trial differs from the next by 1 %.
@@ -357,6 +376,30 @@ fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             Predicted,
         ),
         ("30 drops of a link", event(Metric::NetworkDrops, 90.0), C::Link, Correlated),
+        (
+            "30 a link whose speed is known",
+            free()
+                .with(Metric::NetworkSpeed, &[(Label::Device, "eth0")], Moves::Fixed(2.5e6))
+                .with(
+                    Metric::NetworkBytes,
+                    &[(Label::Device, "eth0"), (Label::Direction, "transmit")],
+                    Moves::Rate(0.0, 2.5e6 / TIP, 2.5e6),
+                ),
+            C::Link,
+            Predicted,
+        ),
+        (
+            "decoy: maxconn fills before a slow backend",
+            free().filled_above("maxconn", 120.0).slow_backend(0.0),
+            C::BackendCapacity,
+            Correlated,
+        ),
+        (
+            "decoy: a server's maxconn fills before a slow backend",
+            free().filled_above("maxconn of server b/s1", 60.0).slow_backend(240.0),
+            C::BackendCapacity,
+            Correlated,
+        ),
         ("31 queue of packets", event(Metric::SoftnetDropped, 90.0), C::PacketQueue, Correlated),
         (
             "32 packet loss",
@@ -559,6 +602,16 @@ fn a_full_resource_that_no_trial_above_shows_is_correlated() {
 }
 
 #[test]
+fn a_resource_that_is_full_where_the_goals_were_met_for_the_last_time_is_predicted() {
+    let world = free().limit("memory of the control group", "haproxy", TIP, 2.6e8);
+    // Whoever is killed for lack of memory is not read any more.
+    let mut loads = LOADS[..6].to_vec();
+    loads.push((1.0, true));
+    let found = diagnosed(&world, 1, &loads).expect("a trial below");
+    assert_eq!((found[0].cause, found[0].grade), (Cause::Memory, Grade::Predicted));
+}
+
+#[test]
 fn without_a_trial_below_nothing_is_said() {
     assert_eq!(diagnosed(&free(), 1, &LOADS[6..]), None);
 }
@@ -573,14 +626,14 @@ fn idle_cause(world: &World) -> (Cause, Grade) {
 #[test]
 fn what_keeps_a_machine_idle_is_told_by_the_operations_in_service() {
     let locked = |sleeps| free().workers("app", "server", 8, sleeps).serving(0.002);
-    assert_eq!(idle_cause(&locked(2.8)), (Cause::SerialSection, Grade::Correlated));
+    assert_eq!(idle_cause(&locked(2.8)), (Cause::SerialSection, Grade::Predicted));
     // One at a time, and nobody waits for it: what serves it is not among what is read.
     assert_eq!(idle_cause(&locked(1.0)), (Cause::Unknown, Grade::Unknown));
 
     let pool = |threads, service| free().workers("app", "backend", threads, 1.2).serving(service);
-    assert_eq!(idle_cause(&pool(16, 0.032)), (Cause::WorkerPool, Grade::Correlated));
+    assert_eq!(idle_cause(&pool(16, 0.032)), (Cause::WorkerPool, Grade::Predicted));
     // One of them hands the work out.
-    assert_eq!(idle_cause(&pool(17, 0.032)), (Cause::WorkerPool, Grade::Correlated));
+    assert_eq!(idle_cause(&pool(17, 0.032)), (Cause::WorkerPool, Grade::Predicted));
     assert_eq!(idle_cause(&pool(24, 0.032)), (Cause::Unknown, Grade::Unknown));
     // An event loop serves any number with one thread.
     let events = free().workers("nginx", "server", 16, 1.2).serving(0.032);

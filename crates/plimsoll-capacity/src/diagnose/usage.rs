@@ -1,7 +1,7 @@
 //! How much of every resource of a host was used in one trial.
 
 use plimsoll_model::cause::{Cause, Resource, ResourceKind};
-use plimsoll_model::host::{Label, Metric};
+use plimsoll_model::host::{Label, Metric, Sample};
 use plimsoll_model::search::Axis;
 
 use super::record::During;
@@ -16,6 +16,9 @@ const PEAKS_MISSED: f64 = 0.01;
 const CPU_FULL: f64 = 0.93;
 /// The share of the CPUs that the hypervisor takes from which they are not this host's own.
 pub(super) const STOLEN_MIN: f64 = 0.1;
+/// The same of what an interface sends.
+const LINK_FULL: f64 = 0.95;
+const LINK_USABLE: f64 = 0.9;
 /// Throttled periods from which a quota is full.
 const THROTTLED_FULL: f64 = 0.2;
 
@@ -86,7 +89,7 @@ pub(super) fn threads(during: &During<'_>) -> Vec<ThreadUse> {
 fn grown(during: &During<'_>, metric: Metric, wanted: &[(Label, &str)]) -> Vec<(String, f64)> {
     let (first, last) = (during.first(), during.last());
     let seconds = during.change().seconds();
-    let grown = |sample: &plimsoll_model::host::Sample| {
+    let grown = |sample: &Sample| {
         let thread = sample.series.label(Label::Thread)?;
         let labels = [wanted, &[(Label::Thread, thread)]].concat();
         let grown = sample.value - first.sum(metric, &labels)?;
@@ -133,7 +136,11 @@ pub(super) fn stolen(during: &During<'_>) -> f64 {
 /// Every resource whose use can be compared with a capacity. Connections that are held use no CPU.
 pub(super) fn of(during: &During<'_>, axis: Axis) -> Vec<Usage> {
     let is_held = axis == Axis::Connections;
-    let mut all = if is_held { Vec::new() } else { of_cpus(during) };
+    let mut all = Vec::new();
+    if !is_held {
+        all = of_cpus(during);
+        all.extend(links(during));
+    }
     for (limit, most) in during.limits() {
         let cause = cause_of_limit(&limit.limit, &limit.scope, is_held);
         let Some(cause) = cause else { continue };
@@ -182,6 +189,25 @@ fn of_cpus(during: &During<'_>) -> Vec<Usage> {
     }
     add_quotas(during, &threads, &mut all);
     all
+}
+
+/// What interfaces send, of those whose speed is known.
+fn links(during: &During<'_>) -> Vec<Usage> {
+    let speeds = during.last().of(Metric::NetworkSpeed, &[]);
+    let link = |speed: &Sample| {
+        let device = speed.series.label(Label::Device)?;
+        let labels = [(Label::Device, device), (Label::Direction, "transmit")];
+        let used = during.rate(Metric::NetworkBytes, &labels)?;
+        Some(Usage {
+            resource: Resource::new(ResourceKind::Limit, format!("bytes per second of {device}")),
+            cause: Cause::Link,
+            used,
+            capacity: speed.value,
+            usable: Some(LINK_USABLE),
+            is_full: used >= LINK_FULL * speed.value,
+        })
+    };
+    speeds.filter_map(link).collect()
 }
 
 /// Processes with several threads, none of which is busy by itself.

@@ -1,7 +1,7 @@
 //! Limits that keep a machine idle: who waits for what. Operations in service at the tipping point are its throughput
 //! times their time in service at a load that the server does not feel.
 
-use plimsoll_model::cause::{Cause, EvidenceUnit, Resource, ResourceKind};
+use plimsoll_model::cause::{Cause, EvidenceUnit, Grade, Projected, Resource, ResourceKind};
 use plimsoll_model::host::{Label, Metric};
 use plimsoll_model::tally::OUTSTANDING_SAMPLE;
 use plimsoll_model::trial::Verdict;
@@ -150,7 +150,15 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
             limit: Some(limit),
         };
         let name = format!("operations with {process}");
-        scene.suspect(cause, Resource::new(ResourceKind::Concurrency, name), moved)
+        let resource = Resource::new(ResourceKind::Concurrency, name);
+        let correlated = scene.suspect(cause, resource, moved);
+        if (at_once / limit - 1.0).abs() > off {
+            return correlated;
+        }
+        // So many at once, each for so long at a load that the server does not feel.
+        let at = limit / service;
+        let projected = Projected { lower: at * (1.0 - off), at, upper: Some(at * (1.0 + off)) };
+        Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..correlated }
     };
     for (process, workers) in workers(scene) {
         let is_one = (ONE_AT_ONCE.0..=ONE_AT_ONCE.1).contains(&at_once);
