@@ -64,10 +64,10 @@ pub(super) fn all() -> Vec<Recipe> {
         Recipe::new(24, "20 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .on("haproxy")
             .within(GroupLimit::CpuUs(20_000))
-            .file("burn.lua", BURN.replace("120000", "50000"))
+            .file("burn.lua", BURN.replace("120000", "20000"))
             .file("haproxy.cfg", burner(ONE_THREAD, ""))
             .script("haproxy_sut")
-            .rate(&["--min", "40", "--max", "900"]),
+            .rate(&["--min", "90", "--max", "1000", "--slo", "p99<50ms"]),
         Recipe::new(25, "a neighbour that takes half of the server's CPU", Cause("noisy-neighbour"))
             .alone()
             .file("burn.lua", BURN)

@@ -19,8 +19,19 @@ backends() {
 }
 "#;
 
-const LAB: [&str; 9] =
-    ["lab", "rate", "--sut", "haproxy", "--isolate", "netns", "--mode", "quick", "--insecure"];
+const LAB: [&str; 11] = [
+    "lab",
+    "rate",
+    "--sut",
+    "haproxy",
+    "--isolate",
+    "netns",
+    "--mode",
+    "quick",
+    "--insecure",
+    "--backends",
+    "1",
+];
 
 fn lab(flags: &[&'static str]) -> Vec<&'static str> {
     [&LAB[..], flags].concat()
@@ -28,36 +39,44 @@ fn lab(flags: &[&'static str]) -> Vec<&'static str> {
 
 pub(super) fn all() -> Vec<Recipe> {
     vec![
-        Recipe::new(24, "HAProxy of a laboratory, 5 ms of CPU in each 100 ms", Cause("cpu-quota"))
+        // Each request is a handshake, so that a few hundred of them use the quota up.
+        Recipe::new(24, "HAProxy of a laboratory, 20 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .on("haproxy")
             .at("sut")
-            .within(GroupLimit::CpuUs(5_000))
+            .within(GroupLimit::CpuUs(20_000))
             .script(FIND)
             .script("{ sut; echo $P > @GROUP@; } &")
-            .search(&lab(&["--min", "90", "--max", "1000", "--backends", "1"])),
-        Recipe::new(24, "backend of a laboratory, 2 ms of CPU in each 100 ms", Cause("cpu-quota"))
+            .search(&lab(&["--no-keepalive", "--slo", "p99<50ms", "--min", "90", "--max", "1000"])),
+        Recipe::new(24, "backend of a laboratory, 5 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .at("backends")
-            .within(GroupLimit::CpuUs(2_000))
+            .within(GroupLimit::CpuUs(5_000))
             .script(FIND)
             .script("{ backends; for p in $P; do echo $p > @GROUP@; done; } &")
-            .search(&lab(&["--min", "90", "--max", "1000", "--backends", "1"])),
-        Recipe::new(19, "HAProxy of a laboratory with 120 files, 100 ms", Cause("open-files"))
-            .on("open files of haproxy")
-            .at("sut")
-            .script(FIND)
-            .script("{ sut; prlimit --pid $P --nofile=120:120; } &")
             .search(&lab(&[
-                "--no-keepalive",
                 "-H",
-                "sleep-fixed: 100",
+                "size: 100000",
                 "--slo",
-                "p99<300ms,errors<0.1%",
+                "p99<80ms",
                 "--min",
                 "90",
                 "--max",
                 "1000",
-                "--backends",
-                "1",
+            ])),
+        Recipe::new(19, "HAProxy of a laboratory with 300 files, 300 ms", Cause("open-files"))
+            .on("open files of haproxy")
+            .at("sut")
+            .script(FIND)
+            .script("{ sut; prlimit --pid $P --nofile=300:300; } &")
+            .search(&lab(&[
+                "--no-keepalive",
+                "-H",
+                "sleep-fixed: 300",
+                "--slo",
+                "p99<900ms,errors<0.1%",
+                "--min",
+                "90",
+                "--max",
+                "1000",
             ])),
     ]
 }

@@ -65,10 +65,11 @@ pub(super) fn all() -> Vec<Recipe> {
                 nginx(
                     "",
                     "worker_connections 2000;",
-                    "limit_req_zone $server_name zone=all:1m rate=300r/s;",
-                    "location / { limit_req zone=all burst=10 nodelay; return 200 'pong'; }",
+                    "limit_req_zone $server_port zone=all:1m rate=300r/s;",
+                    "location / { limit_req zone=all burst=10 nodelay; root .; try_files /pong =404; }",
                 ),
             )
+            .file("pong", "pong")
             .script("nginx_sut")
             .rate(&["--min", "90", "--max", "900"]),
         Recipe::new(9, "429 of a stick table from 300 requests/s", Cause("rate-limit"))
@@ -115,7 +116,10 @@ pub(super) fn all() -> Vec<Recipe> {
             .rate(&HELD),
         Recipe::new(19, "HAProxy, prlimit to 90 files, 100 ms", Cause("open-files"))
             .on("open files of haproxy")
-            .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
+            .file(
+                "haproxy.cfg",
+                haproxy(ONE_THREAD, "option http-server-close", &format!("{}\n    http-reuse never", behind(""))),
+            )
             .script("serve; haproxy_sut; prlimit --pid $SUT --nofile=90:90")
             .rate(&HELD),
         Recipe::new(7, "maxconn 731, held", Cause("maxconn"))
@@ -144,12 +148,12 @@ pub(super) fn all() -> Vec<Recipe> {
             )
             .script("nginx_sut")
             .connections(&["--max", "3k", "--push"]),
-        Recipe::new(34, "64 MiB of a control group, held", Cause("memory"))
+        Recipe::new(34, "24 MiB of a control group, held", Cause("memory"))
             .on("memory of the control group")
-            .within(GroupLimit::MemoryBytes(64 << 20))
-            .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 30000", PONG, ""))
+            .within(GroupLimit::MemoryBytes(24 << 20))
+            .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 9000", PONG, ""))
             .script("haproxy_sut")
-            .connections(&["--max", "20k", "--push"]),
+            .connections(&["--max", "9k", "--push"]),
         Recipe::new(36, "64 threads of a control group, 150 ms", Cause("threads"))
             .on("threads of the control group")
             .within(GroupLimit::Threads(64))

@@ -60,22 +60,29 @@ pub(super) fn all() -> Vec<Recipe> {
             "--max",
             "900",
         ]),
-        Recipe::new(20, "one of two backends refuses", Cause("backend-refuses"))
-            .file(
-                "haproxy.cfg",
-                haproxy(
-                    ONE_THREAD,
-                    "",
-                    &format!("{}\n    retries 0\n    server s2 127.0.0.1:8082", behind("")),
+        Recipe::new(
+            20,
+            "one of two backends refuses, and gets 2 % of the requests",
+            Cause("backend-refuses"),
+        )
+        .file(
+            "haproxy.cfg",
+            haproxy(
+                ONE_THREAD,
+                "",
+                &format!(
+                    "{}\n    retries 0\n    server s2 127.0.0.1:8082 weight 4",
+                    behind("weight 250")
                 ),
-            )
-            .script("serve; haproxy_sut")
-            .rate(&["-c", "100", "--min", "90", "--max", "900"]),
-        Recipe::new(28, "the server stands still for 80 ms every 2 s", Cause("periodic-pause"))
+            ),
+        )
+        .script("serve; haproxy_sut")
+        .rate(&["-c", "100", "--min", "90", "--max", "900"]),
+        Recipe::new(28, "the server stands still for 80 ms every second", Cause("periodic-pause"))
             .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
             .script(
                 "haproxy_sut\n\
-                 while sleep 1.92; do kill -STOP $SUT; sleep 0.08; kill -CONT $SUT; done &",
+                 while sleep 0.92; do kill -STOP $SUT; sleep 0.08; kill -CONT $SUT; done &",
             )
             .rate(&["-c", "50", "--min", "90", "--max", "900"]),
         Recipe::new(29, "an access log to a FIFO that is read at 300 lines/s", Cause("log-writes"))
@@ -85,11 +92,8 @@ pub(super) fn all() -> Vec<Recipe> {
                     "",
                     "worker_connections 2000;",
                     // A line of 256 bytes.
-                    &format!(
-                        "log_format padded '{}';\naccess_log access.fifo padded;",
-                        "x".repeat(255)
-                    ),
-                    "location / { return 200 'pong'; }",
+                    &format!("log_format padded '{}';", "x".repeat(255)),
+                    "access_log access.fifo padded;\nlocation / { return 200 'pong'; }",
                 ),
             )
             .file("reader.py", READER)
@@ -98,7 +102,15 @@ pub(super) fn all() -> Vec<Recipe> {
         Recipe::new(41, "a disk that makes 250 writes/s", Cause("disk"))
             .within(GroupLimit::WritesPerS(250))
             .script("fault_sut write-sync \"$PWD/written\"")
-            .rate(&ROOMY),
+            .rate(&[
+                "--no-keepalive",
+                "--slo",
+                "p99<150ms,errors<0.1%",
+                "--min",
+                "20",
+                "--max",
+                "900",
+            ]),
         Recipe::new(44, "a backend that is not watched, behind nginx", super::Expected::Unknown)
             .file(
                 "nginx.conf",
