@@ -47,9 +47,13 @@ impl Group {
                 vec![
                     ("cpu.cfs_period_us", "100000".to_owned()),
                     ("cpu.cfs_quota_us", us.to_string()),
+                    // A group counts as one task beside others, whatever the priority of what is in it.
+                    ("cpu.shares", "262144".to_owned()),
                 ]
             }
-            (GroupLimit::CpuUs(us), false) => vec![("cpu.max", format!("{us} 100000"))],
+            (GroupLimit::CpuUs(us), false) => {
+                vec![("cpu.max", format!("{us} 100000")), ("cpu.weight", "10000".to_owned())]
+            }
             (GroupLimit::MemoryBytes(bytes), true) => {
                 vec![("memory.limit_in_bytes", bytes.to_string())]
             }

@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("burn.lua", BURN)
             .file("haproxy.cfg", burner(ONE_THREAD, ""))
             .script("haproxy_sut")
-            .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+            .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(1, "nginx, plain", Cause("server-cpu"))
             .on("nginx")
             .alone()
@@ -47,12 +47,12 @@ pub(super) fn all() -> Vec<Recipe> {
                 burner("nbthread 2\n    maxconn 4000", "").replace("127.0.0.1:8080", "127.0.0.1:8080 thread 1"),
             )
             .script("haproxy_sut")
-            .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+            .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(3, "4 threads that work under one lock", Cause("serialised-process"))
             .on("fault")
             .alone()
             .script("fault_sut burn 4 3")
-            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(16, "accept queue of 8, drained by a busy thread", Cause("server-cpu"))
             .on("haproxy/0")
             .decoy()
@@ -60,7 +60,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("burn.lua", BURN)
             .file("haproxy.cfg", burner(ONE_THREAD, "").replace(":8080", ":8080 backlog 8"))
             .script("sysctl -qw net.core.somaxconn=8; haproxy_sut")
-            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<0.1%"]),
+            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(24, "20 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .on("haproxy")
             .within(GroupLimit::CpuUs(20_000))
@@ -78,7 +78,7 @@ pub(super) fn all() -> Vec<Recipe> {
                  while time.monotonic() < end:\n        pass\n    time.sleep(0.005)\n",
             )
             .script("haproxy_sut; nice -n -20 taskset -c 1 python3 neighbour.py & ")
-            .rate(&["--min", "40", "--max", "900", "--slo", "p99<100ms,errors<0.1%"]),
+            .rate(&["--min", "40", "--max", "900", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(27, "clients on the server's CPU", Cause("host-cpu"))
             .alone()
             .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
@@ -102,7 +102,7 @@ pub(super) fn all() -> Vec<Recipe> {
             )
             .search(&[
                 "find", "handshakes", "https://127.0.0.1:8080/", "-k", "--mode", "quick", "--min", "40", "--max", "1000",
-                "--slo", "p99<100ms,errors<0.1%",
+                "--slo", "p99<100ms,errors<1%",
             ]),
     ]
 }

@@ -57,18 +57,18 @@ pub(super) fn all() -> Vec<Recipe> {
                 "serve\nnft add table t; nft add chain t c '{ type filter hook output priority 0; }'\n\
                  haproxy_sut; nft add rule t c tcp sport 8081 numgen random mod 1000 '<' 2 drop",
             )
-            .rate(&["-c", "200", "-H", "sleep-fixed: 25", "--slo", "p95<100ms,errors<0.1%", "--min", "95", "--max", "900"]),
+            .rate(&["-c", "200", "-H", "sleep-fixed: 25", "--slo", "p95<100ms,errors<1%", "--min", "95", "--max", "900"]),
         Recipe::new(0, "a rate limit of 320/s and a server maxconn of 8 at 25 ms", Both(["rate-limit", "server-maxconn"]))
             .file(
                 "haproxy.cfg",
                 haproxy(ONE_THREAD, "rate-limit sessions 320", &behind("maxconn 8")),
             )
             .script("serve; haproxy_sut")
-            .rate(&["--no-keepalive", "-H", "sleep-fixed: 25", "--slo", "p99<100ms,errors<0.1%", "--min", "95", "--max", "900"]),
+            .rate(&["--no-keepalive", "-H", "sleep-fixed: 25", "--slo", "p99<100ms,errors<1%", "--min", "95", "--max", "900"]),
         Recipe::new(0, "35 connections and a server maxconn of 34, both at 100 ms", Both(["maxconn", "server-maxconn"]))
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 35", "", &behind("maxconn 34")))
             .script("serve; haproxy_sut")
-            .rate(&["--no-keepalive", "-H", "sleep-fixed: 100", "--slo", "p99<300ms,errors<0.1%", "--min", "90", "--max", "1000"]),
+            .rate(&["--no-keepalive", "-H", "sleep-fixed: 100", "--slo", "p99<300ms,errors<1%", "--min", "90", "--max", "1000"]),
         Recipe::new(44, "a bucket of which only the process is watched", Unknown)
             .script("fault_sut bucket 300")
             .rate(&["--no-keepalive", "--min", "90", "--max", "900"]),
@@ -79,7 +79,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .decoy()
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("serve; haproxy_sut; sysctl -qw net.ipv4.ip_local_port_range='40000 40009'")
-            .rate(&["--source", "127.0.0.1", "--no-keepalive", "-H", "sleep-fixed: 100", "--slo", "p99<300ms,errors<0.1%", "--min", "20", "--max", "900"]),
+            .rate(&["--source", "127.0.0.1", "--no-keepalive", "-H", "sleep-fixed: 100", "--slo", "p99<300ms,errors<1%", "--min", "20", "--max", "900"]),
         Recipe::new(0, "a healthy HAProxy", Nothing)
             .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
             .script("haproxy_sut")

@@ -72,11 +72,25 @@ pub(super) fn all() -> Vec<Recipe> {
                 "-H",
                 "sleep-fixed: 300",
                 "--slo",
-                "p99<900ms,errors<0.1%",
+                "p99<900ms,errors<1%",
                 "--min",
                 "90",
                 "--max",
                 "1000",
             ])),
+        // Only the server's host tracks connections, so that clients do not stop before the limit.
+        Recipe::new(22, "600 tracked connections of a laboratory, held", Cause("conntrack"))
+            .on("tracked connections")
+            .at("sut")
+            .with_host("/proc/sys/net/netfilter/nf_conntrack_max", || "600".to_owned())
+            .script(FIND)
+            .script(
+                "{ sut; N=\"nsenter -n -t $P nft\"; $N add table t\n\
+                 $N add chain t c '{ type filter hook input priority 0; }'; $N add rule t c ct state new counter; } &",
+            )
+            .search(&[
+                "lab", "connections", "--sut", "haproxy", "--isolate", "netns", "--mode", "quick", "--insecure",
+                "--backends", "1", "--max", "3k", "--push",
+            ]),
     ]
 }

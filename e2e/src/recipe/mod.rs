@@ -41,7 +41,7 @@ up() {
 server() {
     {
         if [ -n "@GROUP@" ]; then echo "$BASHPID" > "@GROUP@"; fi
-        exec nice -n -10 taskset -c 1 "$@"
+        exec nice -n @NICE@ taskset -c 1 "$@"
     } > server.log 2>&1 < /dev/null &
     SUT=$!
 }
@@ -75,7 +75,7 @@ ip link set lo up
 "#;
 
 const EPILOGUE: &str = r#"
-nice -n -10 taskset -c 0 "$0" "$@" "${WATCH[@]}"
+nice -n @NICE@ taskset -c 0 "$0" "$@" "${WATCH[@]}"
 CODE=$?
 J=$(jobs -p)
 { kill $J; kill -CONT $J; wait; } 2> /dev/null
@@ -116,9 +116,12 @@ pub struct Recipe {
     script: String,
     group: Option<GroupLimit>,
     /// A setting of the whole host, and its value meanwhile.
-    setting: Option<(&'static str, &'static str)>,
+    setting: Option<(&'static str, SettingValue)>,
     search: Vec<&'static str>,
 }
+
+/// Makes the value of a setting when it is set.
+type SettingValue = fn() -> String;
 
 /// A setting of the whole host; it has its old value again when this is dropped.
 #[derive(Debug)]
@@ -200,7 +203,7 @@ impl Recipe {
         self
     }
 
-    const fn with_host(mut self, path: &'static str, value: &'static str) -> Self {
+    fn with_host(mut self, path: &'static str, value: SettingValue) -> Self {
         self.setting = Some((path, value));
         self
     }
@@ -247,15 +250,18 @@ impl Recipe {
         let name: String = self.name.chars().filter(char::is_ascii_alphanumeric).collect();
         let archive = archives.map(|folder| folder.join(&name).display().to_string());
         if let Some(archive) = archive.as_deref().filter(|archive| Path::new(archive).exists()) {
+            forget_causes(Path::new(archive))?;
             return seen(&Plimsoll::new(["report", archive, "--json", "-"]).run());
         }
         let group = self.group.map(|limit| Group::new(&name, limit)).transpose()?;
         let _setting =
-            self.setting.map(|(path, value)| HostSetting::set(path, value)).transpose()?;
+            self.setting.map(|(path, value)| HostSetting::set(path, &value())).transpose()?;
         let procs =
             group.as_ref().map_or_else(String::new, |group| group.procs().display().to_string());
         let script = [PRELUDE, &self.script, EPILOGUE].concat();
+        let nice = if self.is_alone { "-20" } else { "-10" };
         let script = script.replace("@FAULT@", fault).replace("@GROUP@", &procs);
+        let script = script.replace("@NICE@", nice);
         let words = [&self.search[..], &["--no-ui", "--json", "-"]].concat();
         let kept = archive.as_deref().map_or(Vec::new(), |archive| vec!["--out", archive]);
         let plimsoll = Plimsoll::unshared("-n", &script, &[words, kept].concat());
@@ -329,6 +335,16 @@ impl Recipe {
             "code": seen.code,
         })
     }
+}
+
+/// Removes the causes from an archive, so that whoever reads it names them.
+fn forget_causes(archive: &Path) -> Result<(), String> {
+    let path = archive.join("summary.json");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path:?}: {error}"))?;
+    let mut summary: Value =
+        serde_json::from_str(&text).map_err(|error| format!("{path:?}: {error}"))?;
+    summary.as_object_mut().map(|summary| summary.remove("causes"));
+    fs::write(&path, format!("{summary}\n")).map_err(|error| format!("{path:?}: {error}"))
 }
 
 /// What a run said in its JSON.

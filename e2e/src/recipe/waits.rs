@@ -6,7 +6,7 @@ use crate::cgroup::GroupLimit;
 
 /// Each request is a connection, and latency is judged with room for a few of them.
 const ROOMY: [&str; 7] =
-    ["--no-keepalive", "--slo", "p99<150ms,errors<0.1%", "--min", "90", "--max", "900"];
+    ["--no-keepalive", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"];
 
 /// A reader of a FIFO that takes one line of 256 bytes in each 1/300 s.
 const READER: &str = "import fcntl, os, time\n\
@@ -37,7 +37,7 @@ pub(super) fn all() -> Vec<Recipe> {
         Recipe::new(11, "HAProxy before 10 workers that wait 30 ms", Cause("backend-capacity"))
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("fault_backend pool 10 30; haproxy_sut")
-            .rate(&["-c", "400", "--slo", "p99<150ms,errors<0.1%", "--min", "90", "--max", "900"]),
+            .rate(&["-c", "400", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"]),
         Recipe::new(
             12,
             "a timeout of 200 ms before a backend of up to 230 ms",
@@ -54,7 +54,7 @@ pub(super) fn all() -> Vec<Recipe> {
             "-H",
             "sleep: 230",
             "--slo",
-            "p99<400ms,errors<0.1%",
+            "p99<400ms,errors<1%",
             "--min",
             "90",
             "--max",
@@ -105,7 +105,7 @@ pub(super) fn all() -> Vec<Recipe> {
             .rate(&[
                 "--no-keepalive",
                 "--slo",
-                "p99<150ms,errors<0.1%",
+                "p99<150ms,errors<1%",
                 "--min",
                 "20",
                 "--max",
