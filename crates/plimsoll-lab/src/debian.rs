@@ -27,11 +27,15 @@ pub fn debian_connections(program: Program, cores: u32) -> u64 {
 pub(crate) fn haproxy(plan: &ProxyPlan, version: Version) -> String {
     let mut text = String::with_capacity(2_048);
     let text = &mut text;
-    let log = haproxy::quoted(&plan.log());
+    let log = Program::Haproxy.word(&plan.log());
     line!(text, "global");
     line!(text, "    log {log} local0");
     line!(text, "    log {log} local1 notice");
-    line!(text, "    stats socket {} mode 660 level admin", haproxy::quoted(&plan.stats_socket));
+    line!(
+        text,
+        "    stats socket {} mode 660 level admin",
+        Program::Haproxy.word(&plan.stats_socket)
+    );
     line!(text, "    stats timeout 30s");
     if version >= (2, 6) {
         line!(text, "    # LimitNOFILE of the unit");
@@ -76,7 +80,7 @@ pub(crate) fn nginx(plan: &ProxyPlan) -> String {
     line!(text, "    types_hash_max_size 2048;");
     line!(text, "    ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3;");
     line!(text, "    ssl_prefer_server_ciphers on;");
-    line!(text, "    access_log {};", nginx::quoted(&plan.log()));
+    line!(text, "    access_log {};", Program::Nginx.word(&plan.log()));
     line!(text, "    gzip on;");
     nginx::render_temporary(text);
     line!(text, "    upstream backends {{");

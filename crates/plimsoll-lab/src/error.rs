@@ -77,6 +77,18 @@ pub enum LabError {
     /// No port to listen on is free.
     #[error("no free port for the server: {0}")]
     NoPort(io::Error),
+    /// The directory for temporary files has a name that no configuration can hold.
+    #[error(
+        "{}: a path with {character:?} cannot be written in a configuration of HAProxy or nginx; name \
+         another directory in TMPDIR",
+        path.display()
+    )]
+    Unwritable {
+        /// The directory.
+        path: PathBuf,
+        /// What is in its name.
+        character: char,
+    },
     /// A file of the SUT cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

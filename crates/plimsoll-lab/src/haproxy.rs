@@ -64,14 +64,18 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
     for (index, cpu) in plan.cpu_per_thread(threads).iter().enumerate() {
         line!(text, "    cpu-map 1/{} {cpu}", index + 1);
     }
-    line!(text, "    stats socket {} mode 600 level admin", quoted(&plan.stats_socket));
+    line!(
+        text,
+        "    stats socket {} mode 600 level admin",
+        Program::Haproxy.word(&plan.stats_socket)
+    );
     if let Some(sessions) = plan.tls_sessions_max.or_else(|| (!plan.resumes).then_some(0)) {
         line!(text, "    tune.ssl.cachesize {sessions}");
     }
     let tickets = if plan.resumes { "" } else { " no-tls-tickets" };
     line!(text, "    ssl-default-bind-options ssl-min-ver TLSv1.2{tickets}");
     if plan.settings.logs {
-        line!(text, "    log {} local0", quoted(&plan.log()));
+        line!(text, "    log {} local0", Program::Haproxy.word(&plan.log()));
     }
     for option in &plan.settings.options {
         line!(text, "    {option}");
@@ -107,7 +111,7 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
             text,
             "    bind {} ssl crt {} alpn http/1.1",
             plan.listen,
-            quoted(&plan.certificate_pem_path)
+            Program::Haproxy.word(&plan.certificate_pem_path)
         );
     } else {
         line!(text, "frontend plain");
@@ -121,16 +125,6 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     for (index, backend) in plan.backends.iter().enumerate() {
         line!(text, "    server b{} {backend}", index + 1);
     }
-}
-
-/// A path as one word of the configuration: unquoted where that is safe, else in strong quotes.
-pub(crate) fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    if text.bytes().all(is_plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The timers of the configuration that a client can meet.

@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_installed_programs_accept_what_is_written_for_them() {
-        let scratch = tempfile::Builder::new().prefix("plimsoll tune ").tempdir().unwrap();
+        let prefix = r#"plimsoll's "tune" \b #c; {d} "#;
+        let scratch = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
         let goal = goal(scratch.path());
         write_certificate(&goal.certificate);
         for program in [Program::Haproxy, Program::Nginx] {

@@ -94,7 +94,7 @@ fn affinity_mask(cpu: u32) -> String {
 
 fn render_http(plan: &ProxyPlan, text: &mut String) {
     if plan.settings.logs {
-        line!(text, "    access_log {};", quoted(&plan.log()));
+        line!(text, "    access_log {};", Program::Nginx.word(&plan.log()));
     } else {
         line!(text, "    access_log off;");
     }
@@ -149,7 +149,7 @@ fn render_upstream(plan: &ProxyPlan, text: &mut String) {
 pub(crate) fn render_status(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    server {{");
     let socket = format!("unix:{}", plan.stats_socket.display());
-    line!(text, "        listen {};", quoted(Path::new(&socket)));
+    line!(text, "        listen {};", Program::Nginx.word(Path::new(&socket)));
     line!(text, "        location / {{");
     line!(text, "            stub_status;");
     line!(text, "        }}");
@@ -181,15 +181,10 @@ pub(crate) fn render_listen(plan: &ProxyPlan, words: &str, text: &mut String) {
         line!(text, "        listen {}{words};", plan.listen);
         return;
     }
-    let certificate = quoted(&plan.certificate_pem_path);
+    let certificate = Program::Nginx.word(&plan.certificate_pem_path);
     line!(text, "        listen {} ssl{words};", plan.listen);
     line!(text, "        ssl_certificate {certificate};");
     line!(text, "        ssl_certificate_key {certificate};");
-}
-
-/// A path as one word of the configuration.
-pub(crate) fn quoted(path: &Path) -> String {
-    format!("\"{}\"", path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\""))
 }
 
 /// Checks a configuration file with `nginx -t`, which creates the temporary folders below `scratch`;

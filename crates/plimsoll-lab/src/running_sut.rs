@@ -14,6 +14,7 @@ use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::{limits, process};
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
+use plimsoll_tune::proxy::unwritable;
 
 use crate::address::SutAddress;
 use crate::error::LabError;
@@ -105,6 +106,9 @@ impl RunningSut {
         // A comparison has two laboratories.
         let (pid, port) = (std::process::id(), at.listen.port());
         let scratch = std::env::temp_dir().join(format!("plimsoll-lab-{pid}-{port}"));
+        if let Some(character) = unwritable(&scratch) {
+            return Err(LabError::Unwritable { path: scratch, character });
+        }
         let keep = plan.keep_config;
         let supervised =
             SupervisorPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };

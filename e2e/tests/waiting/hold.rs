@@ -293,6 +293,23 @@ fn the_laboratory_holds_through_haproxy() {
 }
 
 #[test]
+fn a_laboratory_runs_in_a_folder_of_almost_any_name() {
+    let run = |name: &str, sut: &str| {
+        let name = name.replace('\'', r"'\''");
+        let before = format!("export TMPDIR=\"$PWD\"/tmp/'{name}' && mkdir \"$TMPDIR\"");
+        let flags = ["lab", "hold", "--sut", sut, "-c", "50", "--for", "0", "--json", "out.json"];
+        Plimsoll::after(&before, &flags).run()
+    };
+    for sut in ["haproxy", "nginx"] {
+        assert_held(&run(r#"it's "a" \b #c; {d}"#, sut).written(0), 50);
+        let refused = run("a$b", sut);
+        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        assert!(refused.stderr.contains("a path with '$' cannot be written"), "{}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn several_haproxy_processes_share_one_port_where_descriptors_are_few() {
     let arguments = ["lab", "hold", "--sut", "haproxy", "-c", "300", "--for", "0", "--rate", "500"];
     // A process has room for about 160 proxied connections.

@@ -3,7 +3,7 @@
 use plimsoll_model::units::grouped;
 
 use super::memory::Memory;
-use super::text::{Text, quoted};
+use super::text::Text;
 use super::{Configuration, Places, Program, ProxyGoal, Version};
 
 /// The most threads of one process without thread groups.
@@ -70,7 +70,7 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
         "HAProxy manual, nbthread",
     );
     text.set(
-        &format!("log {} local0", quoted(&goal.places.log)),
+        &format!("log {} local0", Program::Haproxy.word(&goal.places.log)),
         "The usual place; see dontlog-normal below.",
         "Debian's configuration",
     );
@@ -80,11 +80,14 @@ fn global(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32, des
         text.plain(&format!("group {user}"));
     }
     if let Some(chroot) = chroot {
-        text.plain(&format!("chroot {}", quoted(chroot)));
+        text.plain(&format!("chroot {}", Program::Haproxy.word(chroot)));
     }
     if let Some(socket) = statistics {
         text.set(
-            &format!("stats socket {} mode 600 level operator expose-fd listeners", quoted(socket)),
+            &format!(
+                "stats socket {} mode 600 level operator expose-fd listeners",
+                Program::Haproxy.word(socket)
+            ),
             "For plimsoll watch --haproxy, and so that a reload drops no connection.",
             "HAProxy manual, stats socket",
         );
@@ -173,7 +176,7 @@ fn frontend(text: &mut Text, version: Version, goal: &ProxyGoal, threads: u32) {
         &format!(
             "bind {} ssl crt {} alpn h2,http/1.1 backlog {backlog}{shards}",
             goal.listen,
-            quoted(&goal.certificate)
+            Program::Haproxy.word(&goal.certificate)
         ),
         &format!(
             "Connections of one second may wait while the acceptor pauses; net.core.somaxconn has to \

@@ -6,6 +6,7 @@
 mod haproxy;
 mod memory;
 mod nginx;
+mod path;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use plimsoll_model::units::grouped;
 
 pub use memory::Memory;
+pub use path::unwritable;
 use text::Text;
 
 /// A program that a configuration can be written for.

@@ -1,7 +1,9 @@
 //! nginx 1.18 and later.
 
+use std::path::PathBuf;
+
 use super::memory::Memory;
-use super::text::{Text, quoted};
+use super::text::Text;
 use super::{Configuration, Program, ProxyGoal, Version};
 
 /// One slot of a worker's table: a connection and its two events.
@@ -39,10 +41,10 @@ fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descript
     if let Some(user) = &goal.places.user {
         text.plain(&format!("user {user};"));
     }
-    text.plain(&format!("pid {};", quoted(&goal.places.state.join("nginx.pid"))));
+    text.plain(&format!("pid {};", Program::Nginx.word(&goal.places.state.join("nginx.pid"))));
     text.plain(&format!(
         "error_log {} warn;",
-        quoted(&goal.places.log.with_file_name("error.log"))
+        Program::Nginx.word(&goal.places.log.with_file_name("error.log"))
     ));
     text.set(
         &format!("worker_processes {workers};"),
@@ -73,7 +75,10 @@ fn process(text: &mut Text, goal: &ProxyGoal, workers: u64, slots: u64, descript
 
 fn http(text: &mut Text, goal: &ProxyGoal) {
     text.set(
-        &format!("access_log {} combined buffer=64k flush=1s;", quoted(&goal.places.log)),
+        &format!(
+            "access_log {} combined buffer=64k flush=1s;",
+            Program::Nginx.word(&goal.places.log)
+        ),
         "Lines are written 64 KiB at once, not one by one.",
         "nginx documentation, access_log",
     );
@@ -105,7 +110,7 @@ fn http(text: &mut Text, goal: &ProxyGoal) {
         // Where there is none yet, the built-in places may not be writable either.
         if goal.places.user.is_none() {
             let path = goal.places.state.join(format!("temp_{kind}"));
-            text.plain(&format!("{kind}_temp_path {};", quoted(&path)));
+            text.plain(&format!("{kind}_temp_path {};", Program::Nginx.word(&path)));
         }
     }
 }
@@ -130,7 +135,7 @@ fn upstream(text: &mut Text, goal: &ProxyGoal, workers: u64) {
 }
 
 fn server(text: &mut Text, goal: &ProxyGoal) {
-    let certificate = quoted(&goal.certificate);
+    let certificate = Program::Nginx.word(&goal.certificate);
     text.plain("server {");
     text.block(|text| {
         text.set(
@@ -163,10 +168,11 @@ fn server(text: &mut Text, goal: &ProxyGoal) {
 
 fn status(text: &mut Text, goal: &ProxyGoal) {
     let Some(socket) = &goal.places.statistics else { return };
+    let address = PathBuf::from(format!("unix:{}", socket.display()));
     text.plain("server {");
     text.block(|text| {
         text.set(
-            &format!("listen \"unix:{}\";", socket.display()),
+            &format!("listen {};", Program::Nginx.word(&address)),
             "For plimsoll watch: on a TCP port, clients could reach it.",
             "nginx documentation, stub_status",
         );

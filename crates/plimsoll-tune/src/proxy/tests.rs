@@ -1,7 +1,5 @@
 //! The configurations as a whole, and what of them follows the version and the goal.
 
-use std::path::Path;
-
 use insta::assert_snapshot;
 
 use super::*;
@@ -76,10 +74,4 @@ fn memory_grows_with_what_is_held_and_says_what_fits() {
     assert_eq!(Program::Nginx.configure((1, 22), &all).memory.total(), u64::MAX);
     let none = ProxyGoal { connections: 0, rate_per_s: 0, cores: 0, ..goal() };
     assert!(Program::Haproxy.configure((2, 6), &none).text.contains("nbthread 1\n"));
-}
-
-#[test]
-fn paths_are_quoted_where_that_is_needed() {
-    assert_eq!(text::quoted(Path::new("/a b/\"c\"")), "\"/a b/\\\"c\\\"\"");
-    assert_eq!(text::quoted(Path::new("/etc/site.pem")), "/etc/site.pem");
 }

@@ -1,7 +1,5 @@
 //! The text of a configuration: lines, each under its reason.
 
-use std::path::Path;
-
 /// Columns of a comment.
 const COLUMNS: usize = 96;
 
@@ -52,14 +50,4 @@ impl Text {
     pub(super) fn finish(self) -> String {
         self.text
     }
-}
-
-/// A path in double quotes; both programs know the escapes.
-pub(super) fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    if text.bytes().all(is_plain) {
-        return text.into_owned();
-    }
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"").replace('$', "\\$"))
 }

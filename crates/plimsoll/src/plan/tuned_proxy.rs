@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use plimsoll_lab::Installed;
 use plimsoll_model::units::grouped;
-use plimsoll_tune::proxy::{Configuration, Places, Program, ProxyGoal};
+use plimsoll_tune::proxy::{Configuration, Places, Program, ProxyGoal, unwritable};
 
 use super::Inputs;
 use crate::exit::Stop;
@@ -39,6 +39,16 @@ pub(crate) fn build(
     }
     let certificate = fs::canonicalize(&flags.cert)
         .map_err(|error| Stop::CannotRun(format!("--cert {:?}: {error}", flags.cert)))?;
+    if let Some(character) = unwritable(&certificate) {
+        return Err(Stop::usage(
+            format_args!(
+                "--cert {certificate:?}: a path with {character:?} cannot be written in a \
+                 configuration of {}",
+                program.name()
+            ),
+            "copy the file to another place",
+        ));
+    }
     let installed = Installed::find(program, flags.program.as_deref())?;
     let goal = ProxyGoal {
         connections: flags.connections,
@@ -119,9 +129,17 @@ mod tests {
         let cert = cert.to_str().unwrap();
         let missing = built(&["-c", "100", "--cert", cert]).unwrap_err();
         fs::write(cert, "").unwrap();
+        let dollar = scratch.path().join("a$b.pem");
+        fs::write(&dollar, "").unwrap();
+        let dollar = dollar.to_str().unwrap();
         let small = ["-c", "200k", "--cert", cert, "--memory", "1GB"];
         for (stop, code, words) in [
             (missing, 2, "is no file; name a PEM file"),
+            (
+                built(&["-c", "100", "--cert", dollar]).unwrap_err(),
+                2,
+                "a path with '$' cannot be written",
+            ),
             (built(&small).unwrap_err(), 2, "--memory has 1.0 GB; use --connections 39,"),
             (
                 built(&["-c", "100", "--cert", cert, "--backend", "a b:1"]).unwrap_err(),
