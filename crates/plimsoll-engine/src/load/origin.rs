@@ -12,7 +12,8 @@ use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::Errno;
 use plimsoll_sys::outgoing::{Outgoing, OutgoingError};
 use plimsoll_sys::ports::{
-    Closed, HostPorts, Lease, PortAllocator, PortError, PortPlan, Route, Slice, Sources,
+    Closed, HostPorts, Lease, PORTS_RESTING_MAX, PortAllocator, PortError, PortPlan, Route, Slice,
+    Sources, TIME_WAIT_S,
 };
 use plimsoll_sys::socket::{Connecting, FirstBytes, Socket};
 
@@ -24,12 +25,6 @@ const LOOPBACK_SOURCES_MAX: u64 = 65_536;
 /// Pairs that are in TIME_WAIT when a load opens connections all the time: 60 s at the 25,000
 /// connections/s that two cores make with both ends here. Loopback addresses are free.
 const LOOPBACK_RESTING: u64 = 1_500_000;
-
-/// How long a port stays in TIME_WAIT on Linux after we sent the first FIN.
-const TIME_WAIT_S: f64 = 60.0;
-/// Ports of one source address towards one server address that may be in TIME_WAIT: 70 % of the
-/// 28,232 of the default range. Beyond that the kernel takes long to find a free one.
-const PORTS_RESTING_MAX: f64 = 20_000.0;
 
 /// Where one worker's connections come from.
 pub(super) struct Origins {
@@ -287,14 +282,14 @@ fn ports_run_out(pacing: &Pacing, servers: usize, sources: usize) -> bool {
         Pacing::Open { profile, .. } => {
             let stages = profile.stages.iter();
             let peak = stages.map(|stage| stage.from.get().max(stage.to.get())).fold(0.0, f64::max);
-            (peak * TIME_WAIT_S).min(profile.ops_total as f64)
+            (peak * f64::from(TIME_WAIT_S)).min(profile.ops_total as f64)
         }
         // As many as the server answers: without a number there is no bound.
         Pacing::Closed { ops_total, .. } => ops_total.map_or(f64::INFINITY, |ops| ops as f64),
         Pacing::Hold(_) => 0.0,
     };
     let pairs = servers.max(1) * sources.max(1);
-    within_time_wait > PORTS_RESTING_MAX * pairs as f64
+    within_time_wait > f64::from(PORTS_RESTING_MAX) * pairs as f64
 }
 
 #[cfg(test)]

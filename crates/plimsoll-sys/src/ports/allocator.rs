@@ -10,9 +10,8 @@ use super::error::{PortCounts, PortError, PortShortage};
 use super::host::HostPorts;
 use super::sources::Sources;
 
-/// How long a pair that may be in TIME_WAIT is left alone: the kernel's TCP_TIMEWAIT_LEN
-/// (include/net/tcp.h), which cannot be changed.
-const TIME_WAIT_NS: u64 = 60_000_000_000;
+/// How long a pair that may be in TIME_WAIT is left alone: the kernel's, which cannot be changed.
+const TIME_WAIT_NS: u64 = super::TIME_WAIT_S as u64 * 1_000_000_000;
 /// When nothing else is left, a pair that has waited for so long is tried: the kernel may reuse it
 /// after 1 s (tcp_tw_reuse, on loopback by default, with TCP timestamps only).
 const EARLY_NS: u64 = 1_100_000_000;

@@ -12,10 +12,11 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{ErrorClass, Rate};
 use plimsoll_probe::processes::ProcessUse;
 use plimsoll_sys::address::sources_towards;
+use plimsoll_sys::ports::TIME_WAIT_S;
 
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
-use crate::plan::handshakes::{TIME_WAIT_S, TIME_WAIT_SHARE};
+use crate::plan::handshakes::TIME_WAIT_SHARE;
 use crate::plan::search::RateJob;
 use crate::preflight;
 use crate::session::Session;
@@ -108,7 +109,7 @@ impl Remedies {
 
     fn add_sources(&self, rate: Rate, connections: u64, plan: &mut LoadPlan) -> Option<String> {
         let is_lasting = plan.keepalive && plan.requests_per_connection.is_none();
-        let resting = if is_lasting { 0.0 } else { rate.get() * TIME_WAIT_S };
+        let resting = if is_lasting { 0.0 } else { rate.get() * f64::from(TIME_WAIT_S) };
         let ports = preflight::ports_per_source(&preflight::host_limits());
         let needed = sources_for(connections as f64 + resting, ports);
         let before = plan.sources.len().max(1);

@@ -5,19 +5,15 @@
 
 use plimsoll_model::Rate;
 use plimsoll_model::units::grouped;
+use plimsoll_sys::ports::{PORTS_RESTING_MAX, TIME_WAIT_S};
 
 use super::Inputs;
 use super::load::LoadJob;
 use super::search::SearchJob;
 use crate::exit::Stop;
 
-/// How long a port stays in TIME_WAIT on Linux.
-pub(crate) const TIME_WAIT_S: f64 = 60.0;
 /// Share of an address's ports that may be in use or in TIME_WAIT at once; beyond it a free one is found slowly.
 pub(crate) const TIME_WAIT_SHARE: f64 = 0.7;
-/// Most ports in TIME_WAIT from one address to one server: beyond it the engine
-/// resets connections instead of closing them, which users do not do.
-const TIME_WAIT_MAX: f64 = 20_000.0;
 /// Source addresses per CPU without --max: enough for 21,000 handshakes/s, twice what a core
 /// makes as a client.
 const SOURCES_PER_CPU: u64 = 64;
@@ -52,9 +48,11 @@ pub(super) fn sources_for(max: Option<Rate>, inputs: &Inputs<'_>) -> u32 {
     count.clamp(1, SOURCES_MAX) as u32
 }
 
-/// Connections per second from one source address to one server address.
+/// Connections per second from one source address to one server address. Where more ports rest, the
+/// engine resets connections instead of closing them, which users do not do.
 pub(super) fn rate_per_pair(inputs: &Inputs<'_>) -> f64 {
-    (inputs.source_ports as f64 * TIME_WAIT_SHARE).clamp(1.0, TIME_WAIT_MAX) / TIME_WAIT_S
+    let resting = inputs.source_ports as f64 * TIME_WAIT_SHARE;
+    resting.clamp(1.0, f64::from(PORTS_RESTING_MAX)) / f64::from(TIME_WAIT_S)
 }
 
 /// Refuses rates that the ports do not allow; without --max, that rate becomes the highest one.
