@@ -66,7 +66,6 @@ const DIRECT_USERS: &[(&str, &[&str])] = &[
     ("aws-lc-rs", &["plimsoll-tls"]),
     ("clap", &["plimsoll"]),
     ("libc", &["plimsoll-sys"]),
-    ("procfs-core", &["plimsoll-probe"]),
     ("rustix", &["plimsoll-sys"]),
     ("rustls", &["plimsoll-tls"]),
     ("tokio", &["plimsoll-fleet", "plimsoll-report"]),

@@ -7,7 +7,6 @@ mod fixture;
 pub mod host;
 pub mod limits;
 pub mod memory;
-pub mod network;
 pub mod processes;
 pub mod sampler;
 pub mod server_counters;

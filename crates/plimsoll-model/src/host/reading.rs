@@ -128,21 +128,37 @@ impl<'a> Change<'a> {
         middle(self.after) - middle(self.before)
     }
 
-    /// By how much a counter grew per second, for each series of `metric` with the labels `wanted`.
+    /// By how much a counter grew, for each series of `metric` with the labels `wanted`.
     /// A counter that went backwards belongs to something that was restarted, and is left out.
-    pub fn rates(
+    pub fn growth(
         &self,
         metric: Metric,
         wanted: &'a [(Label, &'a str)],
     ) -> impl Iterator<Item = (&'a Series, f64)> {
         debug_assert_eq!(metric.kind(), MetricKind::Counter, "{}", metric.name());
-        let (before, seconds) = (self.before, self.seconds());
+        let before = self.before;
         self.after.of(metric, wanted).filter_map(move |sample| {
             // A name that StatsD brings for the first time has been counted from 0 since then.
             let at_first = (metric == Metric::StatsdCount).then_some(0.0);
             let grown = sample.value - before.value(&sample.series).or(at_first)?;
-            (grown >= 0.0 && seconds > 0.0).then(|| (&sample.series, grown / seconds))
+            (grown >= 0.0).then_some((&sample.series, grown))
         })
+    }
+
+    /// The sum of [`Self::growth`]; `None` without any.
+    pub fn grown(&self, metric: Metric, wanted: &'a [(Label, &'a str)]) -> Option<f64> {
+        self.growth(metric, wanted).map(|(_, grown)| grown).reduce(|sum, grown| sum + grown)
+    }
+
+    /// [`Self::growth`] per second.
+    pub fn rates(
+        &self,
+        metric: Metric,
+        wanted: &'a [(Label, &'a str)],
+    ) -> impl Iterator<Item = (&'a Series, f64)> {
+        let seconds = self.seconds();
+        let growth = self.growth(metric, wanted).filter(move |_| seconds > 0.0);
+        growth.map(move |(series, grown)| (series, grown / seconds))
     }
 
     /// The sum of [`Self::rates`]; `None` without any.
@@ -192,6 +208,8 @@ mod tests {
             change.rate(Metric::NetworkBytes, &[(Label::Direction, "receive")]),
             Some(2_000.0)
         );
+        assert_eq!(change.grown(Metric::NetworkBytes, &[]), Some(4_000.0));
+        assert_eq!(change.grown(Metric::TcpOpens, &[]), None);
         // It went backwards: whatever counted it was restarted.
         assert_eq!(change.rate(Metric::NetworkBytes, &[(Label::Direction, "transmit")]), None);
         assert_eq!(change.rate(Metric::TcpOpens, &[]), None);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
-use procfs_core::{FromRead, LoadAverage};
 
 use super::{add_limit, text};
 use crate::memory::HostMemory;
@@ -17,19 +16,24 @@ const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
 /// CPUs other than `cpus` are left out, where there are any.
 pub(super) fn read(root: &Path, cpus: &[u32], reading: &mut Reading) {
-    if let Some(stat) = text(root, "proc/stat", reading) {
-        add_stat(&stat, cpus, reading);
-    }
-    for resource in RESOURCES {
-        if let Some(pressure) = text(root, &format!("proc/pressure/{resource}"), reading) {
-            add_pressure(&pressure, resource, reading);
-        }
-    }
+    read_cpu(root, &RESOURCES, cpus, reading);
     if let Some(vmstat) = text(root, "proc/vmstat", reading) {
         add_vmstat(&vmstat, reading);
     }
     add_memory(root, reading);
     add_limits(root, reading);
+}
+
+/// CPU time, and the pressure on `resources`.
+pub(super) fn read_cpu(root: &Path, resources: &[&str], cpus: &[u32], reading: &mut Reading) {
+    if let Some(stat) = text(root, "proc/stat", reading) {
+        add_stat(&stat, cpus, reading);
+    }
+    for resource in resources {
+        if let Some(pressure) = text(root, &format!("proc/pressure/{resource}"), reading) {
+            add_pressure(&pressure, resource, reading);
+        }
+    }
 }
 
 fn add_stat(stat: &str, wanted: &[u32], reading: &mut Reading) {
@@ -119,8 +123,7 @@ fn add_limits(root: &Path, reading: &mut Reading) {
         Some(_) => {}
         None => reading.miss("/proc/sys/fs/file-nr", "not readable"),
     }
-    let tasks = LoadAverage::from_file(proc_root.join("loadavg")).ok();
-    let max = limits::tasks_max(&proc_root);
-    let used = tasks.map(|load| f64::from(load.max));
-    add_limit(reading, "threads", "host", used, max.map(|max| max as f64));
+    let [used, max] = [limits::tasks_in_use, limits::tasks_max].map(|read| read(&proc_root));
+    let number = |count: Option<u64>| count.map(|count| count as f64);
+    add_limit(reading, "threads", "host", number(used), number(max));
 }

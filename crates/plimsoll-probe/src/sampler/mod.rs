@@ -19,6 +19,8 @@ mod nginx;
 mod process;
 mod servers;
 
+/// The entry of `/proc` that is in the calling thread's network namespace.
+const THIS_THREAD: &str = "thread-self";
 /// Readings between two of a process's Pss, which walks its page tables.
 const PSS_EVERY: u64 = 5;
 
@@ -114,27 +116,45 @@ impl Sampler {
 
     /// Reads everything. What cannot be read is named in the result.
     pub fn read(&mut self) -> Reading {
+        reading_of(|reading| self.read_all(reading))
+    }
+
+    fn read_all(&mut self, reading: &mut Reading) {
         let began = clock::thread_cpu_ns();
-        let mut reading = Reading { begin: Nanos(clock::monotonic_ns()), ..Reading::default() };
-        kernel::read(&self.root, &self.scope.cpus, &mut reading);
+        kernel::read(&self.root, &self.scope.cpus, reading);
         let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
-        network::read(&self.root, process.map(|process| process.pid), &mut reading);
-        cgroup::read(&self.root, "self", "plimsoll", &mut reading);
+        network::read(&self.root, process.map(|process| process.pid), reading);
+        cgroup::read(&self.root, "self", "plimsoll", reading);
         let reads_pss = self.readings.is_multiple_of(PSS_EVERY);
         for watched in &self.scope.processes {
-            process::read(&self.root, watched, reads_pss, &mut reading);
+            process::read(&self.root, watched, reads_pss, reading);
         }
         for (index, source) in self.scope.servers.iter().enumerate() {
-            servers::read(source, index, &mut reading);
+            servers::read(source, index, reading);
         }
         self.readings += 1;
         self.cost = Nanos(self.cost.0 + clock::thread_cpu_ns().saturating_sub(began));
         reading.add(Metric::WatchCostSeconds, &[], self.cost.as_secs_f64());
         reading.add(Metric::WatchMissed, &[], self.missed as f64);
-        reading.end = Nanos(clock::monotonic_ns());
-        reading.sort();
-        reading
     }
+}
+
+/// CPU and memory pressure of the host below `root` (`/`): of its readings, what the checks of a load compare.
+pub fn read_cpu(root: &Path) -> Reading {
+    reading_of(|reading| kernel::read_cpu(root, &["memory"], &[], reading))
+}
+
+/// TCP segments, interfaces and input queues as this thread's network namespace has them, for the same.
+pub fn read_network(root: &Path) -> Reading {
+    reading_of(|reading| network::read_traffic(root, THIS_THREAD, reading))
+}
+
+fn reading_of(read: impl FnOnce(&mut Reading)) -> Reading {
+    let mut reading = Reading { begin: Nanos(clock::monotonic_ns()), ..Reading::default() };
+    read(&mut reading);
+    reading.end = Nanos(clock::monotonic_ns());
+    reading.sort();
+    reading
 }
 
 /// The text of a file below `root`; a file that cannot be read is noted as missing.

@@ -6,7 +6,8 @@ use std::path::Path;
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_sys::{qdisc, sock_diag};
 
-use super::{add_limit, text};
+use super::{THIS_THREAD, add_limit, text};
+use crate::host::link_bytes_per_s;
 use crate::{limits, memory};
 
 /// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
@@ -52,15 +53,34 @@ const SOCKET_STATES: [(&str, &str); 4] =
 
 /// Reads the namespace of process `pid`, or this thread's.
 pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
-    let owner = pid.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
+    let owner = pid.map_or_else(|| THIS_THREAD.to_owned(), |pid| pid.to_string());
     let net = |name: &str| format!("proc/{owner}/net/{name}");
-    for (file, fields) in [("snmp", SNMP), ("netstat", NETSTAT)] {
-        if let Some(text) = text(root, &net(file), reading) {
-            add_fields(&text, fields, reading);
-        }
+    read_traffic(root, &owner, reading);
+    if let Some(netstat) = text(root, &net("netstat"), reading) {
+        add_fields(&netstat, NETSTAT, reading);
     }
     if let Some(sockstat) = text(root, &net("sockstat"), reading) {
         add_sockstat(root, &sockstat, reading);
+    }
+    add_conntrack(root, &net("stat/nf_conntrack"), reading);
+    // Over netlink only this thread's namespace is seen.
+    let namespace =
+        |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
+    if let Some(pid) = pid
+        && namespace(&pid.to_string()) != namespace(THIS_THREAD)
+    {
+        let why = format!("process {pid} is in another network namespace");
+        return reading.miss("accept queues, speeds of interfaces", why);
+    }
+    add_listeners(reading);
+    add_speeds(root, reading);
+}
+
+/// What passes through the namespace of `owner`, an entry of `/proc`.
+pub(super) fn read_traffic(root: &Path, owner: &str, reading: &mut Reading) {
+    let net = |name: &str| format!("proc/{owner}/net/{name}");
+    if let Some(snmp) = text(root, &net("snmp"), reading) {
+        add_fields(&snmp, SNMP, reading);
     }
     if let Some(devices) = text(root, &net("dev"), reading) {
         add_devices(&devices, reading);
@@ -69,18 +89,6 @@ pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
     if let Some(softnet) = text(root, "proc/net/softnet_stat", reading) {
         add_softnet(&softnet, reading);
     }
-    add_conntrack(root, &net("stat/nf_conntrack"), reading);
-    // Over netlink only this thread's namespace is seen.
-    let namespace =
-        |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
-    if let Some(pid) = pid
-        && namespace(&pid.to_string()) != namespace("thread-self")
-    {
-        let why = format!("process {pid} is in another network namespace");
-        return reading.miss("accept queues, speeds of interfaces", why);
-    }
-    add_listeners(reading);
-    add_speeds(root, reading);
 }
 
 /// Pairs of lines: `Tcp: ActiveOpens PassiveOpens …` and below it `Tcp: 24 2 …`. Columns are found by
@@ -173,12 +181,10 @@ fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
 fn add_speeds(root: &Path, reading: &mut Reading) {
     let interfaces = std::fs::read_dir(root.join("sys/class/net")).into_iter().flatten().flatten();
     let mut speeds: Vec<(String, f64)> = interfaces
-        .filter(|interface| interface.path().join("device").exists())
         .filter_map(|interface| {
-            let speed = std::fs::read_to_string(interface.path().join("speed")).ok()?;
-            // -1 where the hardware does not say.
-            let megabits = speed.trim().parse::<u32>().ok()?;
-            Some((interface.file_name().into_string().ok()?, f64::from(megabits) * 1e6 / 8.0))
+            let device = interface.file_name().into_string().ok()?;
+            let speed = link_bytes_per_s(root, &device)?;
+            Some((device, speed))
         })
         .collect();
     let qdiscs = match qdisc::qdiscs() {

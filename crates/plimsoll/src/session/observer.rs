@@ -8,23 +8,23 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{Isolated, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::{
-    HalfWindow, MemoryUse, NetworkUse, Observations, PeerCounts, Scheduling, SutCpu,
+    HalfWindow, MemoryUse, Observations, PeerCounts, Scheduling, SutCpu,
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::host;
-use plimsoll_probe::host::CpuTicks;
 use plimsoll_probe::limits::CgroupLimits;
 use plimsoll_probe::memory::HostMemory;
-use plimsoll_probe::network::NetworkTotals;
 use plimsoll_probe::server_counters::ServerCounters;
 use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::clock;
-use plimsoll_sys::namespace::Namespace;
 
+use self::host_use::{HostReading, HostUse};
 use crate::plan::load::LoadJob;
+
+mod host_use;
 
 /// Where the kernel tells.
 const ROOT: &str = "/";
@@ -58,29 +58,6 @@ impl Scene {
         let theirs = host::cpus_allowed(Path::new(PROC), sut);
         let shared = self.cpus.iter().filter(|cpu| theirs.is_empty() || theirs.contains(cpu));
         Some(shared.count() as f64 / self.cpus.len().max(1) as f64)
-    }
-}
-
-/// One look at this host.
-#[derive(Debug)]
-struct HostReading {
-    at: Nanos,
-    cpu: Option<CpuTicks>,
-    throttled: Option<u64>,
-    memory_stall: Option<Nanos>,
-    network: Option<NetworkTotals>,
-}
-
-impl HostReading {
-    fn now(isolated: Option<&Isolated>) -> Self {
-        let proc_root = Path::new(PROC);
-        Self {
-            at: now(),
-            cpu: CpuTicks::read(proc_root),
-            throttled: host::throttled_periods(Path::new(ROOT)),
-            memory_stall: host::memory_full_stall(proc_root),
-            network: network(isolated),
-        }
     }
 }
 
@@ -260,53 +237,28 @@ impl<'a> Observer<'a> {
             ..Scheduling::default()
         };
         if let Some(first) = &self.first {
-            let ticks = first.cpu.zip(last.cpu);
-            observations.host_cpu = ticks.and_then(|(before, after)| after.busy_since(&before));
-            scheduling.steal = ticks.and_then(|(before, after)| after.stolen_since(&before));
-            scheduling.throttled_periods =
-                first.throttled.zip(last.throttled).map(|(a, b)| b.saturating_sub(a));
+            let host = HostUse::new(first, &last);
+            (observations.host_cpu, scheduling.steal) = host.busy_and_stolen().unzip();
+            scheduling.throttled_periods = host.throttled_periods();
             let loopback = self.scene.both_ends_here && isolated.is_none();
-            observations.network = network_use(first, &last, loopback);
-            observations.memory = memory_use(first, &last, generator.rss_bytes_max);
+            observations.network = host.network(loopback);
+            observations.memory = memory_use(host, generator.rss_bytes_max);
         }
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
         observations
     }
 }
 
-/// Of this host, or of all hosts of a laboratory: a segment is sent again by either end.
-fn network(isolated: Option<&Isolated>) -> Option<NetworkTotals> {
-    let read = || NetworkTotals::read(Path::new(ROOT));
-    let Some(Isolated { clients, sut, backends }) = isolated else { return read() };
-    let of = |network: &Namespace| network.run(read).ok().flatten();
-    let totals = of(clients)?.with("sut", of(&sut.network)?);
-    Some(totals.with("backends", of(&backends.network)?))
-}
-
-fn network_use(first: &HostReading, last: &HostReading, loopback: bool) -> Option<NetworkUse> {
-    let (before, after) = (first.network.as_ref()?, last.network.as_ref()?);
-    let change = after.since(before, last.at.since(first.at).as_secs_f64(), loopback);
-    Some(NetworkUse {
-        drops: change.drops,
-        retransmits: change.retransmits,
-        sent_again: change.sent_again,
-        link: change.link,
-    })
-}
-
 /// The agents' memory over what they could have had: theirs, and what was left of the host's and of
 /// their control group's.
-fn memory_use(first: &HostReading, last: &HostReading, resident: u64) -> Option<MemoryUse> {
+fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
     let cgroup = CgroupLimits::read(Path::new(ROOT)).memory_left_bytes;
     let host = HostMemory::read(Path::new(PROC)).available_bytes;
     let left = [cgroup, host].into_iter().flatten().min()?;
     let (resident, left) = (resident as f64, left as f64);
-    let wall = last.at.since(first.at).as_secs_f64();
-    let stalled = first.memory_stall.zip(last.memory_stall);
-    let stalled_s = stalled.map_or(0.0, |(before, after)| after.since(before).as_secs_f64());
     Some(MemoryUse {
         resident: if resident > 0.0 { resident / (resident + left) } else { 0.0 },
-        stalled: if wall > 0.0 { (stalled_s / wall).min(1.0) } else { 0.0 },
+        stalled: seen.memory_stalled(),
     })
 }
 

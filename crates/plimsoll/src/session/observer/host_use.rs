@@ -1,0 +1,205 @@
+//! What this host, or every host of a laboratory, did while a load ran: the difference of two readings.
+
+use std::path::Path;
+
+use plimsoll_lab::Isolated;
+use plimsoll_model::Nanos;
+use plimsoll_model::host::{Change, Label, Metric, Reading};
+use plimsoll_model::observation::NetworkUse;
+use plimsoll_probe::{host, sampler};
+use plimsoll_sys::clock;
+use plimsoll_sys::namespace::Namespace;
+
+/// Where the kernel tells.
+const ROOT: &str = "/";
+/// The loopback interface.
+const LOOPBACK: &str = "lo";
+
+/// One look at this host.
+#[derive(Debug)]
+pub(super) struct HostReading {
+    at: Nanos,
+    cpu: Reading,
+    /// Of each network that takes part: this host's, or those of the hosts of a laboratory.
+    networks: Vec<Reading>,
+    throttled: Option<u64>,
+}
+
+impl HostReading {
+    pub(super) fn now(isolated: Option<&Isolated>) -> Self {
+        let root = Path::new(ROOT);
+        Self {
+            at: Nanos(clock::monotonic_ns()),
+            cpu: sampler::read_cpu(root),
+            networks: networks(isolated),
+            throttled: host::throttled_periods(root),
+        }
+    }
+}
+
+/// One that cannot be read is empty.
+fn networks(isolated: Option<&Isolated>) -> Vec<Reading> {
+    let read = || sampler::read_network(Path::new(ROOT));
+    let Some(Isolated { clients, sut, backends }) = isolated else { return vec![read()] };
+    let of = |network: &Namespace| network.run(read).unwrap_or_default();
+    [clients, &sut.network, &backends.network].map(of).into()
+}
+
+/// From one look to another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostUse<'a> {
+    first: &'a HostReading,
+    last: &'a HostReading,
+}
+
+impl<'a> HostUse<'a> {
+    pub(super) const fn new(first: &'a HostReading, last: &'a HostReading) -> Self {
+        Self { first, last }
+    }
+
+    fn cpu(&self) -> Change<'a> {
+        Change::new(&self.first.cpu, &self.last.cpu)
+    }
+
+    /// Fractions of the CPU time that were not idle, and that the hypervisor gave to others, which is
+    /// not idle either; `None` when no tick has passed.
+    pub(super) fn busy_and_stolen(&self) -> Option<(f64, f64)> {
+        let of = |labels| self.cpu().grown(Metric::CpuSeconds, labels);
+        let total = of(&[]).filter(|total| *total > 0.0)?;
+        let idle = of(&[(Label::Mode, "idle")])? + of(&[(Label::Mode, "iowait")])?;
+        Some((1.0 - idle / total, of(&[(Label::Mode, "steal")])? / total))
+    }
+
+    /// Periods in which a control group of ours had used up its CPU time.
+    pub(super) fn throttled_periods(&self) -> Option<u64> {
+        let (before, after) = self.first.throttled.zip(self.last.throttled)?;
+        Some(after.saturating_sub(before))
+    }
+
+    /// Fraction of the time in which all tasks that were not idle waited for memory; 0 where the kernel
+    /// does not tell.
+    pub(super) fn memory_stalled(&self) -> f64 {
+        let labels = [(Label::Resource, "memory"), (Label::Kind, "full")];
+        let stalled = self.cpu().grown(Metric::PressureSeconds, &labels).unwrap_or(0.0);
+        let wall = self.wall_s();
+        if wall > 0.0 { (stalled / wall).min(1.0) } else { 0.0 }
+    }
+
+    /// Of the loopback interface, or of all others: a segment is sent again by either end. `None` where TCP's
+    /// counters are missing: then the rest has no use.
+    pub(super) fn network(&self, loopback: bool) -> Option<NetworkUse> {
+        let mut seen = NetworkUse::default();
+        let (mut sent, mut again, mut drops) = (0.0, 0.0, 0.0);
+        for (before, after) in self.first.networks.iter().zip(&self.last.networks) {
+            let change = Change::new(before, after);
+            sent += change.grown(Metric::TcpSegments, &[(Label::Direction, "transmit")])?;
+            again += change.grown(Metric::TcpRetransmitted, &[])?;
+            let devices = |metric| {
+                let named = change.growth(metric, &[]).filter_map(|(series, grown)| {
+                    series.label(Label::Device).map(|device| (device, grown))
+                });
+                named.filter(|(device, _)| (*device == LOOPBACK) == loopback)
+            };
+            drops += devices(Metric::NetworkDrops).map(|(_, dropped)| dropped).sum::<f64>();
+            let loads = devices(Metric::NetworkBytes).filter_map(|(device, bytes)| {
+                let bytes_per_s = host::link_bytes_per_s(Path::new(ROOT), device)?;
+                Some(bytes / self.wall_s() / bytes_per_s)
+            });
+            seen.link = loads.chain(seen.link).reduce(f64::max);
+        }
+        // The queues of the CPUs are the kernel's, whoever reads them.
+        let (before, after) = (self.first.networks.first()?, self.last.networks.first()?);
+        drops += Change::new(before, after).grown(Metric::SoftnetDropped, &[]).unwrap_or(0.0);
+        seen.drops = drops as u64;
+        seen.sent_again = again as u64;
+        seen.retransmits = again / sent.max(1.0);
+        Some(seen)
+    }
+
+    fn wall_s(&self) -> f64 {
+        self.last.at.since(self.first.at).as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Value<'a> = (Metric, &'a [(Label, &'a str)], f64);
+
+    const SENT: &[(Label, &str)] = &[(Label::Direction, "transmit")];
+    const LO: &[(Label, &str)] = &[(Label::Device, LOOPBACK), (Label::Direction, "receive")];
+    const VETH: &[(Label, &str)] = &[(Label::Device, "sut0"), (Label::Direction, "receive")];
+    const CPU_1: &[(Label, &str)] = &[(Label::Cpu, "1")];
+    const FULL: &[(Label, &str)] = &[(Label::Resource, "memory"), (Label::Kind, "full")];
+
+    fn reading(values: &[Value<'_>]) -> Reading {
+        let mut reading = Reading::default();
+        for (metric, labels, value) in values {
+            reading.add(*metric, labels, *value);
+        }
+        reading.sort();
+        reading
+    }
+
+    fn cpu(idle: f64, user: f64, steal: f64) -> Reading {
+        let mode = |mode| [(Label::Cpu, "0"), (Label::Mode, mode)];
+        reading(&[
+            (Metric::CpuSeconds, &mode("idle"), idle),
+            (Metric::CpuSeconds, &mode("iowait"), 5.0),
+            (Metric::CpuSeconds, &mode("user"), user),
+            (Metric::CpuSeconds, &mode("steal"), steal),
+            (Metric::PressureSeconds, FULL, idle / 10.0),
+        ])
+    }
+
+    fn network(sent: f64, again: f64, dropped: [f64; 3]) -> Reading {
+        let [lo, veth, queue] = dropped;
+        reading(&[
+            (Metric::TcpSegments, SENT, sent),
+            (Metric::TcpRetransmitted, &[], again),
+            (Metric::NetworkDrops, LO, lo),
+            (Metric::NetworkDrops, VETH, veth),
+            (Metric::NetworkBytes, VETH, sent * 100.0),
+            (Metric::SoftnetDropped, CPU_1, queue),
+        ])
+    }
+
+    fn at(second: u64, cpu: Reading, networks: Vec<Reading>) -> HostReading {
+        HostReading { at: Nanos::from_secs(second), cpu, networks, throttled: Some(7 * second) }
+    }
+
+    #[test]
+    fn shares_are_of_the_time_between_two_looks() {
+        let first = at(1, cpu(100.0, 50.0, 1.0), Vec::new());
+        let last = at(3, cpu(101.0, 52.0, 2.0), Vec::new());
+        let seen = HostUse::new(&first, &last);
+        assert_eq!(seen.busy_and_stolen(), Some((0.75, 0.25)));
+        assert_eq!(HostUse::new(&first, &first).busy_and_stolen(), None);
+        assert_eq!(seen.throttled_periods(), Some(14));
+        assert!((seen.memory_stalled() - 0.05).abs() < 1e-9);
+        // A kernel that reports nothing.
+        let none = at(3, Reading::default(), vec![Reading::default()]);
+        let unknown = HostUse::new(&none, &none);
+        assert_eq!((unknown.busy_and_stolen(), unknown.network(false)), (None, None));
+        assert_eq!(unknown.memory_stalled(), 0.0);
+    }
+
+    #[test]
+    fn networks_are_added_up_and_the_queues_of_the_cpus_count_once() {
+        let both = |one: fn() -> Reading| vec![one(), one()];
+        let first = at(1, Reading::default(), both(|| network(1_000.0, 5.0, [1.0, 1.0, 1.0])));
+        let last = at(2, Reading::default(), both(|| network(2_000.0, 6.0, [3.0, 5.0, 9.0])));
+        let seen = |loopback| HostUse::new(&first, &last).network(loopback).unwrap();
+        let expected = NetworkUse { drops: 16, retransmits: 0.001, sent_again: 2, link: None };
+        assert_eq!(seen(false), expected);
+        assert_eq!(seen(true), NetworkUse { drops: 12, ..expected });
+    }
+
+    #[test]
+    fn this_host_is_readable() {
+        let first = HostReading::now(None);
+        let seen = HostUse::new(&first, &first);
+        assert!(seen.network(true).is_some_and(|network| network.sent_again == 0));
+    }
+}
