@@ -41,6 +41,17 @@ impl Group {
         let folder = parent.join(format!("plimsoll-e2e-{}-{name}", std::process::id()));
         let made = Self { folder };
         fs::create_dir(&made.folder).map_err(|error| format!("{:?}: {error}", made.folder))?;
+        if !is_first {
+            let name = if controller == "blkio" { "io" } else { controller };
+            let _ = fs::write(Path::new(ROOT).join("cgroup.subtree_control"), format!("+{name}"));
+        }
+        made.limit(limit)?;
+        Ok(made)
+    }
+
+    /// Changes what it is limited to.
+    pub fn limit(&self, limit: GroupLimit) -> Result<(), String> {
+        let is_first = !self.folder.join("cgroup.controllers").exists();
         let disk = disk().unwrap_or_default();
         let files: Vec<(&str, String)> = match (limit, is_first) {
             (GroupLimit::CpuUs(us), true) => {
@@ -66,15 +77,11 @@ impl Group {
                 vec![("io.max", format!("{disk} wiops={writes}"))]
             }
         };
-        if !is_first {
-            let name = if controller == "blkio" { "io" } else { controller };
-            let _ = fs::write(Path::new(ROOT).join("cgroup.subtree_control"), format!("+{name}"));
-        }
         for (file, value) in files {
-            fs::write(made.folder.join(file), &value)
-                .map_err(|error| format!("{file} of {:?}: {error}", made.folder))?;
+            fs::write(self.folder.join(file), &value)
+                .map_err(|error| format!("{file} of {:?}: {error}", self.folder))?;
         }
-        Ok(made)
+        Ok(())
     }
 
     /// Whoever writes its process id there is in it.

@@ -28,18 +28,17 @@ impl ProcessUse {
         let limits = fs::read_to_string(process.join("limits")).unwrap_or_default();
         let status = fs::read_to_string(process.join("status")).unwrap_or_default();
         let group = CgroupLimits::of_process(root, &pid.to_string());
-        let used_of = |max: u64| Some((max.saturating_sub(group.memory_left_bytes?), max));
         Self {
             files: open_files(&process.join("fd")).zip(soft(&limits, "Max open files")),
             address_space_bytes: status_bytes(&status, "VmSize:")
                 .zip(soft(&limits, "Max address space")),
-            group_bytes: group.memory_max_bytes.and_then(used_of),
+            group_bytes: group.memory_bytes.map(|memory| (memory.used(), memory.max)),
         }
     }
 }
 
 /// The soft limit of `Max open files            1024                 524288               files`.
-fn soft(limits: &str, name: &str) -> Option<u64> {
+pub(crate) fn soft(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -6,6 +6,7 @@ mod alarms;
 mod capacity;
 mod causes;
 mod cliffs;
+mod host_limits;
 mod truth;
 
 use std::process::{Command, Stdio};

@@ -81,7 +81,10 @@ fn flags_that_make_no_sense() {
         (&["lab", "sweep", "--vary", "tls=on"], &["1 combinations", "more"]),
         (&["lab", "sweep", "--vary", "tls=on,off", "--vary", "tls=off,on"], &["tls", "twice"]),
         (&["lab", "sweep", "--vary", "tls=on,maybe"], &["tls", "maybe", "on or off"]),
-        (&["lab", "sweep", "--vary", "tls=on,off", "--budget", "9s"], &["--budget 9s", "give"]),
+        (
+            &["lab", "sweep", "--vary", "tls=on,off", "--budget", "9s"],
+            &["--budget", "too short", "give 72.6 s"],
+        ),
         (&["load", URL, "--handshake-only", "--data", "x"], &["--handshake-only", "--data"]),
         (&["load", URL, "--tls-state", "whole"], &["--tls-state", "compact, rustls"]),
         (&["serve", "-c", "9", "--processes", "2"], &["--connections", "--processes"]),

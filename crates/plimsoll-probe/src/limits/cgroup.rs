@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::number::first_number;
+use super::number::{Allowance, first_number};
 
 /// Values from here on mean "no limit" in version 1, which prints the largest multiple of a page.
 const UNLIMITED_BYTES: u64 = 1 << 62;
@@ -11,12 +11,10 @@ const UNLIMITED_BYTES: u64 = 1 << 62;
 /// The tightest limits among the groups that a process is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgroupLimits {
-    /// Bytes that may still be allocated, kernel memory of sockets included; `None` without limit.
-    pub memory_left_bytes: Option<u64>,
-    /// The limit that `memory_left_bytes` follows from, bytes.
-    pub memory_max_bytes: Option<u64>,
-    /// Threads that may still be created; `None` without limit.
-    pub tasks_left: Option<u64>,
+    /// Bytes, kernel memory of sockets included; `None` without limit.
+    pub memory_bytes: Option<Allowance>,
+    /// Threads; `None` without limit.
+    pub tasks: Option<Allowance>,
 }
 
 /// A group's files for one resource.
@@ -50,33 +48,26 @@ impl CgroupLimits {
             match controller.as_str() {
                 "" => {
                     for mount in [mount.clone(), mount.join("unified")] {
-                        limits.tighten_memory(&mount, &path, &MEMORY_V2);
-                        limits.tighten_tasks(&mount, &path);
+                        tighten(&mut limits.memory_bytes, &mount, &path, &MEMORY_V2);
+                        tighten(&mut limits.tasks, &mount, &path, &TASKS);
                     }
                 }
-                "memory" => limits.tighten_memory(&mount.join("memory"), &path, &MEMORY_V1),
-                "pids" => limits.tighten_tasks(&mount.join("pids"), &path),
+                "memory" => {
+                    let mount = mount.join("memory");
+                    tighten(&mut limits.memory_bytes, &mount, &path, &MEMORY_V1);
+                }
+                "pids" => tighten(&mut limits.tasks, &mount.join("pids"), &path, &TASKS),
                 _ => {}
             }
         }
         limits
     }
+}
 
-    fn tighten_memory(&mut self, mount: &Path, path: &str, files: &Files) {
-        for group in groups(mount, path) {
-            let Some((left, max)) = left(&group, files) else { continue };
-            if self.memory_left_bytes.is_none_or(|known| left < known) {
-                self.memory_left_bytes = Some(left);
-                self.memory_max_bytes = Some(max);
-            }
-        }
-    }
-
-    fn tighten_tasks(&mut self, mount: &Path, path: &str) {
-        for (left, _) in groups(mount, path).filter_map(|group| left(&group, &TASKS)) {
-            self.tasks_left = Some(self.tasks_left.map_or(left, |known| known.min(left)));
-        }
-    }
+/// Replaces `known` by what the group at `path`, or one above it, allows, where that is less.
+fn tighten(known: &mut Option<Allowance>, mount: &Path, path: &str, files: &Files) {
+    let found = groups(mount, path).filter_map(|group| allowance(&group, files));
+    *known = known.iter().copied().chain(found).min_by_key(|allowed| allowed.left);
 }
 
 /// The controllers and the path of each group that `process` is in: `0::/path` is version 2 (no
@@ -141,13 +132,13 @@ fn groups(mount: &Path, path: &str) -> impl Iterator<Item = PathBuf> {
     path.ancestors().take_while(within).map(Path::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// What a group may still use, and its limit; `None` where there is no limit.
-fn left(group: &Path, files: &Files) -> Option<(u64, u64)> {
+/// What a group may still use; `None` where there is no limit.
+fn allowance(group: &Path, files: &Files) -> Option<Allowance> {
     // `max` is no number.
     let max = first_number(&group.join(files.max)).filter(|max| *max < UNLIMITED_BYTES)?;
     let used = first_number(&group.join(files.used)).unwrap_or(0);
     let reclaimable = files.reclaimable.and_then(|name| stat(&group.join("memory.stat"), name));
-    Some((max.saturating_sub(used.saturating_sub(reclaimable.unwrap_or(0))), max))
+    Some(Allowance::of(used.saturating_sub(reclaimable.unwrap_or(0)), max))
 }
 
 fn stat(path: &Path, name: &str) -> Option<u64> {

@@ -12,22 +12,26 @@ use crate::memory::HostMemory;
 
 mod cgroup;
 mod number;
+mod user;
 
 pub use cgroup::{CgroupLimits, throttled_periods};
 pub(crate) use cgroup::{figure, group_of};
+pub use number::Allowance;
 pub(crate) use number::first_number;
 
 use number::last_number;
+use user::Privilege;
 
-/// CAP_SYS_ADMIN, include/uapi/linux/capability.h: its holder may exceed `fs.file-max`.
-const CAP_SYS_ADMIN: u32 = 21;
+/// When a port in TIME_WAIT may be used again by default, milliseconds: `tcp_tw_reuse_delay`, a constant before
+/// Linux 6.14.
+const REUSE_DELAY_MS: u64 = 1_000;
 /// The page size that `tcp_mem` counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: u64 = 4096;
 
-/// The limits of a host that bound the number of connections.
+/// The limits of a host, and of a process on it, that bound the number of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLimits {
-    /// RLIMIT_NOFILE of this process, the hard limit: descriptors of each process.
+    /// RLIMIT_NOFILE, the hard limit: descriptors of each process.
     pub descriptors_per_process: Option<u64>,
     /// `fs.nr_open`: what RLIMIT_NOFILE can be raised to.
     pub nr_open: Option<u64>,
@@ -35,7 +39,7 @@ pub struct HostLimits {
     pub file_max: Option<u64>,
     /// Files that are open now, from `fs.file-nr`.
     pub files_in_use: Option<u64>,
-    /// This process may exceed `file_max`.
+    /// The process may exceed `file_max`.
     pub may_exceed_file_max: bool,
     /// `fs.epoll.max_user_watches`, for all processes of one user together. The kernel does not
     /// report how many are in use.
@@ -59,6 +63,11 @@ pub struct HostLimits {
     pub conntrack_max: Option<u64>,
     /// Connections that are tracked now. 0 usually means that no rule asks for tracking.
     pub conntrack_in_use: Option<u64>,
+    /// `nf_conntrack_tcp_timeout_time_wait`: how long a closed connection is tracked, seconds.
+    pub conntrack_time_wait_s: Option<u64>,
+    /// After how many milliseconds a port in TIME_WAIT may be used again, to any host; `None` where
+    /// `net.ipv4.tcp_tw_reuse` does not allow it.
+    pub reuse_delay_ms: Option<u64>,
     /// MemTotal, bytes.
     pub memory_total_bytes: Option<u64>,
     /// See [`HostMemory::available_bytes`].
@@ -67,24 +76,33 @@ pub struct HostLimits {
     pub tasks_max: Option<u64>,
     /// Threads that exist now.
     pub tasks_in_use: Option<u64>,
-    /// Limits of the control groups of this process.
+    /// Threads of the user, of RLIMIT_NPROC, the soft limit; `None` where it does not hold.
+    pub user_tasks: Option<Allowance>,
+    /// Limits of the control groups of the process.
     pub cgroup: CgroupLimits,
 }
 
 impl HostLimits {
-    /// Reads them below `root` (`/`).
+    /// Reads them below `root` (`/`), for this process.
     pub fn read(root: &Path) -> Self {
+        Self::of_process(root, "self")
+    }
+
+    /// Reads them for `process`, an entry of `proc` below `root`. The network is this process's.
+    pub fn of_process(root: &Path, process: &str) -> Self {
         let proc_root = root.join("proc");
         let sysctl = |name: &str| first_number(&proc_root.join("sys").join(name));
         let ports = HostPorts::read(&proc_root).ok();
         let conntrack = conntrack(root);
         let memory = HostMemory::read(&proc_root);
+        let own = proc_root.join(process);
+        let privilege = Privilege::read(&own);
         Self {
-            descriptors_per_process: descriptors(&proc_root.join("self/limits")),
+            descriptors_per_process: descriptors(&own.join("limits")),
             nr_open: sysctl("fs/nr_open"),
             file_max: sysctl("fs/file-max"),
             files_in_use: sysctl("fs/file-nr"),
-            may_exceed_file_max: has_capability(&proc_root.join("self/status"), CAP_SYS_ADMIN),
+            may_exceed_file_max: privilege.may_exceed_file_max(),
             epoll_watches_max: sysctl("fs/epoll/max_user_watches"),
             ports_per_source: ports.map(|ports| u64::from(ports.available())),
             port_range: port_range(&proc_root.join("sys/net/ipv4/ip_local_port_range")),
@@ -96,13 +114,23 @@ impl HostLimits {
             connection_buckets: buckets(&proc_root.join("sys/net/ipv4/tcp_ehash_entries")),
             conntrack_max: conntrack.map(|(_, max)| max),
             conntrack_in_use: conntrack.map(|(in_use, _)| in_use),
+            conntrack_time_wait_s: sysctl("net/netfilter/nf_conntrack_tcp_timeout_time_wait"),
+            reuse_delay_ms: reuse_delay_ms(&sysctl),
             memory_total_bytes: memory.total_bytes,
             memory_available_bytes: memory.available_bytes,
             tasks_max: tasks_max(&proc_root),
             tasks_in_use: tasks_in_use(&proc_root),
-            cgroup: CgroupLimits::read(root),
+            user_tasks: privilege.tasks(&proc_root, &own),
+            cgroup: CgroupLimits::of_process(root, process),
         }
     }
+}
+
+/// 2, the default, allows loopback only; without timestamps nothing is reused.
+fn reuse_delay_ms(sysctl: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
+    let allows = sysctl("net/ipv4/tcp_tw_reuse") == Some(1);
+    let allows = allows && sysctl("net/ipv4/tcp_timestamps") != Some(0);
+    allows.then(|| sysctl("net/ipv4/tcp_tw_reuse_delay").unwrap_or(REUSE_DELAY_MS))
 }
 
 /// The smaller of `kernel.pid_max` and `kernel.threads-max`, below `proc_root`.
@@ -153,14 +181,6 @@ fn descriptors(limits: &Path) -> Option<u64> {
         "unlimited" => Some(u64::MAX),
         hard => hard.parse().ok(),
     }
-}
-
-/// Whether the `CapEff` of a status file has `capability`.
-fn has_capability(status: &Path, capability: u32) -> bool {
-    let text = fs::read_to_string(status).unwrap_or_default();
-    let mask = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask >> capability & 1 == 1)
 }
 
 #[cfg(test)]

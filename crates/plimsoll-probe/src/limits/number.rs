@@ -3,6 +3,27 @@
 use std::fs;
 use std::path::Path;
 
+/// A limit of which some is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// What may still be used.
+    pub left: u64,
+    /// The limit.
+    pub max: u64,
+}
+
+impl Allowance {
+    /// What is left of `max`.
+    pub(super) const fn of(used: u64, max: u64) -> Self {
+        Self { left: max.saturating_sub(used), max }
+    }
+
+    /// What is in use.
+    pub const fn used(&self) -> u64 {
+        self.max.saturating_sub(self.left)
+    }
+}
+
 pub(crate) fn first_number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }

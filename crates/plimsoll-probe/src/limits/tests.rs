@@ -11,7 +11,8 @@ const LIMITS: &str = "Limit                     Soft Limit           Hard Limit 
 fn a_host_is_read_from_its_files() {
     let root = tree(&[
         ("proc/self/limits", LIMITS),
-        ("proc/self/status", "Name:\tx\nCapEff:\t0000000000200000\n"),
+        ("proc/self/status", "Name:\tx\nUid:\t7\t0\t0\t0\nCapEff:\t0000000000200000\n"),
+        ("proc/self/uid_map", "         0          0 4294967295\n"),
         ("proc/self/cgroup", "0::/\n"),
         ("proc/sys/fs/nr_open", "1048576\n"),
         ("proc/sys/fs/file-max", "2466177\n"),
@@ -26,6 +27,9 @@ fn a_host_is_read_from_its_files() {
         ("proc/sys/net/core/somaxconn", "4096\n"),
         ("proc/sys/net/netfilter/nf_conntrack_max", "262143\n"),
         ("proc/sys/net/netfilter/nf_conntrack_count", "7\n"),
+        ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", "30\n"),
+        ("proc/sys/net/ipv4/tcp_tw_reuse", "1\n"),
+        ("proc/sys/net/ipv4/tcp_timestamps", "1\n"),
         ("proc/sys/kernel/pid_max", "32768\n"),
         ("proc/sys/kernel/threads-max", "192730\n"),
         ("proc/loadavg", "0.10 0.20 0.30 1/234 5678\n"),
@@ -48,10 +52,13 @@ fn a_host_is_read_from_its_files() {
         connection_buckets: Some(262_144),
         conntrack_max: Some(262_143),
         conntrack_in_use: Some(7),
+        conntrack_time_wait_s: Some(30),
+        reuse_delay_ms: Some(1_000),
         memory_total_bytes: Some(24_684_092 * 1024),
         memory_available_bytes: Some(23_805_892 * 1024),
         tasks_max: Some(32_768),
         tasks_in_use: Some(234),
+        user_tasks: None,
         cgroup: CgroupLimits::default(),
     };
     assert_eq!(read, expected);
@@ -82,9 +89,8 @@ fn the_tightest_group_counts() {
         ("sys/fs/cgroup/pod/box/pids.current", "40\n"),
     ]);
     let expected = CgroupLimits {
-        memory_left_bytes: Some(100_000),
-        memory_max_bytes: Some(2_000_000),
-        tasks_left: Some(60),
+        memory_bytes: Some(Allowance { left: 100_000, max: 2_000_000 }),
+        tasks: Some(Allowance { left: 60, max: 100 }),
     };
     assert_eq!(CgroupLimits::read(root.path()), expected);
 }
@@ -99,12 +105,55 @@ fn version_1_and_a_path_of_the_host_are_understood() {
         ("sys/fs/cgroup/pids/a/pids.max", "max\n"),
     ]);
     let limits = CgroupLimits::read(root.path());
-    assert_eq!((limits.memory_left_bytes, limits.tasks_left), (Some(440_000), None));
+    let memory = Allowance { left: 440_000, max: 500_000 };
+    assert_eq!(limits, CgroupLimits { memory_bytes: Some(memory), tasks: None });
     let unlimited = tree(&[
         ("proc/self/cgroup", "4:memory:/\n"),
         ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
     ]);
     assert_eq!(CgroupLimits::read(unlimited.path()), CgroupLimits::default());
+}
+
+#[test]
+fn threads_of_a_user_are_limited_where_it_is_not_privileged() {
+    let user = |uid: u32, capabilities: &str, map: &str| {
+        let status = format!("Uid:\t{uid}\t0\t0\t0\nCapEff:\t{capabilities}\nThreads:\t2\n");
+        tree(&[
+            ("proc/self/limits", LIMITS),
+            ("proc/self/status", &status),
+            ("proc/self/uid_map", map),
+            ("proc/5/status", &status),
+            ("proc/6/status", "Uid:\t7\t0\t0\t0\nThreads:\t40\n"),
+            ("proc/8/status", "Uid:\t77\t0\t0\t0\nThreads:\t100\n"),
+        ])
+    };
+    let (none, all, host) = ("0", "1ffffffffff", "0 0 4294967295\n");
+    let read = |root: tempfile::TempDir| HostLimits::read(root.path());
+    assert_eq!(
+        read(user(7, none, host)).user_tasks,
+        Some(Allowance { left: 96_365 - 42, max: 96_365 })
+    );
+    for privileged in [user(7, "1000000", host), user(7, all, host), user(0, none, host)] {
+        assert_eq!(read(privileged).user_tasks, None);
+    }
+    // Root of a namespace has privileges there only.
+    let within = read(user(0, all, "0 1000 1\n"));
+    assert_eq!(within.user_tasks.map(|tasks| tasks.used()), Some(2));
+    assert!(!within.may_exceed_file_max && read(user(7, all, host)).may_exceed_file_max);
+}
+
+#[test]
+fn ports_are_reused_where_every_host_is_meant_and_timestamps_are_on() {
+    let delay = |reuse: &str, timestamps: &str, delay: &str| {
+        let root = tree(&[
+            ("proc/sys/net/ipv4/tcp_tw_reuse", reuse),
+            ("proc/sys/net/ipv4/tcp_timestamps", timestamps),
+            ("proc/sys/net/ipv4/tcp_tw_reuse_delay", delay),
+        ]);
+        HostLimits::read(root.path()).reuse_delay_ms
+    };
+    assert_eq!(delay("1", "1", "500"), Some(500));
+    assert_eq!((delay("2", "1", "500"), delay("1", "0", "500")), (None, None));
 }
 
 #[test]

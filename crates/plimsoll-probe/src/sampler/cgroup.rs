@@ -57,8 +57,9 @@ pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading
         reading.add_some(Metric::CgroupTasks, &labels, tasks);
         let events = fs::read_to_string(group.join("pids.events")).unwrap_or_default();
         reading.add_some(Metric::CgroupPidsRefused, &labels, value(&events, "max"));
-        let left = CgroupLimits::of_process(root, process).tasks_left;
-        let max = tasks.zip(left).map(|(tasks, left)| tasks + left as f64);
+        // A group above it may be the tighter one.
+        let allowed = CgroupLimits::of_process(root, process).tasks;
+        let max = tasks.zip(allowed).map(|(tasks, allowed)| tasks + allowed.left as f64);
         add_limit(reading, "threads of the control group", name, tasks, max);
     }
 }

@@ -2,12 +2,11 @@
 
 use plimsoll_model::hold::memory_reserve_bytes;
 use plimsoll_model::units::grouped;
-use plimsoll_probe::limits::HostLimits;
+use plimsoll_probe::limits::{Allowance, HostLimits};
+use plimsoll_sys::ports::TIME_WAIT_S;
 
 use super::need::{CONNECTIONS_MAX, Fix, Need, Unit, Verdict};
-use super::shape::{
-    Hop, PROCESS_DESCRIPTORS, Part, Processes, SOCKET_KERNEL_BYTES, Shape, descriptors_per_process,
-};
+use super::shape::{Hop, PROCESS_DESCRIPTORS, Part, Processes, Shape, descriptors_per_process};
 
 /// Connections in one bucket of the kernel's table above which a lookup costs noticeable time: at 48 another flow was 10 % slower (Linux commit d1e5e6408b).
 const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
@@ -15,9 +14,9 @@ const CONNECTIONS_PER_BUCKET_MAX: u64 = 16;
 const QUEUED_PACKET_BYTES: u64 = 4096;
 /// Ports of one address with the widest range that needs no privilege: 1024 to 65535.
 const PORTS_PER_SOURCE_MAX: u64 = 64_512;
-/// How long a port rests after a close by FIN, seconds: TCP_TIMEWAIT_LEN, include/net/tcp.h.
-const TIME_WAIT_S: u64 = 60;
-/// How long a closed connection is tracked, seconds: nf_conntrack_tcp_timeout_time_wait.
+/// How long it rests with `net.ipv4.tcp_tw_reuse` of 1, seconds.
+const REUSE_DELAY_S: u64 = 1;
+/// How long a closed connection is tracked by default, seconds: nf_conntrack_tcp_timeout_time_wait.
 const CONNTRACK_TIME_WAIT_S: u64 = 120;
 
 /// What is compared, before the comparison.
@@ -62,12 +61,13 @@ impl Limit<'_> {
 /// Every limit, in the order in which a ramp reaches them.
 pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     let mut lines: Vec<_> = shape.started().map(|part| descriptors(part, shape, limits)).collect();
+    lines.extend(coordinator(shape, limits));
     lines.push(files(shape, limits));
     lines.push(watches(shape, limits));
     lines.extend(shape.hops.iter().map(|hop| ports(hop, shape, limits)));
     lines.push(memory(shape, limits));
     lines.extend(group_memory(shape, limits));
-    lines.push(tasks(shape, limits));
+    lines.extend(tasks(shape, limits));
     lines.extend(conntrack(shape, limits));
     lines.push(accept_queue(shape, limits));
     lines.push(buckets(shape, limits));
@@ -78,26 +78,46 @@ pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
 
 fn descriptors(part: &Part, shape: &Shape, limits: &HostLimits) -> Need {
     let have = descriptors_per_process(limits);
+    let need =
+        |connections| part.descriptors_for(connections, part.processes_for(connections, have));
+    let more_processes = || match part.processes {
+        Processes::Exactly(_) if have > PROCESS_DESCRIPTORS => {
+            let sockets = part.sockets_for(shape.connections);
+            let needed = sockets.div_ceil(have - PROCESS_DESCRIPTORS);
+            format!(", or {} processes", grouped(needed))
+        }
+        _ => String::new(),
+    };
+    descriptors_of(&part.name, shape, limits, &need, &more_processes)
+}
+
+/// The process that starts many others has pipes to each.
+fn coordinator(shape: &Shape, limits: &HostLimits) -> Option<Need> {
+    let have = descriptors_per_process(limits);
+    shape.coordinator(0, have)?;
+    let need =
+        |connections| shape.coordinator(connections, have).map_or(0, |needs| needs.descriptors);
+    Some(descriptors_of("coordinator", shape, limits, &need, &String::new))
+}
+
+/// `or` is another way to the same end.
+fn descriptors_of(
+    whose: &str,
+    shape: &Shape,
+    limits: &HostLimits,
+    need: &dyn Fn(u64) -> u64,
+    or: &dyn Fn() -> String,
+) -> Need {
     let nr_open = limits.nr_open.unwrap_or(u64::MAX);
-    let name = &part.name;
     Limit {
-        name: format!("open files of a process ({name})"),
+        name: format!("open files of a process ({whose})"),
         unit: Unit::Count,
         have: limits.descriptors_per_process.map(|hard| hard.min(nr_open)),
-        need: &|connections| {
-            part.descriptors_for(connections, part.processes_for(connections, have))
-        },
+        need,
         if_short: Verdict::Short,
         fix: &|need| {
-            let raise = Fix::open_files(need);
-            let raise = match part.processes {
-                Processes::Exactly(_) if have > PROCESS_DESCRIPTORS => {
-                    let sockets = part.sockets_for(shape.connections);
-                    let needed = sockets.div_ceil(have - PROCESS_DESCRIPTORS);
-                    raise.or(&format!(", or {} processes", grouped(needed)))
-                }
-                _ => raise,
-            };
+            let now = format!("ulimit -Hn {need} as root");
+            let raise = Fix::service(now, "LimitNOFILE", need).or(&or());
             if need > nr_open {
                 Fix::sysctl("fs.nr_open", need).then("; then ", raise)
             } else {
@@ -140,22 +160,38 @@ fn watches(shape: &Shape, limits: &HostLimits) -> Need {
 fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
     let tuples = hop.tuples();
     let widest = limits.port_range == Some((1024, u16::MAX));
+    let have = hop.connections_max(limits);
+    let rest_s =
+        limits.reuse_delay_ms.map_or_else(|| u64::from(TIME_WAIT_S), |ms| ms.div_ceil(1_000));
+    let reused = shape.connections.saturating_add(shape.time_wait(rest_s.min(REUSE_DELAY_S)));
+    let widen = || Fix::sysctl("net.ipv4.ip_local_port_range", "1024 65535");
+    let fits_widest = |need| need <= tuples.saturating_mul(PORTS_PER_SOURCE_MAX * 99 / 100);
+    let more_addresses = |need: u64| {
+        let each = if widest { limits.ports_per_source } else { None };
+        let each = each.unwrap_or(PORTS_PER_SOURCE_MAX).max(1);
+        let needed = grouped(need.div_ceil(each * hop.destinations.max(1)));
+        let more = format!("{needed} source addresses (--source), or more server ports");
+        if widest { Fix::advice(more) } else { widen().or(&format!(" and {more}")) }
+    };
     Limit {
         name: format!("source ports ({})", hop.name),
         unit: Unit::Count,
-        have: hop.connections_max(limits),
-        need: &|connections| connections.saturating_add(shape.time_wait(TIME_WAIT_S)),
+        have,
+        need: &|connections| connections.saturating_add(shape.time_wait(rest_s)),
         if_short: Verdict::Short,
         fix: &|need| {
-            let widen = Fix::sysctl("net.ipv4.ip_local_port_range", "1024 65535");
-            if !widest && need <= tuples.saturating_mul(PORTS_PER_SOURCE_MAX * 99 / 100) {
-                return widen;
+            if !widest && fits_widest(need) {
+                return widen();
             }
-            let each = if widest { limits.ports_per_source } else { None };
-            let each = each.unwrap_or(PORTS_PER_SOURCE_MAX).max(1);
-            let needed = grouped(need.div_ceil(each * hop.destinations.max(1)));
-            let more = format!("{needed} source addresses (--source), or more server ports");
-            if widest { Fix::advice(more) } else { widen.or(&format!(" and {more}")) }
+            if reused >= need {
+                return more_addresses(need);
+            }
+            let reuse = Fix::sysctl("net.ipv4.tcp_tw_reuse", 1);
+            match have {
+                Some(have) if reused <= have => reuse,
+                _ if !widest && fits_widest(reused) => reuse.then("; ", widen()),
+                _ => reuse.then("; ", more_addresses(reused)),
+            }
         },
     }
     .judge(shape.connections)
@@ -182,8 +218,7 @@ fn memory(shape: &Shape, limits: &HostLimits) -> Need {
 
 /// The group's limit includes the kernel memory of its sockets.
 fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
-    let left = limits.cgroup.memory_left_bytes?;
-    let max = limits.cgroup.memory_max_bytes.unwrap_or(left);
+    let Allowance { left, max } = limits.cgroup.memory_bytes?;
     let limit = Limit {
         name: "memory of the control group".to_owned(),
         unit: Unit::Bytes,
@@ -191,53 +226,62 @@ fn group_memory(shape: &Shape, limits: &HostLimits) -> Option<Need> {
         need: &|connections| memory_bytes(shape, limits, connections),
         if_short: memory_if_short(shape),
         fix: &|need| {
-            let used = max.saturating_sub(left);
             // At most a twentieth of the group's memory is reserved.
-            let wanted = (need + used).saturating_mul(20) / 19;
-            let wanted = format!("{} MiB", wanted >> 20);
-            Fix::advice(format!("set memory.max (--memory, resources.limits.memory) to {wanted}"))
+            let wanted = (need + max - left).saturating_mul(20) / 19;
+            let mib = (wanted >> 20) + 1;
+            let now = format!("set memory.max (--memory, resources.limits.memory) to {mib} MiB");
+            Fix::service(now, "MemoryMax", format_args!("{mib}M"))
         },
     };
     Some(limit.judge(shape.connections))
 }
 
-fn tasks(shape: &Shape, limits: &HostLimits) -> Need {
+/// Threads, of which the host, the control group and the user have limits.
+fn tasks(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     let descriptors = descriptors_per_process(limits);
-    let free = limits.tasks_max.map(|max| max.saturating_sub(limits.tasks_in_use.unwrap_or(0)));
-    let group = limits.cgroup.tasks_left;
-    let by_group = group.is_some_and(|left| free.is_none_or(|free| left < free));
-    Limit {
-        name: if by_group { "threads (pids.max)" } else { "threads (kernel.pid_max)" }.to_owned(),
-        unit: Unit::Count,
-        have: [free, group].into_iter().flatten().min(),
-        need: &|connections| {
-            let threads = |part: &Part| {
-                part.processes_for(connections, descriptors).saturating_mul(part.threads)
-            };
-            shape.parts.iter().map(threads).fold(0, u64::saturating_add)
-        },
-        if_short: Verdict::Short,
-        fix: &|need| {
-            if by_group {
-                return Fix::advice(format!("raise pids.max by {}", grouped(need)));
-            }
-            let need = need + limits.tasks_in_use.unwrap_or(0);
-            Fix::sysctl("kernel.pid_max", need).then("; ", Fix::sysctl("kernel.threads-max", need))
-        },
-    }
-    .judge(shape.connections)
+    let line = |name: &str, left: Option<u64>, fix: &dyn Fn(u64) -> Fix| {
+        Limit {
+            name: format!("threads ({name})"),
+            unit: Unit::Count,
+            have: left,
+            need: &|connections| shape.threads_for(connections, descriptors),
+            if_short: Verdict::Short,
+            fix,
+        }
+        .judge(shape.connections)
+    };
+    let in_use = limits.tasks_in_use.unwrap_or(0);
+    let free = limits.tasks_max.map(|max| max.saturating_sub(in_use));
+    let host = line("kernel.pid_max", free, &|need| {
+        let need = need + in_use;
+        Fix::sysctl("kernel.pid_max", need).then("; ", Fix::sysctl("kernel.threads-max", need))
+    });
+    let group = limits.cgroup.tasks.map(|Allowance { left, max }| {
+        line("pids.max", Some(left), &|need| {
+            let max = max - left + need;
+            Fix::service(format_args!("set pids.max to {max}"), "TasksMax", max)
+        })
+    });
+    let user = limits.user_tasks.map(|Allowance { left, max }| {
+        line("ulimit -u", Some(left), &|need| {
+            let max = max - left + need;
+            Fix::service(format_args!("ulimit -u {max}"), "LimitNPROC", max)
+        })
+    });
+    [Some(host), group, user].into_iter().flatten().collect()
 }
 
 fn conntrack(shape: &Shape, limits: &HostLimits) -> Option<Need> {
     let max = limits.conntrack_max?;
     let in_use = limits.conntrack_in_use.unwrap_or(0);
     let hops = shape.hops.len().max(1) as u64;
+    let rest_s = limits.conntrack_time_wait_s.unwrap_or(CONNTRACK_TIME_WAIT_S);
     let limit = Limit {
         name: "nf_conntrack_max".to_owned(),
         unit: Unit::Count,
         have: Some(max),
         need: &|connections| {
-            let tracked = connections.saturating_add(shape.time_wait(CONNTRACK_TIME_WAIT_S));
+            let tracked = connections.saturating_add(shape.time_wait(rest_s));
             tracked.saturating_mul(hops).saturating_add(in_use)
         },
         // The module is loaded on many hosts where no rule uses it.
@@ -327,14 +371,7 @@ fn sockets(shape: &Shape, connections: u64) -> u64 {
 }
 
 fn memory_bytes(shape: &Shape, limits: &HostLimits, connections: u64) -> u64 {
-    let descriptors = descriptors_per_process(limits);
-    let part = |part: &Part| {
-        let each = part.user_bytes.saturating_add(part.sockets.saturating_mul(SOCKET_KERNEL_BYTES));
-        let processes = part.processes_for(connections, descriptors);
-        let fixed = processes.saturating_mul(part.process_bytes);
-        connections.saturating_mul(each).saturating_add(fixed)
-    };
-    shape.parts.iter().map(part).fold(0, u64::saturating_add)
+    shape.bytes_for(connections, descriptors_per_process(limits))
 }
 
 /// How many of the `left` bytes may be used on a host with `total`.

@@ -41,8 +41,13 @@ pub enum Setting {
         /// As it is written.
         value: String,
     },
-    /// Open files of each process of a service.
-    OpenFiles(u64),
+    /// A limit of a service, in the words of its unit.
+    Service {
+        /// `LimitNOFILE`.
+        name: &'static str,
+        /// As it is written.
+        value: String,
+    },
 }
 
 /// Where sysctls are kept: below the files of administrators, which begin with 99.
@@ -55,7 +60,7 @@ impl Setting {
     pub fn kept(&self) -> (&'static str, String) {
         match self {
             Self::Sysctl { name, value } => (SYSCTL_FILE, format!("{name} = {value}")),
-            Self::OpenFiles(count) => (UNIT_FILE, format!("[Service] LimitNOFILE={count}")),
+            Self::Service { name, value } => (UNIT_FILE, format!("[Service] {name}={value}")),
         }
     }
 }
@@ -108,10 +113,15 @@ impl Fix {
         Self { now, settings: vec![Setting::Sysctl { name: name.to_owned(), value }] }
     }
 
-    /// Lets the processes of a unit, or of a shell, open so many files.
-    pub(super) fn open_files(count: u64) -> Self {
-        let now = format!("ulimit -Hn {count} as root, LimitNOFILE={count} in systemd");
-        Self { now, settings: vec![Setting::OpenFiles(count)] }
+    /// Sets a limit of a service; elsewhere, `now` does that.
+    pub(super) fn service(
+        now: impl fmt::Display,
+        name: &'static str,
+        value: impl fmt::Display,
+    ) -> Self {
+        let value = value.to_string();
+        let now = format!("{now}, {name}={value} in systemd");
+        Self { now, settings: vec![Setting::Service { name, value }] }
     }
 
     /// What no setting does.

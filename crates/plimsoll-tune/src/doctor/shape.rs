@@ -10,6 +10,17 @@ pub const SOCKET_KERNEL_BYTES: u64 = 4100;
 pub const PROXY_BYTES: u64 = 16_500;
 /// Descriptors that a process needs besides its connections: pollers, listeners, pipes, libraries.
 pub const PROCESS_DESCRIPTORS: u64 = 64;
+/// Descriptors of the process that starts plimsoll's own ones, besides those for each of them. Measured,
+/// as what follows is, with 20 of them: 9 descriptors, 3 threads, 4.5 MB.
+const COORDINATOR_DESCRIPTORS: u64 = 20;
+/// Its descriptors for each of them: the pipes to standard input, output and error.
+const COORDINATOR_DESCRIPTORS_EACH: u64 = 3;
+/// Its threads besides those for each of them.
+const COORDINATOR_THREADS: u64 = 4;
+/// Its threads for each of them: one at each pipe.
+const COORDINATOR_THREADS_EACH: u64 = 3;
+/// Its memory, bytes.
+const COORDINATOR_BYTES: u64 = 6_000_000;
 /// The most processes of a part that are started because of the descriptor limit.
 const PROCESSES_MAX: u64 = 1024;
 /// The most loopback addresses that a load uses.
@@ -54,6 +65,16 @@ pub struct Part {
     pub listens: bool,
     /// It keeps the capabilities of this process; a proxy that changes its user does not.
     pub is_privileged: bool,
+    /// Its processes are plimsoll's own, which another one of plimsoll starts and listens to.
+    pub is_coordinated: bool,
+}
+
+/// The process that starts plimsoll's own ones: what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coordinator {
+    pub(super) descriptors: u64,
+    threads: u64,
+    bytes: u64,
 }
 
 /// How many processes share a part's connections.
@@ -95,6 +116,42 @@ impl Shape {
         self.parts.iter().filter(|part| part.processes != Processes::Running)
     }
 
+    /// What the process that starts plimsoll's own ones needs; `None` where there are none.
+    pub(super) fn coordinator(&self, connections: u64, descriptors: u64) -> Option<Coordinator> {
+        let parts = self.started().filter(|part| part.is_coordinated);
+        let processes = parts
+            .map(|part| part.processes_for(connections, descriptors))
+            .reduce(u64::saturating_add)?;
+        Some(Coordinator {
+            descriptors: COORDINATOR_DESCRIPTORS + COORDINATOR_DESCRIPTORS_EACH * processes,
+            threads: COORDINATOR_THREADS + COORDINATOR_THREADS_EACH * processes,
+            bytes: COORDINATOR_BYTES,
+        })
+    }
+
+    /// Threads of all processes that are still to be started.
+    pub(super) fn threads_for(&self, connections: u64, descriptors: u64) -> u64 {
+        let threads =
+            |part: &Part| part.processes_for(connections, descriptors).saturating_mul(part.threads);
+        let coordinator = self.coordinator(connections, descriptors).map(|needs| needs.threads);
+        let parts = self.parts.iter().map(threads).chain(coordinator);
+        parts.fold(0, u64::saturating_add)
+    }
+
+    /// Memory of all processes, and of the kernel for their sockets, bytes.
+    pub(super) fn bytes_for(&self, connections: u64, descriptors: u64) -> u64 {
+        let bytes = |part: &Part| {
+            let sockets = part.sockets.saturating_mul(SOCKET_KERNEL_BYTES);
+            let each = part.user_bytes.saturating_add(sockets);
+            let processes = part.processes_for(connections, descriptors);
+            let fixed = processes.saturating_mul(part.process_bytes);
+            connections.saturating_mul(each).saturating_add(fixed)
+        };
+        let coordinator = self.coordinator(connections, descriptors).map(|needs| needs.bytes);
+        let parts = self.parts.iter().map(bytes).chain(coordinator);
+        parts.fold(0, u64::saturating_add)
+    }
+
     /// Whether all parts may open files past `fs.file-max`, as CAP_SYS_ADMIN allows
     /// (fs/file_table.c); all other processes get ENFILE there.
     pub fn may_exceed_file_max(&self, limits: &HostLimits) -> bool {
@@ -117,7 +174,7 @@ impl Hop {
 }
 
 impl Part {
-    /// The client half: `user_bytes` as measured, two threads.
+    /// The client half: `user_bytes` as measured, one thread that makes load and five beside it.
     pub fn clients(user_bytes: u64) -> Self {
         Self {
             name: "clients".to_owned(),
@@ -125,9 +182,10 @@ impl Part {
             user_bytes,
             processes: Processes::AtLeast(1),
             process_bytes: 3_000_000,
-            threads: 5,
+            threads: 6,
             listens: false,
             is_privileged: true,
+            is_coordinated: true,
         }
     }
 
@@ -144,6 +202,7 @@ impl Part {
             processes,
             process_bytes: 20_000_000,
             is_privileged: false,
+            is_coordinated: false,
             ..Self::servers(user_bytes)
         }
     }

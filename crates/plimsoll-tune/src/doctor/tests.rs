@@ -1,6 +1,6 @@
 //! The tables of some hosts, and whether what they say is true.
 
-use plimsoll_probe::limits::{CgroupLimits, HostLimits};
+use plimsoll_probe::limits::{Allowance, CgroupLimits, HostLimits};
 
 use super::*;
 
@@ -22,10 +22,13 @@ fn this_host() -> HostLimits {
         connection_buckets: Some(262_144),
         conntrack_max: Some(262_144),
         conntrack_in_use: Some(0),
+        conntrack_time_wait_s: Some(120),
+        reuse_delay_ms: None,
         memory_total_bytes: Some(24_684_092 * 1024),
         memory_available_bytes: Some(23_805_892 * 1024),
         tasks_max: Some(32_768),
         tasks_in_use: Some(234),
+        user_tasks: None,
         cgroup: CgroupLimits::default(),
     }
 }
@@ -64,9 +67,8 @@ fn container() -> HostLimits {
         conntrack_in_use: None,
         tasks_max: Some(4_194_304),
         cgroup: CgroupLimits {
-            memory_left_bytes: Some(1_900_000_000),
-            memory_max_bytes: Some(2 << 30),
-            tasks_left: Some(90),
+            memory_bytes: Some(Allowance { left: 1_900_000_000, max: 2 << 30 }),
+            tasks: Some(Allowance { left: 90, max: 200 }),
         },
         ..this_host()
     }
@@ -272,15 +274,89 @@ fn a_part_that_runs_already_needs_only_its_connections() {
     assert_eq!(needs.processes.len(), 1);
     let need = |limit: &str| needs.lines.iter().find(|line| line.limit == limit).unwrap().need;
     assert_eq!(need("fs.epoll.max_user_watches"), 2_000);
-    assert_eq!(need("memory of the host"), 3_000_000 + 1_000 * (450 + 600 + 2 * 4_100));
-    assert_eq!(need("threads (kernel.pid_max)"), 5);
+    assert_eq!(need("memory of the host"), 9_000_000 + 1_000 * (450 + 600 + 2 * 4_100));
+    assert_eq!(need("threads (kernel.pid_max)"), 6 + 3 + 4);
 }
 
 #[test]
 fn the_number_of_processes_is_bounded() {
-    let few = HostLimits { descriptors_per_process: Some(65), ..this_host() };
-    assert!(Needs::of(&clients_only(1_024), &few).are_met());
-    assert_eq!(Needs::of(&clients_only(1_025), &few).fits(), 1_024);
+    let of = |connections, descriptors| {
+        let limits = HostLimits { descriptors_per_process: Some(descriptors), ..this_host() };
+        Needs::of(&Shape { hops: Vec::new(), ..clients_only(connections) }, &limits)
+    };
+    let most = 1_024 * (3_200 - 64);
+    assert!(of(most, 3_200).are_met());
+    assert_eq!(of(most + 1, 3_200).fits(), most);
+    // One process starts all the others, and has three pipes to each.
+    let needs = of(1_000, 80);
+    let short: Vec<_> = needs.short().map(|line| line.limit.as_str()).collect();
+    assert_eq!((short, needs.fits()), (vec!["open files of a process (coordinator)"], 20 * 16));
+}
+
+#[test]
+fn threads_are_limited_by_the_host_the_group_and_the_user() {
+    let left = |left| Some(Allowance { left, max: 1_000 });
+    let limits = HostLimits {
+        descriptors_per_process: Some(164),
+        tasks_in_use: Some(32_000),
+        user_tasks: left(400),
+        cgroup: CgroupLimits { tasks: left(90), ..CgroupLimits::default() },
+        ..this_host()
+    };
+    // 100 processes with 6 threads, and 3 for each in the one that starts them.
+    let needs = Needs::of(&clients_only(10_000), &limits);
+    let short: Vec<_> = needs
+        .worst_first()
+        .into_iter()
+        .filter(|line| line.limit.starts_with("threads"))
+        .map(|line| (line.limit.as_str(), line.have, line.fits, line.need))
+        .collect();
+    let names = ["threads (pids.max)", "threads (ulimit -u)", "threads (kernel.pid_max)"];
+    let have = [(90, 900), (400, 4_400), (768, 8_400)];
+    let expected: Vec<_> = names.iter().zip(have).collect();
+    let expected: Vec<_> =
+        expected.into_iter().map(|(name, (have, fits))| (*name, Some(have), fits, 904)).collect();
+    assert_eq!(short, expected);
+    let kept: Vec<_> = needs
+        .short()
+        .filter(|line| line.limit.starts_with("threads"))
+        .flat_map(|line| &line.fix.as_ref().unwrap().settings)
+        .map(|setting| setting.kept().1)
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            "kernel.pid_max = 32904",
+            "kernel.threads-max = 32904",
+            "[Service] TasksMax=1814",
+            "[Service] LimitNPROC=1504"
+        ]
+    );
+}
+
+#[test]
+fn ports_that_rest_for_a_second_are_enough_for_more() {
+    let churn =
+        |opened_per_s| Shape { opened_per_s, closes_by_reset: false, ..clients_only(10_000) };
+    let ports = |shape: &Shape, limits: &HostLimits| {
+        let lines = Needs::of(shape, limits).lines;
+        lines.into_iter().find(|line| line.limit == "source ports (clients)").unwrap()
+    };
+    let now = |need: &Need| need.fix.as_ref().unwrap().now.clone();
+    let reuses = HostLimits { reuse_delay_ms: Some(1_000), ..this_host() };
+    assert_eq!(ports(&churn(1_000), &this_host()).need, 70_000);
+    assert_eq!(ports(&churn(1_000), &reuses).need, 11_000);
+    assert_eq!(ports(&churn(1_000), &reuses).verdict, Verdict::Ok);
+    let (range, reuse) =
+        ("sysctl -w net.ipv4.ip_local_port_range=", "sysctl -w net.ipv4.tcp_tw_reuse=1");
+    assert!(now(&ports(&churn(500), &this_host())).starts_with(range));
+    assert_eq!(now(&ports(&churn(1_000), &this_host())), reuse);
+    let both = now(&ports(&churn(20_000), &this_host()));
+    assert!(both.starts_with(&format!("{reuse}; {range}")) && !both.contains(" and "), "{both}");
+    let all = now(&ports(&churn(100_000), &this_host()));
+    assert!(all.starts_with(&format!("{reuse}; {range}")), "{all}");
+    assert!(all.ends_with(" and 2 source addresses (--source), or more server ports"), "{all}");
+    assert!(!now(&ports(&churn(100_000), &reuses)).contains("tw_reuse"));
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Plan {
         }
         let sysctls = fix.settings.iter().filter_map(|setting| match setting {
             Setting::Sysctl { name, value } => Some((name, value)),
-            Setting::OpenFiles(_) => None,
+            Setting::Service { .. } => None,
         });
         let before = self.changes.len();
         for (name, wanted) in sysctls {
@@ -170,7 +170,8 @@ impl Plan {
         self.add(name, wanted, reason.to_owned(), risk, source, host);
     }
 
-    /// Adds a change, unless the value is there already or the setting cannot be read.
+    /// Adds a change, unless the value is there already or the setting cannot be read. Of two numbers
+    /// for one setting, the higher one is planned.
     fn add(
         &mut self,
         name: &str,
@@ -182,6 +183,13 @@ impl Plan {
     ) {
         match disk.read(&setting_path(root, name)) {
             Ok(present) => {
+                if let Some(planned) = self.changes.iter_mut().find(|one| one.name == name) {
+                    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+                    if number(wanted) > number(&planned.wanted) {
+                        (planned.wanted, planned.reason) = (wanted.to_owned(), reason);
+                    }
+                    return;
+                }
                 let present = normalised(&present);
                 if present != wanted {
                     let (name, wanted) = (name.to_owned(), wanted.to_owned());

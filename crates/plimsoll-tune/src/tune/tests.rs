@@ -145,7 +145,7 @@ fn a_plan_raises_and_never_lowers() {
             ("fs.epoll.max_user_watches", "530000"),
             ("net.ipv4.ip_local_port_range", "1024 65535"),
             // kernel.threads-max is higher already.
-            ("kernel.pid_max", "1003"),
+            ("kernel.pid_max", "1011"),
             ("net.ipv4.tcp_tw_reuse", "1"),
             ("net.ipv4.tcp_slow_start_after_idle", "0"),
         ]

@@ -50,7 +50,8 @@ pub(crate) struct GoalFlags {
     #[arg(long, value_name = "N", default_value = "1", value_parser = connections)]
     pub(crate) sources: u64,
 
-    /// Compare with the open file limit of this running process instead of plimsoll's own
+    /// Compare with the limits of this running process (open files, control group, threads of its
+    /// user) instead of plimsoll's own
     #[arg(long, value_name = "N", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 }

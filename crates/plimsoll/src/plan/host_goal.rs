@@ -15,10 +15,9 @@ pub(crate) fn needs(flags: &GoalFlags) -> Result<Needs, Stop> {
     Ok(Needs::of(&shape(flags), &limits(flags.pid)?))
 }
 
-/// This host's limits; that of open files may be another process's.
+/// This host's limits; those of processes may be another one's.
 fn limits(pid: Option<u32>) -> Result<HostLimits, Stop> {
-    let limits = host_limits();
-    let Some(pid) = pid else { return Ok(limits) };
+    let Some(pid) = pid else { return Ok(host_limits()) };
     let unreadable = || {
         Stop::CannotRun(format!(
             "--pid {pid}: its open file limit cannot be read; name a running process, or run as its \
@@ -26,6 +25,8 @@ fn limits(pid: Option<u32>) -> Result<HostLimits, Stop> {
         ))
     };
     let (_, files_max) = ProcessUse::read(Path::new("/"), pid).files.ok_or_else(unreadable)?;
+    let limits = HostLimits::of_process(Path::new("/"), &pid.to_string());
+    // The soft one: it has raised it already, or never will.
     Ok(HostLimits { descriptors_per_process: Some(files_max), ..limits })
 }
 

@@ -252,7 +252,7 @@ impl<'a> Observer<'a> {
 /// The agents' memory over what they could have had: theirs, and what was left of the host's and of
 /// their control group's.
 fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
-    let cgroup = CgroupLimits::read(Path::new(ROOT)).memory_left_bytes;
+    let cgroup = CgroupLimits::read(Path::new(ROOT)).memory_bytes.map(|memory| memory.left);
     let host = HostMemory::read(Path::new(PROC)).available_bytes;
     let left = [cgroup, host].into_iter().flatten().min()?;
     let (resident, left) = (resident as f64, left as f64);

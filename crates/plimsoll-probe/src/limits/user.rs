@@ -1,0 +1,77 @@
+//! What the user of a process may do: privileges, and how many threads all its processes may have.
+
+use std::fs;
+use std::path::Path;
+
+use super::number::Allowance;
+use crate::processes::soft;
+
+/// include/uapi/linux/capability.h.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_RESOURCE: u32 = 24;
+
+/// Who a process is to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Privilege {
+    /// The real user.
+    user: Option<u32>,
+    /// Effective capabilities; none in a user namespace, whose capabilities lift no limit of the host.
+    capabilities: u64,
+    /// It is the host's own user 0.
+    is_root: bool,
+}
+
+impl Privilege {
+    /// Reads the process whose entry of `/proc` is `process`.
+    pub(super) fn read(process: &Path) -> Self {
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let map = fs::read_to_string(process.join("uid_map")).unwrap_or_default();
+        // The namespace of the host maps every user to itself.
+        let is_host = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+        let user = field(&status, "Uid:").and_then(|user| user.parse().ok());
+        let mask = field(&status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        Self {
+            user,
+            capabilities: mask.filter(|_| is_host).unwrap_or(0),
+            is_root: is_host && user == Some(0),
+        }
+    }
+
+    /// Whether it may exceed `fs.file-max`.
+    pub(super) const fn may_exceed_file_max(&self) -> bool {
+        self.has(CAP_SYS_ADMIN)
+    }
+
+    /// Threads of the user, and the limit that the process has for them; `None` where there is none, or where
+    /// the kernel does not apply it (kernel/fork.c).
+    pub(super) fn tasks(&self, proc_root: &Path, process: &Path) -> Option<Allowance> {
+        let limits = fs::read_to_string(process.join("limits")).ok()?;
+        let max = soft(&limits, "Max processes")?;
+        if self.is_root || self.has(CAP_SYS_ADMIN) || self.has(CAP_SYS_RESOURCE) {
+            return None;
+        }
+        let user = self.user?.to_string();
+        let mut used = 0;
+        for entry in fs::read_dir(proc_root).ok()?.flatten() {
+            if !entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit) {
+                continue;
+            }
+            let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+            if field(&status, "Uid:") == Some(user.as_str()) {
+                let threads = field(&status, "Threads:").and_then(|count| count.parse().ok());
+                used += threads.unwrap_or(1);
+            }
+        }
+        Some(Allowance::of(used, max))
+    }
+
+    const fn has(&self, capability: u32) -> bool {
+        self.capabilities >> capability & 1 == 1
+    }
+}
+
+/// The first word of the line `name` of a status file.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_ascii_whitespace().next()
+}
