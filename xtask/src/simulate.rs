@@ -3,7 +3,8 @@
 //!
 //! `--seeds N` searches of every row in quick mode, `--standard-seeds N` in the longer ones and of the
 //! faults of generators (0 leaves their tables alone), the seeds from `--first N` on; `--only WORD`
-//! prints the rows of the servers with that word in their names, and leaves the page alone.
+//! prints the rows of the servers and generators with that word in their names, and leaves the page
+//! alone.
 
 use std::fs;
 use std::process::Command;

@@ -200,11 +200,11 @@ fn tables() {
          {} of {}.\n<!-- end -->",
         alarms.invalid, alarms.trials
     );
-    if !only.is_empty() || standard.is_empty() {
+    if standard.is_empty() {
         return;
     }
     let mut scores = Vec::new();
-    for fault in kinds::generators() {
+    for fault in kinds::generators().into_iter().filter(|fault| fault.name.contains(&only)) {
         for method in [STANDARD, Method::Bisection(Mode::Standard)] {
             scores.push(fault_score(&fault, method, standard.clone()));
         }
