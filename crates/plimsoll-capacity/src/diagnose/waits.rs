@@ -16,14 +16,15 @@ const BLOCKED_MIN: f64 = 0.5;
 const BLOCKED_GROWN: f64 = 2.0;
 /// A pause leaves what came due in so many seconds, and at least so many operations.
 const PAUSE_MIN_S: f64 = 0.02;
-const PAUSE_OPS_MIN: f64 = 4.0;
+const PAUSE_OPS_MIN: f64 = 3.0;
 /// By so many standard deviations the operations in flight differ by chance.
 const CHANCE: f64 = 3.0;
 /// Times between pauses that a period takes, and how far one may be from a multiple of it.
 const SPACINGS_MIN: usize = 5;
-const OFF_PERIOD: f64 = 0.15;
-/// A pause may fall between two samples; more in a row do not.
-const MISSED_MAX: f64 = 3.0;
+const OFF_PERIOD: f64 = 0.12;
+/// So many of them are one period: pauses may fall between two samples, but not so many in a row.
+const ONCE_MIN: usize = 2;
+const PERIODS_MAX: f64 = 5.0;
 /// The shortest time in service from which a server is taken to wait rather than to compute.
 const SERVICE_MIN_S: f64 = 0.001;
 /// Operations in service over workers, less 1.
@@ -76,8 +77,7 @@ fn served_by(scene: &Scene<'_>) -> Vec<String> {
 
 /// Nothing is answered for a while, again and again after the same time, whatever the load.
 pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
-    let watched = scene.record.trials.iter().filter(|trial| !trial.aborted);
-    let spacings: Vec<f64> = watched.flat_map(spacings).collect();
+    let spacings: Vec<f64> = scene.record.trials.iter().flat_map(spacings).collect();
     let period = period(&spacings).filter(|_| scene.serves() && scene.is_free())?;
     let moved = Moved {
         counter: "pauses of all answers".to_owned(),
@@ -109,7 +109,7 @@ fn spacings(trial: &Trial<'_>) -> Vec<f64> {
 fn period(spacings: &[f64]) -> Option<f64> {
     let shortest = spacings.iter().copied().reduce(f64::min)?;
     let off = |spacing: f64, period: f64| {
-        let times = (spacing / period).round().clamp(1.0, MISSED_MAX);
+        let times = (spacing / period).round().clamp(1.0, PERIODS_MAX);
         (spacing / period - times).abs()
     };
     let once: Vec<f64> = spacings.iter().copied().filter(|one| *one < 1.5 * shortest).collect();
@@ -117,7 +117,7 @@ fn period(spacings: &[f64]) -> Option<f64> {
     let is_regular = spacings.iter().all(|spacing| off(*spacing, period) <= OFF_PERIOD);
     // Two samples apart, everything is regular.
     let is_long = period >= 4.0 * OUTSTANDING_SAMPLE.as_secs_f64();
-    let are_enough = spacings.len() >= SPACINGS_MIN && once.len() * 2 > spacings.len();
+    let are_enough = spacings.len() >= SPACINGS_MIN && once.len() >= ONCE_MIN;
     (is_regular && is_long && are_enough).then_some(period)
 }
 

@@ -41,6 +41,8 @@ const RESUMED_SHORT: f64 = 0.05;
 
 /// Length of a trial that is made for the use of resources alone: at least three readings.
 const USAGE_TRIAL: Nanos = Nanos::from_secs(4);
+/// The same where the lowest load failed: some pauses of a server that makes one every two seconds.
+const FAILURE_TRIAL: Nanos = Nanos::from_secs(24);
 /// A quick search that has taken so long makes none: it is to end within four minutes.
 const QUICK_ENDS: Nanos = Nanos::from_secs(225);
 
@@ -335,19 +337,27 @@ fn measure_usage(
     session: &Session<'_>,
     listen: &mut dyn FnMut(&Event),
 ) -> Result<(), Stop> {
-    let is_found = tipping.outcome == SearchOutcome::Regular;
     let is_back = !matches!(tipping.recovery, Some(Recovery::No(_)));
-    let (Some(lower), true) = (tipping.lower, is_found && is_back && session.is_archived()) else {
-        return Ok(());
+    let (loads, duration) = match (&tipping.outcome, tipping.lower) {
+        (SearchOutcome::Regular, Some(lower)) if is_back => {
+            (missing_loads(trials, lower), USAGE_TRIAL)
+        }
+        // Trials that failed were ended early. Errors have a class, late answers have no reason yet.
+        (SearchOutcome::FailsAtMinimum, _) => {
+            let is_slow = |tally: &Tally| tally.ok > 10 * tally.errors_total();
+            let answered = trials.iter().rfind(|trial| is_slow(&trial.measurement.tally));
+            let load = answered.map(|trial| trial.measurement.request.rate);
+            (load.into_iter().collect(), FAILURE_TRIAL)
+        }
+        _ => return Ok(()),
     };
-    for rate in missing_loads(trials, lower) {
+    for rate in loads.into_iter().filter(|_| session.is_archived()) {
         let is_late = job.search.mode == Mode::Quick && session.elapsed() >= QUICK_ENDS;
         if is_late || session.is_interrupted() || session.server_end().is_some() {
             break;
         }
         let number = trials.last().map_or(0, |trial| trial.measurement.request.number) + 1;
-        let request =
-            TrialRequest { number, phase: Phase::Usage, rate, duration: USAGE_TRIAL, split: 1 };
+        let request = TrialRequest { number, phase: Phase::Usage, rate, duration, split: 1 };
         let plan = LoadPlan { connections: pool.for_load(rate), ..plan.clone() };
         let trial = Trial { plan: &plan, request: &request, abort: u64::MAX };
         let observed = run_trial(job, &trial, session, listen)?;

@@ -1,7 +1,7 @@
 //! What the searches have in common: the verdict on a tipping point, and what decided it.
 
 use plimsoll_model::tally::Tally;
-use plimsoll_model::trial::{Check, Outcome, TippingPoint, TrialRecord, Verdict};
+use plimsoll_model::trial::{Check, Outcome, Phase, TippingPoint, TrialRecord, Verdict};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::trial_at_lower_bound;
@@ -64,7 +64,7 @@ pub(super) fn reasons(
 ) -> Vec<Check> {
     let deciding = match tipping.lower {
         Some(lower) if verdict == Verdict::Good => trial_at_lower_bound(trials, lower),
-        _ => trials.last(),
+        _ => trials.iter().rfind(|trial| trial.measurement.request.phase != Phase::Usage),
     };
     deciding.map(|record| record.judgement.reasons.clone()).unwrap_or_default()
 }
