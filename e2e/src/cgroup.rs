@@ -6,11 +6,17 @@ use std::path::{Path, PathBuf};
 use crate::wait;
 
 const ROOT: &str = "/sys/fs/cgroup";
+/// The largest values of cpu.shares and cpu.weight. A group counts as one task beside others, whatever the priority
+/// of what is in it.
+const SHARES_MOST: &str = "262144";
+const WEIGHT_MOST: &str = "10000";
 
 /// What a group is limited in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupLimit {
-    /// So many microseconds of CPU in each 100 ms.
+    /// Nothing: it gets the CPU that it wants before others do.
+    CpuFirst,
+    /// The same, and so many microseconds of CPU in each 100 ms.
     CpuUs(u32),
     /// So many bytes of memory.
     MemoryBytes(u64),
@@ -30,7 +36,7 @@ impl Group {
     /// An empty one called `name`; an error says what this host lacks.
     pub fn new(name: &str, limit: GroupLimit) -> Result<Self, String> {
         let controller = match limit {
-            GroupLimit::CpuUs(_) => "cpu",
+            GroupLimit::CpuFirst | GroupLimit::CpuUs(_) => "cpu",
             GroupLimit::MemoryBytes(_) => "memory",
             GroupLimit::Threads(_) => "pids",
             GroupLimit::WritesPerS(_) => "blkio",
@@ -54,16 +60,15 @@ impl Group {
         let is_first = !self.folder.join("cgroup.controllers").exists();
         let disk = disk().unwrap_or_default();
         let files: Vec<(&str, String)> = match (limit, is_first) {
-            (GroupLimit::CpuUs(us), true) => {
-                vec![
-                    ("cpu.cfs_period_us", "100000".to_owned()),
-                    ("cpu.cfs_quota_us", us.to_string()),
-                    // A group counts as one task beside others, whatever the priority of what is in it.
-                    ("cpu.shares", "262144".to_owned()),
-                ]
-            }
+            (GroupLimit::CpuFirst, true) => vec![("cpu.shares", SHARES_MOST.to_owned())],
+            (GroupLimit::CpuFirst, false) => vec![("cpu.weight", WEIGHT_MOST.to_owned())],
+            (GroupLimit::CpuUs(us), true) => vec![
+                ("cpu.cfs_period_us", "100000".to_owned()),
+                ("cpu.cfs_quota_us", us.to_string()),
+                ("cpu.shares", SHARES_MOST.to_owned()),
+            ],
             (GroupLimit::CpuUs(us), false) => {
-                vec![("cpu.max", format!("{us} 100000")), ("cpu.weight", "10000".to_owned())]
+                vec![("cpu.max", format!("{us} 100000")), ("cpu.weight", WEIGHT_MOST.to_owned())]
             }
             (GroupLimit::MemoryBytes(bytes), true) => {
                 vec![("memory.limit_in_bytes", bytes.to_string())]

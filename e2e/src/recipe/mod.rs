@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(420);
 
 /// Ports of the server under test, plain and with TLS, and of what is behind it.
 const PRELUDE: &str = r#"
+echo $$ > "@FIRST@"
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 WATCH=()
 up() {
@@ -41,12 +42,12 @@ up() {
 server() {
     {
         if [ -n "@GROUP@" ]; then echo "$BASHPID" > "@GROUP@"; fi
-        exec nice -n @NICE@ taskset -c 1 "$@"
+        exec taskset -c 1 "$@"
     } > server.log 2>&1 < /dev/null &
     SUT=$!
 }
 backend() {
-    nice -n -10 taskset -c 1 "$@" > backend.log 2>&1 < /dev/null &
+    taskset -c 1 "$@" > backend.log 2>&1 < /dev/null &
 }
 serve() {
     backend "$0" serve --http 127.0.0.1:8081 --no-ui -t 1 --processes 1
@@ -75,7 +76,7 @@ ip link set lo up
 "#;
 
 const EPILOGUE: &str = r#"
-nice -n @NICE@ taskset -c 0 "$0" "$@" "${WATCH[@]}"
+taskset -c 0 "$0" "$@" "${WATCH[@]}"
 CODE=$?
 J=$(jobs -p)
 { kill $J; kill -CONT $J; wait; } 2> /dev/null
@@ -258,10 +259,10 @@ impl Recipe {
             self.setting.map(|(path, value)| HostSetting::set(path, &value())).transpose()?;
         let procs =
             group.as_ref().map_or_else(String::new, |group| group.procs().display().to_string());
+        let first = Group::new(&format!("{name}-run"), GroupLimit::CpuFirst)?;
         let script = [PRELUDE, &self.script, EPILOGUE].concat();
-        let nice = if self.is_alone { "-20" } else { "-10" };
         let script = script.replace("@FAULT@", fault).replace("@GROUP@", &procs);
-        let script = script.replace("@NICE@", nice);
+        let script = script.replace("@FIRST@", &first.procs().display().to_string());
         let words = [&self.search[..], &["--no-ui", "--json", "-"]].concat();
         let kept = archive.as_deref().map_or(Vec::new(), |archive| vec!["--out", archive]);
         let plimsoll = Plimsoll::unshared("-n", &script, &[words, kept].concat());
