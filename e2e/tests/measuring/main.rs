@@ -6,4 +6,3 @@ mod find;
 mod generator_limits;
 mod lab;
 mod rfc9411;
-mod sweep;

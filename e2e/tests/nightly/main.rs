@@ -7,6 +7,7 @@ mod capacity;
 mod causes;
 mod cliffs;
 mod host_limits;
+mod sizing;
 mod truth;
 
 use std::process::{Command, Stdio};

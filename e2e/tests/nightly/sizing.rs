@@ -1,9 +1,43 @@
-//! The sizing table of `lab sweep` as a user reads it, and as a script does.
+//! What is measured in turns of seconds: the sizing table of `lab sweep`, as a user reads it and as a
+//! script does, and the configurations of `tune` beside Debian's.
 
+use std::time::Duration;
+
+use e2e::certificate::Certificate;
 use e2e::plimsoll::Plimsoll;
 
+use super::alone;
+
+const PATIENCE: Duration = Duration::from_secs(300);
+
 #[test]
+#[ignore = "takes 5 minutes"]
+fn what_tune_writes_is_tried_beside_debians_default() {
+    let _alone = alone();
+    let certificate = Certificate::new();
+    let both = certificate.both().display().to_string();
+    for program in ["nginx", "haproxy"] {
+        let goal =
+            ["-c", "2k", "--cert", &both, "--backend", "127.0.0.1:8080", "--out", "proxy.cfg"];
+        let words = [&["tune", program], &goal[..], &["--try", "--budget", "146s"]].concat();
+        let finished = Plimsoll::new(words).start().finish_within(PATIENCE);
+        assert_eq!(finished.code, Some(0), "{}\n{}", finished.stderr, finished.stdout);
+        println!("{}", finished.stdout);
+        for row in ["requests/s", "requests/s per CPU", "handshakes/s", "handshakes/s per CPU"] {
+            let line = finished.stdout.lines().find(|line| line.starts_with(&format!("{row}  ")));
+            let line = line.unwrap_or_else(|| panic!("no {row} in {}", finished.stdout));
+            let numbers =
+                line.split("  ").filter(|word| word.contains(|c: char| c.is_ascii_digit()));
+            assert!(numbers.count() >= 2, "{line}");
+        }
+        finished.assert_no_scratch();
+    }
+}
+
+#[test]
+#[ignore = "takes 75 s"]
 fn a_handshake_for_every_request_costs_the_server_most_of_its_rate() {
+    let _alone = alone();
     let flags = ["--vary", "keep-alive=on,off", "--rounds", "8", "--budget", "73s"];
     let finished = Plimsoll::new(
         [&["lab", "sweep"], &flags[..], &["--json", "out.json", "--", "--sut", "embedded"]]
