@@ -17,7 +17,7 @@ pub struct SutAddress {
     identity: Identity,
     isolated: Option<Isolated>,
     /// Shared by every process of the SUT.
-    _port: ReservedPort,
+    port: ReservedPort,
 }
 
 impl SutAddress {
@@ -43,7 +43,7 @@ impl SutAddress {
         let (port, listen) = reserved
             .and_then(|port| port.local_address().map(|address| (port, address)))
             .map_err(|error| LabError::NoPort(error.into()))?;
-        Ok(Self { listen, identity, isolated, _port: port })
+        Ok(Self { listen, identity, isolated, port })
     }
 
     /// The hosts of the laboratory; `None` where all share this host's network.
@@ -54,6 +54,11 @@ impl SutAddress {
     /// Runs `work` on the host of the SUT, as far as the network is concerned.
     pub(crate) fn on_sut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         on_sut(self.isolated.as_ref(), work)
+    }
+
+    /// Lets a program listen that does not ask to share the port.
+    pub(crate) fn admit_any(&self) -> Result<(), LabError> {
+        self.port.admit_any().map_err(|error| LabError::NoPort(error.into()))
     }
 
     /// The URL for clients.

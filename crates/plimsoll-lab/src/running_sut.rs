@@ -24,6 +24,7 @@ use crate::plan::{CONNECTIONS_SPARE, LabPlan};
 use crate::proxy;
 use crate::proxy::{Prepared, write};
 use crate::proxy_plan::ProxyPlan;
+use crate::settings::ProxyConfiguration;
 use crate::sut::{Sut, several};
 use crate::watched::{ServerEnd, Statistics};
 
@@ -145,6 +146,10 @@ impl RunningSut {
         write(&proxy_plan.certificate_pem_path, &pem)?;
         // nginx binds its port when it checks a configuration.
         let prepared = at.on_sut(|| prepare(&proxy_plan))??;
+        if plan.settings.configuration == ProxyConfiguration::Debian {
+            // Its nginx has no `reuseport`.
+            at.admit_any()?;
+        }
         let Prepared { name, children, mut notes, timers, statistics } = prepared;
         for batch in children.chunks(STARTS_AT_ONCE) {
             supervisor.start_programs(batch.to_vec())?;

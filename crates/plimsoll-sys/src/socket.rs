@@ -197,6 +197,12 @@ impl ReservedPort {
         Ok(Self(fd))
     }
 
+    /// Lets servers without `SO_REUSEPORT` listen on it as well, as long as none does: of those that set
+    /// `SO_REUSEADDR`, which servers do, any one may.
+    pub fn admit_any(&self) -> Result<(), Errno> {
+        sockopt::set_socket_reuseaddr(&self.0, true)
+    }
+
     /// The address that it has.
     pub fn local_address(&self) -> Result<SocketAddr, Errno> {
         local_address(&self.0)
@@ -320,6 +326,10 @@ mod tests {
         let stranger = tcp_socket(address).unwrap();
         sockopt::set_socket_reuseaddr(&stranger, true).unwrap();
         assert_eq!(net::bind(&stranger, &address), Err(Errno::ADDRINUSE));
+        // Unless it is admitted.
+        reserved.admit_any().unwrap();
+        net::bind(&stranger, &address).unwrap();
+        drop(stranger);
         let listener = ListenSocket::bind(address, 8).unwrap();
         assert_eq!(listener.local_address(), Ok(address));
         let (client, _) = Socket::connect(address, None).unwrap();
