@@ -88,7 +88,16 @@ fn measure(
     let mut summary = ended.summary;
     ended.run.store(&mut summary)?;
     match (ended.stop, summary.sizing) {
-        (Some(stop), _) => Err(stop),
+        (Some(stop), sizing) => {
+            if let Some(why) = sizing.as_ref().and_then(|sizing| sizing.stopped.as_ref()) {
+                let made = sizing.as_ref().map_or(0, |sizing| sizing.rounds_made);
+                say(&format!(
+                    "{unit}: {made} rounds were made, and a statement needs at least eight: {why}; \
+                     give a longer --budget\n"
+                ))?;
+            }
+            Err(stop)
+        }
         (None, Some(sizing)) => Ok(sizing),
         (None, None) => Err(Stop::Unsettled),
     }
