@@ -203,8 +203,19 @@ pub struct SupervisorPlan {
     pub scratch_dir: Option<PathBuf>,
     /// Leave the directory behind.
     pub keep: bool,
+    /// A control group that the supervisor creates, and removes at its end.
+    pub control_group: Option<OwnControlGroup>,
     /// Programs to start now; more can follow in later plans.
     pub children: Vec<SupervisedProgram>,
+}
+
+/// A control group that exists as long as its supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnControlGroup {
+    /// Its directory, which must not exist yet.
+    pub dir: PathBuf,
+    /// The group that its processes come from, and go back to.
+    pub home: PathBuf,
 }
 
 /// A program that a supervisor starts.

@@ -19,7 +19,8 @@ use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
 
 use crate::message::{
-    AgentFault, ExitReason, FromAgent, Readiness, SupervisedProgram, SupervisorPlan,
+    AgentFault, ExitReason, FromAgent, OwnControlGroup, Readiness, SupervisedProgram,
+    SupervisorPlan,
 };
 use crate::tail::Tail;
 
@@ -33,6 +34,10 @@ pub(crate) const STOP_WAIT: Duration = Duration::from_millis(3500);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Longest wait for one connection to a program that is asked whether it is ready.
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
+/// Timeout of a control group to be empty: a process that ends leaves it a moment later.
+const GROUP_WAIT: Duration = Duration::from_millis(500);
+/// The file of a control group's processes, in both versions.
+const PROCESSES: &str = "cgroup.procs";
 /// Timeout of the last output of a program that ended before its children.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(200);
 
@@ -63,6 +68,7 @@ impl Programs {
             unready: Vec::new(),
             scratch: None,
             keep: false,
+            control_group: None,
         };
         let _supervision =
             thread::Builder::new().name("supervise".to_owned()).spawn(move || {
@@ -116,6 +122,8 @@ struct Supervision {
     /// The directory that was created here.
     scratch: Option<PathBuf>,
     keep: bool,
+    /// The control group that was created here.
+    control_group: Option<OwnControlGroup>,
 }
 
 impl Supervision {
@@ -159,6 +167,12 @@ impl Supervision {
             })?;
             self.scratch = Some(path);
             self.keep = plan.keep;
+        }
+        if let Some(group) = plan.control_group {
+            fs::create_dir(&group.dir).map_err(|error| {
+                format!("cannot create the control group {}: {error}", group.dir.display())
+            })?;
+            self.control_group = Some(group);
         }
         for child in plan.children {
             let index = self.children.len();
@@ -226,6 +240,9 @@ impl Supervision {
     }
 
     fn stop(self) {
+        if let Some(group) = &self.control_group {
+            remove_control_group(group);
+        }
         for child in self.children.iter().filter(|child| child.is_alive) {
             // It may have ended just now.
             let _ = process::kill_group(child.pid, Signal::TERM);
@@ -240,6 +257,28 @@ impl Supervision {
             // It stays in the temporary directory: there is no reader left for an error.
             let _ = fs::remove_dir_all(path);
         }
+    }
+}
+
+/// Moves the processes of a control group to where they came from, and removes it and the groups in it.
+fn remove_control_group(group: &OwnControlGroup) {
+    let deadline = Instant::now() + GROUP_WAIT;
+    loop {
+        let inner = fs::read_dir(&group.dir).into_iter().flatten().flatten();
+        let inner = inner.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let mut dirs: Vec<PathBuf> = inner.map(|entry| entry.path()).collect();
+        dirs.push(group.dir.clone());
+        for dir in dirs {
+            for pid in fs::read_to_string(dir.join(PROCESSES)).unwrap_or_default().lines() {
+                // It may have ended just now.
+                let _ = fs::write(group.home.join(PROCESSES), pid);
+            }
+            let _ = fs::remove_dir(&dir);
+        }
+        if !group.dir.exists() || Instant::now() > deadline {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -59,8 +59,9 @@ impl Supervisor {
         let mut supervisor =
             Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };
         // The directory first: only if the supervisor created it, it is ours to remove.
-        let SupervisorPlan { scratch_dir, keep, children } = plan;
-        supervisor.send_plan(SupervisorPlan { scratch_dir, keep, children: Vec::new() })?;
+        let SupervisorPlan { scratch_dir, keep, control_group, children } = plan;
+        let own = SupervisorPlan { scratch_dir, keep, control_group, children: Vec::new() };
+        supervisor.send_plan(own)?;
         supervisor.scratch = scratch;
         if !children.is_empty() {
             supervisor.start_programs(children)?;

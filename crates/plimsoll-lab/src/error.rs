@@ -97,6 +97,9 @@ pub enum LabError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A limit of a running server cannot be changed.
+    #[error("{0}")]
+    Lever(String),
     /// The statistics of a server that was named cannot be read.
     #[error("--watch {source_name}: {reason}")]
     Statistics {

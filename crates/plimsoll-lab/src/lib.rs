@@ -14,12 +14,14 @@ macro_rules! line {
 }
 
 mod address;
+mod control_group;
 mod debian;
 mod error;
 mod haproxy;
 mod installed;
 mod isolated;
 mod laboratory;
+mod lever;
 mod log_receiver;
 mod nginx;
 mod own_servers;
@@ -39,6 +41,7 @@ pub use error::LabError;
 pub use installed::Installed;
 pub use isolated::{ClientHost, Isolated, IsolatedHost};
 pub use laboratory::Laboratory;
+pub use lever::Lever;
 pub use own_servers::OwnServers;
 pub use placement::Placement;
 pub use plan::LabPlan;

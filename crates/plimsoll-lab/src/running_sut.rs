@@ -111,8 +111,11 @@ impl RunningSut {
             return Err(LabError::Unwritable { path: scratch, character });
         }
         let keep = plan.keep_config;
-        let supervised =
-            SupervisorPlan { scratch_dir: Some(scratch.clone()), keep, children: vec![] };
+        let supervised = SupervisorPlan {
+            scratch_dir: Some(scratch.clone()),
+            keep,
+            ..SupervisorPlan::default()
+        };
         let network = at.isolated().map(|hosts| hosts.sut.network.clone());
         let mut supervisor = Supervisor::start(&AgentCommand::this_program(), network, supervised)?;
         let cpus = plan.sut_cpus().to_vec();

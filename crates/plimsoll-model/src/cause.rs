@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::confirmation::{Confirmation, Intervention};
+
 /// How sure a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -146,6 +148,40 @@ causes! {
     }
 }
 
+impl Cause {
+    /// The changes of the server that test it, the best first; empty where none that can be undone does.
+    pub const fn interventions(self) -> &'static [Intervention] {
+        match self {
+            Self::ServerCpu
+            | Self::TlsHandshakes
+            | Self::SessionCache
+            | Self::SerialisedProcess
+            | Self::CpuQuota => &[Intervention::ServerCpuQuota],
+            Self::HotThread => &[Intervention::ThreadCpuQuota],
+            Self::BackendCpu => &[Intervention::BackendCpuQuota, Intervention::FewerBackends],
+            Self::WorkerPool => &[Intervention::FewerBackends],
+            Self::BackendCapacity => &[Intervention::FewerBackends, Intervention::BackendCpuQuota],
+            Self::Maxconn => &[Intervention::Maxconn],
+            Self::ServerMaxconn => &[Intervention::ServerMaxconn],
+            Self::RateLimit => &[Intervention::SessionRate],
+            Self::Ports => &[Intervention::Ports],
+            Self::AcceptQueue | Self::SynQueue => &[Intervention::AcceptQueue],
+            _ => &[],
+        }
+    }
+
+    /// The changes of the load that test it, independent of each other: what an operation costs the
+    /// resource is measured for each.
+    pub const fn load_interventions(self) -> &'static [Intervention] {
+        match self {
+            Self::ServerCpu | Self::TlsHandshakes | Self::SerialisedProcess | Self::CpuQuota => {
+                &[Intervention::RequestsPerConnection, Intervention::Resumption]
+            }
+            _ => &[],
+        }
+    }
+}
+
 /// What kind of thing has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -258,6 +294,9 @@ pub struct Finding {
     pub predicted_at: Option<Projected>,
     /// The resource that limits next, once this one is raised.
     pub next: Option<Limited>,
+    /// The tests of the cause, in order.
+    #[serde(default)]
+    pub confirmations: Vec<Confirmation>,
 }
 
 impl Finding {
@@ -296,6 +335,7 @@ impl Finding {
             remedy: cause.remedy().to_owned(),
             predicted_at: None,
             next: None,
+            confirmations: Vec::new(),
         }
     }
 }
@@ -316,5 +356,17 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), Cause::ALL.len());
         assert!(Grade::Unknown < Grade::Correlated && Grade::Predicted < Grade::Confirmed);
+    }
+
+    #[test]
+    fn every_intervention_tests_a_cause() {
+        for intervention in Intervention::ALL {
+            let tests = |cause: &Cause| {
+                let all = [cause.interventions(), cause.load_interventions()].concat();
+                all.contains(&intervention)
+            };
+            assert!(Cause::ALL.iter().any(tests), "{intervention:?}");
+        }
+        assert!(Cause::Unknown.interventions().is_empty());
     }
 }

@@ -7,6 +7,7 @@
 pub mod cause;
 pub mod cliff;
 pub mod compare;
+pub mod confirmation;
 pub mod criterion;
 pub mod ending;
 pub mod error_class;

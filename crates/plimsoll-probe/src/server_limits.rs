@@ -23,6 +23,29 @@ pub fn read(source: &CounterSource) -> Vec<ServerLimit> {
     of_haproxy(&ask("show info\n"), &ask("show stat\n"))
 }
 
+/// What bounds a rate at a server, as far as it reports that: HAProxy's limits of rates, and its `maxconn` of
+/// each server.
+pub fn read_rates(source: &CounterSource) -> Vec<ServerLimit> {
+    let CounterSource::Haproxy(socket) = source else { return Vec::new() };
+    let ask = |question| CounterSource::ask_haproxy(socket, question).unwrap_or_default();
+    of_rates(&ask("show info\n"), &ask("show stat\n"), None)
+}
+
+/// The servers behind HAProxy that it sends requests to, as `backend/server`.
+pub fn haproxy_servers(socket: &Path) -> Vec<String> {
+    let stat = CounterSource::ask_haproxy(socket, "show stat\n").unwrap_or_default();
+    servers_in_use(&stat)
+}
+
+fn servers_in_use(stat: &str) -> Vec<String> {
+    let servers = table(stat, ["pxname", "svname", "status"]).into_iter();
+    let in_use = servers.filter(|[_, name, status]| {
+        // A server without health checks is `no check`.
+        !["FRONTEND", "BACKEND", ""].contains(name) && !status.starts_with("MAINT")
+    });
+    in_use.map(|[proxy, name, _]| format!("{proxy}/{name}")).collect()
+}
+
 /// The processes of the HAProxy behind `socket`, by its own word; none where it does not answer.
 pub fn haproxy_processes(socket: &Path) -> Vec<u32> {
     let info = CounterSource::ask_haproxy(socket, "show info\n").unwrap_or_default();
@@ -160,6 +183,14 @@ mod tests {
         assert_eq!(with_ports[..3], of_configuration);
         assert_eq!(with_ports[3..], [allowance("ports to server b/s1", 6, 28_232)]);
         assert_eq!(of_rates("", "# a,b\n1,2\n", Some(1)), []);
+    }
+
+    #[test]
+    fn servers_that_get_requests_are_known() {
+        let stat = "# pxname,svname,status\ntls,FRONTEND,OPEN\nb,s1,no check\nb,s2,MAINT\n\
+                    b,s3,UP\nb,BACKEND,UP\n\n";
+        assert_eq!(servers_in_use(stat), ["b/s1", "b/s3"]);
+        assert!(servers_in_use("Unknown command\n").is_empty());
     }
 
     #[test]

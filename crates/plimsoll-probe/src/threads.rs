@@ -35,15 +35,22 @@ impl ThreadTimes {
         Self(times)
     }
 
+    /// The thread that used most since `earlier`, `wall` ago: its process, its number, and what fraction of
+    /// one core it used.
+    pub fn busiest_thread_since(&self, earlier: &Self, wall: Nanos) -> Option<(u32, u32, f64)> {
+        let spent = |(key, time): (&(u32, u32), &Nanos)| {
+            earlier.0.get(key).map(|before| (*key, time.since(*before)))
+        };
+        let ((pid, thread), most) =
+            self.0.iter().filter_map(spent).max_by_key(|(_, spent)| *spent)?;
+        (wall > Nanos::ZERO).then(|| (pid, thread, most.as_secs_f64() / wall.as_secs_f64()))
+    }
+
     /// Fraction of one core that the busiest thread used since `earlier`, `wall` ago; 0 to 1. `None`
     /// when no thread is in both readings.
     pub fn busiest_since(&self, earlier: &Self, wall: Nanos) -> Option<f64> {
-        let spent = self
-            .0
-            .iter()
-            .filter_map(|(thread, time)| earlier.0.get(thread).map(|before| time.since(*before)));
-        let busiest = spent.max()?;
-        (wall > Nanos::ZERO).then(|| (busiest.as_secs_f64() / wall.as_secs_f64()).min(1.0))
+        let (_, _, busiest) = self.busiest_thread_since(earlier, wall)?;
+        Some(busiest.min(1.0))
     }
 }
 
@@ -115,6 +122,8 @@ mod tests {
         // Thread 8: 20 + 10 ticks = 300 ms of 1 s.
         let share = after.busiest_since(&before, Nanos::from_secs(1)).unwrap();
         assert!((share - 0.3).abs() < 1e-9, "{share}");
+        let busiest = after.busiest_thread_since(&before, Nanos::from_secs(1)).unwrap();
+        assert_eq!((busiest.0, busiest.1), (7, 8));
     }
 
     #[test]

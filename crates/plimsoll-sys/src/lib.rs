@@ -7,6 +7,7 @@ pub mod arrival;
 pub mod clock;
 pub mod file_lock;
 pub mod limits;
+pub mod listening;
 pub mod memory;
 pub mod namespace;
 mod netlink;

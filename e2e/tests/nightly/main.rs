@@ -6,6 +6,7 @@ mod alarms;
 mod capacity;
 mod causes;
 mod cliffs;
+mod confirm;
 mod host_limits;
 mod sizing;
 mod truth;

@@ -12,11 +12,12 @@ mod rounds;
 
 use plimsoll_model::compare::Finding;
 
-use rank::{Estimate, estimate};
+use rank::Estimate;
 
 use crate::median::median;
 
 pub use blocks::{BUDGET_MIN, Blocks};
+pub(crate) use rank::estimate;
 pub use rounds::{orders, turns};
 
 /// How often a server that is compared with itself is found different, at most: of twenty comparisons more

@@ -8,20 +8,20 @@ use crate::median::median;
 
 /// What `differences` say of the one that lies behind them all.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     /// The median of the means of all pairs (Hodges and Lehmann).
-    pub(super) middle: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+    pub(crate) middle: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
     /// How often the interval holds the truth; at least what was asked for.
-    pub(super) confidence: f64,
+    pub(crate) confidence: f64,
     /// How often chance alone would be at least as one-sided.
-    pub(super) p: f64,
+    pub(crate) p: f64,
 }
 
 /// With an interval that is wrong in at most `error` of all cases; `None` for too few differences to
 /// have one.
-pub(super) fn estimate(differences: &[f64], error: f64) -> Option<Estimate> {
+pub(crate) fn estimate(differences: &[f64], error: f64) -> Option<Estimate> {
     let means = means_of_pairs(differences);
     let chance = Chance::of(differences.len());
     let (rank, outside) = chance.rank_within(error / 2.0)?;

@@ -12,6 +12,7 @@ use plimsoll_model::host::HostFigures;
 use plimsoll_model::trial::Verdict;
 
 mod candidate;
+pub mod confirm;
 mod counters;
 mod fit;
 mod record;

@@ -11,7 +11,7 @@ use std::{fs, thread};
 
 use plimsoll_fleet::coordinator::{HoldController, HoldView, LoadControl, Order};
 use plimsoll_fleet::message::{
-    AgentFault, ExitReason, Readiness, SupervisedProgram, SupervisorPlan,
+    AgentFault, ExitReason, OwnControlGroup, Readiness, SupervisedProgram, SupervisorPlan,
 };
 use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LocalAgents, ServerGroup, Supervisor};
 use plimsoll_model::event::Event;
@@ -276,16 +276,17 @@ fn scratch() -> (TempDir, PathBuf) {
 }
 
 pub(crate) fn kill_9_of_the_coordinator() {
-    let (_folder, scratch) = scratch();
+    let (folder, scratch) = scratch();
+    let group = folder.path().join("group");
     let (mut child, mut stdout) = start_role(&["coordinator".as_ref(), scratch.as_ref()]);
     let pids: Vec<u32> = serde_json::from_str(&next_line(&mut stdout)).unwrap();
     // Two agents, the supervisor, two programs, a grandchild that leaves its process group.
     assert_eq!(pids.len(), 6);
-    assert!(pids.iter().all(|pid| process::is_alive(*pid)) && scratch.exists());
+    assert!(pids.iter().all(|pid| process::is_alive(*pid)) && scratch.exists() && group.exists());
     process::kill(child.id(), Signal::KILL).unwrap();
     child.wait().unwrap();
     until("every process is gone", || pids.iter().all(|pid| !process::is_alive(*pid)));
-    assert!(!scratch.exists());
+    assert!(!scratch.exists() && !group.exists());
 }
 
 fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {
@@ -294,10 +295,15 @@ fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {
 
 pub(crate) fn a_stopped_supervisor_leaves_nothing() {
     for keep in [false, true] {
-        let (_folder, scratch) = scratch();
+        let (folder, scratch) = scratch();
         let children = vec![sleeper("first"), sleeper("second"), runaway(&scratch.join("pid"))];
         let scratch_dir = Some(scratch.clone());
-        let mut supervisor = supervisor(SupervisorPlan { scratch_dir, keep, children }).unwrap();
+        let group = folder.path().join("group");
+        let home = folder.path().to_owned();
+        let control_group = Some(OwnControlGroup { dir: group.clone(), home });
+        let plan = SupervisorPlan { scratch_dir, keep, control_group, children };
+        let mut supervisor = supervisor(plan).unwrap();
+        fs::create_dir(group.join("inner")).unwrap();
         let pids = supervisor.pids().to_owned();
         assert_eq!(pids.len(), 3);
         let grandchild = fs::read_to_string(scratch.join("pid")).unwrap().trim().parse().unwrap();
@@ -313,13 +319,18 @@ pub(crate) fn a_stopped_supervisor_leaves_nothing() {
         supervisor.stop();
         assert!(pids.iter().chain([&grandchild]).all(|pid| !process::is_alive(*pid)));
         assert_eq!(scratch.exists(), keep);
+        assert!(!group.exists());
     }
 }
 
 pub(crate) fn kill_9_of_the_supervisor() {
     let (_folder, scratch) = scratch();
     let children = vec![sleeper("sleeper")];
-    let plan = SupervisorPlan { scratch_dir: Some(scratch.clone()), keep: false, children };
+    let plan = SupervisorPlan {
+        scratch_dir: Some(scratch.clone()),
+        children,
+        ..SupervisorPlan::default()
+    };
     let mut supervisor = supervisor(plan).unwrap();
     let program = supervisor.pids()[0];
     process::kill(supervisor.pid(), Signal::KILL).unwrap();
@@ -341,8 +352,8 @@ pub(crate) fn a_program_that_cannot_start_says_why() {
         SupervisedProgram { argv: vec!["/nonexistent/haproxy".to_owned()], ..broken.clone() };
     let plan = |child| SupervisorPlan {
         scratch_dir: Some(scratch.clone()),
-        keep: false,
         children: vec![child],
+        ..SupervisorPlan::default()
     };
     let error = supervisor(plan(broken)).unwrap_err().to_string();
     assert_eq!(error, "haproxy ended before it was ready: exit code 1\n  bad line 7");

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::{fs, thread};
 
 use plimsoll_fleet::coordinator::LoadControl;
-use plimsoll_fleet::message::{Readiness, SupervisedProgram, SupervisorPlan};
+use plimsoll_fleet::message::{OwnControlGroup, Readiness, SupervisedProgram, SupervisorPlan};
 use plimsoll_fleet::{AgentCommand, AgentSpec, LocalAgents, Supervisor};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
@@ -71,8 +71,12 @@ pub(crate) fn runaway(pid_file: &Path) -> SupervisedProgram {
 /// runs until it is killed.
 pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
     let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
-    let empty =
-        SupervisorPlan { scratch_dir: Some(scratch.to_owned()), ..SupervisorPlan::default() };
+    let home = scratch.parent().unwrap().to_owned();
+    let empty = SupervisorPlan {
+        scratch_dir: Some(scratch.to_owned()),
+        control_group: Some(OwnControlGroup { dir: home.join("group"), home }),
+        ..SupervisorPlan::default()
+    };
     let mut supervisor = Supervisor::start(&AgentCommand::this_program(), None, empty).unwrap();
     fs::write(scratch.join("sut.cfg"), "mode http").unwrap();
     let pid_file = scratch.join("runaway.pid");

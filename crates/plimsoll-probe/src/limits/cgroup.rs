@@ -105,9 +105,9 @@ pub fn throttled_periods(root: &Path) -> Option<u64> {
     periods
 }
 
-/// The directory of the group that `process` is in for `controller`; `None` where there is no such
-/// group.
-pub(crate) fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf> {
+/// The directory of the group that `process`, an entry of `proc` below `root` (`/`), is in for
+/// `controller`; `None` where there is no such group.
+pub fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf> {
     let mount = root.join("sys/fs/cgroup");
     let memberships = memberships(root, process);
     // A controller of version 1 is not one of version 2.

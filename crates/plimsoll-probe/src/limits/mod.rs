@@ -14,8 +14,8 @@ mod cgroup;
 mod number;
 mod user;
 
-pub use cgroup::{CgroupLimits, throttled_periods};
-pub(crate) use cgroup::{figure, group_of};
+pub(crate) use cgroup::figure;
+pub use cgroup::{CgroupLimits, group_of, throttled_periods};
 pub use number::Allowance;
 pub(crate) use number::first_number;
 

@@ -9,6 +9,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::units::grouped;
 
+use super::confirmation;
 use super::layout::{Page, clean, per_s, whole};
 
 /// What a cause is called.
@@ -158,6 +159,9 @@ pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
         page.entry(if index == 0 { "Cause" } else { "and" }, &sentence(search, cause))?;
         for line in &cause.evidence {
             page.entry("", &search.evidence(line))?;
+        }
+        for confirmation in &cause.confirmations {
+            page.entry("Test", &confirmation::sentence(confirmation))?;
         }
         if cause.cause != Cause::Unknown {
             page.entry("Remedy", &cause.remedy)?;

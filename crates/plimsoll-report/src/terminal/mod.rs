@@ -11,6 +11,7 @@ use plimsoll_model::trial::TrialRecord;
 
 mod causes;
 mod compare;
+mod confirmation;
 pub mod findings;
 pub(crate) mod hints;
 mod hold;
@@ -23,6 +24,7 @@ mod sizing;
 mod timers;
 
 pub use compare::{render_compare, render_round_line};
+pub use confirmation::{render_confirmation_pair, render_confirmation_plan};
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
 pub use layout::Style;

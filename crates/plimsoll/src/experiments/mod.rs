@@ -9,6 +9,7 @@ use crate::preflight::Server;
 use crate::session::Experiment;
 
 pub(crate) mod compare;
+mod confirm;
 mod connections;
 mod controller;
 mod hold;

@@ -23,7 +23,7 @@ use super::pool::Pool;
 use super::reference::Reference;
 use super::remedies::{PROCESSES_MAX, Remedies};
 use super::timers::TimerWatch;
-use super::{LabExperiment, pin_clients, tipping};
+use super::{LabExperiment, confirm, pin_clients, tipping};
 use crate::exit::Stop;
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
@@ -122,7 +122,17 @@ impl Experiment for RateExperiment {
         timers.finish(session);
         std::mem::swap(&mut self.job.load.plan, &mut found.plan);
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
-        Ok(outcome(&self.job, found, timers, session))
+        let mut outcome = outcome(&self.job, found, timers, session);
+        let has_ended = outcome.partial || session.server_end().is_some();
+        let test = self.job.cause_test.filter(|_| !has_ended);
+        if let Some((by, find)) = test.zip(outcome.find.as_ref()) {
+            let mut causes = session.causes(find, &outcome.trials).unwrap_or_default();
+            let lower = find.lower.unwrap_or_default();
+            confirm::run(by, &self.job.load.plan, lower, &mut causes, session)?;
+            outcome.causes = Some(causes).filter(|causes| !causes.is_empty());
+            outcome.partial = session.is_interrupted();
+        }
+        Ok(outcome)
     }
 }
 

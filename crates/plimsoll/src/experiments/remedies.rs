@@ -154,7 +154,7 @@ fn sources_for(connections: f64, ports: u64) -> u64 {
 
 /// Up to so many addresses that reach every server: on loopback all of 127.0.0.0/8 is there for the
 /// asking, elsewhere those of the interface that leads to them all.
-fn more_sources(plan: &LoadPlan, needed: u64) -> Vec<IpAddr> {
+pub(super) fn more_sources(plan: &LoadPlan, needed: u64) -> Vec<IpAddr> {
     let servers = || plan.destinations.iter().flat_map(|server| &server.addresses);
     if servers().all(|server| server.is_ipv4() && server.ip().is_loopback()) {
         let first = u32::from(Ipv4Addr::LOCALHOST);

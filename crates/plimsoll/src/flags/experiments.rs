@@ -52,6 +52,8 @@ pub(crate) enum FindExperiment {
         #[command(flatten)]
         flags: RateFlags,
         #[command(flatten)]
+        confirm: ConfirmFlags,
+        #[command(flatten)]
         watch: WatchFlags,
         #[command(flatten)]
         server: ServerFlags,
@@ -65,6 +67,8 @@ pub(crate) enum FindExperiment {
     Handshakes {
         #[command(flatten)]
         flags: HandshakesFlags,
+        #[command(flatten)]
+        confirm: ConfirmFlags,
         #[command(flatten)]
         watch: WatchFlags,
         #[command(flatten)]
@@ -155,6 +159,8 @@ pub(crate) enum LabExperiment {
         #[command(flatten)]
         flags: RateFlags,
         #[command(flatten)]
+        confirm: ConfirmFlags,
+        #[command(flatten)]
         header: HeaderFlags,
         #[command(flatten)]
         fresh: FreshFlags,
@@ -168,6 +174,8 @@ pub(crate) enum LabExperiment {
         hosts: HostFlags,
         #[command(flatten)]
         flags: HandshakesFlags,
+        #[command(flatten)]
+        confirm: ConfirmFlags,
         #[command(flatten)]
         fresh: FreshFlags,
         #[command(flatten)]
@@ -275,6 +283,17 @@ pub(crate) struct WatchFlags {
     /// repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
+}
+
+/// Whether the cause that a search names is tested.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Search")]
+pub(crate) struct ConfirmFlags {
+    /// Test the cause that is found: lower its limit by a fifth (lab), or change what an operation
+    /// costs (find), in six pairs of loads with and without the change, and compare the change of
+    /// the capacity with the predicted one; takes less than 5 minutes more
+    #[arg(long, conflicts_with = "repeat")]
+    pub(crate) confirm_cause: bool,
 }
 
 /// What each of several searches in a laboratory begins with.

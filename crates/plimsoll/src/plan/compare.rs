@@ -27,8 +27,16 @@ const LOAD_ROUNDS_DEFAULT: u32 = 12;
 /// What the rounds' bound is in the flags, too.
 const ROUNDS_MAX: usize = 200;
 /// Flags of a search that a comparison has no use for.
-const OF_SEARCHES: [&str; 7] =
-    ["--slo", "--deadline", "--mode", "--probe-timeouts", "--min", "--max", "--repeat"];
+const OF_SEARCHES: [&str; 8] = [
+    "--slo",
+    "--deadline",
+    "--mode",
+    "--probe-timeouts",
+    "--min",
+    "--max",
+    "--repeat",
+    "--confirm-cause",
+];
 
 /// One of the two, as it was typed.
 #[derive(Clone, Debug, PartialEq)]

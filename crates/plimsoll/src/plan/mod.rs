@@ -40,7 +40,7 @@ use connections::ConnectionsJob;
 use hold::HoldJob;
 use load::LoadJob;
 use rfc9411::Rfc9411Job;
-use search::{RateJob, SearchJob};
+use search::{CauseTest, RateJob, SearchJob};
 
 /// One experiment, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,14 +132,18 @@ impl Destination {
 /// Checks and resolves the flags of `find`.
 pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Job, Stop> {
     match flags {
-        FindExperiment::Rate { flags, server, request, output, .. } => {
+        FindExperiment::Rate { flags, confirm, server, request, output, .. } => {
             let to = Destination::named("plimsoll find rate", server, request);
-            search::rate(flags, &to, output, inputs).map(Job::Rate)
+            let job = search::rate(flags, &to, output, inputs)?;
+            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
+            Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
-        FindExperiment::Handshakes { flags, server, output, .. } => {
+        FindExperiment::Handshakes { flags, confirm, server, output, .. } => {
             let nothing = RequestFlags::default();
             let to = Destination::named("plimsoll find handshakes", server, &nothing);
-            search::handshakes(flags, &to, output, inputs).map(Job::Rate)
+            let job = search::handshakes(flags, &to, output, inputs)?;
+            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
+            Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
         FindExperiment::Connections { flags, server, request, output, .. } => {
             let to = Destination::named("plimsoll find connections", server, request);
@@ -159,11 +163,15 @@ pub(crate) fn lab(
     inputs: &mut Inputs<'_>,
 ) -> Result<Job, Stop> {
     match flags {
-        LabExperiment::Rate { flags, header, output, .. } => {
-            search::rate(flags, &to.with(header), output, inputs).map(Job::Rate)
+        LabExperiment::Rate { flags, confirm, header, output, .. } => {
+            let job = search::rate(flags, &to.with(header), output, inputs)?;
+            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByServer);
+            Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
-        LabExperiment::Handshakes { flags, output, .. } => {
-            search::handshakes(flags, to, output, inputs).map(Job::Rate)
+        LabExperiment::Handshakes { flags, confirm, output, .. } => {
+            let job = search::handshakes(flags, to, output, inputs)?;
+            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByServer);
+            Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
         LabExperiment::Connections { flags, header, output, .. } => {
             connections::plan(flags, &to.with(header), output, inputs).map(Job::Connections)

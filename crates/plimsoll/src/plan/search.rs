@@ -74,6 +74,17 @@ pub(crate) struct RateJob {
     pub(crate) pool_fixed: bool,
     /// Whether the flags name the source addresses.
     pub(crate) sources_fixed: bool,
+    /// How the cause that is found is tested, if it is.
+    pub(crate) cause_test: Option<CauseTest>,
+}
+
+/// How a cause is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CauseTest {
+    /// By a change of the server, which was started here.
+    ByServer,
+    /// By changes of the load, for a server that somebody else runs.
+    ByLoad,
 }
 
 /// Plans the search for the highest rate of requests.
@@ -88,7 +99,8 @@ pub(super) fn rate(
     let parts = parts(&search, &flags.load, to, &flags.pool, output, pacing);
     let pool_fixed = flags.pool.connections.is_some();
     let sources_fixed = !flags.load.client.source.is_empty();
-    Ok(RateJob { load: assemble(parts, inputs)?, search, pool_fixed, sources_fixed })
+    let load = assemble(parts, inputs)?;
+    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None })
 }
 
 /// Plans the search for the highest rate of new TLS connections.
@@ -106,7 +118,7 @@ pub(super) fn handshakes(
     super::handshakes::apply(&mut load, &mut search, inputs)?;
     let pool_fixed = flags.connections.is_some();
     let sources_fixed = !flags.load.client.source.is_empty();
-    Ok(RateJob { load, search, pool_fixed, sources_fixed })
+    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None })
 }
 
 /// The parts of a search's load.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome};
 use plimsoll_fleet::{FleetError, LocalAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
-use plimsoll_model::Nanos;
+use plimsoll_model::cause::Finding;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
-use plimsoll_model::compare::{CompareSummary, Finding};
+use plimsoll_model::compare::CompareSummary;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldSummary;
 use plimsoll_model::observation::Observations;
@@ -23,6 +23,7 @@ use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::{Nanos, compare};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -85,6 +86,8 @@ pub(crate) struct Outcome {
     pub(crate) reasons: Vec<Check>,
     pub(crate) trials: Vec<TrialRecord>,
     pub(crate) find: Option<FindSummary>,
+    /// The limiting resources, where the experiment has tested one.
+    pub(crate) causes: Option<Vec<Finding>>,
     pub(crate) hold: Option<HoldSummary>,
     pub(crate) rfc9411: Option<Rfc9411Summary>,
     pub(crate) compare: Option<CompareSummary>,
@@ -113,6 +116,7 @@ impl Outcome {
             reasons,
             trials: Vec::new(),
             find: None,
+            causes: None,
             hold: None,
             rfc9411: None,
             compare: None,
@@ -224,7 +228,7 @@ fn is_unsettled(find: &FindSummary) -> bool {
 
 /// Whether a comparison ended before it had enough rounds, though those it had can be used.
 fn is_undecided(compare: &CompareSummary) -> bool {
-    compare.finding == Finding::Undecided && compare.rounds_invalid == 0
+    compare.finding == compare::Finding::Undecided && compare.rounds_invalid == 0
 }
 
 fn summarise(
@@ -250,9 +254,11 @@ fn summarise(
     };
     let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
+    summary.causes = outcome.causes;
     if let Some(dir) = run.archive_dir() {
         let find = summary.find.as_ref();
-        summary.causes = find.and_then(|find| causes::of(dir.as_ref(), find, &trials));
+        let diagnose = || causes::of(dir.as_ref(), find?, &trials);
+        summary.causes = summary.causes.take().or_else(diagnose);
         summary.hosts = causes::hosts(dir.as_ref(), find, &trials);
     }
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
@@ -380,6 +386,15 @@ impl<'a> Session<'a> {
         let interrupted = || self.is_interrupted();
         let control = LoadControl { trial, ..LoadControl::new(&interrupted) };
         work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))
+    }
+
+    /// The limiting resources of a search that has ended.
+    pub(crate) fn causes(
+        &self,
+        find: &FindSummary,
+        trials: &[TrialRecord],
+    ) -> Option<Vec<Finding>> {
+        causes::of(self.run.borrow().archive_dir()?.as_ref(), find, trials)
     }
 
     /// Hands an event to every sink.

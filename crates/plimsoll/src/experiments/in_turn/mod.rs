@@ -10,7 +10,7 @@ use plimsoll_model::event::Event;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
-use plimsoll_probe::threads::RunTimes;
+use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_report::findings;
 
 use crate::exit::Stop;
@@ -48,14 +48,59 @@ impl From<Stop> for End {
 pub(super) struct Load {
     pub(super) tally: Tally,
     pub(super) window: Nanos,
-    interrupted: bool,
+    pub(super) interrupted: bool,
     /// Good answers per second until sending ended.
     pub(super) goodput: f64,
     pub(super) sut_busiest_thread: Option<f64>,
     /// What the server's threads did, where they could be seen.
     pub(super) server: Option<RunTimes>,
+    /// What the backends' threads did, per second.
+    pub(super) backends: Option<CpuUse>,
+    /// The server's busiest thread: its process, its number, and what part of a CPU it used.
+    pub(super) busiest: Option<(u32, u32, f64)>,
     /// What spoilt it, where something did that is not the same for all servers.
     pub(super) invalid: Option<String>,
+}
+
+/// CPU time per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CpuUse {
+    pub(super) ran: f64,
+    /// Ready, and not on a CPU.
+    pub(super) waited: f64,
+}
+
+impl CpuUse {
+    fn of(times: RunTimes, window: Nanos) -> Option<Self> {
+        let per_s = |time: Nanos| time.as_secs_f64() / window.as_secs_f64();
+        let (ran, waited) = (per_s(times.ran), per_s(times.waited));
+        (window > Nanos::ZERO).then_some(Self { ran, waited })
+    }
+}
+
+impl Load {
+    /// What the server's threads did, per second.
+    pub(super) fn server_cpu(&self) -> Option<CpuUse> {
+        CpuUse::of(self.server?, self.window)
+    }
+}
+
+/// One look at what the threads of a server and of its backends have done so far.
+struct Looked {
+    server: Option<RunTimes>,
+    backends: Option<RunTimes>,
+    threads: ThreadTimes,
+}
+
+impl Looked {
+    fn at(server: &[u32], backends: &[u32]) -> Self {
+        let proc = Path::new(PROC);
+        Self {
+            server: RunTimes::read(proc, server),
+            backends: RunTimes::read(proc, backends),
+            threads: ThreadTimes::read(proc, server),
+        }
+    }
 }
 
 /// The loads of all servers so far, and what ended them.
@@ -173,17 +218,17 @@ impl Loads {
 }
 
 /// Runs `plan`, a load of any kind.
-fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
+pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
     let until = match &plan.pacing {
         Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
         _ => 0,
     };
     let mut ok = 0;
-    let pids = session.server().pids();
-    let look = || RunTimes::read(Path::new(PROC), &pids);
+    let (pids, backend_pids) = (session.server().pids(), session.server().backend_pids());
+    let look = || Looked::at(&pids, &backend_pids);
     let mut before = None;
     let mut count = |event: &Event| match event {
-        Event::LoadStarted { .. } => before = look(),
+        Event::LoadStarted { .. } => before = Some(look()),
         Event::Interval(interval) if u64::from(interval.second) < until => ok += interval.tally.ok,
         _ => {}
     };
@@ -198,9 +243,17 @@ fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
         check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
     });
     let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
-    let server = before.zip(after).map(|(before, after)| after.since(&before));
+    let since = |of: fn(&Looked) -> Option<RunTimes>| {
+        let before = of(before.as_ref()?)?;
+        Some(of(&after)?.since(&before))
+    };
     Ok(Load {
-        server,
+        server: since(|looked| looked.server),
+        backends: since(|looked| looked.backends)
+            .and_then(|times| CpuUse::of(times, outcome.window)),
+        busiest: before
+            .as_ref()
+            .and_then(|before| after.threads.busiest_thread_since(&before.threads, outcome.window)),
         window: outcome.window,
         interrupted: outcome.interrupted,
         goodput: ok as f64 / until.max(1) as f64,

@@ -1,0 +1,183 @@
+//! Whether a cause is confirmed: its limit was lowered in pairs of loads, and the capacity followed by
+//! the size that was predicted, or did not.
+//!
+//! Every limit moves the capacity when it is lowered enough. So the change is small, and its effect must
+//! have the predicted size: a resource with headroom shows less of it, or nothing.
+
+use plimsoll_model::confirmation::{ConfirmationResult, Shift};
+
+use crate::compare::{Pair, estimate};
+use crate::median::median;
+
+/// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
+/// 6.3 %.
+pub const PAIRS: u32 = 6;
+/// Pairs that may be spoilt and are made again.
+pub const SPOILT_MAX: u32 = 2;
+/// By how much a limit is lowered: a small change, which little headroom already hides.
+pub const DOSE: f64 = 0.2;
+/// What a resource must be in use for its use to be its capacity.
+const FULL: f64 = 0.85;
+/// How often a resource that is not the limit may be confirmed, at most.
+const ERROR: f64 = 0.05;
+/// The measured shift over the predicted one that confirms a cause.
+const FITS: std::ops::RangeInclusive<f64> = 0.75..=1.25;
+/// Below this, the limit is another resource.
+const HALF: f64 = 0.5;
+/// Part of the shift that the shams may differ from loads without any step.
+const SHAM_MAX: f64 = 0.25;
+
+/// What the pairs say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// Their result.
+    pub result: ConfirmationResult,
+    /// How far the capacity moved; `None` with too few pairs.
+    pub shift: Option<Shift>,
+    /// Capacity of the shams over that of the loads without any step.
+    pub sham_ratio: Option<f64>,
+}
+
+/// Judges pairs of a sham (A) and a change (B) that was predicted to change the capacity by the factor
+/// `predicted`; `untouched` are loads without any step.
+pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
+    let logs: Vec<f64> = pairs.iter().map(|pair| (pair.b / pair.a).ln()).collect();
+    let sham_ratio = sham_ratio(pairs, untouched);
+    let Some(found) = estimate(&logs, ERROR).filter(|_| logs.len() >= PAIRS as usize) else {
+        return Judged { result: ConfirmationResult::Undecided, shift: None, sham_ratio };
+    };
+    let shift = Shift {
+        ratio: found.middle.exp(),
+        low: found.low.exp(),
+        high: found.high.exp(),
+        confidence: found.confidence,
+        p: found.p,
+    };
+    // As parts of the prediction, whichever its sign is.
+    let of_predicted = |log: f64| log / predicted.ln();
+    let ends = [of_predicted(found.low), of_predicted(found.high)];
+    let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+    let fits = FITS.contains(&of_predicted(found.middle)) && least > HALF;
+    let sham_stands =
+        sham_ratio.is_some_and(|ratio| ratio.ln().abs() <= SHAM_MAX * predicted.ln().abs());
+    let result = if most < HALF {
+        ConfirmationResult::Refuted
+    } else if fits && found.p < ERROR && sham_stands {
+        ConfirmationResult::Confirmed
+    } else {
+        ConfirmationResult::Undecided
+    };
+    Judged { result, shift: Some(shift), sham_ratio }
+}
+
+fn sham_ratio(pairs: &[Pair], untouched: &[f64]) -> Option<f64> {
+    let middle = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        median(&values)
+    };
+    let shams = middle(pairs.iter().map(|pair| pair.a).collect())?;
+    let untouched = middle(untouched.to_vec()).filter(|value| *value > 0.0)?;
+    Some(shams / untouched)
+}
+
+/// A fifth less of a capacity, of which a saturating load uses `used` and is ready to use `wanted`.
+///
+/// A resource that is wanted all the time can do no more than it does: a host takes a part of a CPU. One
+/// that is not has headroom, which a fifth less of its use would hide: then it is its capacity that is lowered.
+pub fn lowered(used: f64, wanted: f64, capacity: f64) -> f64 {
+    let of = if wanted >= FULL * capacity { used.min(capacity) } else { capacity };
+    (1.0 - DOSE) * of
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    const TRIES: u64 = 2_000;
+    const PREDICTED: f64 = 1.0 - DOSE;
+
+    fn normal(rng: &mut Rng) -> f64 {
+        (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
+    }
+
+    /// Pairs whose change has the true factor `ratio`, with so much noise of each load and a drift over
+    /// all of them.
+    fn simulate(seed: u64, ratio: f64, noise: f64, drift: f64) -> Judged {
+        let mut rng = Rng::with_seed(seed);
+        let mut load = |at: f64, factor: f64| {
+            30_000.0 * factor * drift.mul_add(at, noise * normal(&mut rng)).exp()
+        };
+        let untouched = [load(0.0, 1.0), load(1.0, 1.0)];
+        let pairs: Vec<Pair> = (0..PAIRS)
+            .filter_map(|pair| {
+                let at = f64::from(pair) / f64::from(PAIRS);
+                Pair::new(load(at, 1.0), load(at, ratio))
+            })
+            .collect();
+        judge(PREDICTED, &pairs, &untouched)
+    }
+
+    fn share(ratio: f64, noise: f64, drift: f64, result: ConfirmationResult) -> f64 {
+        let of = |seed: &u64| simulate(*seed, ratio, noise, drift).result == result;
+        (0..TRIES).filter(of).count() as f64 / TRIES as f64
+    }
+
+    #[test]
+    fn what_changes_nothing_is_not_confirmed() {
+        for noise in [0.01, 0.02, 0.05, 0.1, 0.2] {
+            for drift in [0.0, -0.1] {
+                let confirmed = share(1.0, noise, drift, ConfirmationResult::Confirmed);
+                assert!(confirmed <= 0.05, "{noise} {drift}: {confirmed}");
+            }
+        }
+        // Another resource is the limit, and the noise is that of a quiet machine.
+        assert!(share(1.0, 0.02, 0.0, ConfirmationResult::Refuted) > 0.98);
+    }
+
+    #[test]
+    fn the_limit_is_confirmed() {
+        for (noise, least) in [(0.01, 0.99), (0.02, 0.95)] {
+            let confirmed = share(PREDICTED, noise, 0.0, ConfirmationResult::Confirmed);
+            assert!(confirmed >= least, "{noise}: {confirmed}");
+        }
+        // It is hardly ever refuted, however loud the machine.
+        for noise in [0.02, 0.05, 0.1] {
+            assert!(share(PREDICTED, noise, 0.0, ConfirmationResult::Refuted) < 0.02, "{noise}");
+        }
+    }
+
+    #[test]
+    fn headroom_is_not_confirmed() {
+        // The resource would be full at 15 % more: a fifth less of it costs 8 %.
+        for noise in [0.01, 0.02, 0.05] {
+            let ratio = PREDICTED * 1.15;
+            let confirmed = share(ratio, noise, 0.0, ConfirmationResult::Confirmed);
+            assert!(confirmed <= 0.01, "{noise}: {confirmed}");
+        }
+    }
+
+    #[test]
+    fn steps_that_cost_something_by_themselves_prove_nothing() {
+        let pair = |sham: f64| Pair::new(sham, 0.8 * sham).unwrap();
+        let pairs: Vec<Pair> = (0..6).map(|nth| pair(1_000.0 + f64::from(nth))).collect();
+        assert_eq!(judge(0.8, &pairs, &[1_010.0]).result, ConfirmationResult::Confirmed);
+        assert_eq!(judge(0.8, &pairs, &[1_200.0]).result, ConfirmationResult::Undecided);
+        assert_eq!(judge(0.8, &pairs, &[]).result, ConfirmationResult::Undecided);
+        // A rise that was predicted to be a fall refutes; one pair less proves nothing.
+        assert_eq!(judge(1.25, &pairs, &[1_000.0]).result, ConfirmationResult::Refuted);
+        let judged = judge(0.8, &pairs[1..], &[1_010.0]);
+        assert_eq!((judged.result, judged.shift), (ConfirmationResult::Undecided, None));
+    }
+
+    #[test]
+    fn a_fifth_less_is_of_what_can_be_had() {
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        // Busy, and a neighbour takes a tenth of it.
+        assert!(close(lowered(0.9, 0.99, 1.0), 0.72));
+        // Half of it is free: a fifth less of its capacity changes nothing.
+        assert!(close(lowered(0.5, 0.55, 1.0), 0.8));
+        assert!(close(lowered(1.02, 1.0, 1.0), 0.8));
+    }
+}

@@ -1,0 +1,215 @@
+//! What lowers one limit of a running server, and takes that back: nothing is started again, and dropping
+//! it leaves everything as it was.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plimsoll_sys::listening::Listening;
+use plimsoll_sys::namespace::Namespace;
+
+use crate::control_group::ControlGroup;
+use crate::error::LabError;
+
+/// The timeout of each step of an answer.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// The longest answer to a command that is shown.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// What lowers one limit of a running server.
+#[derive(Debug)]
+pub struct Lever(Acts);
+
+#[derive(Debug)]
+enum Acts {
+    /// CPU time, of so many CPUs.
+    Quota(Box<ControlGroup>, f64),
+    Haproxy(HaproxyLever),
+    Ports(PortsLever),
+    /// Listening sockets, and how many connections may wait at each: lowered, and as it was.
+    Queues(Vec<(Listening, u32, u32)>),
+}
+
+/// Commands at HAProxy's statistics socket.
+#[derive(Debug)]
+struct HaproxyLever {
+    socket: PathBuf,
+    lower: Vec<String>,
+    restore: Vec<String>,
+}
+
+/// The ports that a host connects from.
+#[derive(Debug)]
+struct PortsLever {
+    network: Namespace,
+    lower: (u16, u16),
+    restore: (u16, u16),
+}
+
+impl Lever {
+    /// Leaves all threads of these processes so many CPUs.
+    pub fn quota(pids: &[u32], cpus: f64) -> Result<Self, LabError> {
+        Ok(Self(Acts::Quota(Box::new(ControlGroup::of_processes(pids)?), cpus)))
+    }
+
+    /// Leaves one thread of process `pid` so many CPUs.
+    pub fn thread_quota(pid: u32, thread: u32, cpus: f64) -> Result<Self, LabError> {
+        Ok(Self(Acts::Quota(Box::new(ControlGroup::of_thread(pid, thread)?), cpus)))
+    }
+
+    /// Gives HAProxy the commands `lower`, and takes them back with `restore`.
+    pub fn haproxy(socket: &Path, lower: Vec<String>, restore: Vec<String>) -> Self {
+        Self(Acts::Haproxy(HaproxyLever { socket: socket.to_owned(), lower, restore }))
+    }
+
+    /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
+    /// it had and has, too.
+    pub fn ports(network: Namespace, keep: f64) -> Result<(Self, u32, u32), LabError> {
+        let text = network
+            .run(|| fs::read_to_string(PORT_RANGE))
+            .and_then(|read| read)
+            .map_err(|error| LabError::Lever(format!("cannot read {PORT_RANGE}: {error}")))?;
+        let restore = range(&text)
+            .ok_or_else(|| LabError::Lever(format!("{PORT_RANGE} holds no range: {text:?}")))?;
+        let (first, last) = restore;
+        let count = u32::from(last - first) + 1;
+        let kept = ((f64::from(count) * keep) as u32).max(1);
+        let lower = (first, u16::try_from(u32::from(first) + kept - 1).unwrap_or(last));
+        Ok((Self(Acts::Ports(PortsLever { network, lower, restore })), count, kept))
+    }
+
+    /// Lets fewer connections wait to be accepted: at each listening socket of these processes as many as
+    /// `fewer` says of those that fill its queue; returns the sums of both, too.
+    pub fn accept_queues(
+        pids: &[u32],
+        fewer: impl Fn(u32) -> Result<u32, LabError>,
+    ) -> Result<(Self, u32, u32), LabError> {
+        let denied =
+            |error| LabError::Lever(format!("cannot change the server's sockets: {error}"));
+        let (mut queues, mut from, mut to) = (Vec::new(), 0, 0);
+        for pid in pids {
+            for socket in Listening::of_process(*pid).map_err(denied)? {
+                let most = socket.queue_max().map_err(denied)?;
+                // A queue of length n is full with n + 1 connections: so many are accepted at once.
+                let (full, less) = (most + 1, fewer(most + 1)?);
+                (from, to) = (from + full, to + less);
+                queues.push((socket, less.saturating_sub(1), most));
+            }
+        }
+        if queues.is_empty() {
+            return Err(LabError::Lever("the server has no listening socket".to_owned()));
+        }
+        Ok((Self(Acts::Queues(queues)), from, to))
+    }
+
+    /// Lowers the limit, or writes the value that was there: the same steps.
+    pub fn set(&mut self, lowered: bool) -> Result<(), LabError> {
+        match &self.0 {
+            Acts::Quota(group, cpus) => group.limit(lowered.then_some(*cpus)),
+            Acts::Haproxy(lever) => lever.set(lowered),
+            Acts::Ports(lever) => lever.set(lowered),
+            Acts::Queues(queues) => queues.iter().try_for_each(|(socket, lower, restore)| {
+                let most = if lowered { *lower } else { *restore };
+                socket.set_queue_max(most).map_err(|error| LabError::Lever(error.to_string()))
+            }),
+        }
+    }
+}
+
+impl HaproxyLever {
+    fn set(&self, lowered: bool) -> Result<(), LabError> {
+        let commands = if lowered { &self.lower } else { &self.restore };
+        commands.iter().try_for_each(|command| {
+            let refused = |why: &str| LabError::Lever(format!("HAProxy: {command}: {why}"));
+            let answer = ask(&self.socket, command).map_err(|error| refused(&error.to_string()))?;
+            // What was done is answered by an empty line.
+            if answer.trim().is_empty() { Ok(()) } else { Err(refused(answer.trim())) }
+        })
+    }
+}
+
+impl PortsLever {
+    fn set(&self, lowered: bool) -> Result<(), LabError> {
+        let (first, last) = if lowered { self.lower } else { self.restore };
+        self.network
+            .run(|| fs::write(PORT_RANGE, format!("{first} {last}")))
+            .and_then(|written| written)
+            .map_err(|error| LabError::Lever(format!("cannot write {PORT_RANGE}: {error}")))
+    }
+}
+
+impl Drop for Lever {
+    fn drop(&mut self) {
+        // A control group is removed by its supervisor; a server that has ended has nothing to restore.
+        if !matches!(self.0, Acts::Quota(..)) {
+            let _ = self.set(false);
+        }
+    }
+}
+
+fn range(text: &str) -> Option<(u16, u16)> {
+    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse::<u16>().ok());
+    let (first, last) = (numbers.next()??, numbers.next()??);
+    (first <= last).then_some((first, last))
+}
+
+fn ask(socket: &Path, command: &str) -> std::io::Result<String> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.write_all(format!("{command}\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use plimsoll_sys::thread;
+
+    use super::*;
+
+    #[test]
+    fn what_haproxy_was_told_is_taken_back() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let socket = scratch.path().join("stats.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let haproxy = thread::spawn("haproxy", None, move || {
+            let mut heard = Vec::new();
+            while heard.len() < 4 {
+                let (mut stream, _) = listener.accept().expect("a command");
+                let mut line = [0; 64];
+                let length = stream.read(&mut line).expect("a line");
+                let line = String::from_utf8_lossy(&line[..length]).trim().to_owned();
+                let answer = if line.ends_with("b2 3") { "No such server.\n" } else { "\n" };
+                stream.write_all(answer.as_bytes()).expect("an answer");
+                heard.push(line);
+            }
+            heard
+        })
+        .expect("a thread");
+        let commands = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let lower = commands(&["set maxconn server b/b1 3", "set maxconn server b/b2 3"]);
+        let restore = commands(&["set maxconn server b/b1 4", "set maxconn server b/b2 4"]);
+        let mut lever = Lever::haproxy(&socket, lower, restore);
+        let refused = lever.set(true).expect_err("b2 is not there").to_string();
+        assert!(refused.ends_with("set maxconn server b/b2 3: No such server."), "{refused}");
+        drop(lever);
+        let heard = haproxy.join().expect("four commands");
+        let last: Vec<&str> = heard.iter().map(|line| &line[line.len() - 4..]).collect();
+        assert_eq!(last, ["b1 3", "b2 3", "b1 4", "b2 4"]);
+    }
+
+    #[test]
+    fn ranges_of_ports_are_two_numbers() {
+        assert_eq!(range("32768\t60999\n"), Some((32_768, 60_999)));
+        for broken in ["", "1", "9 8", "1 99999", "a b"] {
+            assert_eq!(range(broken), None, "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A cause that was tested: what was changed, what that was predicted to do, and what it did.
+
+use serde::{Deserialize, Serialize};
+
+/// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Intervention {
+    /// A quota for the CPU time of all the server's threads.
+    ServerCpuQuota,
+    /// The same for the server's busiest thread alone.
+    ThreadCpuQuota,
+    /// The same for the backends.
+    BackendCpuQuota,
+    /// HAProxy's `maxconn`, of the frontend or of the process, whichever is lower.
+    Maxconn,
+    /// HAProxy's `maxconn` of every server behind it.
+    ServerMaxconn,
+    /// A limit of HAProxy's sessions per second, below the one that it has.
+    SessionRate,
+    /// Backends that HAProxy sends nothing to.
+    FewerBackends,
+    /// The ports that the server's host connects to its backends from.
+    Ports,
+    /// The connections that may wait to be accepted.
+    AcceptQueue,
+    /// Requests on each connection of the load; 0 is as many as there are.
+    RequestsPerConnection,
+    /// The share of the load's connections that resume a TLS session.
+    Resumption,
+}
+
+/// Unit of the value that an intervention changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterventionUnit {
+    /// CPUs: CPU seconds per second.
+    Cpus,
+    /// Connections or requests at once.
+    Connections,
+    /// Sessions per second.
+    SessionsPerS,
+    /// Backends.
+    Backends,
+    /// Ports.
+    Ports,
+    /// Requests on a connection.
+    Requests,
+    /// A share, 0 to 1.
+    Ratio,
+}
+
+impl Intervention {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::ServerCpuQuota,
+        Self::ThreadCpuQuota,
+        Self::BackendCpuQuota,
+        Self::Maxconn,
+        Self::ServerMaxconn,
+        Self::SessionRate,
+        Self::FewerBackends,
+        Self::Ports,
+        Self::AcceptQueue,
+        Self::RequestsPerConnection,
+        Self::Resumption,
+    ];
+
+    /// The unit of the value that it changes.
+    pub const fn unit(self) -> InterventionUnit {
+        match self {
+            Self::ServerCpuQuota | Self::ThreadCpuQuota | Self::BackendCpuQuota => {
+                InterventionUnit::Cpus
+            }
+            Self::Maxconn | Self::ServerMaxconn | Self::AcceptQueue => {
+                InterventionUnit::Connections
+            }
+            Self::SessionRate => InterventionUnit::SessionsPerS,
+            Self::FewerBackends => InterventionUnit::Backends,
+            Self::Ports => InterventionUnit::Ports,
+            Self::RequestsPerConnection => InterventionUnit::Requests,
+            Self::Resumption => InterventionUnit::Ratio,
+        }
+    }
+}
+
+/// What a test of a cause has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConfirmationResult {
+    /// The limit was moved, and the capacity moved by the predicted size.
+    Confirmed,
+    /// The limit was moved, and the capacity moved by less than half of the predicted size: the limit is
+    /// another one.
+    Refuted,
+    /// Neither can be said.
+    Undecided,
+}
+
+/// One of the two loads of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConfirmationArm {
+    /// The same steps, and the value that was there.
+    Sham,
+    /// The changed value.
+    Changed,
+}
+
+/// A pair of loads, one right after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConfirmationPair {
+    /// Which load was first.
+    pub first: ConfirmationArm,
+    /// Good answers per second of the sham.
+    pub sham_per_s: f64,
+    /// The same with the changed value.
+    pub changed_per_s: f64,
+    /// What spoilt the pair, where something did; it is not counted.
+    pub invalid: Option<String>,
+}
+
+/// How far the capacity moved.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// Capacity with the changed value over that of the sham.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
+    /// Share of such intervals that hold the truth.
+    pub confidence: f64,
+    /// How often chance alone would make the pairs at least as one-sided, if nothing had changed.
+    pub p: f64,
+}
+
+/// The test of a cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// What was changed; `None` where nothing could be.
+    pub intervention: Option<Intervention>,
+    /// The value that limits, in the unit of the intervention.
+    pub from: f64,
+    /// What it was changed to.
+    pub to: f64,
+    /// Capacity after over capacity before, if the cause is the limit; fixed before the first pair.
+    pub predicted_ratio: f64,
+    /// What came out.
+    pub result: ConfirmationResult,
+    /// Why it is undecided, where no figure says so.
+    pub why: Option<String>,
+    /// How far the capacity moved; `None` with too few pairs.
+    pub shift: Option<Shift>,
+    /// Capacity of the shams over that without any step, before the first pair and after the last.
+    pub sham_ratio: Option<f64>,
+    /// Pairs that were to be counted; fixed before the first.
+    pub pairs_planned: u32,
+    /// All that were made, in order.
+    pub pairs: Vec<ConfirmationPair>,
+    /// Capacity without any step.
+    pub untouched_per_s: Vec<f64>,
+    /// How long all of it took.
+    pub seconds: f64,
+}
+
+impl Confirmation {
+    /// One that could not be made.
+    pub fn impossible(why: String) -> Self {
+        Self {
+            intervention: None,
+            from: 0.0,
+            to: 0.0,
+            predicted_ratio: 1.0,
+            result: ConfirmationResult::Undecided,
+            why: Some(why),
+            shift: None,
+            sham_ratio: None,
+            pairs_planned: 0,
+            pairs: Vec::new(),
+            untouched_per_s: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+
+    /// The pairs that count.
+    pub fn counted(&self) -> impl Iterator<Item = &ConfirmationPair> {
+        self.pairs.iter().filter(|pair| pair.invalid.is_none())
+    }
+}

@@ -1,0 +1,175 @@
+//! The test of a cause in words: what was changed, what was predicted, what came out.
+
+use plimsoll_model::confirmation::{
+    Confirmation, ConfirmationArm, ConfirmationResult, Intervention, InterventionUnit, Shift,
+};
+
+use super::layout::{clean, per_s, span, whole};
+
+/// What is changed.
+const fn subject(intervention: Intervention) -> &'static str {
+    match intervention {
+        Intervention::ServerCpuQuota => "CPU time of the server",
+        Intervention::ThreadCpuQuota => "CPU time of the server's busiest thread",
+        Intervention::BackendCpuQuota => "CPU time of the backends",
+        Intervention::Maxconn => "maxconn of the server",
+        Intervention::ServerMaxconn => "maxconn to the backends, all together",
+        Intervention::SessionRate => "new sessions per second",
+        Intervention::FewerBackends => "backends in use",
+        Intervention::Ports => "ports to the backends",
+        Intervention::AcceptQueue => "connections that may wait to be accepted",
+        Intervention::RequestsPerConnection => "requests on a connection of the load",
+        Intervention::Resumption => "connections of the load that resume a TLS session",
+    }
+}
+
+fn value(value: f64, unit: InterventionUnit) -> String {
+    match unit {
+        InterventionUnit::Cpus => format!("{value:.2} CPUs"),
+        InterventionUnit::SessionsPerS => per_s(value),
+        InterventionUnit::Connections | InterventionUnit::Backends | InterventionUnit::Ports => {
+            format!("{value:.0}")
+        }
+        InterventionUnit::Requests if value == 0.0 => "all".to_owned(),
+        InterventionUnit::Requests => format!("{value:.0}"),
+        InterventionUnit::Ratio => format!("{:.0} %", value * 100.0),
+    }
+}
+
+/// `CPU time of the server, 0.98 CPUs to 0.78 CPUs`.
+fn change(confirmation: &Confirmation, intervention: Intervention) -> String {
+    let unit = intervention.unit();
+    let (from, to) = (value(confirmation.from, unit), value(confirmation.to, unit));
+    whole(&format!("{}, {from} to {to}", subject(intervention)))
+}
+
+/// A factor as a change: `-20.0 %`.
+fn percent(ratio: f64) -> String {
+    whole(&format!("{:+.1} %", (ratio - 1.0) * 100.0))
+}
+
+/// The line before the first pair: what is changed, and what that does if the cause is the limit.
+pub fn render_confirmation_plan(confirmation: &Confirmation) -> String {
+    let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
+    format!(
+        "testing the cause: {}; predicted {} of the capacity if it is the limit; {} pairs of loads with \
+         and without the change",
+        change(confirmation, intervention),
+        percent(confirmation.predicted_ratio),
+        confirmation.pairs_planned
+    )
+}
+
+/// The line of the last pair.
+pub fn render_confirmation_pair(confirmation: &Confirmation) -> String {
+    let Some(pair) = confirmation.pairs.last() else { return refusal(confirmation) };
+    let line = format!("pair {} of {}", confirmation.pairs.len(), confirmation.pairs_planned);
+    if let Some(why) = &pair.invalid {
+        return format!("{line}: not counted ({})", clean(why));
+    }
+    let sham = format!("{} without", per_s(pair.sham_per_s));
+    let changed = format!("{} with the change", per_s(pair.changed_per_s));
+    let (first, second) = match pair.first {
+        ConfirmationArm::Sham => (sham, changed),
+        ConfirmationArm::Changed => (changed, sham),
+    };
+    format!("{line}: {first}, {second} ({})", percent(pair.changed_per_s / pair.sham_per_s))
+}
+
+fn refusal(confirmation: &Confirmation) -> String {
+    let why = confirmation.why.as_deref().map(clean).unwrap_or_default();
+    format!("not tested: {why}")
+}
+
+/// All of it, for the report.
+pub(super) fn sentence(confirmation: &Confirmation) -> String {
+    let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
+    let mut text = match confirmation.result {
+        ConfirmationResult::Confirmed => "confirmed: ",
+        ConfirmationResult::Refuted => "refuted, the limit is another one: ",
+        ConfirmationResult::Undecided => "undecided: ",
+    }
+    .to_owned();
+    text.push_str(&change(confirmation, intervention));
+    text.push_str(&format!(
+        "; predicted {} of the capacity",
+        percent(confirmation.predicted_ratio)
+    ));
+    if let Some(Shift { ratio, low, high, p, .. }) = confirmation.shift {
+        text.push_str(&format!(
+            ", measured {} ({} to {}, p {p:.3}, {} pairs)",
+            percent(ratio),
+            percent(low),
+            percent(high),
+            confirmation.counted().count()
+        ));
+    }
+    if let Some(sham) = confirmation.sham_ratio {
+        text.push_str(&format!("; the same steps without the change {}", percent(sham)));
+    }
+    if let Some(why) = &confirmation.why {
+        text.push_str(&format!("; {}", clean(why)));
+    }
+    text.push_str(&format!("; {}", span(confirmation.seconds)));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::confirmation::ConfirmationPair;
+
+    use super::*;
+
+    fn confirmation(result: ConfirmationResult, ratio: f64) -> Confirmation {
+        Confirmation {
+            intervention: Some(Intervention::FewerBackends),
+            from: 4.0,
+            to: 3.0,
+            predicted_ratio: 0.75,
+            result,
+            why: None,
+            shift: Some(Shift { ratio, low: ratio - 0.01, high: ratio, confidence: 0.97, p: 0.5 }),
+            sham_ratio: Some(1.002),
+            pairs_planned: 6,
+            ..Confirmation::impossible(String::new())
+        }
+    }
+
+    #[test]
+    fn what_is_predicted_is_said_before_the_first_pair() {
+        let plan = render_confirmation_plan(&confirmation(ConfirmationResult::Undecided, 1.0));
+        assert_eq!(
+            plan.replace('\u{a0}', " "),
+            "testing the cause: backends in use, 4 to 3; predicted -25.0 % of the capacity if it is the \
+             limit; 6 pairs of loads with and without the change"
+        );
+    }
+
+    #[test]
+    fn refuted_is_a_result() {
+        let text = sentence(&confirmation(ConfirmationResult::Refuted, 0.999));
+        assert_eq!(
+            text.replace('\u{a0}', " "),
+            "refuted, the limit is another one: backends in use, 4 to 3; predicted -25.0 % of the \
+             capacity, measured -0.1 % (-1.1 % to -0.1 %, p 0.500, 0 pairs); the same steps without \
+             the change +0.2 %; 0 ns"
+        );
+        let impossible = Confirmation::impossible("no control groups".to_owned());
+        assert_eq!(sentence(&impossible), "not tested: no control groups");
+    }
+
+    #[test]
+    fn pairs_are_shown_in_the_order_they_were_made() {
+        let mut made = confirmation(ConfirmationResult::Undecided, 1.0);
+        made.pairs.push(ConfirmationPair {
+            first: ConfirmationArm::Changed,
+            sham_per_s: 1_000.0,
+            changed_per_s: 800.0,
+            invalid: None,
+        });
+        let line = |made: &_| render_confirmation_pair(made).replace('\u{a0}', " ");
+        assert_eq!(line(&made), "pair 1 of 6: 800/s with the change, 1,000/s without (-20.0 %)");
+        made.pairs[0].invalid = Some("a load without a good answer".to_owned());
+        assert_eq!(line(&made), "pair 1 of 6: not counted (a load without a good answer)");
+    }
+}

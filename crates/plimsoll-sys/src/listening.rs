@@ -1,0 +1,117 @@
+//! Listening TCP sockets of other processes, and how long their accept queues may be.
+//!
+//! The length is the socket's, not the process's: whoever has a descriptor of it may call listen(2) again,
+//! which changes nothing else.
+
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::{socket_acceptconn, socket_domain};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+/// Descriptors of a process that are looked at, the lowest: a server listens before it accepts.
+const DESCRIPTORS_MAX: usize = 256;
+/// struct tcp_info, include/uapi/linux/tcp.h, up to the field below.
+const INFO_BYTES: usize = 32;
+/// tcpi_sacked, which a listening socket uses for the length of its queue.
+const QUEUE_AT: usize = 28;
+
+/// A listening TCP socket of another process.
+#[derive(Debug)]
+pub struct Listening(OwnedFd);
+
+impl Listening {
+    /// Those of process `pid`, which needs CAP_SYS_PTRACE or its user.
+    pub fn of_process(pid: u32) -> Result<Vec<Self>, Errno> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let folder = format!("/proc/{}/fd", pid.as_raw_nonzero());
+        let entries = fs::read_dir(folder)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let mut sockets: Vec<i32> = entries
+            .flatten()
+            .filter(|entry| {
+                let target = fs::read_link(entry.path()).unwrap_or_default();
+                target.to_string_lossy().starts_with("socket:")
+            })
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        sockets.sort_unstable();
+        sockets.truncate(DESCRIPTORS_MAX);
+        let mut listening = Vec::new();
+        for descriptor in sockets {
+            let ours = match pidfd_getfd(&process, descriptor, PidfdGetfdFlags::empty()) {
+                Ok(ours) => ours,
+                // It was closed just now.
+                Err(Errno::BADF) => continue,
+                Err(error) => return Err(error),
+            };
+            let is_tcp = socket_domain(&ours)
+                .is_ok_and(|domain| [AddressFamily::INET, AddressFamily::INET6].contains(&domain));
+            if is_tcp && socket_acceptconn(&ours)? {
+                listening.push(Self(ours));
+            }
+        }
+        Ok(listening)
+    }
+
+    /// The most connections that may wait; one more than that makes the queue full.
+    pub fn queue_max(&self) -> Result<u32, Errno> {
+        let mut info = [0u8; INFO_BYTES];
+        let mut length = INFO_BYTES as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
+        let failed = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if failed != 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        }
+        let mut queue = [0; 4];
+        queue.copy_from_slice(&info[QUEUE_AT..QUEUE_AT + 4]);
+        Ok(u32::from_ne_bytes(queue))
+    }
+
+    /// Lets so many wait; the kernel allows no more than net.core.somaxconn.
+    pub fn set_queue_max(&self, most: u32) -> Result<(), Errno> {
+        net::listen(&self.0, i32::try_from(most).unwrap_or(i32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn the_queue_of_another_process_is_changed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = OwnedFd::from(listener);
+        let mut command = Command::new("sleep");
+        command.arg("1000").stdin(socket.try_clone().expect("a descriptor"));
+        let mut child = command.stdout(Stdio::null()).spawn().expect("sleep");
+        let found = Listening::of_process(child.id()).expect("it is our child");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].queue_max().expect("it listens") > 3);
+        found[0].set_queue_max(3).expect("a small number");
+        assert_eq!(Listening(socket).queue_max(), Ok(3));
+        child.kill().expect("it runs");
+        child.wait().expect("it was killed");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_none() {
+        assert!(Listening::of_process(u32::MAX).is_err());
+    }
+}

@@ -1,0 +1,255 @@
+//! Which lever an intervention is on the server under test, how far it is moved, and what that does to the
+//! capacity if the cause is the limit.
+
+use std::path::{Path, PathBuf};
+
+use plimsoll_capacity::diagnose::confirm::{DOSE, lowered};
+use plimsoll_lab::{LabError, Lever, WatchedServer};
+use plimsoll_model::cause::{Cause, Finding};
+use plimsoll_model::confirmation::Intervention;
+use plimsoll_probe::host::cpus_allowed;
+use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_probe::server_limits;
+use plimsoll_probe::server_limits::ServerLimit;
+
+use super::{Change, Planned};
+use crate::experiments::in_turn::{CpuUse, Load};
+
+const PROC: &str = "/proc";
+/// What must be left of a limit: a larger change would move the capacity whatever the limit is.
+const LEFT_MIN: f64 = 0.6;
+
+/// The first intervention on the cause of `finding` that is possible here, from what the saturating load
+/// `seen` used; else why none is.
+pub(super) fn first_possible(
+    finding: &Finding,
+    seen: &Load,
+    server: &dyn WatchedServer,
+) -> Result<Planned, String> {
+    let mut why = None;
+    for intervention in finding.cause.interventions() {
+        match plan(*intervention, finding, seen, server) {
+            Ok(planned) => return Ok(planned),
+            Err(error) => {
+                why.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+    Err(why.unwrap_or_else(|| {
+        "no change of this resource can be made and undone while the server runs".to_owned()
+    }))
+}
+
+fn plan(
+    intervention: Intervention,
+    finding: &Finding,
+    seen: &Load,
+    server: &dyn WatchedServer,
+) -> Result<Planned, LabError> {
+    match intervention {
+        Intervention::ServerCpuQuota => server_quota(finding, seen, server),
+        Intervention::ThreadCpuQuota => thread_quota(seen),
+        Intervention::BackendCpuQuota => {
+            let pids = server.backend_pids();
+            let used = seen.backends.ok_or_else(|| not("the backends' CPU cannot be read"))?;
+            quota(intervention, &pids, used, cpus(&pids))
+        }
+        Intervention::Maxconn => maxconn(server),
+        Intervention::ServerMaxconn => server_maxconn(server),
+        Intervention::SessionRate => session_rate(server),
+        Intervention::FewerBackends => fewer_backends(server),
+        Intervention::Ports => ports(server),
+        Intervention::AcceptQueue => accept_queue(server),
+        Intervention::RequestsPerConnection | Intervention::Resumption => {
+            Err(not("this is a change of the load"))
+        }
+    }
+}
+
+fn server_quota(
+    finding: &Finding,
+    seen: &Load,
+    server: &dyn WatchedServer,
+) -> Result<Planned, LabError> {
+    let pids = server.pids();
+    let capacity = match finding.cause {
+        // What it uses is one CPU, whatever it may use.
+        Cause::SerialisedProcess => 1.0,
+        Cause::CpuQuota => {
+            let quota = finding.evidence.iter().find_map(|evidence| evidence.limit);
+            quota.ok_or_else(|| not("the quota is not known"))?
+        }
+        _ => cpus(&pids),
+    };
+    let used = seen.server_cpu().ok_or_else(|| not("the server's CPU cannot be read"))?;
+    quota(Intervention::ServerCpuQuota, &pids, used, capacity)
+}
+
+fn quota(
+    intervention: Intervention,
+    pids: &[u32],
+    used: CpuUse,
+    capacity: f64,
+) -> Result<Planned, LabError> {
+    let to = lowered(used.ran, used.ran + used.waited, capacity);
+    let lever = Lever::quota(pids, to)?;
+    let predicted_ratio = 1.0 - DOSE;
+    let change = Change::Server(lever);
+    Ok(Planned { change, intervention, from: to / predicted_ratio, to, predicted_ratio })
+}
+
+/// The hot thread does its part of the work; the others go on.
+fn thread_quota(seen: &Load) -> Result<Planned, LabError> {
+    let (Some((pid, thread, used)), Some(all)) = (seen.busiest, seen.server_cpu()) else {
+        return Err(not("the CPU of the server's threads cannot be read"));
+    };
+    let to = lowered(used, used, 1.0);
+    let part = (used / all.ran).clamp(0.0, 1.0);
+    Ok(Planned {
+        change: Change::Server(Lever::thread_quota(pid, thread, to)?),
+        intervention: Intervention::ThreadCpuQuota,
+        from: to / (1.0 - DOSE),
+        to,
+        predicted_ratio: 1.0 - DOSE * part,
+    })
+}
+
+/// CPUs that these processes may use.
+fn cpus(pids: &[u32]) -> f64 {
+    cpus_allowed(Path::new(PROC), pids).len().max(1) as f64
+}
+
+fn maxconn(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+    let socket = socket(server)?;
+    let of_clients =
+        |limit: &ServerLimit| limit.name == "maxconn" || limit.name.starts_with(OF_FRONTEND);
+    let lowest = server.limits().into_iter().filter(of_clients).min_by_key(|limit| limit.limit);
+    let ServerLimit { name, limit, .. } =
+        lowest.ok_or_else(|| not("HAProxy reports no maxconn"))?;
+    let of = match name.strip_prefix(OF_FRONTEND) {
+        Some(frontend) => format!("frontend {frontend}"),
+        None => "global".to_owned(),
+    };
+    let to = fewer(limit)?;
+    let command = |value: u64| vec![format!("set maxconn {of} {value}")];
+    let lever = Lever::haproxy(&socket, command(to), command(limit));
+    Ok(planned(lever, Intervention::Maxconn, limit, to))
+}
+
+const OF_FRONTEND: &str = "maxconn of frontend ";
+const OF_SERVER: &str = "maxconn of server ";
+const RATE_OF_FRONTEND: &str = "rate-limit of frontend ";
+
+fn server_maxconn(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+    let socket = socket(server)?;
+    let (mut lower, mut restore, mut from, mut to) = (Vec::new(), Vec::new(), 0, 0);
+    for ServerLimit { name, limit, .. } in rates(&socket) {
+        let Some(name) = name.strip_prefix(OF_SERVER) else { continue };
+        let less = fewer(limit)?;
+        lower.push(format!("set maxconn server {name} {less}"));
+        restore.push(format!("set maxconn server {name} {limit}"));
+        (from, to) = (from + limit, to + less);
+    }
+    if lower.is_empty() {
+        return Err(not("no server behind HAProxy has a maxconn"));
+    }
+    let lever = Lever::haproxy(&socket, lower, restore);
+    Ok(planned(lever, Intervention::ServerMaxconn, from, to))
+}
+
+/// The limits of the process, which commands change; that of a frontend, which none changes, is lowered by
+/// one of the process below it.
+fn session_rate(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+    let socket = socket(server)?;
+    let all = rates(&socket);
+    let of_process = |name: &str| all.iter().find(|limit| limit.name == name).map(|l| l.limit);
+    let kind = |limit: &ServerLimit| match limit.name.as_str() {
+        "maxconnrate" => Some(("connections", "maxconnrate")),
+        "maxsslrate" => Some(("ssl-sessions", "maxsslrate")),
+        "maxsessrate" => Some(("sessions", "maxsessrate")),
+        name => name.starts_with(RATE_OF_FRONTEND).then_some(("sessions", "maxsessrate")),
+    };
+    let limits = all.iter().filter_map(|limit| Some((limit.limit, kind(limit)?)));
+    let (from, (what, own)) =
+        limits.min_by_key(|(limit, _)| *limit).ok_or_else(|| not("HAProxy has no rate limit"))?;
+    let to = fewer(from)?;
+    let command = |value: u64| vec![format!("set rate-limit {what} global {value}")];
+    // 0 is no limit.
+    let lever = Lever::haproxy(&socket, command(to), command(of_process(own).unwrap_or(0)));
+    Ok(planned(lever, Intervention::SessionRate, from, to))
+}
+
+fn fewer_backends(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+    let socket = socket(server)?;
+    let servers = server_limits::haproxy_servers(&socket);
+    let from = servers.len() as u64;
+    let to = fewer(from).map_err(|_| {
+        not(&format!("one of {from} backends less would be a large change; use --backends 4"))
+    })?;
+    let states = |state: &str| -> Vec<String> {
+        let out = servers.iter().skip(to as usize);
+        out.map(|name| format!("set server {name} state {state}")).collect()
+    };
+    let lever = Lever::haproxy(&socket, states("maint"), states("ready"));
+    Ok(planned(lever, Intervention::FewerBackends, from, to))
+}
+
+fn ports(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+    let hosts = server.isolated().ok_or_else(|| {
+        not("the ports are this host's; use --isolate netns, where the server has its own")
+    })?;
+    let (lever, from, to) = Lever::ports(hosts.sut.network, 1.0 - DOSE)?;
+    Ok(planned(lever, Intervention::Ports, from.into(), to.into()))
+}
+
+fn accept_queue(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+    let lower = |full: u32| Ok(u32::try_from(fewer(full.into())?).unwrap_or(full));
+    let (lever, from, to) = Lever::accept_queues(&server.pids(), lower)?;
+    Ok(planned(lever, Intervention::AcceptQueue, from.into(), to.into()))
+}
+
+fn planned(lever: Lever, intervention: Intervention, from: u64, to: u64) -> Planned {
+    let (from, to) = (from as f64, to as f64);
+    let change = Change::Server(lever);
+    Planned { change, intervention, from, to, predicted_ratio: to / from }
+}
+
+/// About a fifth less of a whole number, at least one.
+fn fewer(limit: u64) -> Result<u64, LabError> {
+    let less = ((limit as f64 * (1.0 - DOSE)).round() as u64).min(limit.saturating_sub(1));
+    if less as f64 >= LEFT_MIN * limit as f64 && less > 0 {
+        Ok(less)
+    } else {
+        Err(not(&format!("{limit} less one would be a large change, which proves nothing")))
+    }
+}
+
+fn socket(server: &dyn WatchedServer) -> Result<PathBuf, LabError> {
+    match server.statistics() {
+        Some(CounterSource::Haproxy(socket)) => Ok(socket),
+        _ => Err(not("the server is no HAProxy with one process, whose settings can be changed")),
+    }
+}
+
+fn rates(socket: &Path) -> Vec<ServerLimit> {
+    server_limits::read_rates(&CounterSource::Haproxy(socket.to_owned()))
+}
+
+fn not(why: &str) -> LabError {
+    LabError::Lever(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_lowered_by_about_a_fifth() {
+        for (limit, less) in [(3, 2), (4, 3), (5, 4), (10, 8), (731, 585)] {
+            assert_eq!(fewer(limit).ok(), Some(less), "{limit}");
+        }
+        for limit in 0..3 {
+            assert!(fewer(limit).is_err(), "{limit}");
+        }
+    }
+}

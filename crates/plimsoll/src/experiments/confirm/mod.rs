@@ -1,0 +1,299 @@
+//! `--confirm-cause`: a limit of the server, or the load, is changed in pairs of saturating loads, and the
+//! capacity follows by the size that was predicted, or does not.
+//!
+//! A pair is a load with the change and one with the same steps and what was there, in an order by
+//! chance. What is to come out is fixed and shown before the first pair.
+
+use plimsoll_capacity::compare::{Pair, orders};
+use plimsoll_capacity::diagnose::confirm::{Judged, PAIRS, SPOILT_MAX, judge};
+use plimsoll_lab::{LabError, Lever};
+use plimsoll_model::Nanos;
+use plimsoll_model::cause::{Finding, Grade};
+use plimsoll_model::compare::Order;
+use plimsoll_model::confirmation::{
+    Confirmation, ConfirmationArm, ConfirmationPair, ConfirmationResult, Intervention,
+};
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_report::terminal::{render_confirmation_pair, render_confirmation_plan};
+
+use super::in_turn::{Load, run_load, saturating};
+use crate::exit::Stop;
+use crate::plan::search::CauseTest;
+use crate::session::Session;
+
+mod levers;
+mod loads;
+
+/// How long the server is saturated in each load. Whole seconds.
+const LOAD: Nanos = Nanos::from_secs(6);
+/// Changes of the load that confirm a cause together.
+const LOAD_CHANGES_MIN: usize = 2;
+
+/// A change, and what is expected of it.
+struct Planned {
+    change: Change,
+    intervention: Intervention,
+    /// The value that limits.
+    from: f64,
+    to: f64,
+    /// Capacity after over capacity before.
+    predicted_ratio: f64,
+}
+
+/// What differs between the two loads of a pair.
+enum Change {
+    Server(Lever),
+    Load { sham: Box<LoadPlan>, changed: Box<LoadPlan> },
+}
+
+impl Change {
+    /// Makes the change, or does the same steps without it; returns the load where it is not the usual one.
+    fn begin(&mut self, arm: ConfirmationArm) -> Result<Option<&LoadPlan>, LabError> {
+        match self {
+            Self::Server(lever) => lever.set(arm == ConfirmationArm::Changed).map(|()| None),
+            Self::Load { sham, changed } => Ok(Some(match arm {
+                ConfirmationArm::Sham => sham,
+                ConfirmationArm::Changed => changed,
+            })),
+        }
+    }
+}
+
+/// Tests the first of `causes` with loads like `plan`, and grades it by what comes out. `lower` is the
+/// lower bound of the tipping point.
+pub(super) fn run(
+    by: CauseTest,
+    plan: &LoadPlan,
+    lower: f64,
+    causes: &mut [Finding],
+    session: &Session<'_>,
+) -> Result<(), Stop> {
+    let named = causes.first_mut().filter(|finding| finding.grade > Grade::Unknown);
+    let Some(finding) = named else {
+        session.note("--confirm-cause: no cause was named, so there is none to test".to_owned());
+        return Ok(());
+    };
+    let mut test = Test { plan, session, loads: 0 };
+    finding.confirmations = match by {
+        CauseTest::ByServer => vec![test.by_server(finding)?],
+        CauseTest::ByLoad => test.by_load(finding, lower)?,
+    };
+    finding.grade = grade(by, finding.grade, &finding.confirmations);
+    Ok(())
+}
+
+/// How sure a cause is after its tests.
+fn grade(by: CauseTest, before: Grade, confirmations: &[Confirmation]) -> Grade {
+    let count = |result| confirmations.iter().filter(|test| test.result == result).count();
+    let needed = match by {
+        CauseTest::ByServer => 1,
+        CauseTest::ByLoad => LOAD_CHANGES_MIN,
+    };
+    let confirmed = count(ConfirmationResult::Confirmed);
+    if count(ConfirmationResult::Refuted) > 0 {
+        // Its counters moved, and it is not the limit.
+        Grade::Correlated
+    } else if confirmed >= needed {
+        Grade::Confirmed
+    } else if confirmed > 0 {
+        before.max(Grade::Predicted)
+    } else {
+        before
+    }
+}
+
+/// The loads of all tests of a cause.
+struct Test<'a, 's> {
+    plan: &'a LoadPlan,
+    session: &'a Session<'s>,
+    loads: u64,
+}
+
+impl Test<'_, '_> {
+    /// One change of the server.
+    fn by_server(&mut self, finding: &Finding) -> Result<Confirmation, Stop> {
+        let began = self.session.elapsed();
+        let Some(seen) = self.usable_load(None)? else {
+            return Ok(Confirmation::impossible(
+                "the load before the first pair failed".to_owned(),
+            ));
+        };
+        let planned = levers::first_possible(finding, &seen, &**self.session.server());
+        match planned {
+            Ok(planned) => self.pairs(planned, &seen, began),
+            Err(why) => Ok(Confirmation::impossible(why)),
+        }
+    }
+
+    /// Changes of the load, as many as are possible.
+    fn by_load(&mut self, finding: &Finding, lower: f64) -> Result<Vec<Confirmation>, Stop> {
+        let interventions = finding.cause.load_interventions();
+        if interventions.is_empty() {
+            return Ok(vec![Confirmation::impossible(
+                "no change of the load moves this limit by a size that can be predicted, and plimsoll \
+                 changes only servers that it started (plimsoll lab --confirm-cause)"
+                    .to_owned(),
+            )]);
+        }
+        let usual = self.plan;
+        let mut demand = |plan: &LoadPlan| self.demand(plan);
+        let planned = loads::plan_changes(interventions, usual, lower, &mut demand)?;
+        if planned.is_empty() {
+            return Ok(vec![Confirmation::impossible(
+                "what an operation costs the server's CPU does not depend on its connections, or cannot \
+                 be read (--watch pid:N)"
+                    .to_owned(),
+            )]);
+        }
+        let mut all = Vec::new();
+        for mut planned in planned {
+            let began = self.session.elapsed();
+            let sham = planned.change.begin(ConfirmationArm::Sham).ok().flatten().cloned();
+            let Some(seen) = self.usable_load(sham.as_ref())? else { break };
+            all.push(self.pairs(planned, &seen, began)?);
+        }
+        Ok(all)
+    }
+
+    /// CPU seconds of the server for each operation of `plan`, which is far below its capacity.
+    fn demand(&mut self, plan: &LoadPlan) -> Result<Option<f64>, Stop> {
+        let load = run_load(self.session, plan)?;
+        let ok = load.tally.ok as f64;
+        let ran = load.server.filter(|_| ok > 0.0 && load.invalid.is_none());
+        Ok(ran.map(|times| times.ran.as_secs_f64() / ok).filter(|demand| *demand > 0.0))
+    }
+
+    /// The pairs of one change; `seen` is the load without any step.
+    fn pairs(&mut self, planned: Planned, seen: &Load, began: Nanos) -> Result<Confirmation, Stop> {
+        let Planned { mut change, intervention, from, to, predicted_ratio } = planned;
+        let mut confirmation = Confirmation {
+            intervention: Some(intervention),
+            from,
+            to,
+            predicted_ratio,
+            why: None,
+            pairs_planned: PAIRS,
+            untouched_per_s: vec![seen.goodput],
+            ..Confirmation::impossible(String::new())
+        };
+        self.session.note(render_confirmation_plan(&confirmation));
+        for order in orders((PAIRS + SPOILT_MAX) as usize, self.plan.seed) {
+            if confirmation.counted().count() >= PAIRS as usize {
+                break;
+            }
+            match self.pair(order, &mut change)? {
+                Ok(pair) => {
+                    confirmation.pairs.push(pair);
+                    self.session.note(render_confirmation_pair(&confirmation));
+                }
+                Err(why) => {
+                    confirmation.why = Some(why);
+                    break;
+                }
+            }
+        }
+        // A change of the server is taken back here.
+        let sham = match change {
+            Change::Server(lever) => {
+                drop(lever);
+                None
+            }
+            Change::Load { sham, .. } => Some(sham),
+        };
+        if confirmation.why.is_none() {
+            let after = self.usable_load(sham.as_deref())?;
+            confirmation.untouched_per_s.extend(after.map(|load| load.goodput));
+            conclude(&mut confirmation);
+        }
+        confirmation.seconds = self.session.elapsed().since(began).as_secs_f64();
+        Ok(confirmation)
+    }
+
+    /// A load with the change and one without, or why there can be no more.
+    fn pair(
+        &mut self,
+        order: Order,
+        change: &mut Change,
+    ) -> Result<Result<ConfirmationPair, String>, Stop> {
+        use ConfirmationArm::{Changed, Sham};
+        let arms = if order == Order::Ab { [Sham, Changed] } else { [Changed, Sham] };
+        let mut pair =
+            ConfirmationPair { first: arms[0], sham_per_s: 0.0, changed_per_s: 0.0, invalid: None };
+        for arm in arms {
+            let load = match change.begin(arm) {
+                Ok(plan) => self.load(plan)?,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+            if load.interrupted || self.session.is_interrupted() {
+                return Ok(Err("interrupted".to_owned()));
+            }
+            if let Some(end) = self.session.server_end() {
+                return Ok(Err(end.reason().to_owned()));
+            }
+            match arm {
+                Sham => pair.sham_per_s = load.goodput,
+                Changed => pair.changed_per_s = load.goodput,
+            }
+            pair.invalid = pair.invalid.take().or(load.invalid);
+        }
+        if pair.invalid.is_none() && Pair::new(pair.sham_per_s, pair.changed_per_s).is_none() {
+            pair.invalid = Some("a load without a good answer".to_owned());
+        }
+        Ok(Ok(pair))
+    }
+
+    /// A load that saturates: `plan`, or the usual one.
+    fn load(&mut self, plan: Option<&LoadPlan>) -> Result<Load, Stop> {
+        self.loads += 1;
+        let plan = plan.unwrap_or(self.plan);
+        let mut plan = saturating(plan, plan.connections, LOAD);
+        plan.seed = plan.seed.wrapping_mul(1_000).wrapping_add(self.loads);
+        run_load(self.session, &plan)
+    }
+
+    /// The same where nothing has spoilt it; none where the run ends.
+    fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<Load>, Stop> {
+        let load = self.load(plan)?;
+        let is_usable = load.invalid.is_none() && load.goodput > 0.0 && !load.interrupted;
+        Ok(Some(load).filter(|_| is_usable))
+    }
+}
+
+/// What the pairs say.
+fn conclude(confirmation: &mut Confirmation) {
+    let pairs: Vec<Pair> = confirmation
+        .counted()
+        .filter_map(|pair| Pair::new(pair.sham_per_s, pair.changed_per_s))
+        .collect();
+    let untouched = &confirmation.untouched_per_s;
+    let Judged { result, shift, sham_ratio } =
+        judge(confirmation.predicted_ratio, &pairs, untouched);
+    confirmation.result = result;
+    confirmation.shift = shift;
+    confirmation.sham_ratio = sham_ratio;
+    confirmation.why = shift.is_none().then(|| "too many pairs were spoilt".to_owned());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_the_load_needs_another_one() {
+        use ConfirmationResult::{Confirmed, Refuted, Undecided};
+        let (server, load) = (CauseTest::ByServer, CauseTest::ByLoad);
+        for (by, before, results, after) in [
+            (server, Grade::Predicted, vec![Confirmed], Grade::Confirmed),
+            (server, Grade::Predicted, vec![Refuted], Grade::Correlated),
+            (server, Grade::Predicted, vec![Undecided], Grade::Predicted),
+            (load, Grade::Correlated, vec![Confirmed, Confirmed], Grade::Confirmed),
+            (load, Grade::Correlated, vec![Confirmed], Grade::Predicted),
+            (load, Grade::Predicted, vec![Confirmed, Refuted], Grade::Correlated),
+            (load, Grade::Correlated, vec![], Grade::Correlated),
+        ] {
+            let test = |result| Confirmation { result, ..Confirmation::impossible(String::new()) };
+            let tests: Vec<_> = results.iter().copied().map(test).collect();
+            assert_eq!(grade(by, before, &tests), after, "{by:?} {results:?}");
+        }
+    }
+}
