@@ -192,6 +192,7 @@ fn a_safe_load_that_was_not_found_is_said_to_be_missing() {
 #[test]
 fn what_is_not_settled_claims_no_interval() {
     let (mut summary, trials) = fixtures::find_regular();
+    summary.causes = None;
     let find = summary.find.as_mut().expect("a search");
     (find.lower, find.upper, find.width) = (None, None, None);
     (find.safe, find.confidence) = (None, None);
