@@ -80,18 +80,26 @@ fn a_server_that_keeps_so_many_connections() {
 }
 
 #[test]
-#[ignore = "takes 20 minutes on an idle machine, whose speed must not change"]
-fn searches_of_one_laboratory_agree() {
+#[ignore = "takes 20 minutes on an idle machine"]
+fn searches_of_one_laboratory_agree_or_say_that_it_is_not_steady() {
     let _alone = alone();
     let search = || {
         let flags = ["lab", "--mode", "quick", "--sut", "haproxy", "--no-ui", "--json", "-"];
         let finished = undisturbed(|| Plimsoll::new(flags).start().finish_within(PATIENCE));
-        let summary = finished.summary(0);
+        let is_unstable = finished.code == Some(97);
+        let summary = finished.summary(if is_unstable { 97 } else { 0 });
         assert!(summary.number("seconds") < SECONDS_MAX, "{summary:?}");
-        bounds(&summary)
+        if is_unstable {
+            assert_ne!(summary.text("find.outcome.unstable.why"), "");
+            return None;
+        }
+        Some(bounds(&summary))
     };
-    let (lower, upper) = search();
-    let others = [(); 5].map(|()| search());
-    let agreeing = others.iter().filter(|other| other.0 <= upper && lower <= other.1).count();
-    assert!(agreeing >= 4, "[{lower}, {upper}] and {others:?}");
+    let stated: Vec<(f64, f64)> = (0..6).filter_map(|_| search()).collect();
+    assert!(stated.len() >= 3, "{stated:?}");
+    let pairs =
+        stated.iter().enumerate().flat_map(|(i, a)| stated[..i].iter().map(move |b| (a, b)));
+    let overlap: Vec<bool> = pairs.map(|(a, b)| a.0 <= b.1 && b.0 <= a.1).collect();
+    let agreeing = overlap.iter().filter(|overlaps| **overlaps).count();
+    assert!(agreeing * 10 >= overlap.len() * 9, "{agreeing} of {}: {stated:?}", overlap.len());
 }
