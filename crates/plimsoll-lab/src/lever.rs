@@ -2,21 +2,17 @@
 //! it leaves everything as it was.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use plimsoll_probe::server_counters::command_haproxy;
 use plimsoll_sys::listening::Listening;
 use plimsoll_sys::namespace::Namespace;
+use plimsoll_sys::ports::parse_range;
 
 use crate::control_group::ControlGroup;
 use crate::error::LabError;
 
-/// The timeout of each step of an answer.
-const TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest answer to a command that is shown.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// What lowers one limit of a running server.
@@ -124,7 +120,8 @@ impl HaproxyLever {
         let commands = if lowered { &self.lower } else { &self.restore };
         commands.iter().try_for_each(|command| {
             let refused = |why: &str| LabError::Lever(format!("HAProxy: {command}: {why}"));
-            let answer = ask(&self.socket, command).map_err(|error| refused(&error.to_string()))?;
+            let answer = command_haproxy(&self.socket, command)
+                .map_err(|error| refused(&error.to_string()))?;
             // What was done is answered by an empty line.
             if answer.trim().is_empty() { Ok(()) } else { Err(refused(answer.trim())) }
         })
@@ -151,23 +148,12 @@ impl Drop for Lever {
 }
 
 fn range(text: &str) -> Option<(u16, u16)> {
-    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse::<u16>().ok());
-    let (first, last) = (numbers.next()??, numbers.next()??);
-    (first <= last).then_some((first, last))
-}
-
-fn ask(socket: &Path, command: &str) -> std::io::Result<String> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(format!("{command}\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    Ok(answer)
+    parse_range(text).filter(|range| !range.is_empty()).map(RangeInclusive::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
 
     use plimsoll_sys::thread;

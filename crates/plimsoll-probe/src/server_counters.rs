@@ -15,6 +15,8 @@ use plimsoll_model::target::TargetUrl;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// The largest answer that is read: HAProxy's has a line for each server behind it.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The longest answer to a command that changes something.
+const COMMAND_ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Where a server's counters are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,10 +118,19 @@ fn tcp(url: &TargetUrl) -> io::Result<TcpStream> {
     Err(refusal)
 }
 
-fn ask(mut stream: impl Read + Write, question: &str) -> io::Result<String> {
+/// Gives HAProxy one command at its statistics socket; the first 64 KiB of its answer.
+pub fn command_haproxy(socket: &Path, command: &str) -> io::Result<String> {
+    ask_up_to(unix(socket)?, &format!("{command}\n"), COMMAND_ANSWER_BYTES_MAX)
+}
+
+fn ask(stream: impl Read + Write, question: &str) -> io::Result<String> {
+    ask_up_to(stream, question, ANSWER_BYTES_MAX)
+}
+
+fn ask_up_to(mut stream: impl Read + Write, question: &str, most: u64) -> io::Result<String> {
     stream.write_all(question.as_bytes())?;
     let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    stream.take(most).read_to_string(&mut answer)?;
     Ok(answer)
 }
 

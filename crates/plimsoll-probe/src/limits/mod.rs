@@ -4,9 +4,10 @@
 //! stays `None`: nothing is guessed.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-use plimsoll_sys::ports::HostPorts;
+use plimsoll_sys::ports::{HostPorts, parse_range};
 
 use crate::memory::HostMemory;
 
@@ -168,9 +169,7 @@ fn buckets(path: &Path) -> Option<u64> {
 
 /// First and last port from which connections are made.
 pub(crate) fn port_range(path: &Path) -> Option<(u16, u16)> {
-    let text = fs::read_to_string(path).ok()?;
-    let mut ends = text.split_ascii_whitespace().map(str::parse);
-    Some((ends.next()?.ok()?, ends.next()?.ok()?))
+    parse_range(&fs::read_to_string(path).ok()?).map(RangeInclusive::into_inner)
 }
 
 /// The hard limit of `Max open files            1024                 524288               files`.

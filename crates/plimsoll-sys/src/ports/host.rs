@@ -53,8 +53,8 @@ impl HostPorts {
     }
 }
 
-/// `32768\t60999`.
-fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
+/// The two numbers of `net.ipv4.ip_local_port_range`: `32768\t60999`.
+pub fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
     let mut ends = text.split_ascii_whitespace().map(str::parse);
     Some(ends.next()?.ok()?..=ends.next()?.ok()?)
 }

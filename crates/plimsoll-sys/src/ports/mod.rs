@@ -29,7 +29,7 @@ pub const PORTS_RESTING_MAX: u32 = 20_000;
 
 pub use allocator::{Candidate, Closed, Lease, PortAllocator, PortPlan, Route, Slice};
 pub use error::{PortCounts, PortError, PortShortage};
-pub use host::HostPorts;
+pub use host::{HostPorts, parse_range};
 pub use set::PortSet;
 pub use sources::Sources;
 
