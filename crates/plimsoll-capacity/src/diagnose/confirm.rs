@@ -7,7 +7,7 @@
 use plimsoll_model::confirmation::{ConfirmationResult, Shift};
 
 use crate::compare::{Pair, estimate};
-use crate::median::median;
+use crate::median::median_of;
 
 /// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
 /// 6.3 %.
@@ -71,12 +71,8 @@ pub fn judge(predicted: f64, pairs: &[Pair], untouched: &[f64]) -> Judged {
 }
 
 fn sham_ratio(pairs: &[Pair], untouched: &[f64]) -> Option<f64> {
-    let middle = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        median(&values)
-    };
-    let shams = middle(pairs.iter().map(|pair| pair.a).collect())?;
-    let untouched = middle(untouched.to_vec()).filter(|value| *value > 0.0)?;
+    let shams = median_of(pairs.iter().map(|pair| pair.a))?;
+    let untouched = median_of(untouched.iter().copied()).filter(|value| *value > 0.0)?;
     Some(shams / untouched)
 }
 

@@ -9,7 +9,7 @@ use plimsoll_model::trial::Verdict;
 use super::record::Trial;
 use super::signs::{Moved, Scene};
 use super::{Suspect, usage};
-use crate::median;
+use crate::median::median_of;
 
 /// Threads that wait for the same in the mean, and over those below.
 const BLOCKED_MIN: f64 = 0.5;
@@ -93,9 +93,7 @@ pub(super) fn pauses(scene: &Scene<'_>) -> Option<Suspect> {
 /// Times between moments at which much more was open than usual, in one trial, seconds.
 fn spacings(trial: &Trial<'_>) -> Vec<f64> {
     let open: Vec<f64> = trial.clients.outstanding.iter().map(|ops| f64::from(*ops)).collect();
-    let mut sorted = open.clone();
-    sorted.sort_by(f64::total_cmp);
-    let Some(usual) = median(&sorted) else { return Vec::new() };
+    let Some(usual) = median_of(open.iter().copied()) else { return Vec::new() };
     let raised = (PAUSE_MIN_S * trial.load).max(PAUSE_OPS_MIN).max(CHANCE * usual.sqrt());
     let is_raised = |ops: Option<&f64>| ops.is_some_and(|ops| *ops >= usual + raised);
     let begins: Vec<usize> = (0..open.len())
