@@ -6,6 +6,7 @@
 mod fixture;
 pub mod host;
 pub mod limits;
+mod lines;
 pub mod memory;
 pub mod processes;
 pub mod sampler;

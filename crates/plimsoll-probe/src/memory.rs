@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::lines;
+
 /// Memory of the whole host, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostMemory {
@@ -33,13 +35,13 @@ impl HostMemory {
         let of_sockets = slabinfo.and_then(|text| files_bytes(text, "sock_inode_cache"));
         let of_sockets =
             of_sockets.or_else(|| sockets(proc_root)?.checked_mul(SOCKET_FILE_BYTES)).unwrap_or(0);
-        let reclaimable = kib_line(&text, "SReclaimable:").unwrap_or(0);
-        let available = kib_line(&text, "MemAvailable:");
+        let reclaimable = lines::bytes(&text, "SReclaimable:").unwrap_or(0);
+        let available = lines::bytes(&text, "MemAvailable:");
         Self {
-            total_bytes: kib_line(&text, "MemTotal:"),
+            total_bytes: lines::bytes(&text, "MemTotal:"),
             available_bytes: available.map(|all| all.saturating_sub(of_sockets.min(reclaimable))),
-            slab_bytes: kib_line(&text, "Slab:"),
-            slab_unreclaimable_bytes: kib_line(&text, "SUnreclaim:"),
+            slab_bytes: lines::bytes(&text, "Slab:"),
+            slab_unreclaimable_bytes: lines::bytes(&text, "SUnreclaim:"),
             proc_lookups_bytes: slabinfo.and_then(|text| files_bytes(text, "proc_inode_cache")),
         }
     }
@@ -117,16 +119,9 @@ pub fn open_files(proc_root: &Path) -> Option<(u64, u64)> {
 pub fn proportional_bytes(proc_root: &Path, pids: &[u32]) -> Option<u64> {
     let of_process = |pid: &u32| {
         let path = proc_root.join(pid.to_string()).join("smaps_rollup");
-        kib_line(&fs::read_to_string(path).ok()?, "Pss:")
+        lines::bytes(&fs::read_to_string(path).ok()?, "Pss:")
     };
     pids.iter().filter_map(of_process).reduce(u64::saturating_add)
-}
-
-/// The value of a line such as `MemTotal:  24576 kB`, in bytes.
-fn kib_line(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib = rest.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// The value after `name` in a line such as `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.

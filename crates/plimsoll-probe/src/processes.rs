@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::limits::CgroupLimits;
+use crate::lines;
 
 /// The most descriptors that are listed where the kernel does not count them (before Linux 6.2):
 /// listing one leaves an inode behind.
@@ -25,34 +26,23 @@ impl ProcessUse {
     /// Reads process `pid` below `root` (`/`).
     pub fn read(root: &Path, pid: u32) -> Self {
         let process = root.join("proc").join(pid.to_string());
+        // The first number of a line is the soft limit.
         let limits = fs::read_to_string(process.join("limits")).unwrap_or_default();
         let status = fs::read_to_string(process.join("status")).unwrap_or_default();
         let group = CgroupLimits::of_process(root, &pid.to_string());
         Self {
-            files: open_files(&process.join("fd")).zip(soft(&limits, "Max open files")),
-            address_space_bytes: status_bytes(&status, "VmSize:")
-                .zip(soft(&limits, "Max address space")),
+            files: open_files(&process.join("fd")).zip(lines::number(&limits, "Max open files")),
+            address_space_bytes: lines::bytes(&status, "VmSize:")
+                .zip(lines::number(&limits, "Max address space")),
             group_bytes: group.memory_bytes.map(|memory| (memory.used(), memory.max)),
         }
     }
 }
 
-/// The soft limit of `Max open files            1024                 524288               files`.
-pub(crate) fn soft(limits: &str, name: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
 /// Resident memory of process `pid` below `root` (`/`), bytes.
 pub(crate) fn resident_bytes(root: &Path, pid: u32) -> Option<u64> {
     let status = root.join("proc").join(pid.to_string()).join("status");
-    status_bytes(&fs::read_to_string(status).ok()?, "VmRSS:")
-}
-
-/// `VmSize:    23456 kB`.
-fn status_bytes(status: &str, name: &str) -> Option<u64> {
-    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    lines::bytes(&fs::read_to_string(status).ok()?, "VmRSS:")
 }
 
 /// Since Linux 6.2 the size of the directory is the number of descriptors.

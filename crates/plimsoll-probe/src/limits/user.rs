@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::number::Allowance;
-use crate::processes::soft;
+use crate::lines;
 
 /// include/uapi/linux/capability.h.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -28,8 +28,9 @@ impl Privilege {
         let map = fs::read_to_string(process.join("uid_map")).unwrap_or_default();
         // The namespace of the host maps every user to itself.
         let is_host = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
-        let user = field(&status, "Uid:").and_then(|user| user.parse().ok());
-        let mask = field(&status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        let user = lines::word(&status, "Uid:").and_then(|user| user.parse().ok());
+        let mask =
+            lines::word(&status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
         Self {
             user,
             capabilities: mask.filter(|_| is_host).unwrap_or(0),
@@ -46,7 +47,7 @@ impl Privilege {
     /// the kernel does not apply it (kernel/fork.c).
     pub(super) fn tasks(&self, proc_root: &Path, process: &Path) -> Option<Allowance> {
         let limits = fs::read_to_string(process.join("limits")).ok()?;
-        let max = soft(&limits, "Max processes")?;
+        let max = lines::number(&limits, "Max processes")?;
         if self.is_root || self.has(CAP_SYS_ADMIN) || self.has(CAP_SYS_RESOURCE) {
             return None;
         }
@@ -57,9 +58,8 @@ impl Privilege {
                 continue;
             }
             let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-            if field(&status, "Uid:") == Some(user.as_str()) {
-                let threads = field(&status, "Threads:").and_then(|count| count.parse().ok());
-                used += threads.unwrap_or(1);
+            if lines::word(&status, "Uid:") == Some(user.as_str()) {
+                used += lines::number(&status, "Threads:").unwrap_or(1);
             }
         }
         Some(Allowance::of(used, max))
@@ -68,10 +68,4 @@ impl Privilege {
     const fn has(&self, capability: u32) -> bool {
         self.capabilities >> capability & 1 == 1
     }
-}
-
-/// The first word of the line `name` of a status file.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_ascii_whitespace().next()
 }

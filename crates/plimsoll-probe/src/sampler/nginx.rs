@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::lines;
+
 /// The configuration where the command line names none.
 const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 /// What nginx takes where the configuration says nothing.
@@ -24,7 +26,7 @@ pub(super) fn connections(root: &Path, pid: u32, open: Option<u64>) -> Option<(u
     let open = open?;
     let used = if open <= LISTED_MAX { sockets(&process.join("fd"))? } else { open };
     let status = fs::read_to_string(process.join("status")).ok()?;
-    let master = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim();
+    let master = lines::word(&status, "PPid:")?;
     let title = fs::read(root.join("proc").join(master).join("cmdline")).unwrap_or_default();
     Some((used, limit(root, &String::from_utf8_lossy(&title))))
 }

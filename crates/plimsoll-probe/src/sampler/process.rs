@@ -6,8 +6,8 @@ use std::path::Path;
 use plimsoll_model::host::{Label, Metric, Reading};
 
 use super::{WatchedProcess, add_limit, cgroup, nginx};
-use crate::memory;
 use crate::processes::{ProcessUse, resident_bytes};
+use crate::{lines, memory};
 
 /// The most threads that are read one by one; the rest is left out, and said to be missing.
 const THREADS_MAX: usize = 256;
@@ -52,10 +52,8 @@ pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, readi
         add_limit(reading, "memory of the control group", name, used, max);
     }
     let written = fs::read_to_string(directory.join("io")).ok();
-    let written = written.and_then(|io| {
-        io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.trim().parse().ok())
-    });
-    reading.add_some(Metric::ProcessWrittenBytes, &labels, written);
+    let written = written.and_then(|io| lines::number(&io, "write_bytes:"));
+    reading.add_some(Metric::ProcessWrittenBytes, &labels, written.map(|bytes| bytes as f64));
     if let Some((open, max)) = nginx::connections(root, *pid, used.files.map(|files| files.0)) {
         add_limit(reading, "worker_connections", name, Some(open as f64), Some(max as f64));
     }
@@ -107,13 +105,10 @@ fn add_waits(directory: &Path, threads: &[u32], name: &str, reading: &mut Readin
         let task = directory.join("task").join(thread.to_string());
         let text = |file: &str| fs::read_to_string(task.join(file)).ok();
         let status = text("status").unwrap_or_default();
-        let field = |name: &str| {
-            status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim_start()))
-        };
-        if let Some(count) = field("voluntary_ctxt_switches:").and_then(|n| n.parse::<f64>().ok()) {
-            switches = Some(switches.unwrap_or(0.0) + count);
+        if let Some(count) = lines::number(&status, "voluntary_ctxt_switches:") {
+            switches = Some(switches.unwrap_or(0.0) + count as f64);
         }
-        let Some(state) = field("State:") else { continue };
+        let Some(state) = lines::word(&status, "State:") else { continue };
         are_known = true;
         let place = |state: &str| WAIT_STATES.iter().position(|known| *known == state);
         let found = if state.starts_with('D') {
