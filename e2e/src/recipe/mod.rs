@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cgroup::{Group, GroupLimit};
+use crate::host_setting::HostSetting;
 use crate::plimsoll::{Finished, Plimsoll};
 
 /// The longest search, and what starts before it.
@@ -123,30 +124,6 @@ pub struct Recipe {
 
 /// Makes the value of a setting when it is set.
 type SettingValue = fn() -> String;
-
-/// A setting of the whole host; it has its old value again when this is dropped.
-#[derive(Debug)]
-struct HostSetting {
-    path: &'static str,
-    before: String,
-}
-
-impl HostSetting {
-    fn set(path: &'static str, value: &str) -> Result<Self, String> {
-        let failed = |error| format!("{path}: {error}");
-        let before = fs::read_to_string(path).map_err(failed)?;
-        fs::write(path, value).map_err(failed)?;
-        Ok(Self { path, before })
-    }
-}
-
-impl Drop for HostSetting {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(self.path, &self.before) {
-            eprintln!("{} is not {} again: {error}", self.path, self.before.trim());
-        }
-    }
-}
 
 /// What a search said.
 #[derive(Clone, Debug, PartialEq)]

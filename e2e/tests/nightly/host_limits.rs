@@ -4,13 +4,13 @@
 //! the kernel's refusal has.
 
 use std::fs;
-use std::path::PathBuf;
 
+use e2e::doctor::stops;
+use e2e::host_setting::HostSetting;
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::summary::Summary;
 use e2e::wait;
-use serde_json::Value;
 
 use super::alone;
 
@@ -22,29 +22,6 @@ const SPARE: u64 = 3_000;
 const UNPRIVILEGED: &str =
     r#"exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$0" "$@""#;
 
-/// A sysctl with another value; dropping it writes the old one.
-struct Lowered {
-    path: PathBuf,
-    before: String,
-}
-
-impl Lowered {
-    fn to(name: &str, value: u64) -> Self {
-        let path = PathBuf::from(format!("/proc/sys/{}", name.replace('.', "/")));
-        let before = fs::read_to_string(&path).expect("Linux has it");
-        println!("{name}: {} -> {value}", before.trim());
-        let lowered = Self { path, before };
-        fs::write(&lowered.path, value.to_string()).expect("this test is run as root");
-        lowered
-    }
-}
-
-impl Drop for Lowered {
-    fn drop(&mut self) {
-        fs::write(&self.path, &self.before).expect("it was written before");
-    }
-}
-
 /// What `doctor` says that would stop the connections, and how many fit.
 fn doctor(before: &str) -> (Vec<String>, u64) {
     let finished = Plimsoll::after(
@@ -52,11 +29,7 @@ fn doctor(before: &str) -> (Vec<String>, u64) {
         &["doctor", "-c", MANY, "--role", "client", "--role", "backend", "--json", "-"],
     )
     .run();
-    let doctor: Value = serde_json::from_str(&finished.stdout).expect("one object");
-    let limits = doctor["limits"].as_array().expect("a list").iter();
-    let stops = limits.filter(|limit| limit["ok"] == false && limit["effect"] == "stops");
-    let names = stops.map(|limit| limit["name"].as_str().expect("a name").to_owned());
-    (names.collect(), doctor["fits"].as_u64().expect("a count"))
+    stops(finished.stdout.as_bytes(), &finished)
 }
 
 /// Lowers `name` to what is in use and [`SPARE`] more, in the ramp of a hold that has begun.
@@ -71,7 +44,9 @@ fn lowered_in_the_ramp(before: &str, name: &str, in_use: u64) -> (u64, Summary) 
         assert!(!running.has_ended(), "the hold ended too soon");
         fs::read_to_string(&file).ok().filter(|text| text.contains('\n'))
     });
-    let lowered = Lowered::to(name, in_use + SPARE);
+    let file = format!("/proc/sys/{}", name.replace('.', "/"));
+    let lowered = HostSetting::set(&file, &(in_use + SPARE).to_string());
+    let lowered = lowered.expect("this test is run as root");
     let summary = running.finish().written(98);
     let (names, fits) = doctor(before);
     drop(lowered);

@@ -7,10 +7,10 @@ use std::fs;
 use std::process::{Command, Output};
 
 use e2e::cgroup::{Group, GroupLimit};
+use e2e::doctor::stops;
 use e2e::plimsoll::{Finished, Plimsoll, Running};
 use e2e::serve::Serve;
 use e2e::{program, wait};
-use serde_json::Value;
 
 /// Runs `script` in a network namespace of its own, where `$P` is plimsoll and a backend answers at
 /// 127.0.0.1:8080.
@@ -27,17 +27,6 @@ fn in_namespace(script: &str) -> Output {
         .env("P", program::plimsoll())
         .output()
         .expect("doctor answers")
-}
-
-/// The limits that would stop the connections, by the JSON object on standard output, and how many fit.
-fn stops(json: &[u8], shown: &dyn std::fmt::Debug) -> (Vec<String>, u64) {
-    let doctor: Value =
-        serde_json::from_slice(json).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
-    let limits = doctor["limits"].as_array().expect("doctor answers").iter();
-    let names = limits
-        .filter(|limit| limit["ok"] == false && limit["effect"] == "stops")
-        .map(|limit| limit["name"].as_str().expect("doctor answers").to_owned());
-    (names.collect(), doctor["fits"].as_u64().expect("doctor answers"))
 }
 
 fn hold(connections: u64, flags: &str) -> String {
