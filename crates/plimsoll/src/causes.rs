@@ -12,9 +12,21 @@ use plimsoll_model::summary::FindSummary;
 use plimsoll_model::trial::{Outcome, TrialRecord};
 use plimsoll_report::archive::{read_hosts, summarise_hosts};
 
+/// Every host's readings, by name.
+pub(crate) type Readings = BTreeMap<String, Vec<Reading>>;
+
+/// The readings in the archive `dir`; none where they cannot be read.
+pub(crate) fn readings(dir: &Path) -> Readings {
+    read_hosts(dir).unwrap_or_default()
+}
+
 /// The causes of what `find` found; empty where no resource was the limit. `None` where that cannot be said: the
 /// generator was the limit, the search was cut short, or no host was read.
-pub(crate) fn of(dir: &Path, find: &FindSummary, trials: &[TrialRecord]) -> Option<Vec<Finding>> {
+pub(crate) fn of(
+    readings: &Readings,
+    find: &FindSummary,
+    trials: &[TrialRecord],
+) -> Option<Vec<Finding>> {
     let (tip, is_told) = match find.outcome {
         Outcome::NotReached { .. } => match stopped_at(find) {
             Some(tip) => (Some(tip), true),
@@ -32,8 +44,7 @@ pub(crate) fn of(dir: &Path, find: &FindSummary, trials: &[TrialRecord]) -> Opti
         // A generator that is the limit hides the server's.
         Outcome::GeneratorLimited { .. } => return None,
     };
-    let hosts = read_hosts(dir).ok()?;
-    let found = diagnose(&Record { tip, ..record(find, trials, &hosts) })?;
+    let found = diagnose(&Record { tip, ..record(find, trials, readings) })?;
     // The outcome says why it ended: that nothing is known of it would be wrong.
     let is_known = found.iter().any(|finding| finding.cause != Cause::Unknown);
     (is_known || !is_told).then_some(found)
@@ -46,11 +57,7 @@ fn stopped_at(find: &FindSummary) -> Option<(f64, f64)> {
     Some((projection.ends_at_min.unwrap_or(end) as f64, end as f64))
 }
 
-fn record<'a>(
-    find: &FindSummary,
-    trials: &[TrialRecord],
-    hosts: &'a BTreeMap<String, Vec<Reading>>,
-) -> Record<'a> {
+fn record<'a>(find: &FindSummary, trials: &[TrialRecord], hosts: &'a Readings) -> Record<'a> {
     Record {
         axis: find.axis,
         tip: find.lower.zip(find.upper),
@@ -60,17 +67,21 @@ fn record<'a>(
     }
 }
 
-/// What the hosts of a run did, by its archive; of a search also below and above its tipping point. None where they
-/// were not read.
-pub(crate) fn hosts(
-    dir: &Path,
-    find: Option<&FindSummary>,
+/// What the hosts of a run without a search did, by its archive: it may have gone on for days, so that one reading is
+/// kept at a time. None where they were not read.
+pub(crate) fn hosts(dir: &Path) -> BTreeMap<String, HostSummary> {
+    summarise_hosts(dir).unwrap_or_default()
+}
+
+/// What the hosts of a search did, also below and above its tipping point.
+pub(crate) fn hosts_of_search(
+    readings: &Readings,
+    find: &FindSummary,
     trials: &[TrialRecord],
 ) -> BTreeMap<String, HostSummary> {
-    let mut all = summarise_hosts(dir).unwrap_or_default();
-    let Some(find) = find else { return all };
-    let readings = read_hosts(dir).unwrap_or_default();
-    for (host, [below, above]) in figures(&record(find, trials, &readings)) {
+    let mut all: BTreeMap<String, HostSummary> =
+        readings.iter().map(|(host, readings)| (host.clone(), HostSummary::of(readings))).collect();
+    for (host, [below, above]) in figures(&record(find, trials, readings)) {
         let summary = all.entry(host.to_owned()).or_default();
         (summary.below, summary.above) = (below, above);
     }

@@ -82,6 +82,14 @@ fn busiest_cpu(change: Change<'_>) -> Option<f64> {
 }
 
 impl HostSummary {
+    /// All of a host's readings, in order.
+    pub fn of(readings: &[Reading]) -> Self {
+        let mut summary = Self::default();
+        let before = std::iter::once(None).chain(readings.iter().map(Some));
+        before.zip(readings).for_each(|(before, now)| summary.add(before, now));
+        summary
+    }
+
     /// Adds the reading `now`, which follows `before`.
     pub fn add(&mut self, before: Option<&Reading>, now: &Reading) {
         for info in now.of(Metric::ProcessInfo, &[]) {

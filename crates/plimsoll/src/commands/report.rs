@@ -29,8 +29,10 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
             }
             Err(error) => return Err(Stop::Usage(error.to_string())),
         };
-        let diagnose =
-            |summary: &Summary| causes::of(archive.dir(), summary.find.as_ref()?, archive.trials());
+        let diagnose = |summary: &Summary| {
+            let find = summary.find.as_ref()?;
+            causes::of(&causes::readings(archive.dir()), find, archive.trials())
+        };
         let redrawn = redraw(&archive, &diagnose, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(error.to_string()))?;
         let shown = run::show(stream, &text);

@@ -255,11 +255,15 @@ fn summarise(
     let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
     summary.causes = outcome.causes;
-    if let Some(dir) = run.archive_dir() {
-        let find = summary.find.as_ref();
-        let diagnose = || causes::of(dir.as_ref(), find?, &trials);
-        summary.causes = summary.causes.take().or_else(diagnose);
-        summary.hosts = causes::hosts(dir.as_ref(), find, &trials);
+    match (run.archive_dir(), summary.find.as_ref()) {
+        (Some(dir), Some(find)) => {
+            let readings = causes::readings(dir.as_ref());
+            summary.hosts = causes::hosts_of_search(&readings, find, &trials);
+            let diagnose = || causes::of(&readings, find, &trials);
+            summary.causes = summary.causes.take().or_else(diagnose);
+        }
+        (Some(dir), None) => summary.hosts = causes::hosts(dir.as_ref()),
+        (None, _) => {}
     }
     if let Some(Timers { cliffs, probed, horizon }) = outcome.timers {
         summary = summary.with_timers(&cliffs, probed, horizon);
@@ -394,7 +398,7 @@ impl<'a> Session<'a> {
         find: &FindSummary,
         trials: &[TrialRecord],
     ) -> Option<Vec<Finding>> {
-        causes::of(self.run.borrow().archive_dir()?.as_ref(), find, trials)
+        causes::of(&causes::readings(self.run.borrow().archive_dir()?.as_ref()), find, trials)
     }
 
     /// Hands an event to every sink.
