@@ -51,7 +51,10 @@ fn run(plan: LoadPlan) -> Tally {
                 load.start(Nanos(clock::monotonic_ns()));
             }
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
-            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+            LoadEvent::Rows(_)
+            | LoadEvent::Steered { .. }
+            | LoadEvent::Draining { .. }
+            | LoadEvent::Ended { .. } => {}
         }
     }
     assert!(whole.balances(), "{whole:?}");

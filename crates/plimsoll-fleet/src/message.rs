@@ -1,7 +1,7 @@
 //! The messages between a coordinator and its agents.
 //!
 //! ```text
-//! load    Prepare -> Ready -> Start -> Interval… Draining -> LoadEnded     any number of times
+//! load    Prepare -> Ready -> Start -> Interval… Rows… Draining -> LoadEnded    any number of times
 //! hold    as load, and between Start and LoadEnded: Steer -> Steered            any number of times
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
 //! run     Supervise -> ProgramsReady, then ProgramExited when one ends; Supervise again adds more
@@ -17,6 +17,7 @@ use std::process::ExitStatus;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer};
+use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,8 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
+    /// Single operations of the load, where the plan asks for them.
+    Rows(RowBatch),
     /// A hold has carried out a [`ToAgent::Steer`].
     Steered {
         /// The number of that one.
@@ -135,6 +138,7 @@ impl FromAgent {
             Self::Hello { .. } => "hello",
             Self::Ready { .. } => "ready",
             Self::Interval(_) => "interval",
+            Self::Rows(_) => "rows",
             Self::Steered { .. } => "steered",
             Self::Draining { .. } => "draining",
             Self::LoadEnded { .. } => "load-ended",

@@ -6,6 +6,7 @@ use crate::Nanos;
 use crate::cliff::ProbedTimer;
 use crate::compare::BlockStart;
 use crate::hold::{HoldStep, MemoryReading, Plateau};
+use crate::row::RowBatch;
 use crate::tally::Interval;
 use crate::trial::{TippingPoint, TrialRecord, TrialRequest};
 
@@ -13,15 +14,20 @@ use crate::trial::{TippingPoint, TrialRecord, TrialRequest};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A load begins: its first operation is intended to start now.
+    /// A load begins: its first operation is intended to start in a moment.
     LoadStarted {
         /// The trial it belongs to; `None` for a plain load.
         trial: Option<TrialRequest>,
         /// How long operations will be started; `None` when only a count ends the load.
         planned: Option<Nanos>,
+        /// That instant on CLOCK_MONOTONIC; `None` in archives of versions that did not say it.
+        #[serde(default)]
+        epoch: Option<Nanos>,
     },
     /// One second of the current load, merged over all agents.
     Interval(Box<Interval>),
+    /// Single operations of the current load, in the order in which they ended.
+    Rows(RowBatch),
     /// Operations are no longer started; the answers still out are waited for.
     Draining {
         /// Operations in flight.

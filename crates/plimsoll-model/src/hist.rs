@@ -3,9 +3,9 @@
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
@@ -31,7 +31,21 @@ fn allocate() -> Hdr<u64> {
     hdr
 }
 
+/// One line of a percentile distribution, as HdrHistogram's programs print it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantileStep {
+    /// The value at the quantile.
+    pub value: Nanos,
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// Values up to this one.
+    pub count: u64,
+}
+
 impl Histogram {
+    /// Sub-buckets of each bucket: 2,048 hold three significant digits.
+    pub const SUB_BUCKETS: u32 = 2_048;
+
     /// An empty histogram.
     pub const fn new() -> Self {
         Self(None)
@@ -113,6 +127,40 @@ impl Histogram {
             .iter()
             .flat_map(Hdr::iter_recorded)
             .map(|step| (Nanos(step.value_iterated_to()), step.count_since_last_iteration()))
+    }
+
+    /// The standard deviation; `None` when empty.
+    pub fn deviation(&self) -> Option<Nanos> {
+        self.filled().map(|hdr| Nanos(hdr.stdev() as u64))
+    }
+
+    /// How many buckets, each twice as wide as the one before, it has.
+    pub fn bucket_count(&self) -> u32 {
+        self.0.as_ref().map_or(0, |hdr| u32::from(hdr.buckets()))
+    }
+
+    /// The percentile distribution: `ticks` quantiles from each one to half way to 1, and half way
+    /// again, up to 1. Nothing when empty.
+    pub fn quantile_steps(&self, ticks: u32) -> impl Iterator<Item = QuantileStep> + '_ {
+        let mut count = 0;
+        self.filled().into_iter().flat_map(move |hdr| hdr.iter_quantiles(ticks)).map(move |step| {
+            count += step.count_since_last_iteration();
+            QuantileStep {
+                value: Nanos(step.value_iterated_to()),
+                quantile: step.quantile_iterated_to(),
+                count,
+            }
+        })
+    }
+
+    /// HdrHistogram's compressed V2 encoding in base64 with its padding, as interval logs hold it.
+    pub fn encode_for_log(&self) -> String {
+        let empty = allocate();
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(self.0.as_ref().unwrap_or(&empty), &mut bytes)
+            .expect("writing to memory cannot fail, and the counts fit in 64 bits");
+        STANDARD.encode(bytes)
     }
 
     /// HdrHistogram's V2 encoding in base64, empty for an empty histogram.

@@ -20,6 +20,7 @@ pub mod pace;
 pub mod plan;
 pub mod repeat;
 pub mod rfc9411;
+pub mod row;
 pub mod search;
 pub mod seconds;
 pub mod sizing;

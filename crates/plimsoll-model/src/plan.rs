@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
+use crate::row::RowPlan;
 use crate::target::{Target, TargetUrl};
 use crate::units::ParseError;
 
@@ -298,6 +299,9 @@ pub struct LoadPlan {
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
     pub abort_bad_ops: Option<u64>,
+    /// Record single operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowPlan>,
 }
 
 impl LoadPlan {
@@ -347,6 +351,7 @@ impl LoadPlan {
             seed: 1,
             shard: Shard::WHOLE,
             abort_bad_ops: None,
+            rows: None,
         }
     }
 }

@@ -89,6 +89,9 @@ pub struct Summary {
     /// Set by `--mode rfc9411` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rfc9411: Option<Rfc9411Summary>,
+    /// Set where single operations were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowSummary>,
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
@@ -183,6 +186,15 @@ pub struct HandshakeSummary {
 pub struct ByteSummary {
     pub sent: u64,
     pub received: u64,
+}
+
+/// Single operations that were recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct RowSummary {
+    pub written: u64,
+    pub every: u32,
+    pub dropped: u64,
 }
 
 /// What making the load cost.
@@ -495,6 +507,7 @@ impl Summary {
             sizing: None,
             repeat: None,
             rfc9411: None,
+            rows: None,
             archive: head.archive,
         }
     }

@@ -55,6 +55,15 @@ pub enum ReportError {
         /// The directory.
         dir: PathBuf,
     },
+    /// Single operations were not recorded.
+    #[error(
+        "{} holds no single operations; record some with `plimsoll load --rows FILE --out DIR`",
+        dir.display()
+    )]
+    NoRows {
+        /// The archive's directory.
+        dir: PathBuf,
+    },
     /// A file's content is not what was written there.
     #[error("{}:{line}: damaged: {why}; {fix}", path.display())]
     Damaged {

@@ -7,17 +7,20 @@
 
 pub mod archive;
 pub mod error;
+pub mod exports;
 pub mod json;
 pub mod progress;
 pub mod settings;
 pub mod terminal;
 pub mod time_text;
 pub mod watch;
+mod whole_file;
 
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::{Progress, ProgressMode};
 pub use terminal::{Style, findings};
+pub use whole_file::WholeFile;
 
 #[cfg(test)]
 mod fixtures;

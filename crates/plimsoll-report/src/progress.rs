@@ -187,7 +187,7 @@ impl std::fmt::Display for Stretch {
 impl State {
     fn handle_event(&mut self, event: &Event, elapsed: Nanos) -> Vec<Line> {
         match event {
-            Event::LoadStarted { trial, planned } => {
+            Event::LoadStarted { trial, planned, .. } => {
                 self.trial = *trial;
                 self.planned = *planned;
                 self.started_at = Some(elapsed);
@@ -233,7 +233,10 @@ impl State {
                 self.block = Some(*block);
                 Vec::new()
             }
-            Event::TrialStarted(_) | Event::TimersProbed(_) | Event::SearchEnded(_) => Vec::new(),
+            Event::TrialStarted(_)
+            | Event::TimersProbed(_)
+            | Event::SearchEnded(_)
+            | Event::Rows(_) => Vec::new(),
             Event::Note(text) => vec![Line { text: clean(text), kept: true }],
         }
     }
@@ -370,8 +373,11 @@ mod tests {
     }
 
     fn load_events(seconds: u32) -> Vec<Event> {
-        let mut events =
-            vec![Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(25)) }];
+        let mut events = vec![Event::LoadStarted {
+            trial: None,
+            planned: Some(Nanos::from_secs(25)),
+            epoch: None,
+        }];
         for second in 0..seconds {
             // The last second of each ten is slow: its p99 must not be forgotten or averaged.
             let typical_us = if second % 10 == 9 { 20_000 } else { 1_000 };
@@ -398,7 +404,7 @@ mod tests {
         let mut events = Vec::new();
         for trial in &trials[..2] {
             let request = trial.measurement.request;
-            events.push(Event::LoadStarted { trial: Some(request), planned: None });
+            events.push(Event::LoadStarted { trial: Some(request), planned: None, epoch: None });
             events.extend(load_events(20).into_iter().skip(1));
             events.push(Event::TrialEnded(Box::new(trial.clone())));
         }
@@ -417,7 +423,8 @@ mod tests {
             state.handle_event(&Event::TrialEnded(Box::new(trial)), Nanos::ZERO);
         }
         let request = fixtures::trials()[6].measurement.request;
-        let started = Event::LoadStarted { trial: Some(request), planned: Some(request.duration) };
+        let planned = Some(request.duration);
+        let started = Event::LoadStarted { trial: Some(request), planned, epoch: None };
         state.handle_event(&started, Nanos::from_secs(60));
         let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
         state.handle_event(&Event::Interval(Box::new(interval)), Nanos::from_secs(61));

@@ -22,6 +22,8 @@ pub const OPERATION: &str = "operation";
 pub const HANDSHAKE: &str = "TLS handshake";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
+/// The key that is there when single operations are recorded.
+pub const ROWS: &str = "rows";
 
 /// The settings of `plan`, for `settings` of a summary and a manifest. No secrets.
 pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
@@ -57,6 +59,9 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     }
     if !plan.sources.is_empty() {
         set("sources", plan.sources.len().to_string());
+    }
+    if let Some(rows) = plan.rows {
+        set(ROWS, format!("one operation in {}", grouped(rows.every.into())));
     }
     if !plan.cpus.is_empty() {
         let cpus: Vec<_> = plan.cpus.iter().map(u32::to_string).collect();

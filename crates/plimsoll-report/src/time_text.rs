@@ -11,6 +11,22 @@ pub fn rfc3339(unix_s: u64) -> String {
     humantime::format_rfc3339_seconds(instant).to_string()
 }
 
+/// The same with milliseconds, of ns: `2026-11-21T02:15:30.250Z`.
+pub fn rfc3339_ms(unix_ns: u64) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}
+
+/// The same to the ns, as JSON of programs in Go has it.
+pub fn rfc3339_ns(unix_ns: u64) -> String {
+    humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}
+
+/// Seconds since 1970 of an instant in RFC 3339; `None` where it is none.
+pub fn unix_seconds(text: &str) -> Option<u64> {
+    let instant = humantime::parse_rfc3339(text).ok()?;
+    Some(instant.duration_since(UNIX_EPOCH).ok()?.as_secs())
+}
+
 /// For directory names, sorts by time: `20261121T021530Z`.
 pub fn compact(unix_s: u64) -> String {
     rfc3339(unix_s).replace(['-', ':'], "")

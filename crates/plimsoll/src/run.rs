@@ -1,17 +1,15 @@
 //! One invocation: hands every event to every sink, and writes the report at the end.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::io::Write;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
-use plimsoll_report::archive::{Manifest, ManifestHead, SearchHead};
+use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
 use plimsoll_report::{
     ArchiveWriter, Progress, ProgressMode, ReportError, json, terminal, time_text,
 };
@@ -21,7 +19,9 @@ use plimsoll_sys::signal::Interrupts;
 use crate::exit::Stop;
 use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;
+use crate::output;
 use crate::plan::load::LoadJob;
+use crate::rows::RowSink;
 use crate::screen::Stream;
 
 /// Default directory of archives.
@@ -53,12 +53,14 @@ pub(crate) struct Run {
     /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
+    rows: Option<RowSink>,
 }
 
 impl Run {
     /// Opens the sinks; the archive's directory is made now, so that an error ends the command early.
     pub(crate) fn begin(head: RunHead<'_>) -> Result<Self, Stop> {
-        let unix_s = clock::unix_seconds();
+        let clock = ClockPair { monotonic: now(), unix_ns: clock::realtime_ns() };
+        let unix_s = clock.unix_ns / 1_000_000_000;
         let started_at = time_text::rfc3339(unix_s);
         let job = head.job;
         let place = job
@@ -74,6 +76,7 @@ impl Run {
                     args: &head.args,
                     target: &job.target_name,
                     started_at: &started_at,
+                    clock,
                     host: archived_host(),
                     settings: head.settings,
                     search: head.search,
@@ -96,6 +99,7 @@ impl Run {
             archive,
             archive_error: None,
             json: job.json.clone(),
+            rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
         })
     }
 
@@ -107,6 +111,9 @@ impl Run {
     /// Hands an event to every sink.
     pub(crate) fn handle_event(&mut self, event: &Event) {
         self.show_event(event);
+        if let Some(rows) = &mut self.rows {
+            rows.handle_event(event);
+        }
         if let Some((archive, _)) = &mut self.archive
             && let Err(error) = archive.handle_event(event)
         {
@@ -132,19 +139,27 @@ impl Run {
         self.archive.as_ref().filter(|_| whole).map(|(_, dir)| dir.display().to_string())
     }
 
-    /// Writes summary, JSON and the report. With `--json -` the report goes to standard error.
+    /// How many single operations were recorded, where they were to be.
+    pub(crate) fn rows(&self) -> Option<RowSummary> {
+        self.rows.as_ref().map(RowSink::summary)
+    }
+
+    /// Writes summary, JSON, rows and the report, which goes to standard error where something else goes to
+    /// standard output.
     pub(crate) fn finish(mut self, summary: &Summary, trials: &[TrialRecord]) -> Result<(), Stop> {
-        let json = self.json.take();
+        let (json, rows) = (self.json.take(), self.rows.take());
         let mut summary = summary.clone();
         let archived = self.store(&mut summary);
-        let stream = report_stream(json.as_ref());
+        let rows_place = rows.as_ref().map(RowSink::place);
+        let stream = output::report_stream(json.iter().chain(rows_place));
         let mut text = Vec::new();
         terminal::render(&summary, trials, stream.style(), &mut text)
             .map_err(|error| Stop::CannotRun(format!("cannot draw the report: {error}")))?;
         // A sink that fails does not stop the others.
-        let shown = show(stream, &text);
+        let shown = output::show(stream, &text);
         let json = json.map_or(Ok(()), |place| write_json(&place, &summary));
-        shown.and(json).and(archived)
+        let rows = rows.map_or(Ok(()), RowSink::finish);
+        shown.and(json).and(rows).and(archived)
     }
 
     /// Writes the archive alone, which the summary no longer names if it is not whole.
@@ -173,56 +188,9 @@ fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
 }
 
-/// The stream of the report: not the one of the JSON.
-pub(crate) fn report_stream(json: Option<&OutputFile>) -> Stream {
-    if json == Some(&OutputFile::Stdout) { Stream::Err } else { Stream::Out }
-}
-
-/// Writes a report.
-pub(crate) fn show(stream: Stream, text: &[u8]) -> Result<(), Stop> {
-    let (written, name) = match stream {
-        Stream::Out => (write_whole(&mut io::stdout(), text), "standard output"),
-        Stream::Err => (write_whole(&mut io::stderr(), text), "standard error"),
-    };
-    ignore_closed_pipe(written)
-        .map_err(|error| Stop::CannotRun(format!("cannot write the report to {name}: {error}")))
-}
-
-fn write_whole(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
-    out.write_all(text)?;
-    out.flush()
-}
-
-/// Ignores a closed pipe; any other error is lost output.
-fn ignore_closed_pipe(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
-}
-
 /// Writes the summary object to where `--json` says.
 pub(crate) fn write_json(place: &OutputFile, summary: &Summary) -> Result<(), Stop> {
-    let (written, name) = match place {
-        OutputFile::Stdout => {
-            (json::write_summary(summary, &mut io::stdout()), "to standard output".to_owned())
-        }
-        OutputFile::File(path) => {
-            let written = File::create(path)
-                .map_err(ReportError::from)
-                .and_then(|mut file| json::write_summary(summary, &mut file));
-            (written, path.display().to_string())
-        }
-    };
-    let why = match written {
-        Ok(()) => return Ok(()),
-        Err(ReportError::Output(error)) => match ignore_closed_pipe(Err(error)) {
-            Ok(()) => return Ok(()),
-            Err(error) => error.to_string(),
-        },
-        Err(other) => other.to_string(),
-    };
-    Err(Stop::CannotRun(format!("cannot write --json {name}: {why}")))
+    output::write("--json", place, |out| json::write_summary(summary, out))
 }
 
 /// The settings that shape the measurement: those of the plan, and those that only the flags have.

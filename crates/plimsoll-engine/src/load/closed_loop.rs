@@ -19,7 +19,8 @@ impl Worker {
         }
         closed.ops_left -= 1;
         self.meter.tally().scheduled += 1;
-        Some(Op { intended: now, target: self.requests.take_for(destination) })
+        let target = self.requests.take_for(destination);
+        Some(Op { intended: now, target, is_recorded: self.rows.choose() })
     }
 
     /// Gives every idle connection an operation and opens the missing ones.
@@ -63,14 +64,19 @@ impl Worker {
         }
     }
 
-    /// A connection could not be opened: the loop's next operation, unless it has one, fails.
-    pub(super) fn fail_closed_op(&mut self, destination: u32, has_op: bool, now: Nanos) -> bool {
+    /// A connection could not be opened: its operation fails, or where it had none the loop's next one.
+    pub(super) fn fail_closed_op(
+        &mut self,
+        destination: u32,
+        op: Option<Op>,
+        now: Nanos,
+    ) -> Option<Op> {
         if self.phases.is(Phase::Running)
             && let Some(closed) = self.demand.closed()
         {
             closed.backoff_until = now + BACKOFF;
             self.next_due = Some(closed.backoff_until);
         }
-        has_op || self.take_closed_op(destination, now).is_some()
+        op.or_else(|| self.take_closed_op(destination, now))
     }
 }

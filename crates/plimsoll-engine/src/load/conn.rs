@@ -33,7 +33,12 @@ pub(crate) struct Op {
     pub(crate) intended: Nanos,
     /// Index into the plan's targets.
     pub(crate) target: u32,
+    /// It gets a row.
+    pub(crate) is_recorded: bool,
 }
+
+/// A million of them may wait.
+const _: () = assert!(size_of::<Op>() == 16);
 
 /// The fields of a connection that the loop uses for every event, in one cache line.
 #[derive(Debug, Default)]

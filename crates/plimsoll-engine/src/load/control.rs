@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Steer;
+use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
 use plimsoll_sys::clock;
 
@@ -20,6 +21,8 @@ pub(crate) enum WorkerEvent {
         worker: u32,
         interval: Box<Interval>,
     },
+    /// Single operations.
+    Rows(RowBatch),
     /// Done; what it did is in the seconds up to and including `second`.
     Steered {
         id: u32,

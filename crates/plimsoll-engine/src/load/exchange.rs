@@ -1,6 +1,7 @@
 //! Sends requests and reads answers on usable connections.
 
 use plimsoll_model::ending::Closer;
+use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::http1::client::{Progress, Response, ResponseError};
 use plimsoll_sys::Errno;
@@ -357,17 +358,21 @@ impl Worker {
         hot.ops_total += 1;
         let ops_total = u64::from(hot.ops_total);
         self.meter.count_status(answer.status);
-        let tally = self.meter.tally();
-        match answer.status {
-            500.. => tally.errors.count(ErrorClass::Status5xx),
-            400.. => tally.errors.count(ErrorClass::Status4xx),
-            _ => {
-                self.meter.count_ok(corrected, uncorrected, stamped, self.plan.deadline);
-                if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
-                    self.meter.tally().spans.syn_to_last_byte.record(uncorrected);
-                }
+        let failed = match answer.status {
+            500.. => Some(ErrorClass::Status5xx),
+            400.. => Some(ErrorClass::Status4xx),
+            _ => None,
+        };
+        if let Some(class) = failed {
+            self.meter.count_error(class);
+        } else {
+            self.meter.count_ok(corrected, uncorrected, stamped, self.plan.deadline);
+            if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
+                self.meter.tally().spans.syn_to_last_byte.record(uncorrected);
             }
         }
+        let end = failed.map_or(RowEnd::Ok, RowEnd::Failed);
+        self.record(index, end, answer.status, answer.body_bytes, now);
         if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
         }
@@ -425,6 +430,7 @@ impl Worker {
             self.detach_op(index);
             self.meter.count_error(class);
             self.count_failed_operation(index, class, now);
+            self.record(index, RowEnd::Failed(class), 0, 0, now);
         }
         self.close_and_refill(index, Some(class), now);
     }

@@ -9,6 +9,7 @@
 //! handshake: the operation ends with the handshake, its connection when they are here.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::row::RowEnd;
 
 use super::conn::State;
 use super::worker::Worker;
@@ -27,6 +28,7 @@ impl Worker {
         let is_tls = self.conns.slab.tls.has(index);
         let stamped = if is_tls { self.take_stamped(index, now) } else { None };
         self.meter.count_ok(now.since(intended), now.since(sent), stamped, self.plan.deadline);
+        self.record(index, RowEnd::Ok, 0, 0, now);
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         // In TLS 1.2 the ticket is part of the handshake.
         let tickets_follow = handshake.is_some_and(|handshake| handshake.version == "TLS 1.3");

@@ -179,6 +179,6 @@ impl Worker {
         // The timer may be armed for the next heartbeat, which is later than the answer's deadline.
         let beat_due = hot.beat_due;
         self.conns.rearm(index, beat_due.min(now + self.answer_timeout()));
-        self.send_op(index, Op { intended: due, target }, free_since, now);
+        self.send_op(index, Op { intended: due, target, is_recorded: false }, free_since, now);
     }
 }

@@ -1,8 +1,9 @@
 //! Merges the events of the workers into those of the load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::row::RowBatch;
 use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{GeneratorUse, Interval, Tally};
 use plimsoll_sys::{clock, limits};
@@ -23,6 +24,8 @@ pub enum LoadEvent {
     },
     /// One second, all threads.
     Interval(Box<Interval>),
+    /// Single operations of a thread.
+    Rows(RowBatch),
     /// A hold has carried out a steer, and every second in which it did so has been yielded.
     Steered {
         /// The number that was given to [`super::Load::steer`].
@@ -49,6 +52,7 @@ pub(super) struct Merge {
     failed: u64,
     first_error: Option<String>,
     seconds: Seconds,
+    rows: VecDeque<RowBatch>,
     /// By number of the steer: how many workers have done it, and the last second in which one did.
     steered: BTreeMap<u32, (usize, u32)>,
     draining: usize,
@@ -67,6 +71,7 @@ impl Merge {
             failed: 0,
             first_error: None,
             seconds: Seconds::new(workers),
+            rows: VecDeque::new(),
             steered: BTreeMap::new(),
             draining: 0,
             in_flight: 0,
@@ -101,6 +106,7 @@ impl Merge {
             WorkerEvent::Interval { worker, interval } => {
                 self.seconds.add(worker as usize, interval);
             }
+            WorkerEvent::Rows(batch) => self.rows.push_back(batch),
         }
     }
 
@@ -109,6 +115,9 @@ impl Merge {
             self.ready = usize::MAX;
             let (opened, failed) = (self.opened, self.failed);
             return Some(LoadEvent::Ready { opened, failed, first_error: self.first_error.take() });
+        }
+        if let Some(batch) = self.rows.pop_front() {
+            return Some(LoadEvent::Rows(batch));
         }
         if let Some(interval) = self.seconds.poll() {
             return Some(LoadEvent::Interval(self.with_process_use(interval)));

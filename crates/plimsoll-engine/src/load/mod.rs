@@ -36,6 +36,7 @@ mod phases;
 mod pool;
 mod prewarm;
 mod requests;
+mod rows;
 mod session;
 mod stamps;
 mod starts;

@@ -17,7 +17,8 @@ impl Worker {
     /// Starts every operation of the schedule whose time has come.
     pub(super) fn start_scheduled(&mut self, mut now: Nanos) {
         while let Some(due) = self.next_due.filter(|due| *due <= now) {
-            let op = Op { intended: due, target: self.requests.take() };
+            let target = self.requests.take();
+            let op = Op { intended: due, target, is_recorded: self.rows.choose() };
             let epoch = self.phases.epoch();
             let tally = self.meter.tally();
             tally.scheduled += 1;
@@ -67,6 +68,7 @@ impl Worker {
     fn wait_for_connection(&mut self, destination: u32, op: Op, now: Nanos) {
         if !self.pools.push_waiting(destination, op) {
             self.meter.tally().unsent += 1;
+            self.record_unsent(op, now);
         } else if self.pools.of(destination).has_room() {
             self.open_for_waiting(destination, now);
         } else {

@@ -87,13 +87,14 @@ impl Worker {
             return self.prewarm.count_failure(destination, class, detail);
         }
         let failed_op = match &self.demand {
-            Demand::Hold(_) => false,
-            Demand::Closed(_) => self.fail_closed_op(destination, op.is_some(), now),
+            Demand::Hold(_) => None,
+            Demand::Closed(_) => self.fail_closed_op(destination, op, now),
             // The attempt was made for the operation at the head of the queue.
-            Demand::Open(_) => op.is_some() || self.pools.take_waiting(destination).is_some(),
+            Demand::Open(_) => op.or_else(|| self.pools.take_waiting(destination)),
         };
-        if failed_op {
+        if let Some(op) = failed_op {
             self.meter.count_error(class);
+            self.record_failed(op, class, now);
         }
     }
 
@@ -155,7 +156,9 @@ impl Worker {
         self.count_failed_opening(index, class, now);
         let hot = &mut self.conns[index];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
-        let op = hot.has_op.then_some(Op { intended: hot.intended, target: hot.target });
+        let is_recorded = self.rows.records(index);
+        let op =
+            hot.has_op.then_some(Op { intended: hot.intended, target: hot.target, is_recorded });
         let was_handshaking = hot.state == State::Handshaking;
         if op.is_some() {
             self.detach_op(index);
@@ -182,6 +185,7 @@ impl Worker {
         let hot = &mut self.conns[index];
         hot.has_op = true;
         (hot.intended, hot.target) = (op.intended, op.target);
+        self.rows.attach(index, op.is_recorded);
         self.pools.attach();
     }
 

@@ -141,11 +141,10 @@ impl Pools {
         Some(op)
     }
 
-    /// Empties the queues; returns how many operations waited.
-    pub(super) fn drop_waiting(&mut self) -> u64 {
-        for pool in &mut self.all {
-            pool.waiting.clear();
-        }
-        std::mem::take(&mut self.waiting)
+    /// The next of all operations that wait, to be given up.
+    pub(super) fn drop_waiting(&mut self) -> Option<Op> {
+        let op = self.all.iter_mut().find_map(|pool| pool.waiting.pop_front())?;
+        self.waiting -= 1;
+        Some(op)
     }
 }

@@ -41,7 +41,8 @@ impl Worker {
 
     /// It was due when the answer before it was complete, and is sent in the same instant.
     fn send_next_of_session(&mut self, index: u32, now: Nanos) {
-        let op = Op { intended: now, target: self.requests.after(self.conns[index].target) };
+        let target = self.requests.after(self.conns[index].target);
+        let op = Op { intended: now, target, is_recorded: self.rows.choose() };
         self.attach_op(index, op);
         self.conns[index].since = now;
         let tally = self.meter.tally();

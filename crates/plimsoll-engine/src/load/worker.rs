@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::row::RowEnd;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::{Errno, affinity, clock};
 use plimsoll_tls::ClientContext;
 
+use super::conn::Op;
 use super::conns::Conns;
 use super::control::{Control, Owner, Stop, WorkerEvent};
 use super::demand::Demand;
@@ -17,6 +19,7 @@ use super::phases::{Phase, Phases};
 use super::pool::Pools;
 use super::prewarm::Prewarm;
 use super::requests::Requests;
+use super::rows::Rows;
 use super::stamps::Stamps;
 
 /// How often a worker with nothing to do looks for a start or a stop.
@@ -32,6 +35,7 @@ pub(super) struct Worker {
     pub(super) stamps: Stamps,
     pub(super) phases: Phases,
     pub(super) requests: Requests,
+    pub(super) rows: Rows,
     pub(super) conns: Conns,
     pub(super) pools: Pools,
     pub(super) demand: Demand,
@@ -40,7 +44,7 @@ pub(super) struct Worker {
     pub(super) prewarm: Prewarm,
     /// Handshake-only: connections are closed by RST.
     pub(super) resets_handshakes: bool,
-    owner: Owner,
+    pub(super) owner: Owner,
 }
 
 impl Worker {
@@ -59,6 +63,7 @@ impl Worker {
             stamps: Stamps::new(&plan, shard),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
+            rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
             prewarm: Prewarm::new(&plan, &pools),
             pools,
@@ -138,12 +143,13 @@ impl Worker {
             }
         }
         if self.phases.is_sending_over(now) {
-            self.drop_waiting();
+            self.drop_waiting(now);
         }
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         let outstanding = self.pools.outstanding();
         if self.meter.ends_second(now) {
             self.stamps.end_second(self.meter.tally());
+            self.hand_over_rows();
         }
         self.meter.advance(now, outstanding, self.pools.held());
         !(self.phases.is(Phase::Draining) && outstanding == 0)
@@ -222,10 +228,10 @@ impl Worker {
         }
         if !self.phases.is(Phase::Draining) {
             self.begin_draining(now, Nanos::ZERO);
-            self.drop_waiting();
+            self.drop_waiting(now);
         }
         if stop == Stop::Now {
-            self.abandon_in_flight(ErrorClass::Interrupted);
+            self.abandon_in_flight(ErrorClass::Interrupted, now);
         }
     }
 
@@ -260,16 +266,25 @@ impl Worker {
         let tally = self.meter.tally();
         tally.connection_errors.count(ErrorClass::LocalOther);
         if !self.phases.is(Phase::Draining) {
-            if let Some(open) = self.demand.open() {
-                let coming =
-                    u64::from(self.next_due.is_some()) + (&mut open.schedule).count() as u64;
-                tally.scheduled += coming;
-                tally.unsent += coming;
+            let now = Nanos(clock::monotonic_ns());
+            if self.next_due.is_none() {
+                self.advance_schedule();
             }
-            self.begin_draining(Nanos(clock::monotonic_ns()), Nanos::ZERO);
+            while let Some(due) = self.next_due.filter(|_| self.demand.is_open()) {
+                let is_recorded = self.rows.choose();
+                let op = Op { intended: due, target: self.requests.take(), is_recorded };
+                let tally = self.meter.tally();
+                tally.scheduled += 1;
+                tally.unsent += 1;
+                // It would have been given up when it was due.
+                self.record_unsent(op, now.max(due));
+                self.advance_schedule();
+            }
+            self.begin_draining(now, Nanos::ZERO);
         }
-        self.drop_waiting();
-        self.abandon_in_flight(ErrorClass::LocalOther);
+        let now = Nanos(clock::monotonic_ns());
+        self.drop_waiting(now);
+        self.abandon_in_flight(ErrorClass::LocalOther, now);
     }
 
     fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {
@@ -279,14 +294,18 @@ impl Worker {
         self.owner.send(WorkerEvent::Draining { in_flight: self.pools.in_flight() });
     }
 
-    fn drop_waiting(&mut self) {
-        self.meter.tally().unsent += self.pools.drop_waiting();
+    fn drop_waiting(&mut self, now: Nanos) {
+        while let Some(op) = self.pools.drop_waiting() {
+            self.meter.tally().unsent += 1;
+            self.record_unsent(op, now);
+        }
     }
 
-    fn abandon_in_flight(&mut self, class: ErrorClass) {
+    fn abandon_in_flight(&mut self, class: ErrorClass, now: Nanos) {
         for index in 0..self.conns.slab.len() as u32 {
             if self.conns[index].has_op {
                 self.meter.count_error(class);
+                self.record(index, RowEnd::Failed(class), 0, 0, now);
                 self.detach_op(index);
                 self.close(index, true);
             }
@@ -299,6 +318,7 @@ impl Worker {
         let now = Nanos(clock::monotonic_ns());
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         self.stamps.end_second(self.meter.tally());
+        self.hand_over_rows();
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);
         self.owner.send(WorkerEvent::Ended { worker: self.owner.worker, window });

@@ -149,7 +149,7 @@ impl Driver {
                 self.steered.push(id);
             }
             Some(LoadEvent::Ended { .. }) | None => self.ended = true,
-            Some(LoadEvent::Ready { .. } | LoadEvent::Draining { .. }) => {}
+            Some(LoadEvent::Ready { .. } | LoadEvent::Rows(_) | LoadEvent::Draining { .. }) => {}
         }
     }
 }

@@ -269,7 +269,7 @@ fn stopping_accounts_for_everything() {
                 whole.merge_following(&interval.tally);
                 load.stop(Nanos::ZERO);
             }
-            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } => {}
+            LoadEvent::Rows(_) | LoadEvent::Steered { .. } | LoadEvent::Draining { .. } => {}
             LoadEvent::Ended { window } => assert!(window < Nanos::from_secs(30)),
         }
     }

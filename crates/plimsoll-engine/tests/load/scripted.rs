@@ -74,7 +74,10 @@ pub(crate) fn run(plan: LoadPlan) -> Tally {
         match event {
             LoadEvent::Ready { .. } => load.start(Nanos(clock::monotonic_ns())),
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
-            LoadEvent::Steered { .. } | LoadEvent::Draining { .. } | LoadEvent::Ended { .. } => {}
+            LoadEvent::Rows(_)
+            | LoadEvent::Steered { .. }
+            | LoadEvent::Draining { .. }
+            | LoadEvent::Ended { .. } => {}
         }
     }
     assert!(

@@ -205,6 +205,7 @@ impl LoadRun {
                 self.start_if_ready(now);
             }
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
+            (FromAgent::Rows(batch), _) => self.events.push_back(Event::Rows(batch)),
             (FromAgent::Draining { in_flight }, _) => {
                 part.in_flight = Some(in_flight);
                 self.tell_draining();
@@ -380,8 +381,8 @@ impl LoadRun {
             part.stage = Stage::Running;
             self.actions.push_back(Action::Send(index, ToAgent::Start { epoch_monotonic: epoch }));
         }
-        self.events
-            .push_back(Event::LoadStarted { trial: self.terms.trial, planned: self.terms.planned });
+        let Terms { trial, planned, .. } = self.terms;
+        self.events.push_back(Event::LoadStarted { trial, planned, epoch: self.epoch });
         if self.open_failed > 0 {
             let why = self.open_error.take().map_or_else(String::new, |why| format!(": {why}"));
             let asked = self.opened + self.open_failed;

@@ -106,7 +106,11 @@ pub fn summarise_hosts(dir: &Path) -> Result<BTreeMap<String, HostSummary>, Repo
     Ok(hosts.into_iter().map(|(host, (summary, _))| (host, summary)).collect())
 }
 
-fn each_reading(dir: &Path, handle: &mut dyn FnMut(&str, Reading)) -> Result<(), ReportError> {
+/// Hands the readings to `handle` as they stand in the file, one at a time.
+pub(crate) fn each_reading(
+    dir: &Path,
+    handle: &mut dyn FnMut(&str, Reading),
+) -> Result<(), ReportError> {
     let path = dir.join(HOSTS);
     let file = match File::open(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::search::{Axis, Mode};
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,24 @@ pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const INTERVALS: &str = "intervals.jsonl";
 pub(super) const TRIALS: &str = "trials.jsonl";
 pub(super) const EVENTS: &str = "events.jsonl";
+pub(super) const ROWS: &str = "rows.jsonl";
 pub(super) const SUMMARY: &str = "summary.json";
+
+/// One instant on two clocks of the coordinator's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockPair {
+    /// On CLOCK_MONOTONIC, which the instants of an archive are counted on.
+    pub monotonic: Nanos,
+    /// On CLOCK_REALTIME: ns since 1970, UTC.
+    pub unix_ns: u64,
+}
+
+impl ClockPair {
+    /// The wall clock's time at an instant of CLOCK_MONOTONIC: ns since 1970, UTC.
+    pub const fn unix_ns_at(&self, at: Nanos) -> u64 {
+        self.unix_ns.saturating_add(at.0).saturating_sub(self.monotonic.0)
+    }
+}
 
 /// The host that made the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +71,8 @@ pub struct ManifestHead<'a> {
     pub target: &'a str,
     /// RFC 3339, UTC.
     pub started_at: &'a str,
+    /// The clocks when the run began.
+    pub clock: ClockPair,
     /// This host.
     pub host: ArchivedHost,
     /// Settings that shape the measurement, as in the summary.
@@ -79,6 +99,9 @@ pub struct Manifest {
     pub target: String,
     /// RFC 3339, UTC.
     pub started_at: String,
+    /// The clocks when the run began; `None` in archives of versions that did not say it.
+    #[serde(default)]
+    pub clock: Option<ClockPair>,
     /// The host that made the load.
     pub host: ArchivedHost,
     /// Random seed.
@@ -101,6 +124,7 @@ impl Manifest {
             command_line: redact::command_line_redacted(head.args),
             target: head.target.to_owned(),
             started_at: head.started_at.to_owned(),
+            clock: Some(head.clock),
             host: head.host,
             seed: head.plan.seed,
             settings: head.settings,

@@ -6,6 +6,7 @@
 //! hosts.jsonl       what the hosts did, a line for each reading
 //! trials.jsonl      one line per judged trial of a search
 //! events.jsonl      every other event: starts, drains, notes, the end of a search
+//! rows.jsonl        single operations, a line for each second and thread, where they were asked for
 //! summary.json      the run's summary; missing when the run was killed
 //! ```
 //!
@@ -19,10 +20,12 @@ mod rebuild;
 mod redact;
 mod writer;
 
+pub(crate) use hosts::each_reading;
 pub use hosts::{HostWriter, read_hosts, summarise_hosts};
-pub use manifest::{ArchivedHost, Manifest, ManifestHead, SCHEMA, SearchHead};
+pub use manifest::{ArchivedHost, ClockPair, Manifest, ManifestHead, SCHEMA, SearchHead};
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};
+pub(crate) use redact::url_redacted;
 pub use redact::{command_line_redacted, plan_redacted};
 pub use writer::ArchiveWriter;
 

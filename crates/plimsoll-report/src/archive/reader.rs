@@ -6,13 +6,14 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::event::Event;
+use plimsoll_model::row::RowBatch;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::TrialRecord;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, SCHEMA, SUMMARY, TRIALS};
+use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SCHEMA, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
 
@@ -69,6 +70,12 @@ impl Archive {
     /// The seconds of all loads, read one at a time: an hour of them would fill gigabytes.
     pub fn intervals(&self) -> Result<Lines<IntervalLine>, ReportError> {
         Lines::open(self.dir.join(INTERVALS))
+    }
+
+    /// Single operations, read one batch at a time; `None` where none were recorded.
+    pub fn rows(&self) -> Result<Option<Lines<RowBatch>>, ReportError> {
+        let path = self.dir.join(ROWS);
+        if path.exists() { Lines::open(path).map(Some) } else { Ok(None) }
     }
 
     /// The directory.

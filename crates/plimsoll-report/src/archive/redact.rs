@@ -67,6 +67,21 @@ fn argument_redacted(arg: &str) -> String {
     arg.to_owned()
 }
 
+/// A URL without the values of secret parameters in its query.
+pub(crate) fn url_redacted(url: &str) -> String {
+    let Some((before, query)) = url.split_once('?') else { return url.to_owned() };
+    let parameters = query.split('&').map(|parameter| match parameter.split_once('=') {
+        Some((name, _)) if is_secret_parameter(name) => format!("{name}={REDACTED}"),
+        _ => parameter.to_owned(),
+    });
+    format!("{before}?{}", parameters.collect::<Vec<_>>().join("&"))
+}
+
+/// Also what names no secret in a header.
+fn is_secret_parameter(name: &str) -> bool {
+    is_secret_name(name) || ["key", "sig", "auth", "code", "pass", "pwd"].contains(&name)
+}
+
 /// The plan as JSON without secrets: secret headers and the client key are hidden, bodies are
 /// replaced by their length.
 pub fn plan_redacted(plan: &LoadPlan) -> Value {
@@ -140,6 +155,18 @@ mod tests {
         ]
         .map(str::to_owned);
         assert_eq!(command_line_redacted(&args), args);
+    }
+
+    #[test]
+    fn a_query_keeps_its_shape() {
+        let url = format!("http://host/a?user=7&access_token={SECRET}&sig={SECRET}#x");
+        let redacted = url_redacted(&url);
+        assert!(!redacted.contains(SECRET), "{redacted}");
+        assert!(
+            redacted.starts_with("http://host/a?user=7&access_token=<redacted>&"),
+            "{redacted}"
+        );
+        assert_eq!(url_redacted("http://host/a/b"), "http://host/a/b");
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
         args: &args,
         target: "https://127.0.0.1:8443/",
         started_at: "2026-11-21T02:15:30Z",
+        clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },
         host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
         settings: settings::from_plan(plan),
         search: search.then(|| SearchHead {
@@ -48,7 +49,7 @@ fn interval(second: u32, tally: &Tally) -> Event {
 }
 
 fn load_started() -> Event {
-    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(10)) }
+    Event::LoadStarted { trial: None, planned: Some(Nanos::from_secs(10)), epoch: None }
 }
 
 /// A load of two seconds, `parts`, and its summary.
@@ -85,7 +86,8 @@ fn write_search(dir: &Path, trials: &[TrialRecord]) -> ArchiveWriter {
     let mut writer = ArchiveWriter::create(dir, &manifest(true)).unwrap();
     for trial in trials {
         let m = &trial.measurement;
-        let started = Event::LoadStarted { trial: Some(m.request), planned: Some(m.window) };
+        let planned = Some(m.window);
+        let started = Event::LoadStarted { trial: Some(m.request), planned, epoch: None };
         writer.handle_event(&started).unwrap();
         writer.handle_event(&interval(0, &m.tally)).unwrap();
         writer.handle_event(&Event::TrialEnded(Box::new(trial.clone()))).unwrap();
@@ -232,7 +234,7 @@ fn a_killed_hold_is_drawn_as_a_hold() {
     let mut second = Tally { scheduled: 1_010, ok: 1_000, ..Tally::default() };
     second.connections.held_end = 1_200;
     for event in [
-        Event::LoadStarted { trial: None, planned: None },
+        Event::LoadStarted { trial: None, planned: None, epoch: Some(Nanos::from_secs(70)) },
         Event::Memory(Box::new(empty)),
         Event::Memory(Box::new(level.memory)),
         Event::PlateauEnded(Box::new(level)),

@@ -11,7 +11,7 @@ use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{Judgement, TrialMeasurement};
 use serde::Serialize;
 
-use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, SUMMARY, TRIALS};
+use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIALS};
 use crate::error::ReportError;
 use crate::json;
 use crate::terminal::findings::worded;
@@ -23,6 +23,8 @@ pub struct ArchiveWriter {
     intervals: LineFile,
     trials: LineFile,
     events: LineFile,
+    /// Made with the first row.
+    rows: Option<LineFile>,
     /// The trial whose load is running.
     trial: Option<u32>,
     /// The block of a comparison that the next loads belong to.
@@ -68,6 +70,7 @@ impl ArchiveWriter {
             intervals: LineFile::create(dir.join(INTERVALS))?,
             trials: LineFile::create(dir.join(TRIALS))?,
             events: LineFile::create(dir.join(EVENTS))?,
+            rows: None,
             trial: None,
             block: None,
             failed: false,
@@ -100,6 +103,10 @@ impl ArchiveWriter {
             Event::Interval(interval) => {
                 self.intervals.push(&IntervalOut { trial: self.trial, interval })
             }
+            Event::Rows(batch) => match &mut self.rows {
+                Some(rows) => rows.push(batch),
+                none => none.insert(LineFile::create(self.dir.join(ROWS))?).push(batch),
+            },
             Event::TrialEnded(record) => self.trials.push(&TrialOut {
                 measurement: &record.measurement,
                 judgement: worded(&record.judgement),

@@ -59,5 +59,15 @@ pub fn render(
     }
 }
 
+/// The answer in words: the first paragraph of the report, in one line.
+pub fn headline(summary: &Summary, trials: &[TrialRecord]) -> String {
+    let mut text = Vec::new();
+    // Memory can be written to.
+    let _ = render(summary, trials, Style::default(), &mut text);
+    let text = String::from_utf8_lossy(&text);
+    let words = text.lines().take_while(|line| !line.trim().is_empty());
+    words.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests;

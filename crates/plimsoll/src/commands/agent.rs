@@ -107,6 +107,7 @@ impl EngineExecutor {
                         FromAgent::Ready { opened, failed, first_error }
                     }
                     LoadEvent::Interval(interval) => FromAgent::Interval(interval),
+                    LoadEvent::Rows(batch) => FromAgent::Rows(batch),
                     LoadEvent::Steered { id } => FromAgent::Steered { id },
                     LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },
                     LoadEvent::Ended { window } => FromAgent::LoadEnded { window },

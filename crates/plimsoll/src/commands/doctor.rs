@@ -7,6 +7,6 @@ use crate::plan::host_goal::needs;
 
 pub(crate) fn run(flags: &DoctorFlags) -> Result<(), Stop> {
     let needs = needs(&flags.goal)?;
-    print("the result", flags.json.as_ref(), &needs.json(), &needs.render())?;
+    print(flags.json.as_ref(), &needs.json(), &needs.render())?;
     if needs.are_met() { Ok(()) } else { Err(Stop::HostTooSmall) }
 }

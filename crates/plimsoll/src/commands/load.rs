@@ -15,7 +15,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let mut server = NamedServer::default();
-    let set_up =
-        SetUp { command: "load", server: &mut server, interrupts: &interrupts, notes: Vec::new() };
+    let notes = job.rows.iter().map(|rows| rows.note.clone()).collect();
+    let set_up = SetUp { command: "load", server: &mut server, interrupts: &interrupts, notes };
     session::run(&mut Load(job), set_up)
 }

@@ -45,7 +45,7 @@ fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
 
 fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {
     let plan = plan(&flags.goal)?;
-    print("the plan", flags.json.as_ref(), &plan.json(), &plan.render())
+    print(flags.json.as_ref(), &plan.json(), &plan.render())
 }
 
 fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {

@@ -8,7 +8,9 @@ use plimsoll_model::{Nanos, Rate};
 use super::shared::{
     ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags,
 };
-use super::values::{ArrivalsFlag, RampTo, positive_count, positive_duration, seed, stage};
+use super::values::{
+    ArrivalsFlag, OutputFile, RampTo, output_file, positive_count, positive_duration, seed, stage,
+};
 
 const EXAMPLES: &str = "\
 Durations: 250ms 10s 5m 1h. Rates: 500 500/s 30/m 2k/s. Counts: 100 20k 2M.
@@ -54,7 +56,24 @@ pub(crate) struct LoadFlags {
     pub(crate) resume: ResumeFlags,
 
     #[command(flatten)]
+    pub(crate) rows: RowFlags,
+
+    #[command(flatten)]
     pub(crate) output: OutputFlags,
+}
+
+/// Rows of single operations.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct RowFlags {
+    /// Write single operations as vegeta does, CSV or by its name JSON, at most 1,000 per second: above
+    /// that one in so many, which the file's name says
+    #[arg(long, value_name = "FILE|-", value_parser = output_file)]
+    pub(crate) rows: Option<OutputFile>,
+
+    /// Write every operation to --rows
+    #[arg(long, requires = "rows")]
+    pub(crate) rows_all: bool,
 }
 
 /// How much is sent, when, and what is demanded.

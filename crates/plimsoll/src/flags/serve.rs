@@ -1,4 +1,4 @@
-//! `plimsoll serve` and `plimsoll report`. What was typed, not what it means.
+//! `plimsoll serve`. What was typed, not what it means.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use clap::Args;
 use plimsoll_model::Nanos;
 
 use super::values::{
-    ListenAt, OutputFile, Processes, TlsStateFlag, connections, listen_at, output_file,
-    positive_duration, processes, seed, threads,
+    ListenAt, Processes, TlsStateFlag, connections, listen_at, positive_duration, processes, seed,
+    threads,
 };
 
 const SERVE_EXAMPLES: &str = "\
@@ -21,11 +21,6 @@ Examples:
   plimsoll serve --http 0.0.0.0:8000-8099 --processes 2 --statsd 127.0.0.1:8125
   plimsoll serve --https 8443 --connections 100k
   plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key";
-
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  plimsoll report my-run
-  plimsoll report my-run --json -";
 
 /// `plimsoll serve`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -113,17 +108,4 @@ pub(crate) struct ServeFlags {
     /// Do not show progress
     #[arg(long, help_heading = "Output")]
     pub(crate) no_ui: bool,
-}
-
-/// `plimsoll report`.
-#[derive(Args, Clone, Debug, PartialEq)]
-#[command(after_help = REPORT_EXAMPLES)]
-pub(crate) struct ReportFlags {
-    /// Archive directory of a run, or of `plimsoll watch --out`
-    #[arg(value_name = "RUN", required = true)]
-    pub(crate) runs: Vec<PathBuf>,
-
-    /// Write the result as one JSON object (plimsoll.summary/1); - writes to standard output
-    #[arg(long, value_name = "FILE|-", value_parser = output_file)]
-    pub(crate) json: Option<OutputFile>,
 }

@@ -10,7 +10,8 @@ use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::slo::Slo;
 
 use super::pacing::pacing;
-use super::{Destination, Inputs, outputs, sources, targets, tls};
+use super::rows::RowJob;
+use super::{Destination, Inputs, outputs, rows, sources, targets, tls};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::flags::shared::{ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ResumeFlags};
@@ -32,6 +33,8 @@ pub(crate) struct LoadJob {
     pub(crate) out: Option<PathBuf>,
     /// Where the summary goes.
     pub(crate) json: Option<OutputFile>,
+    /// Where rows of single operations go.
+    pub(crate) rows: Option<RowJob>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
     /// Settings as they were typed, which `plan` no longer holds: `rate` and `sources`.
@@ -103,6 +106,11 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         job.plan.prewarm = false;
     }
     job.settings.insert("rate".to_owned(), rate);
+    if let Some((plan, rows)) = rows::plan(&flags.rows, &job.plan.pacing, job.plan.targets.len())? {
+        outputs::check_rows(&rows.place, &flags.output)?;
+        job.plan.rows = Some(plan);
+        job.rows = Some(rows);
+    }
     Ok(job)
 }
 
@@ -152,7 +160,9 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             seed: parts.seed,
             shard: Shard::WHOLE,
             abort_bad_ops: None,
+            rows: None,
         },
+        rows: None,
         slo: parts.slo,
         processes: workers.processes,
         out: output.out.clone(),
@@ -242,6 +252,7 @@ fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
         ("--header", !request.header.headers.is_empty()),
         ("--body", request.body.is_some()),
         ("--data", request.data.is_some()),
+        ("--rows", flags.rows.rows.is_some()),
     ];
     match described.iter().find(|(_, given)| *given && flags.handshake_only) {
         None => Ok(()),

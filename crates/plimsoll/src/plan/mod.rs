@@ -23,6 +23,7 @@ pub(crate) mod load;
 mod outputs;
 mod pacing;
 pub(crate) mod rfc9411;
+pub(crate) mod rows;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sizing;

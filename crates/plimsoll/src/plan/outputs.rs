@@ -11,22 +11,7 @@ use crate::flags::values::OutputFile;
 /// Refuses outputs that cannot be written.
 pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
     if let Some(OutputFile::File(path)) = &flags.json {
-        if path.is_dir() {
-            return Err(Stop::usage(
-                format_args!("--json {path:?} is a directory"),
-                "name a file, or - for standard output",
-            ));
-        }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if !folder.is_none_or(Path::is_dir) {
-            return Err(Stop::usage(
-                format_args!("--json {path:?} lies in no directory that exists"),
-                "create it first",
-            ));
-        }
-    }
-    if let Some(OutputFile::File(path)) = &flags.json {
-        check_writable(path)?;
+        check_file("--json", path)?;
     }
     match &flags.out {
         Some(path) if path.exists() && !path.is_dir() => Err(Stop::usage(
@@ -43,15 +28,44 @@ pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
     }
 }
 
+/// Refuses a file of rows that cannot be written, or that would be mixed with the summary.
+pub(super) fn check_rows(place: &OutputFile, flags: &OutputFlags) -> Result<(), Stop> {
+    match place {
+        OutputFile::File(path) => check_file("--rows", path),
+        OutputFile::Stdout if flags.json == Some(OutputFile::Stdout) => Err(Stop::usage(
+            "--json and --rows both write to standard output",
+            "name a file for one of them",
+        )),
+        OutputFile::Stdout => Ok(()),
+    }
+}
+
+fn check_file(flag: &str, path: &Path) -> Result<(), Stop> {
+    if path.is_dir() {
+        return Err(Stop::usage(
+            format_args!("{flag} {path:?} is a directory"),
+            "name a file, or - for standard output",
+        ));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if !folder.is_none_or(Path::is_dir) {
+        return Err(Stop::usage(
+            format_args!("{flag} {path:?} lies in no directory that exists"),
+            "create it first",
+        ));
+    }
+    check_writable(flag, path)
+}
+
 /// Tests by opening; existing content stays.
-fn check_writable(path: &Path) -> Result<(), Stop> {
+fn check_writable(flag: &str, path: &Path) -> Result<(), Stop> {
     let opened = match fs::metadata(path) {
         // Opening a pipe would wait for its reader.
         Ok(found) if !found.is_file() => return Ok(()),
         Ok(_) => OpenOptions::new().write(true).open(path).map(drop),
         Err(_) => File::create_new(path).and_then(|_| fs::remove_file(path)),
     };
-    opened.map_err(|error| Stop::CannotRun(format!("cannot write --json {path:?}: {error}")))
+    opened.map_err(|error| Stop::CannotRun(format!("cannot write {flag} {path:?}: {error}")))
 }
 
 #[cfg(test)]
@@ -63,11 +77,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("old"), folder.path().join("new"));
         fs::write(&old, "kept").unwrap();
-        assert_eq!(check_writable(&old), Ok(()));
-        assert_eq!(check_writable(&new), Ok(()));
+        assert_eq!(check_writable("--json", &old), Ok(()));
+        assert_eq!(check_writable("--json", &new), Ok(()));
         assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
         assert!(!new.exists());
-        let missing = check_writable(&folder.path().join("no/such")).unwrap_err();
+        let missing = check_writable("--json", &folder.path().join("no/such")).unwrap_err();
         assert_eq!(missing.code(), 1);
     }
 }

@@ -255,6 +255,7 @@ fn summarise(
     let (rfc9411, compare, sizing) = (outcome.rfc9411, outcome.compare, outcome.sizing);
     let mut summary = Summary { rfc9411, compare, sizing, ..Summary::new(head, &tally) };
     summary.causes = outcome.causes;
+    summary.rows = run.rows();
     match (run.archive_dir(), summary.find.as_ref()) {
         (Some(dir), Some(find)) => {
             let readings = causes::readings(dir.as_ref());

@@ -1,0 +1,215 @@
+//! Rows of single operations: which are recorded, and what became of them.
+//!
+//! An operation is chosen when it comes due, before anything is known of it. A load without rows pays a
+//! branch for each operation; one with rows copies 48 bytes for each that is recorded.
+
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::row::{Row, RowBatch, RowEnd};
+use plimsoll_model::{ErrorClass, Nanos};
+
+use super::conn::Op;
+use super::control::WorkerEvent;
+use super::worker::Worker;
+
+/// Rows that a thread keeps until its second is over: 6 MB, of which only what is filled costs memory.
+/// A thread makes fewer operations in a second; more can only end at once when all that wait are given up.
+const ROWS_MAX: usize = 1 << 17;
+/// An odd number that the schedule does not use: which operations are recorded has nothing to do with when
+/// they are due.
+const MIX: u64 = 0xD1B5_4A32_D192_ED03;
+
+/// The last steps of SplitMix64: every bit of the seed decides every bit of the result.
+const fn mixed(seed: u64) -> u64 {
+    let x = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// One worker's rows; `None` where nothing is recorded.
+pub(super) struct Rows(Option<Box<Recorder>>);
+
+struct Recorder {
+    every: u32,
+    /// Operations that are passed over before the next that is recorded; below `every`.
+    left: u32,
+    /// By slot: whether its current operation is recorded.
+    marked: Vec<bool>,
+    batch: RowBatch,
+}
+
+impl Rows {
+    pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
+        let recorder = plan.rows.map(|rows| {
+            let every = rows.every.max(1);
+            let seed = plan.seed ^ u64::from(shard.index).wrapping_add(1).wrapping_mul(MIX);
+            let left = (mixed(seed) % u64::from(every)) as u32;
+            Box::new(Recorder { every, left, marked: Vec::new(), batch: RowBatch::default() })
+        });
+        Self(recorder)
+    }
+
+    /// Whether the operation that comes due now is recorded.
+    #[inline]
+    pub(super) fn choose(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|recorder| recorder.choose())
+    }
+
+    /// The connection's current operation is one that is recorded, or not.
+    #[inline]
+    pub(super) fn attach(&mut self, index: u32, is_recorded: bool) {
+        if let Some(recorder) = &mut self.0 {
+            recorder.mark(index as usize, is_recorded);
+        }
+    }
+
+    /// Whether the connection's current operation is recorded.
+    #[inline]
+    pub(super) fn records(&self, index: u32) -> bool {
+        let Some(recorder) = &self.0 else { return false };
+        recorder.marked.get(index as usize).copied().unwrap_or(false)
+    }
+
+    fn push(&mut self, row: Row) {
+        let Some(recorder) = &mut self.0 else { return };
+        let batch = &mut recorder.batch;
+        if batch.rows.capacity() == 0 {
+            batch.rows.reserve_exact(ROWS_MAX);
+        }
+        if batch.rows.len() < ROWS_MAX {
+            batch.rows.push(row);
+        } else {
+            batch.dropped += 1;
+        }
+    }
+
+    /// What was recorded since the last call; `None` where that is nothing.
+    fn take(&mut self) -> Option<RowBatch> {
+        let batch = &mut self.0.as_mut()?.batch;
+        (*batch != RowBatch::default()).then(|| std::mem::take(batch))
+    }
+}
+
+impl Recorder {
+    fn choose(&mut self) -> bool {
+        let is_chosen = self.left == 0;
+        self.left = if is_chosen { self.every - 1 } else { self.left - 1 };
+        is_chosen
+    }
+
+    fn mark(&mut self, index: usize, is_recorded: bool) {
+        if self.marked.len() <= index {
+            self.marked.resize(index + 1, false);
+        }
+        self.marked[index] = is_recorded;
+    }
+}
+
+impl Worker {
+    /// The current operation of the connection has ended with this answer, or in this class without one.
+    #[inline]
+    pub(super) fn record(&mut self, index: u32, end: RowEnd, status: u16, body: u64, now: Nanos) {
+        if self.rows.records(index) {
+            let hot = &self.conns[index];
+            let op = Op { intended: hot.intended, target: hot.target, is_recorded: true };
+            let sent = Some(hot.since);
+            self.push_row(op, sent, now, (end, status, body));
+        }
+    }
+
+    /// An operation has failed without a connection of its own.
+    pub(super) fn record_failed(&mut self, op: Op, class: ErrorClass, now: Nanos) {
+        if op.is_recorded {
+            self.push_row(op, None, now, (RowEnd::Failed(class), 0, 0));
+        }
+    }
+
+    /// An operation is given up before it was sent.
+    pub(super) fn record_unsent(&mut self, op: Op, now: Nanos) {
+        if op.is_recorded {
+            self.push_row(op, None, now, (RowEnd::Unsent, 0, 0));
+        }
+    }
+
+    #[cold]
+    fn push_row(
+        &mut self,
+        op: Op,
+        sent: Option<Nanos>,
+        now: Nanos,
+        (end, status, body_bytes): (RowEnd, u16, u64),
+    ) {
+        let epoch = self.phases.epoch();
+        let [intended, ended] = [op.intended, now].map(|at| at.since(epoch));
+        let sent = sent.map(|at| at.since(epoch));
+        let target = op.target;
+        self.rows.push(Row { intended, sent, ended, status, end, body_bytes, target });
+    }
+
+    /// Hands over what was recorded.
+    pub(super) fn hand_over_rows(&mut self) {
+        if let Some(batch) = self.rows.take() {
+            self.owner.send(WorkerEvent::Rows(batch));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use plimsoll_model::Rate;
+    use plimsoll_model::pace::{Arrivals, Profile};
+    use plimsoll_model::plan::Pacing;
+    use plimsoll_model::row::RowPlan;
+
+    use super::*;
+
+    fn rows(every: u32, index: u32, seed: u64) -> Rows {
+        let address: SocketAddr = ([127, 0, 0, 1], 80).into();
+        let profile = Profile::constant(Rate::ZERO, Nanos::from_secs(1));
+        let pacing = Pacing::Open { profile, arrivals: Arrivals::Uniform };
+        let plan = LoadPlan {
+            rows: Some(RowPlan { every }),
+            seed,
+            ..LoadPlan::plain(&[&[address]], pacing)
+        };
+        Rows::new(&plan, Shard { index, of: 4 })
+    }
+
+    #[test]
+    fn every_kth_operation_is_chosen_from_a_place_that_the_seed_decides() {
+        let mut places = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            let mut rows = rows(7, 2, seed);
+            let chosen: Vec<_> = (0..70).filter(|_| rows.choose()).collect();
+            assert_eq!(chosen.len(), 10);
+            assert!(chosen.windows(2).all(|pair| pair[1] - pair[0] == 7), "{chosen:?}");
+            places.insert(chosen[0]);
+        }
+        assert_eq!(places.len(), 7, "{places:?}");
+        let mut all = rows(1, 0, 1);
+        assert!((0..10).all(|_| all.choose()));
+        assert!(!Rows(None).choose());
+    }
+
+    #[test]
+    fn a_full_buffer_drops_and_counts() {
+        let mut rows = rows(1, 0, 1);
+        let row = Row {
+            intended: Nanos(1),
+            sent: None,
+            ended: Nanos(2),
+            status: 0,
+            end: RowEnd::Unsent,
+            body_bytes: 0,
+            target: 0,
+        };
+        assert_eq!(rows.take(), None);
+        (0..ROWS_MAX + 3).for_each(|_| rows.push(row));
+        let batch = rows.take().expect("there are some");
+        assert_eq!((batch.rows.len(), batch.dropped), (ROWS_MAX, 3));
+        assert_eq!(batch.rows.capacity(), ROWS_MAX);
+        assert_eq!(rows.take(), None);
+    }
+}

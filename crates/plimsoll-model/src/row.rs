@@ -1,0 +1,129 @@
+//! Single operations, recorded one in so many.
+//!
+//! Which ones is known before their outcome is, so that shares and quantiles of the rows are those of all
+//! operations; counts and rates are one in [`RowPlan::every`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ErrorClass, Nanos};
+
+/// Which operations are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowPlan {
+    /// Each thread records one of so many operations of its schedule, from a place that the seed decides; 1
+    /// records all.
+    pub every: u32,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowEnd {
+    /// With a complete answer below 400.
+    Ok,
+    /// In this class.
+    Failed(ErrorClass),
+    /// It was never sent.
+    Unsent,
+}
+
+impl RowEnd {
+    /// `ok`, `unsent`, or the name of the class.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed(class) => class.name(),
+            Self::Unsent => "unsent",
+        }
+    }
+}
+
+impl Serialize for RowEnd {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for RowEnd {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        match name.as_str() {
+            "ok" => Ok(Self::Ok),
+            "unsent" => Ok(Self::Unsent),
+            name => {
+                let class = ErrorClass::ALL.iter().find(|class| class.name() == name);
+                let unknown = || serde::de::Error::custom(format!("unknown class {name:?}"));
+                class.map(|class| Self::Failed(*class)).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+/// One operation. A list of figures in files and frames, in the order of the fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RowList", into = "RowList")]
+pub struct Row {
+    /// When it was due, since the load's epoch.
+    pub intended: Nanos,
+    /// When it was sent; without keep-alive, when its connection was begun.
+    pub sent: Option<Nanos>,
+    /// When it ended.
+    pub ended: Nanos,
+    /// Status of a complete answer; 0 where there was none.
+    pub status: u16,
+    /// How it ended.
+    pub end: RowEnd,
+    /// Bytes of the answer's body.
+    pub body_bytes: u64,
+    /// Index into the plan's targets.
+    pub target: u32,
+}
+
+type RowList = (Nanos, Option<Nanos>, Nanos, u16, RowEnd, u64, u32);
+
+impl From<Row> for RowList {
+    fn from(row: Row) -> Self {
+        (row.intended, row.sent, row.ended, row.status, row.end, row.body_bytes, row.target)
+    }
+}
+
+impl From<RowList> for Row {
+    fn from((intended, sent, ended, status, end, body_bytes, target): RowList) -> Self {
+        Self { intended, sent, ended, status, end, body_bytes, target }
+    }
+}
+
+/// What a thread has recorded in a second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowBatch {
+    /// In the order in which they ended.
+    pub rows: Vec<Row>,
+    /// Rows that found the buffer full.
+    pub dropped: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_list_of_figures() {
+        let mut row = Row {
+            intended: Nanos(5),
+            sent: Some(Nanos(7)),
+            ended: Nanos(90),
+            status: 200,
+            end: RowEnd::Ok,
+            body_bytes: 4,
+            target: 0,
+        };
+        let text = serde_json::to_string(&row).expect("serialises");
+        assert_eq!(text, r#"[5,7,90,200,"ok",4,0]"#);
+        assert_eq!(serde_json::from_str::<Row>(&text).expect("a row"), row);
+        for end in [RowEnd::Unsent, RowEnd::Failed(ErrorClass::ResetByPeer)] {
+            (row.sent, row.status, row.end) = (None, 0, end);
+            let text = serde_json::to_string(&row).expect("serialises");
+            assert_eq!(serde_json::from_str::<Row>(&text).expect("a row"), row, "{text}");
+        }
+        assert!(serde_json::from_str::<Row>(r#"[5,7,90,200,"lost",4,0]"#).is_err());
+    }
+}

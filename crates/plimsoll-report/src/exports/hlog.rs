@@ -1,0 +1,43 @@
+//! The histograms of each second as an interval log of HdrHistogram, version 1.3. Its programs in Java, C and Python
+//! merge them without loss.
+
+use std::io::Write;
+
+use plimsoll_model::Nanos;
+
+use super::seconds::Timeline;
+use super::{ExportedRun, Span};
+use crate::error::ReportError;
+use crate::time_text;
+
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let start = start_unix_s(run);
+    writeln!(out, "#[Histogram log format version 1.3]")?;
+    let whole_s = time_text::rfc3339(start as u64);
+    writeln!(out, "#[StartTime: {start:.3} (seconds since epoch), {whole_s}]")?;
+    writeln!(
+        out,
+        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
+    )?;
+    let mut timeline = Timeline::of(run.archive);
+    for line in run.archive.intervals()? {
+        let second = timeline.place(line?);
+        for span in Span::ALL {
+            let hist = span.of(&second.interval.tally.spans);
+            let Some(max) = hist.max() else { continue };
+            let (name, begin) = (span.name(), second.since_begin.as_secs_f64());
+            let (max, encoded) = (max.as_millis_f64(), hist.encode_for_log());
+            writeln!(out, "Tag={name},{begin:.3},1.000,{max:.3},{encoded}")?;
+        }
+    }
+    Ok(())
+}
+
+/// When the first operation was due, as far as the archive says.
+fn start_unix_s(run: &ExportedRun<'_>) -> f64 {
+    let manifest = run.archive.manifest();
+    match (manifest.clock, Timeline::first_epoch(run.archive)) {
+        (Some(clock), Some(epoch)) => Nanos(clock.unix_ns_at(epoch)).as_secs_f64(),
+        _ => time_text::unix_seconds(&manifest.started_at).unwrap_or(0) as f64,
+    }
+}

@@ -1,0 +1,130 @@
+//! Goals and checks as test cases of JUnit's XML, which CI servers show.
+//!
+//! GitLab compares cases by their names between branches, so no name holds a figure that was measured; and it
+//! shows only the content of an element, so what is wrong stands there and in `message`.
+
+use std::io::Write;
+
+use plimsoll_model::Fault;
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Check, CheckId, Family, Level, Outcome, Verdict};
+
+use super::ExportedRun;
+use super::xml::Element;
+use crate::error::ReportError;
+use crate::terminal::{findings, headline};
+
+/// How a case ended.
+enum Ending {
+    Passed,
+    /// The server's fault: `failure`, and its type.
+    Failed(&'static str),
+    /// Nobody can say: `error`, and its type.
+    Error(&'static str),
+    Skipped,
+}
+
+/// A test case.
+struct Case {
+    group: &'static str,
+    name: String,
+    ending: Ending,
+    /// What was seen.
+    text: String,
+}
+
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let summary = run.summary;
+    let mut cases: Vec<Case> = summary.find.iter().map(|find| of_search(find, run)).collect();
+    for check in &summary.reasons {
+        // A check that was made of several trials stands there once.
+        if !cases.iter().any(|case| case.name == check.id.name()) {
+            cases.push(of_check(check, summary.verdict));
+        }
+    }
+    if cases.is_empty() {
+        let text = headline(summary, run.archive.trials());
+        let ending = if summary.partial { Ending::Error("run") } else { Ending::Passed };
+        cases.push(Case { group: "run", name: "run-complete".to_owned(), ending, text });
+    }
+    let count =
+        |of: fn(&Ending) -> bool| cases.iter().filter(|c| of(&c.ending)).count().to_string();
+    let suite = Element::new("testsuite")
+        .with("name", class_name(summary))
+        .with("tests", cases.len().to_string())
+        .with("failures", count(|ending| matches!(ending, Ending::Failed(_))))
+        .with("errors", count(|ending| matches!(ending, Ending::Error(_))))
+        .with("skipped", count(|ending| matches!(ending, Ending::Skipped)))
+        .with("time", format!("{:.3}", summary.seconds))
+        .with("timestamp", summary.started_at.trim_end_matches('Z'))
+        .children(cases.iter().map(|case| element(case, summary)));
+    Ok(Element::new("testsuites").children([suite]).write(out)?)
+}
+
+/// `plimsoll.load`, `plimsoll.find.rate`.
+fn class_name(summary: &Summary) -> String {
+    let words = summary.command.split_whitespace();
+    let axis = summary.find.as_ref().map(|find| find.axis.name());
+    // `lab hold` names what it does itself.
+    let axis = axis.filter(|axis| !summary.command.ends_with(axis));
+    std::iter::once("plimsoll").chain(words).chain(axis).collect::<Vec<_>>().join(".")
+}
+
+fn element(case: &Case, summary: &Summary) -> Element {
+    let message = |name| Element::new(name).with("message", &*case.text);
+    let inner = match &case.ending {
+        Ending::Passed => Element::new("system-out").text(&*case.text),
+        Ending::Failed(kind) => message("failure").with("type", *kind).text(&*case.text),
+        Ending::Error(kind) => message("error").with("type", *kind).text(&*case.text),
+        Ending::Skipped => message("skipped").text(&*case.text),
+    };
+    Element::new("testcase")
+        .with("classname", format!("{}.{}", class_name(summary), case.group))
+        .with("name", &*case.name)
+        .with("time", "0.000")
+        .children([inner])
+}
+
+/// Whether an answer was found.
+fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
+    let ending = match &find.outcome {
+        Outcome::Regular | Outcome::NotReached { .. } => Ending::Passed,
+        Outcome::FailsAtMinimum => Ending::Failed("slo"),
+        Outcome::Unstable { .. } | Outcome::Undecided { .. } | Outcome::Unfinished { .. } => {
+            Ending::Error("undecided")
+        }
+        Outcome::GeneratorLimited { .. }
+        | Outcome::NetworkLimited { .. }
+        | Outcome::Unconfirmed { .. } => Ending::Error("generator"),
+    };
+    let text = headline(run.summary, run.archive.trials());
+    Case { group: "search", name: "tipping-point".to_owned(), ending, text }
+}
+
+fn of_check(check: &Check, verdict: Verdict) -> Case {
+    let is_goal = check.id.family() == Family::Goal;
+    let is_ours = check.id.fault() == Fault::Local;
+    let ending = match (check.level, is_goal) {
+        // What the generator shaped speaks neither for nor against a goal.
+        (_, true) if verdict == Verdict::Invalid => Ending::Skipped,
+        (Level::Pass | Level::Warn, _) => Ending::Passed,
+        (Level::Fail, true) => Ending::Failed("slo"),
+        (Level::Fail, false) if is_ours => Ending::Error("generator"),
+        (Level::Fail, false) if check.id == CheckId::RunComplete => Ending::Error("run"),
+        (Level::Fail, false) => Ending::Failed("server"),
+    };
+    let group = match check.id.family() {
+        Family::Goal => "slo",
+        Family::Validity => "generator",
+        Family::Server => "server",
+        Family::Run => "run",
+    };
+    let mut text = findings::seen_and_limit(check);
+    if check.level == Level::Warn {
+        text.insert_str(0, "warning: ");
+    }
+    if let Some(hint) = check.id.hint().filter(|_| check.level > Level::Pass) {
+        text.push_str(&format!("; {hint}"));
+    }
+    Case { group, name: check.id.name().into_owned(), ending, text }
+}

@@ -1,0 +1,214 @@
+//! What a pull request should show of a run: `$GITHUB_STEP_SUMMARY`, a comment.
+//!
+//! Text from outside (URLs, error texts, host names) is shown as it is, never as markup.
+
+use std::io::Write;
+
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::trial::{Level, TrialRecord, Verdict};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{Histogram, Rate};
+
+use super::ExportedRun;
+use crate::error::ReportError;
+use crate::terminal::layout::{ms, per_s};
+use crate::terminal::{findings, headline, render_trial_line};
+
+/// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
+const BYTES_MAX: usize = 60_000;
+/// Trials that are shown, from the last one back.
+const TRIALS_MAX: usize = 40;
+/// Checks that are shown, the worst first.
+const CHECKS_MAX: usize = 40;
+/// The longest text from outside.
+const TEXT_CHARS_MAX: usize = 500;
+/// Columns of a line of blocks.
+const SPARK_COLUMNS: usize = 60;
+
+pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let summary = run.summary;
+    let trials = run.archive.trials();
+    let mut text = format!("### plimsoll {}: {}\n\n", code(&summary.command), badge(summary));
+    text.push_str(&format!("{}\n\n", escaped(&headline(summary, trials))));
+    let spark =
+        sparkline(run)?.map_or_else(String::new, |line| format!("p99 over time, {line}\n\n"));
+    let parts = [figures(summary), checks(summary), spark, trial_list(trials), command_line(run)];
+    for part in parts {
+        // What would make it too long is left out.
+        if text.len() + part.len() <= BYTES_MAX {
+            text.push_str(&part);
+        }
+    }
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+fn badge(summary: &Summary) -> &'static str {
+    match (summary.partial, summary.verdict) {
+        (true, _) => "◐ PARTIAL",
+        (false, Verdict::Good) => "● GOOD",
+        (false, Verdict::Bad) => "✕ BAD",
+        (false, Verdict::Invalid) => "◇ INVALID",
+    }
+}
+
+fn figures(summary: &Summary) -> String {
+    let corrected = &summary.latency_ms.corrected;
+    let in_ms = |value: Option<f64>| format!("{} ms", ms(value));
+    let mut rows = Vec::new();
+    if let Some(find) = &summary.find {
+        let load =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| load(find.axis, v));
+        let interval = format!("{} to {}", load(find.lower), load(find.upper));
+        rows.push(("tipping point", interval));
+        if find.safe.is_some() {
+            rows.push(("safe load", load(find.safe)));
+        }
+    }
+    if let Some(hold) = &summary.hold {
+        rows.push(("held", format!("{} of {}", grouped(hold.held), grouped(hold.asked))));
+    }
+    if summary.scheduled > 0 {
+        let rate = Rate::per_second(summary.rate.achieved_per_s).unwrap_or_default();
+        rows.extend([
+            ("achieved rate", rate.to_string()),
+            ("p50, corrected", in_ms(corrected.p50)),
+            ("p99, corrected", in_ms(corrected.p99)),
+            ("max, corrected", in_ms(corrected.max)),
+            ("ok", grouped(summary.ok)),
+            ("late, failed, unsent", {
+                let [late, errors, unsent] =
+                    [summary.late, summary.errors, summary.unsent].map(grouped);
+                format!("{late}, {errors}, {unsent}")
+            }),
+        ]);
+    }
+    let mut text = String::from("| figure | value |\n|---|---|\n");
+    for (name, value) in rows {
+        text.push_str(&format!("| {name} | {} |\n", escaped(&value)));
+    }
+    format!("{text}\n")
+}
+
+/// A load on the axis of a search.
+fn load(axis: Axis, value: f64) -> String {
+    match axis {
+        Axis::Connections => format!("{} connections", grouped(value as u64)),
+        Axis::Handshakes => format!("{} (handshakes)", per_s(value)),
+        Axis::Rate | Axis::ConnectionsPerS | Axis::TransactionsPerS => per_s(value),
+    }
+}
+
+fn checks(summary: &Summary) -> String {
+    let failed = || summary.reasons.iter().filter(|check| check.level > Level::Pass);
+    if failed().next().is_none() {
+        return String::new();
+    }
+    let mut text = String::from("| check | seen |\n|---|---|\n");
+    for check in failed().take(CHECKS_MAX) {
+        let word = if check.level == Level::Fail { "failed" } else { "warning" };
+        let (name, seen) = (code(&check.id.name()), escaped(&findings::seen_and_limit(check)));
+        text.push_str(&format!("| {word}: {name} | {seen} |\n"));
+    }
+    format!("{text}\n")
+}
+
+fn trial_list(trials: &[TrialRecord]) -> String {
+    if trials.is_empty() {
+        return String::new();
+    }
+    let shown = &trials[trials.len().saturating_sub(TRIALS_MAX)..];
+    let lines: Vec<_> = shown.iter().map(render_trial_line).collect();
+    let of = format!("{} of {}", shown.len(), trials.len());
+    format!(
+        "<details><summary>The last trials ({of})</summary>\n\n{}\n</details>\n\n",
+        fence(&lines.join("\n"))
+    )
+}
+
+fn command_line(run: &ExportedRun<'_>) -> String {
+    let manifest = run.archive.manifest();
+    let words: Vec<_> = manifest.command_line.iter().map(|word| shell_word(word)).collect();
+    let version = code(&manifest.plimsoll_version);
+    format!("{}\nplimsoll {version}, {}\n", fence(&words.join(" ")), escaped(&manifest.started_at))
+}
+
+/// A word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
+    let word: String = word.chars().filter(|c| !c.is_control()).collect();
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The largest p99 of each stretch as blocks, with its scale.
+fn sparkline(run: &ExportedRun<'_>) -> Result<Option<String>, ReportError> {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let mut seconds: Vec<Option<f64>> = Vec::new();
+    for line in run.archive.intervals()? {
+        let p99 = |hist: &Histogram| Some(hist.quantile(0.99)?.as_millis_f64());
+        seconds.push(p99(&line?.interval.tally.spans.corrected));
+    }
+    let all = || seconds.iter().flatten().copied();
+    let (Some(least), Some(most)) = (all().reduce(f64::min), all().reduce(f64::max)) else {
+        return Ok(None);
+    };
+    let columns = seconds.len().min(SPARK_COLUMNS);
+    let of_column = |column: usize| {
+        let bound = |column: usize| column * seconds.len() / columns;
+        seconds[bound(column)..bound(column + 1)].iter().flatten().copied().reduce(f64::max)
+    };
+    // Logarithmic: what is ten times as slow is as far up as from one to ten.
+    let height = |value: f64| {
+        let share = if most > least { (value / least).ln() / (most / least).ln() } else { 0.0 };
+        BLOCKS[((share * 7.0).round() as usize).min(7)]
+    };
+    let line: String = (0..columns).map(|at| of_column(at).map_or(' ', height)).collect();
+    let (least, most) = (ms(Some(least)), ms(Some(most)));
+    Ok(Some(format!("{least} to {most} ms (logarithmic): {}", code(&line))))
+}
+
+/// Text that no reader takes for markup.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars().take(TEXT_CHARS_MAX) {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '#' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            // A name after it would be told of the comment.
+            '@' => out.push_str("&#64;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text in a monospaced font, in a table, too.
+fn code(text: &str) -> String {
+    let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
+    let text = text.replace('|', "\\|");
+    let ticks = "`".repeat(longest_run(&text) + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("{ticks}{pad}{text}{pad}{ticks}")
+}
+
+/// Lines in a monospaced font.
+fn fence(text: &str) -> String {
+    let ticks = "`".repeat((longest_run(text) + 1).max(3));
+    format!("{ticks}text\n{text}\n{ticks}\n")
+}
+
+/// The longest run of backticks in `text`.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}

@@ -1,0 +1,70 @@
+//! A run in the formats of other programs: seconds for spreadsheets, histograms for HdrHistogram's
+//! programs, checks for CI servers. What each holds is described in docs/exports.md.
+//!
+//! Every writer is a pure function of what an archive holds: the same archive gives the same bytes.
+
+use std::io::Write;
+
+use plimsoll_model::summary::Summary;
+
+use crate::archive::Archive;
+use crate::error::ReportError;
+
+mod csv;
+mod hgrm;
+mod hlog;
+mod junit;
+mod markdown;
+mod ndjson;
+mod seconds;
+mod span;
+mod vegeta;
+mod xml;
+
+pub use span::Span;
+pub use vegeta::{RowFormat, RowHead, RowLatency, RowTarget, write_rows};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Export {
+    /// A line for each second, with a header: RFC 4180.
+    Csv,
+    /// An object for each second.
+    Ndjson,
+    /// The percentile distribution of a span.
+    Hgrm(Span),
+    /// The histograms of each second and span: HdrHistogram's interval log.
+    Hlog,
+    /// Goals and checks as test cases.
+    Junit,
+    /// What a pull request should show.
+    Markdown,
+    /// Single operations as vegeta writes them.
+    Vegeta(RowFormat, RowLatency),
+}
+
+/// A run to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportedRun<'a> {
+    /// Its archive.
+    pub archive: &'a Archive,
+    /// Its summary, rebuilt where the archive has none.
+    pub summary: &'a Summary,
+}
+
+/// Writes `run` as `export`.
+pub fn write_export(
+    export: Export,
+    run: &ExportedRun<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    match export {
+        Export::Csv => csv::write(run, out),
+        Export::Ndjson => ndjson::write(run, out),
+        Export::Hgrm(span) => hgrm::write(run, span, out),
+        Export::Hlog => hlog::write(run, out),
+        Export::Junit => junit::write(run, out),
+        Export::Markdown => markdown::write(run, out),
+        Export::Vegeta(format, latency) => vegeta::write(run.archive, format, latency, out),
+    }
+}

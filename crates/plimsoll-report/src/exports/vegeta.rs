@@ -1,0 +1,253 @@
+//! Single operations as vegeta writes them: `vegeta report`, `plot` and `encode` read them.
+//!
+//! Its plot never draws what follows a number that is missing, and fails on a time that goes back. So the rows
+//! are sorted by their times and numbered afresh.
+
+use std::io::Write;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::row::{Row, RowEnd};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::csv;
+use super::seconds::run_name;
+use crate::archive::{Archive, url_redacted};
+use crate::error::ReportError;
+use crate::time_text;
+
+/// vegeta's formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Twelve fields, no header.
+    Csv,
+    /// An object a line.
+    Json,
+}
+
+/// What the latency of a row counts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowLatency {
+    /// From the intended start.
+    #[default]
+    Corrected,
+    /// From the actual send.
+    Uncorrected,
+}
+
+/// A request that rows name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowTarget {
+    /// Its method.
+    pub method: String,
+    /// Its URL without secrets.
+    pub url: String,
+    /// Bytes of its body.
+    pub body_bytes: u64,
+}
+
+impl RowTarget {
+    /// A request; secrets in the URL's query are hidden.
+    pub fn new(method: impl Into<String>, url: &str, body_bytes: u64) -> Self {
+        Self { method: method.into(), url: url_redacted(url), body_bytes }
+    }
+}
+
+/// What rows have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowHead {
+    /// The name of the run.
+    pub name: String,
+    /// One of so many operations has a row.
+    pub every: u32,
+    /// When the first operation was due: ns since 1970, UTC.
+    pub epoch_unix_ns: u64,
+    /// The requests, by their numbers in the rows.
+    pub targets: Vec<RowTarget>,
+    /// What latencies count from.
+    pub latency: RowLatency,
+}
+
+impl RowHead {
+    /// vegeta's `attack`: the name, and how the rows were sampled.
+    fn attack(&self) -> String {
+        match self.every {
+            0 | 1 => self.name.clone(),
+            every => format!("{} (1 in {every})", self.name),
+        }
+    }
+
+    /// When the row's time begins, since the epoch.
+    fn begin(&self, row: &Row) -> Nanos {
+        match (self.latency, row.sent) {
+            (RowLatency::Uncorrected, Some(sent)) => sent,
+            _ => row.intended,
+        }
+    }
+}
+
+/// The fields of a row, in vegeta's order of its JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    attack: &'a str,
+    seq: u64,
+    code: u16,
+    timestamp: String,
+    latency: u64,
+    bytes_out: u64,
+    bytes_in: u64,
+    error: String,
+    body: &'static str,
+    method: &'a str,
+    url: &'a str,
+    headers: Value,
+    /// vegeta skips what it does not know.
+    #[serde(skip_serializing_if = "is_all")]
+    sampled: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_all(every: &u32) -> bool {
+    *every <= 1
+}
+
+/// Writes `rows`, which may come in any order.
+pub fn write_rows(
+    head: &RowHead,
+    format: RowFormat,
+    mut rows: Vec<Row>,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    rows.sort_by_key(|row| (head.begin(row), row.ended, row.target));
+    let attack = head.attack();
+    let nowhere = RowTarget::new("", "", 0);
+    for (seq, row) in (0..).zip(&rows) {
+        let target = head.targets.get(row.target as usize).unwrap_or(&nowhere);
+        let begin = head.begin(row);
+        let unix_ns = head.epoch_unix_ns + begin.0;
+        let is_sent = row.sent.is_some();
+        let mut line = Line {
+            attack: &attack,
+            seq,
+            code: row.status,
+            timestamp: String::new(),
+            latency: row.ended.since(begin).0,
+            bytes_out: if is_sent { target.body_bytes } else { 0 },
+            bytes_in: row.body_bytes,
+            error: error(row),
+            body: "",
+            method: &target.method,
+            url: &target.url,
+            headers: Value::Null,
+            sampled: head.every,
+        };
+        match format {
+            RowFormat::Csv => writeln!(out, "{}", fields(&line, unix_ns).join(","))?,
+            RowFormat::Json => {
+                line.timestamp = time_text::rfc3339_ns(unix_ns);
+                serde_json::to_writer(&mut *out, &line)?;
+                writeln!(out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The twelve fields of a row.
+fn fields(line: &Line<'_>, unix_ns: u64) -> [String; 12] {
+    [
+        unix_ns.to_string(),
+        line.code.to_string(),
+        line.latency.to_string(),
+        line.bytes_out.to_string(),
+        line.bytes_in.to_string(),
+        csv::text(&line.error),
+        String::new(),
+        csv::text(line.attack),
+        line.seq.to_string(),
+        csv::text(line.method),
+        csv::text(line.url),
+        String::new(),
+    ]
+}
+
+/// Empty for success; the status where there is one, as a status line has it, else our class.
+fn error(row: &Row) -> String {
+    match (row.end, row.status) {
+        (RowEnd::Ok, _) => String::new(),
+        (end, 0) => end.name().to_owned(),
+        (_, status) => format!("{status} {}", reason(status)).trim_end().to_owned(),
+    }
+}
+
+/// The usual words of a status.
+const fn reason(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "Request Entity Too Large",
+        414 => "Request URI Too Long",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "",
+    }
+}
+
+/// Writes the rows that an archive holds.
+pub(super) fn write(
+    archive: &Archive,
+    format: RowFormat,
+    latency: RowLatency,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let Some(batches) = archive.rows()? else {
+        return Err(ReportError::NoRows { dir: archive.dir().to_owned() });
+    };
+    let mut rows = Vec::new();
+    for batch in batches {
+        rows.append(&mut batch?.rows);
+    }
+    write_rows(&head(archive, latency), format, rows, out)
+}
+
+/// What the rows of an archive have in common; its plan is written for people, but these parts of it are there.
+fn head(archive: &Archive, latency: RowLatency) -> RowHead {
+    let manifest = archive.manifest();
+    let plan = &manifest.plan;
+    let every = plan["rows"]["every"].as_u64().and_then(|every| u32::try_from(every).ok());
+    let epoch = archive.events().iter().find_map(|event| match event {
+        Event::LoadStarted { epoch, .. } => *epoch,
+        _ => None,
+    });
+    let epoch_unix_ns = match (manifest.clock, epoch) {
+        (Some(clock), Some(epoch)) => clock.unix_ns_at(epoch),
+        _ => 1_000_000_000 * time_text::unix_seconds(&manifest.started_at).unwrap_or(0),
+    };
+    let targets = plan["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    RowHead {
+        name: run_name(archive),
+        every: every.unwrap_or(1),
+        epoch_unix_ns,
+        targets: targets.iter().map(target).collect(),
+        latency,
+    }
+}
+
+fn target(target: &Value) -> RowTarget {
+    let method = target["method"].as_str().unwrap_or_default();
+    let url = serde_json::from_value::<plimsoll_model::target::TargetUrl>(target["url"].clone());
+    let url = url.map_or_else(|_| String::new(), |url| url.to_string());
+    RowTarget::new(method, &url, target["body"]["bytes"].as_u64().unwrap_or(0))
+}

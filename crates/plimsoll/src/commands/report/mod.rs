@@ -1,0 +1,81 @@
+//! `plimsoll report RUN…`: draws archived runs again, writes one in other formats, and shows what
+//! `plimsoll watch` has archived.
+
+use std::io::Write;
+use std::path::Path;
+
+use plimsoll_model::summary::Summary;
+use plimsoll_report::exports::{Export, ExportedRun, write_export};
+use plimsoll_report::watch::render_watched;
+use plimsoll_report::{Archive, ReportError, redraw};
+
+use crate::exit::Stop;
+use crate::flags::ReportFlags;
+use crate::flags::report::{FileFormat, WantedFile};
+use crate::flags::values::OutputFile;
+use crate::screen::Stream;
+use crate::{causes, output, run};
+
+pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
+    let wanted = flags.files.wanted();
+    check(flags, &wanted)?;
+    let stream = output::report_stream(wanted.iter().map(|file| file.place));
+    for (index, dir) in flags.runs.iter().enumerate() {
+        if index > 0 {
+            output::show(stream, b"\n")?;
+        }
+        match Archive::open(dir) {
+            Ok(archive) => report_run(&archive, &wanted, stream)?,
+            Err(ReportError::NotAnArchive { .. }) if wanted.is_empty() => {
+                show_watched(dir, stream)?;
+            }
+            Err(error) => return Err(Stop::Usage(error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// One run makes a file, and one file has standard output.
+fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<(), Stop> {
+    if let (Some(file), true) = (wanted.first(), flags.runs.len() > 1) {
+        let what = format!("{} writes one run", file.flag);
+        return Err(Stop::usage(what, "name one archive"));
+    }
+    let mut to_stdout = wanted.iter().filter(|file| *file.place == OutputFile::Stdout);
+    if let (Some(first), Some(second)) = (to_stdout.next(), to_stdout.next()) {
+        let what = format!("{} and {} both write to standard output", first.flag, second.flag);
+        return Err(Stop::usage(what, "name a file for one of them"));
+    }
+    Ok(())
+}
+
+/// Draws a run, then writes the files; one that cannot be written does not stop the others.
+fn report_run(archive: &Archive, wanted: &[WantedFile<'_>], stream: Stream) -> Result<(), Stop> {
+    let diagnose = |summary: &Summary| {
+        let find = summary.find.as_ref()?;
+        causes::of(&causes::readings(archive.dir()), find, archive.trials())
+    };
+    let mut text = Vec::new();
+    let redrawn = redraw(archive, &diagnose, stream.style(), &mut text)
+        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let shown = output::show(stream, &text);
+    let write = |file: &WantedFile<'_>| match file.format {
+        FileFormat::Json => run::write_json(file.place, &redrawn.summary),
+        FileFormat::Export(export) => {
+            let run = ExportedRun { archive, summary: &redrawn.summary };
+            let fill = |out: &mut dyn Write| write_export(export, &run, out);
+            match export {
+                Export::Markdown => output::append(file.flag, file.place, fill),
+                _ => output::write(file.flag, file.place, fill),
+            }
+        }
+    };
+    wanted.iter().map(write).fold(shown, Result::and)
+}
+
+fn show_watched(dir: &Path, stream: Stream) -> Result<(), Stop> {
+    let mut text = Vec::new();
+    render_watched(dir, stream.style(), &mut text)
+        .map_err(|error| Stop::Usage(error.to_string()))?;
+    output::show(stream, &text)
+}

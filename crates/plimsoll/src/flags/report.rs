@@ -1,0 +1,148 @@
+//! `plimsoll report`: a run drawn again, and written in other formats. What was typed, not what it means.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use plimsoll_model::units::ParseError;
+use plimsoll_report::exports::{Export, RowFormat, RowLatency, Span};
+
+use super::values::{OutputFile, output_file};
+
+const EXAMPLES: &str = "\
+Examples:
+  plimsoll report my-run
+  plimsoll report my-run --json -
+  plimsoll report my-run --csv seconds.csv --junit checks.xml
+  plimsoll report my-run --markdown \"$GITHUB_STEP_SUMMARY\"";
+
+/// `plimsoll report`.
+#[derive(Args, Clone, Debug, PartialEq)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReportFlags {
+    /// Archive directory of a run, or of `plimsoll watch --out`
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) files: ReportFiles,
+}
+
+/// What is written beside the report in the terminal; each is a file, or - for standard output.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct ReportFiles {
+    /// Write the result as one JSON object (plimsoll.summary/1); - writes to standard output
+    #[arg(long, value_name = "FILE|-", value_parser = output_file)]
+    pub(crate) json: Option<OutputFile>,
+
+    /// Write a line of comma-separated values for each second, load and hosts; - writes to standard output
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
+    pub(crate) csv: Option<OutputFile>,
+
+    /// Write the same as one JSON object for each second
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
+    pub(crate) ndjson: Option<OutputFile>,
+
+    /// Write the percentile distribution of a span, as HdrHistogram prints it
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
+    pub(crate) hgrm: Option<OutputFile>,
+
+    /// The span of --hgrm: corrected, uncorrected, wire, ttfb, connect, tls or send_lag
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "corrected",
+        value_parser = span,
+        help_heading = "Exports"
+    )]
+    pub(crate) span: Span,
+
+    /// Write the histograms of every second as an interval log of HdrHistogram
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
+    pub(crate) hlog: Option<OutputFile>,
+
+    /// Write the single operations that `load --rows` recorded, as vegeta's CSV
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
+    pub(crate) vegeta_csv: Option<OutputFile>,
+
+    /// Write them as vegeta's JSON
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
+    pub(crate) vegeta_json: Option<OutputFile>,
+
+    /// What their latencies count from: corrected (the intended start) or uncorrected (the actual send)
+    #[arg(
+        long,
+        value_name = "LATENCY",
+        default_value = "corrected",
+        value_parser = row_latency,
+        help_heading = "Exports"
+    )]
+    pub(crate) rows_latency: RowLatency,
+
+    /// Write goals and checks as JUnit XML
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "CI")]
+    pub(crate) junit: Option<OutputFile>,
+
+    /// Append a summary in Markdown, as for GitHub's $GITHUB_STEP_SUMMARY
+    #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "CI")]
+    pub(crate) markdown: Option<OutputFile>,
+}
+
+/// `corrected` or `uncorrected`.
+fn row_latency(text: &str) -> Result<RowLatency, ParseError> {
+    match text {
+        "corrected" => Ok(RowLatency::Corrected),
+        "uncorrected" => Ok(RowLatency::Uncorrected),
+        _ => Err(ParseError { text: text.to_owned(), expected: "corrected or uncorrected" }),
+    }
+}
+
+/// The name of a span.
+fn span(text: &str) -> Result<Span, ParseError> {
+    let found = Span::ALL.iter().find(|span| span.name() == text);
+    found.copied().ok_or_else(|| ParseError {
+        text: text.to_owned(),
+        expected: "a span: corrected, uncorrected, wire, ttfb, connect, tls or send_lag",
+    })
+}
+
+/// A file to be written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WantedFile<'a> {
+    /// As typed: `--json`.
+    pub(crate) flag: &'static str,
+    pub(crate) place: &'a OutputFile,
+    pub(crate) format: FileFormat,
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileFormat {
+    /// The summary.
+    Json,
+    /// The run in the format of another program.
+    Export(Export),
+}
+
+impl ReportFiles {
+    /// The files that were asked for.
+    pub(crate) fn wanted(&self) -> Vec<WantedFile<'_>> {
+        let export = FileFormat::Export;
+        let vegeta = |format| export(Export::Vegeta(format, self.rows_latency));
+        let all = [
+            ("--json", &self.json, FileFormat::Json),
+            ("--csv", &self.csv, export(Export::Csv)),
+            ("--ndjson", &self.ndjson, export(Export::Ndjson)),
+            ("--hgrm", &self.hgrm, export(Export::Hgrm(self.span))),
+            ("--hlog", &self.hlog, export(Export::Hlog)),
+            ("--vegeta-csv", &self.vegeta_csv, vegeta(RowFormat::Csv)),
+            ("--vegeta-json", &self.vegeta_json, vegeta(RowFormat::Json)),
+            ("--junit", &self.junit, export(Export::Junit)),
+            ("--markdown", &self.markdown, export(Export::Markdown)),
+        ];
+        let wanted = all.into_iter().filter_map(|(flag, place, format)| {
+            let place = place.as_ref()?;
+            Some(WantedFile { flag, place, format })
+        });
+        wanted.collect()
+    }
+}
