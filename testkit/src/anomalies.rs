@@ -21,8 +21,10 @@ pub struct Anomalies {
     pub warm_up: Option<WarmUp>,
     /// It stands still again and again.
     pub pauses: Option<Pauses>,
-    /// Share of the requests that fail by chance, each by itself.
+    /// Share of the requests that fail by chance.
     pub errors: f64,
+    /// So many of them at a time, within a second; 0 and 1: each by itself.
+    pub errors_together: u32,
 }
 
 /// A stretch of the server's life in which it has less capacity.

@@ -4,7 +4,7 @@
 use plimsoll_model::slo::Goal;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
-use plimsoll_model::{ErrorClass, Fault, Nanos};
+use plimsoll_model::{ErrorClass, Nanos};
 
 /// What earlier trials taught, as far as it helps to judge the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,16 +48,10 @@ pub(crate) struct Losses<'a> {
 
 impl<'a> Losses<'a> {
     pub(crate) fn of(tally: &'a Tally, aborted: bool) -> Self {
-        let failed = tally
-            .errors
-            .iter()
-            .filter(|(class, _)| class.fault() != Fault::Local)
-            .map(|(_, ops)| ops)
-            .sum();
         let ended = tally.ok + tally.errors_total() + tally.unsent;
         Self {
             tally,
-            failed,
+            failed: tally.failed_by_peer(),
             interrupted: if aborted { tally.errors.get(ErrorClass::Interrupted) } else { 0 },
             outstanding: if aborted { tally.scheduled.saturating_sub(ended) } else { 0 },
         }

@@ -35,6 +35,10 @@ pub struct Observations {
     pub memory: Option<MemoryUse>,
     /// First and second half of the window.
     pub halves: Option<[HalfWindow; 2]>,
+    /// Operations that the SUT failed, second by second.
+    pub failed_by_second: Option<SecondCounts>,
+    /// Operations that were late at the deadline, failed or unsent, second by second.
+    pub late_or_lost_by_second: Option<SecondCounts>,
     /// Longest gap between two samples of the SUT's own state.
     pub monitor_gap: Option<Nanos>,
     /// Share of the generator's CPUs that the SUT, with every backend in its path, may use, too;
@@ -119,6 +123,26 @@ pub struct MemoryUse {
     pub resident: f64,
     /// Share of wall time in which every task waited for memory (PSI `full`).
     pub stalled: f64,
+}
+
+/// How a number of operations is spread over seconds, each in the second in which it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondCounts {
+    /// Seconds looked at.
+    pub seconds: u32,
+    /// Operations in them.
+    pub sum: u64,
+    /// The squares of the operations of each second, summed.
+    pub squares: u64,
+}
+
+impl SecondCounts {
+    /// One more second, with so many operations.
+    pub const fn add(&mut self, ops: u64) {
+        self.seconds = self.seconds.saturating_add(1);
+        self.sum = self.sum.saturating_add(ops);
+        self.squares = self.squares.saturating_add(ops.saturating_mul(ops));
+    }
 }
 
 /// One half of a trial's window.

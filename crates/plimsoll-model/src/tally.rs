@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ending::Endings;
 use crate::starts::StartCounts;
-use crate::{ErrorClass, Histogram, Nanos};
+use crate::{ErrorClass, Fault, Histogram, Nanos};
 
 /// Failed operations by class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -342,6 +342,12 @@ impl Tally {
     /// Errors over all classes.
     pub fn errors_total(&self) -> u64 {
         self.errors.total()
+    }
+
+    /// Operations failed by the peer or by a timer of ours; a fault of this host is no loss of the SUT.
+    pub fn failed_by_peer(&self) -> u64 {
+        let failed = self.errors.iter().filter(|(class, _)| class.fault() != Fault::Local);
+        failed.map(|(_, ops)| ops).sum()
     }
 
     /// Late, failed and unsent operations.

@@ -10,6 +10,7 @@
 
 mod count;
 mod flow;
+mod seconds;
 mod stretch;
 
 use fastrand::Rng;
@@ -25,6 +26,7 @@ use crate::sut::{Overload, Sut, factor, normal};
 
 use count::Counting;
 use flow::{Cursor, Flow, Rates, seconds};
+use seconds::BySecond;
 
 /// A server, a generator and a seed. State carries over from trial to trial, and through idle time.
 #[derive(Clone, Debug)]
@@ -60,8 +62,9 @@ struct Trial {
     duration: Nanos,
     base_s: f64,
     patience_s: f64,
-    /// Share of the requests that fail by chance.
+    /// Share of the requests that fail by chance, and how many in each second.
     failing: f64,
+    failing_by_second: Vec<u64>,
 }
 
 impl Fluid {
@@ -133,12 +136,15 @@ impl Fluid {
         self.generator_use(&mut tally, &trial, window, split);
         self.pass(&trial, &flow, window);
         let busiest = (flow.busy_s / trial.rates.window_s).min(1.0);
+        let bad = BySecond::of(&counting, seconds(window));
         TrialMeasurement {
             request,
             window,
             aborted: cut.is_some(),
             observations: Observations {
                 sut_cpu: self.observed.then(|| self.sut_cpu(&trial, &flow, window)),
+                failed_by_second: Some(bad.failed),
+                late_or_lost_by_second: Some(bad.late_or_lost),
                 ..self.observations(&trial, &tally, window)
             },
             tally,
@@ -172,7 +178,8 @@ impl Fluid {
         {
             capacity *= bimodal.slow;
         }
-        let failing = poisson(offered * window_s * self.anomalies.errors, &mut self.rng);
+        let failing_by_second = self.failing(offered, window_s);
+        let failing = failing_by_second.iter().sum::<u64>() as f64;
         let (mut slices, mut slice_s) = match self.anomalies.jitter {
             Some(jitter) => {
                 let slice_s = seconds(jitter.slice);
@@ -242,7 +249,20 @@ impl Fluid {
             healed_s,
         };
         let failing = failing / (offered * window_s);
-        Trial { rates, duration: request.duration, base_s, patience_s, failing }
+        Trial { rates, duration: request.duration, base_s, patience_s, failing, failing_by_second }
+    }
+
+    /// Operations of each second of a trial that fail by chance.
+    fn failing(&mut self, offered: f64, window_s: f64) -> Vec<u64> {
+        let together = self.anomalies.errors_together.max(1);
+        let times = offered * window_s * self.anomalies.errors / f64::from(together);
+        let mut seconds = vec![0; (window_s.ceil() as usize).max(1)];
+        for _ in 0..poisson(times, &mut self.rng) as u64 {
+            let second = self.rng.usize(..seconds.len());
+            let left = (offered as u64).saturating_sub(seconds[second]);
+            seconds[second] += u64::from(together).min(left);
+        }
+        seconds
     }
 
     /// The pauses of the server's own clock within a trial that begins now.

@@ -8,7 +8,7 @@ use plimsoll_model::{ErrorClass, Fault, Nanos};
 use crate::losses::Unloaded;
 use crate::validity::is_drifting;
 
-use super::rare::Pooled;
+use super::rare::{Pooled, misses_rare_goals_alone};
 use super::seen::Seen;
 use super::silence::is_unanswered;
 use super::trials::{Role, Trial};
@@ -161,6 +161,7 @@ impl RateSearch {
             carried: Some(carried).filter(|carried| is_long && *carried > 0.0),
             bad: self.bad_of(measurement),
             scheduled: measurement.tally.scheduled,
+            rarely_missed: misses_rare_goals_alone(judgement),
             role: match pooled {
                 Pooled::Untold => Role::Untold,
                 Pooled::Met | Pooled::Missed => Role::of(measurement.request.phase),

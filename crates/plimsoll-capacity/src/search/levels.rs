@@ -160,6 +160,7 @@ mod tests {
                 carried: Some(*carried),
                 bad: Default::default(),
                 scheduled: 6_000,
+                rarely_missed: false,
                 role: Role::Sentinel,
                 seen: Seen::default(),
             });

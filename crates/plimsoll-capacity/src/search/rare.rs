@@ -3,6 +3,7 @@
 //! the trials of its load are pooled until they tell, and those up to the lower bound have to show
 //! that the goal is met.
 
+use plimsoll_model::observation::SecondCounts;
 use plimsoll_model::slo::{Goal, Slo};
 use plimsoll_model::trial::{CheckId, Judgement, Level, Outcome, Phase, TrialMeasurement, Verdict};
 use plimsoll_model::{Nanos, Rate};
@@ -22,11 +23,46 @@ const EXPECTED_MIN: f64 = 3.0;
 const CHANCE_SDS: f64 = 1.645;
 /// Quantiles from here on leave few operations above them.
 const HIGH_QUANTILE: f64 = 0.995;
+/// From so many at a time on, it is said that operations are bad together.
+const GROUPS: f64 = 3.0;
 /// A trial that is lengthened has at most so many times the length of a confirmation.
 const LONGEST: u64 = 4;
 
 /// Bad operations by goal, in the order of the objective.
-pub(super) type Bad = [u64; Slo::GOALS_MAX];
+pub(super) type Bad = [BadOps; Slo::GOALS_MAX];
+
+/// Operations that miss a goal, in one trial or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct BadOps {
+    pub(super) ops: u64,
+    /// Of the trials whose seconds are known: the squares of what each second differs from its trial's
+    /// mean, summed, and what that sum would be if each operation were bad by itself.
+    squares: f64,
+    squares_alone: f64,
+}
+
+impl BadOps {
+    fn new(ops: u64, seconds: Option<SecondCounts>) -> Self {
+        let Some(seen) = seconds.filter(|seen| seen.seconds > 1) else {
+            return Self { ops, ..Self::default() };
+        };
+        let (n, sum) = (f64::from(seen.seconds), seen.sum as f64);
+        let squares = (seen.squares as f64 - sum * sum / n).max(0.0);
+        Self { ops, squares, squares_alone: sum / n * (n - 1.0) }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.squares += other.squares;
+        self.squares_alone += other.squares_alone;
+    }
+
+    /// How many are bad together: the variance of the seconds over their mean (index of dispersion),
+    /// which is 1 where each is bad by itself, and m where they come m at a time.
+    fn together(&self) -> f64 {
+        if self.squares_alone > 0.0 { (self.squares / self.squares_alone).max(1.0) } else { 1.0 }
+    }
+}
 
 fn is_rare(goal: &Goal) -> bool {
     match goal {
@@ -64,12 +100,17 @@ fn at_most(count: u64, mean: f64) -> f64 {
     sum.min(1.0)
 }
 
-fn pooled(bad: u64, all: u64, most: f64) -> Pooled {
-    let mean = all as f64 * most;
+/// What `bad` of `all` operations say where the share `most` may be bad, and `together` of them are bad
+/// at a time: then so many times fewer events are counted, and expected.
+fn pooled(bad: u64, together: f64, all: u64, most: f64) -> Pooled {
+    let mean = all as f64 * most / together;
+    let events = bad as f64 / together;
+    let (at_least, at_most_seen) = (events.floor() as u64, events.ceil() as u64);
     // Of a goal that allows none, none is all that can be seen.
-    if at_most(bad, mean) < CHANCE || (bad == 0 && most <= 0.0) {
+    let is_more = at_least > 0 && 1.0 - at_most(at_least - 1, mean) <= CHANCE;
+    if at_most(at_most_seen, mean) < CHANCE || (bad == 0 && most <= 0.0) {
         Pooled::Met
-    } else if bad > 0 && 1.0 - at_most(bad - 1, mean) <= CHANCE {
+    } else if is_more || (bad > 0 && most <= 0.0) {
         Pooled::Missed
     } else {
         Pooled::Untold
@@ -80,6 +121,8 @@ fn pooled(bad: u64, all: u64, most: f64) -> Pooled {
 struct Open {
     goal: Goal,
     bad: u64,
+    /// How many of them at a time.
+    together: f64,
     all: u64,
     said: Pooled,
 }
@@ -90,7 +133,8 @@ impl Open {
         let most = self.goal.bad_ratio_max();
         let share = self.bad as f64 / self.all.max(1) as f64;
         let apart = Some(most - share).filter(|apart| *apart > 0.02 * most)?;
-        let needed = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
+        let events = (CHANCE_SDS.powi(2) * share / apart.powi(2)).max(EXPECTED_MIN / most);
+        let needed = self.together * events;
         Some((needed.ceil() as u64).saturating_sub(self.all).max(1))
     }
 
@@ -102,7 +146,7 @@ impl Open {
     /// What it says against an answer: `place` is where the operations were had, `load` where more can
     /// be.
     fn outcome(&self, place: &str, load: f64) -> Outcome {
-        let Self { goal, bad, all, said } = self;
+        let Self { goal, bad, together, all, said } = self;
         let share = *bad as f64 / (*all).max(1) as f64;
         let (share, most) =
             (format!("{:.3} %", share * 100.0), format!("{:.3} %", goal.bad_ratio_max() * 100.0));
@@ -110,7 +154,12 @@ impl Open {
             Goal::Errors { .. } => "failed",
             Goal::Latency { .. } => "were late, failed or unsent",
         };
-        let seen = format!("{goal}: {bad} of {all} operations {what} {place} ({share})");
+        let groups = if *together >= GROUPS {
+            format!(", about {together:.0} at a time")
+        } else {
+            String::new()
+        };
+        let seen = format!("{goal}: {bad} of {all} operations {what} {place} ({share}{groups})");
         if *said == Pooled::Missed {
             return Outcome::Unstable { why: format!("{seen}, over {most}") };
         }
@@ -121,6 +170,12 @@ impl Open {
         });
         Outcome::Undecided { why: format!("{seen}, too few to tell that from {most}{more}") }
     }
+}
+
+/// Whether a trial missed goals on few operations, and nothing else.
+pub(super) fn misses_rare_goals_alone(judgement: &Judgement) -> bool {
+    let mut fails = judgement.reasons.iter().filter(|check| check.level == Level::Fail);
+    fails.all(|check| matches!(&check.id, CheckId::Goal(goal) if is_rare(goal)))
 }
 
 impl RateSearch {
@@ -135,9 +190,22 @@ impl RateSearch {
         let losses = Losses::of(&measurement.tally, measurement.aborted);
         let mut bad = Bad::default();
         for (bad, goal) in bad.iter_mut().zip(&self.slo.goals) {
-            *bad = losses.bad_ops(goal);
+            let seen = &measurement.observations;
+            let seconds = match goal {
+                Goal::Errors { .. } => seen.failed_by_second,
+                Goal::Latency { .. } => seen.late_or_lost_by_second,
+            };
+            *bad = BadOps::new(losses.bad_ops(goal), seconds);
         }
         bad
+    }
+
+    /// How many operations miss a goal at a time in the trials up to `load`, and in one that is not among
+    /// them yet. Those of higher loads do not tell: an overload is a long group.
+    fn together(&self, goal: usize, load: f64, own: Option<&BadOps>) -> f64 {
+        let (mut bad, _) = self.trials.bad_up_to(load, goal);
+        own.into_iter().for_each(|own| bad.add(own));
+        bad.together()
     }
 
     /// What a trial says of its load: its own verdict, but with the others of that load where it missed
@@ -153,8 +221,7 @@ impl RateSearch {
         if !measurement.request.phase.moves_bounds() {
             return Pooled::Missed;
         }
-        let mut fails = judgement.reasons.iter().filter(|check| check.level == Level::Fail);
-        if !fails.all(|check| matches!(&check.id, CheckId::Goal(goal) if is_rare(goal))) {
+        if !misses_rare_goals_alone(judgement) {
             return Pooled::Missed;
         }
         let own = self.bad_of(measurement);
@@ -163,9 +230,13 @@ impl RateSearch {
         let said: Vec<Pooled> = self
             .rare_goals()
             .filter(|(index, goal)| {
-                own[*index] as f64 > goal.bad_ratio_max() * measurement.tally.scheduled as f64
+                own[*index].ops as f64 > goal.bad_ratio_max() * measurement.tally.scheduled as f64
             })
-            .map(|(index, goal)| pooled(bad[index] + own[index], all, goal.bad_ratio_max()))
+            .map(|(index, goal)| {
+                let load = measurement.request.rate.get();
+                let together = self.together(index, load, Some(&own[index]));
+                pooled(bad[index].ops + own[index].ops, together, all, goal.bad_ratio_max())
+            })
             .collect();
         match said.contains(&Pooled::Missed) {
             true => Pooled::Missed,
@@ -184,14 +255,15 @@ impl RateSearch {
     /// The goal that the trials up to `lower` settle least.
     fn open_goal(&self, lower: f64) -> Option<Open> {
         let open = self.rare_goals().filter_map(|(index, goal)| {
+            let together = self.together(index, lower, None);
             let up_to = |load: f64| {
                 let (bad, all) = self.trials.bad_up_to(load, index);
-                (pooled(bad, all, goal.bad_ratio_max()), bad, all)
+                (pooled(bad.ops, together, all, goal.bad_ratio_max()), bad.ops, all)
             };
             // Near the bound a server fails as much as the goal allows: that is what a bound is.
             let (said, bad, all) = up_to(lower);
             let is_met = said == Pooled::Met || up_to(FAR_BELOW * lower).0 == Pooled::Met;
-            (!is_met).then_some(Open { goal: *goal, bad, all, said })
+            (!is_met).then_some(Open { goal: *goal, bad, together, all, said })
         });
         open.max_by_key(Open::by_urgency)
     }
@@ -200,11 +272,10 @@ impl RateSearch {
     /// show that it is met.
     fn open_goal_at(&self, load: f64) -> Option<Open> {
         let (bad, all) = self.trials.rarely_bad(load);
-        let each = self.slo.goals.iter().zip(bad).map(|(goal, bad)| Open {
-            goal: *goal,
-            bad,
-            all,
-            said: pooled(bad, all, goal.bad_ratio_max()),
+        let each = self.slo.goals.iter().zip(bad).enumerate().map(|(index, (goal, bad))| {
+            let together = self.together(index, load, None);
+            let said = pooled(bad.ops, together, all, goal.bad_ratio_max());
+            Open { goal: *goal, bad: bad.ops, together, all, said }
         });
         each.filter(|open| open.said != Pooled::Met).max_by_key(Open::by_urgency)
     }
@@ -256,13 +327,43 @@ mod tests {
     #[test]
     fn a_goal_is_told_by_enough_operations_only() {
         // One in a thousand is allowed.
-        assert_eq!(pooled(0, 500, 0.001), Pooled::Untold);
-        assert_eq!(pooled(1, 500, 0.001), Pooled::Untold);
-        assert_eq!(pooled(0, 3_000, 0.001), Pooled::Met);
-        assert_eq!(pooled(8, 10_000, 0.001), Pooled::Untold);
-        assert_eq!(pooled(80, 100_000, 0.001), Pooled::Met);
-        assert_eq!(pooled(120, 100_000, 0.001), Pooled::Missed);
-        assert_eq!((pooled(0, 10, 0.0), pooled(1, 10, 0.0)), (Pooled::Met, Pooled::Missed));
+        assert_eq!(pooled(0, 1.0, 500, 0.001), Pooled::Untold);
+        assert_eq!(pooled(1, 1.0, 500, 0.001), Pooled::Untold);
+        assert_eq!(pooled(0, 1.0, 3_000, 0.001), Pooled::Met);
+        assert_eq!(pooled(8, 1.0, 10_000, 0.001), Pooled::Untold);
+        assert_eq!(pooled(80, 1.0, 100_000, 0.001), Pooled::Met);
+        assert_eq!(pooled(120, 1.0, 100_000, 0.001), Pooled::Missed);
+        assert_eq!(
+            (pooled(0, 1.0, 10, 0.0), pooled(1, 1.0, 10, 0.0)),
+            (Pooled::Met, Pooled::Missed)
+        );
+    }
+
+    #[test]
+    fn failures_that_come_together_are_one_event() {
+        // One group of 50 in 25,000 operations: twice what is allowed, and one event where a half is.
+        assert_eq!(pooled(50, 1.0, 25_000, 0.001), Pooled::Missed);
+        assert_eq!(pooled(50, 50.0, 25_000, 0.001), Pooled::Untold);
+        // A server that fails is not excused by failing all at a time.
+        assert_eq!(pooled(5_000, 2_500.0, 25_000, 0.001), Pooled::Missed);
+        assert_eq!(pooled(2_000, 50.0, 2_500_000, 0.001), Pooled::Untold);
+        assert_eq!(pooled(16_000, 50.0, 20_000_000, 0.001), Pooled::Met);
+        assert_eq!(pooled(1, 50.0, 10, 0.0), Pooled::Missed);
+    }
+
+    #[test]
+    fn seconds_show_how_many_fail_together() {
+        let trial = |each: &[u64]| {
+            let mut seconds = SecondCounts::default();
+            each.iter().for_each(|ops| seconds.add(*ops));
+            BadOps::new(seconds.sum, Some(seconds))
+        };
+        let mut groups = trial(&[0, 50, 0, 0, 0]);
+        groups.add(&trial(&[0, 0, 0]));
+        groups.add(&trial(&[0, 0, 0, 0, 50, 0, 50, 0]));
+        assert!((groups.together() - 50.0).abs() < 5.0, "{}", groups.together());
+        assert_eq!(trial(&[4, 3, 5, 4, 4]).together(), 1.0);
+        assert_eq!((trial(&[50]).together(), BadOps::new(9, None).together()), (1.0, 1.0));
     }
 
     #[test]

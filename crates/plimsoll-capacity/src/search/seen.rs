@@ -112,6 +112,7 @@ mod tests {
             carried: Some(carried),
             bad: Default::default(),
             scheduled: 6_000,
+            rarely_missed: false,
             role: Role::Sentinel,
             seen: Seen { steal: Some(steal), ..Seen::default() },
         }

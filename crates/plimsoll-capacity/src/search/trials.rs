@@ -5,7 +5,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use crate::median::median_of;
 
-use super::rare::Bad;
+use super::rare::{Bad, BadOps};
 use super::seen::Seen;
 
 /// A server that carries more than this share of the load may be able to carry all of it, too late.
@@ -75,6 +75,8 @@ pub(crate) struct Trial {
     /// Bad operations by the goals on few of them.
     pub(crate) bad: Bad,
     pub(crate) scheduled: u64,
+    /// It missed goals on few operations, and nothing else.
+    pub(crate) rarely_missed: bool,
     pub(crate) role: Role,
     pub(crate) seen: Seen,
 }
@@ -263,22 +265,30 @@ impl Trials {
         (is_saturated && after < FELL * before).then_some((before, after))
     }
 
-    /// Trials that served their load, as far as they tell: overloads aside.
+    /// Trials that served their load, but for few operations, as far as they tell: overloads aside.
     fn served(&self) -> impl Iterator<Item = &Trial> {
-        self.all().filter(|trial| trial.role == Role::Untold || trial.is_verdict() && trial.good)
+        let is_served = |trial: &&Trial| match trial.role {
+            Role::Untold => true,
+            _ => trial.is_verdict() && (trial.good || trial.rarely_missed),
+        };
+        self.all().filter(is_served)
     }
 
     /// Bad operations by one goal and all operations of the trials up to `load`.
-    pub(crate) fn bad_up_to(&self, load: f64, goal: usize) -> (u64, u64) {
-        let served = self.served().filter(|trial| trial.load <= load);
-        served.fold((0, 0), |sum, trial| (sum.0 + trial.bad[goal], sum.1 + trial.scheduled))
+    pub(crate) fn bad_up_to(&self, load: f64, goal: usize) -> (BadOps, u64) {
+        let mut sum = (BadOps::default(), 0);
+        for trial in self.served().filter(|trial| trial.load <= load) {
+            sum.0.add(&trial.bad[goal]);
+            sum.1 += trial.scheduled;
+        }
+        sum
     }
 
     /// The same by every goal of those at `load`.
     pub(crate) fn rarely_bad(&self, load: f64) -> (Bad, u64) {
         let mut sum = (Bad::default(), 0);
         for trial in self.served().filter(|trial| trial.load == load) {
-            sum.0.iter_mut().zip(trial.bad).for_each(|(sum, bad)| *sum += bad);
+            sum.0.iter_mut().zip(&trial.bad).for_each(|(sum, bad)| sum.add(bad));
             sum.1 += trial.scheduled;
         }
         sum
@@ -317,6 +327,7 @@ mod tests {
             loss_ratio: 0.5,
             carried: Some(1_000.0),
             bad: Bad::default(),
+            rarely_missed: false,
             scheduled: 6_000,
             role: Role::Sentinel,
             seen: Seen::starved(starved),

@@ -159,6 +159,16 @@ pub(crate) fn servers() -> Vec<Kind> {
             is_steady: false,
             ..kind("0.08 % of errors by chance", plain())
         },
+        Kind {
+            anomalies: Anomalies { errors: 0.0008, errors_together: 50, ..Anomalies::default() },
+            is_steady: false,
+            ..kind("0.08 % of errors, 50 at a time", plain())
+        },
+        Kind {
+            anomalies: Anomalies { errors: 0.0008, errors_together: 500, ..Anomalies::default() },
+            is_steady: false,
+            ..kind("0.08 % of errors, 500 at a time", plain())
+        },
         kind("stall in 1 of 10 trials", Sut { stalls: Some(stalls), ..plain() }),
         Kind {
             anomalies: Anomalies { leak: Some(leak), ..Anomalies::default() },

@@ -8,11 +8,11 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{Isolated, WatchedServer};
 use plimsoll_model::event::Event;
 use plimsoll_model::observation::{
-    HalfWindow, MemoryUse, Observations, PeerCounts, Scheduling, SutCpu,
+    HalfWindow, MemoryUse, Observations, PeerCounts, Scheduling, SecondCounts, SutCpu,
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::{Histogram, Nanos, Rate};
+use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::limits::CgroupLimits;
 use plimsoll_probe::memory::HostMemory;
@@ -130,6 +130,26 @@ impl Halves {
     }
 }
 
+/// Bad operations, second by second.
+#[derive(Default)]
+struct BadSeconds {
+    failed: SecondCounts,
+    late_or_lost: SecondCounts,
+}
+
+impl BadSeconds {
+    /// One more second; of the wait for the last answers it counts only if operations ended badly in it.
+    fn add(&mut self, second: &Tally, is_draining: bool) {
+        let interrupted = second.errors.get(ErrorClass::Interrupted);
+        let failed = second.failed_by_peer().saturating_sub(interrupted);
+        let late_or_lost = second.late + failed + second.unsent;
+        if !is_draining || late_or_lost > 0 {
+            self.failed.add(failed);
+            self.late_or_lost.add(late_or_lost);
+        }
+    }
+}
+
 /// Watches one load.
 pub(super) struct Observer<'a> {
     scene: &'a Scene,
@@ -148,6 +168,7 @@ pub(super) struct Observer<'a> {
     /// CPU time of the watched processes when the load began, and when it ended.
     sut_cpu: [Option<RunTimes>; 2],
     halves: Option<Halves>,
+    bad: BadSeconds,
 }
 
 impl<'a> Observer<'a> {
@@ -166,6 +187,7 @@ impl<'a> Observer<'a> {
             looks: SutLooks::default(),
             sut_cpu: [None; 2],
             halves: None,
+            bad: BadSeconds::default(),
         }
     }
 
@@ -183,6 +205,7 @@ impl<'a> Observer<'a> {
                 if let Some(halves) = &mut self.halves {
                     halves.add(interval);
                 }
+                self.bad.add(&interval.tally, self.last.is_some());
                 // What comes later is of the wait for the last answers.
                 if self.last.is_none() {
                     self.look_at_sut();
@@ -225,6 +248,8 @@ impl<'a> Observer<'a> {
             began: self.began,
             arrivals: outcome.tally.starts.spread(),
             halves: halves.and_then(Halves::observed),
+            failed_by_second: Some(self.bad.failed).filter(|seen| seen.seconds > 0),
+            late_or_lost_by_second: Some(self.bad.late_or_lost).filter(|seen| seen.seconds > 0),
             monitor_gap: (self.looks.longest_gap > Nanos::ZERO).then_some(self.looks.longest_gap),
             sut_cpu: sut_cpu.map(|cpu| SutCpu { ran: cpu.ran, waited: cpu.waited }),
             shared_cpus: self.scene.shared_cpus(&self.sut),
@@ -308,6 +333,23 @@ mod tests {
         }
         // Without answers there is no median.
         assert_eq!(Halves::of(Nanos::from_secs(9)).expect("long enough").observed(), None);
+    }
+
+    #[test]
+    fn bad_operations_are_counted_second_by_second() {
+        let mut bad = BadSeconds::default();
+        for (refused, late, is_draining) in
+            [(0, 0, false), (50, 3, false), (0, 0, true), (1, 0, true)]
+        {
+            let mut second = Tally { late, ..Tally::default() };
+            second.errors.add(ErrorClass::Status5xx, refused);
+            // A fault of this host, and our own doing.
+            second.errors.add(ErrorClass::LocalPorts, 7);
+            second.errors.add(ErrorClass::Interrupted, 9);
+            bad.add(&second, is_draining);
+        }
+        assert_eq!(bad.failed, SecondCounts { seconds: 3, sum: 51, squares: 2_501 });
+        assert_eq!(bad.late_or_lost, SecondCounts { seconds: 3, sum: 54, squares: 53 * 53 + 1 });
     }
 
     #[test]
