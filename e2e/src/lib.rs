@@ -5,6 +5,7 @@
 //! Nothing waits for a time to pass: [`wait::until`] waits for something to become true.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod capped;
 pub mod certificate;
 pub mod cgroup;
@@ -24,6 +25,7 @@ pub mod program;
 pub mod recipe;
 pub mod recorder;
 pub mod reference;
+pub mod runs;
 pub mod serve;
 pub mod silent;
 pub mod summary;

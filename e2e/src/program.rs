@@ -8,17 +8,24 @@ const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
 /// An installed program; panics with the command that installs it.
 pub fn installed(name: &str) -> PathBuf {
+    find(name).unwrap_or_else(|| {
+        panic!("{name} is not installed; run: apt-get install {}", package(name))
+    })
+}
+
+/// A program, if it is installed.
+pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    folders.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file())).unwrap_or_else(
-        || panic!("{name} is not installed; run: apt-get install {}", package(name)),
-    )
+    folders.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()))
 }
 
 fn package(name: &str) -> &str {
     match name {
         "ab" => "apache2-utils",
+        "chromium-headless-shell" => "chromium-headless-shell fonts-liberation",
         "nginx" => "nginx-light",
+        "pdftotext" => "poppler-utils",
         other => other,
     }
 }

@@ -14,6 +14,7 @@ mod hold;
 mod host_watch;
 mod isolation;
 mod load;
+mod page_checks;
 mod pool;
 mod repeat;
 mod rfc9411;

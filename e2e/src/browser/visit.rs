@@ -1,0 +1,95 @@
+//! A report's file looked at from top to end, as tests and people do: on a screen, on paper, without scripts.
+
+use std::fs;
+use std::path::Path;
+
+use super::page::{Page, Screen, Theme, file_url};
+use super::{Browser, checks, paper};
+
+/// The largest file that may be sent around.
+const BYTES_MAX: u64 = 2_000_000;
+/// The narrowest screen, CSS pixels: one of 1280 at a zoom of 400 %.
+const NARROWEST: u32 = 320;
+
+/// A report's file.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportFile<'a> {
+    /// The HTML file.
+    pub path: &'a Path,
+    /// What screenshots are called, without the screen.
+    pub name: &'a str,
+    /// Where screenshots and prints go.
+    pub output: &'a Path,
+}
+
+impl ReportFile<'_> {
+    /// Shows it on a screen, with its charts drawn.
+    pub fn show<'b>(&self, browser: &'b Browser, screen: Screen) -> Page<'b> {
+        let page = browser.page();
+        page.show_on(screen);
+        page.load_file(self.path);
+        page.wait_until_drawn();
+        page
+    }
+
+    /// What is wrong on a screen: everything that colours and width may change.
+    pub fn check_on(&self, browser: &Browser, screen: Screen) -> Vec<String> {
+        let page = self.show(browser, screen);
+        let mut wrong = checks::charts(&page);
+        wrong.extend(checks::overlaps(&page));
+        wrong.extend(checks::width(&page));
+        wrong.extend(checks::contrasts(&page));
+        wrong.extend(checks::accessibility(&page));
+        page.screenshot(self.output, &format!("{}-{}", self.name, screen.name()));
+        wrong.extend(checks::reports(&page, &[&file_url(self.path)]));
+        named(wrong, self.name, &screen.name())
+    }
+
+    /// What is wrong on the narrowest screen, by keyboard, and in size.
+    pub fn check_narrow(&self, browser: &Browser) -> Vec<String> {
+        let page = self.show(browser, Screen { theme: Theme::Light, width: NARROWEST });
+        let mut wrong = checks::width(&page);
+        wrong.extend(checks::keyboard(&page));
+        wrong.extend(checks::reports(&page, &[&file_url(self.path)]));
+        let bytes = fs::metadata(self.path).expect("a report's file").len();
+        if bytes > BYTES_MAX {
+            wrong.push(format!("{bytes} B, more than {BYTES_MAX}"));
+        }
+        named(wrong, self.name, "narrow")
+    }
+
+    /// What is wrong on paper, also for a reader whose screen is dark: a sheet without text, an axis without its title,
+    /// a dark sheet.
+    pub fn check_print(&self, browser: &Browser) -> Vec<String> {
+        let page = self.show(browser, Screen { theme: Theme::Dark, width: 400 });
+        let titles = checks::axis_titles(&page);
+        let path = self.output.join(format!("{}.pdf", self.name));
+        fs::create_dir_all(self.output).expect("the output folder is writable");
+        fs::write(&path, page.print()).expect("the output folder is writable");
+        let mut wrong = paper::lacks(&paper::sheets(&path), &titles);
+        wrong.extend(paper::dark_sheets(&path));
+        named(wrong, self.name, "paper")
+    }
+
+    /// What cannot be read without scripts: the answer, and every row of the tables.
+    pub fn check_without_scripts(&self, browser: &Browser) -> Vec<String> {
+        let page = self.show(browser, Screen { theme: Theme::Light, width: 1_600 });
+        let with = checks::tables(&page);
+        page.allow_scripts(false);
+        page.load_file(self.path);
+        let without = checks::tables(&page);
+        let mut wrong = Vec::new();
+        if without.is_empty() || with != without {
+            wrong.push(format!("tables with scripts {with:?}, without {without:?}"));
+        }
+        let answer = page.evaluate("document.querySelector('h1')?.innerText ?? ''");
+        if answer.as_str().is_none_or(str::is_empty) {
+            wrong.push("there is no answer".to_owned());
+        }
+        named(wrong, self.name, "without scripts")
+    }
+}
+
+fn named(wrong: Vec<String>, name: &str, screen: &str) -> Vec<String> {
+    wrong.into_iter().map(|what| format!("{name}, {screen}: {what}")).collect()
+}
