@@ -3,17 +3,19 @@
 //! Shows the last second, keeps no record. A terminal that cannot be written to is ignored: the
 //! run matters more than its progress.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_model::compare::BlockStart;
 use plimsoll_model::event::Event;
+use plimsoll_model::host::{HostFigures, Reading};
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::{TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Histogram, Nanos, Rate};
 
-use crate::terminal::layout::{clean, ms_text, percent};
+use crate::terminal::layout::{clean, cpu_percent, ms_text, percent};
 use crate::terminal::{level_line, plateau_line, render_trial_line};
 
 mod holding;
@@ -89,6 +91,18 @@ impl Progress {
         }
     }
 
+    /// Whether readings of hosts are shown.
+    pub fn wants_readings(&self) -> bool {
+        self.mode == ProgressMode::Bar
+    }
+
+    /// Takes a reading of `host`.
+    pub fn handle_reading(&mut self, host: &str, reading: &Reading) {
+        if self.wants_readings() {
+            self.state.handle_reading(host, reading);
+        }
+    }
+
     /// Lets time go on between events; call as often as is convenient. `out` as with events.
     pub fn handle_tick(&mut self, elapsed: Nanos, out: &mut dyn Write) {
         match self.mode {
@@ -142,6 +156,8 @@ struct State {
     bad_min: Option<Rate>,
     /// Of a hold.
     holding: Option<Holding>,
+    /// The last reading of each host, and what it did until then.
+    hosts: BTreeMap<String, (Reading, HostFigures)>,
 }
 
 /// Some seconds of a load.
@@ -241,6 +257,13 @@ impl State {
         }
     }
 
+    fn handle_reading(&mut self, host: &str, reading: &Reading) {
+        let before = self.hosts.get(host).map(|(before, _)| before);
+        let figures = before
+            .map_or_else(HostFigures::default, |before| HostFigures::between(before, reading));
+        self.hosts.insert(host.to_owned(), (reading.clone(), figures));
+    }
+
     /// The line for a wait that may look like a hang.
     fn handle_wait(&mut self, elapsed: Nanos) -> Option<&'static str> {
         let waits = self.started_at.is_none() && self.trial.is_none() && !self.wait_told;
@@ -326,6 +349,10 @@ impl State {
             parts.extend(self.bounds());
         }
         parts.extend(self.last.as_ref().map(Stretch::to_string));
+        let busiest = self.hosts.iter().filter_map(|(host, (_, figures))| {
+            Some(format!("{} CPU {} %", clean(host), cpu_percent(figures.busiest_cpu?)))
+        });
+        parts.extend(busiest);
         parts.join(" | ")
     }
 

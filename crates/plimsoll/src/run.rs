@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
+use plimsoll_model::host::Reading;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
@@ -120,6 +121,16 @@ impl Run {
             self.show_event(&Event::Note(format!("{error}; the run continues without it")));
             self.archive_error = Some(error);
         }
+    }
+
+    /// Whether a sink shows what hosts do; the archive is written where they are read.
+    pub(crate) fn wants_readings(&self) -> bool {
+        self.progress.wants_readings()
+    }
+
+    /// Hands a reading of `host` to every sink that shows it.
+    pub(crate) fn handle_reading(&mut self, host: &str, reading: &Reading) {
+        self.progress.handle_reading(host, reading);
     }
 
     fn show_event(&mut self, event: &Event) {

@@ -6,6 +6,7 @@
 
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome};
@@ -39,7 +40,7 @@ mod observer;
 mod recorder;
 
 use observer::{Observer, Scene, peer_counts};
-use recorder::record;
+use recorder::{Recorders, record};
 
 /// How often a pause checks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
@@ -174,13 +175,17 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let settings = experiment.settings();
     let job = experiment.load();
     let run = Run::begin(RunHead { command, args, job, settings, search, always_archive })?;
-    let recorders = run.archive_dir().map(|dir| record(dir.as_ref(), server, agents.pids()));
+    let archive_dir = run.archive_dir();
+    let is_read = archive_dir.is_some() || run.wants_readings();
+    let recorders =
+        is_read.then(|| record(archive_dir.as_deref().map(Path::new), server, agents.pids()));
     let session = Session {
         scene: Scene::of(job),
         agents: RefCell::new(agents),
         run: RefCell::new(run),
         server: RefCell::new(server),
         server_end: RefCell::new(None),
+        recorders: RefCell::new(recorders),
         interrupts,
     };
     for note in notes {
@@ -189,7 +194,6 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let mut outcome = experiment.drive(&session)?;
     let interrupted = interrupts.is_raised();
     let (run, server_end) = session.end();
-    drop(recorders);
     if let Some(ServerEnd::Laboratory(how)) = &server_end {
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
@@ -279,6 +283,8 @@ pub(crate) struct Session<'a> {
     server: RefCell<&'a mut dyn WatchedServer>,
     /// How the server ended, once that was seen.
     server_end: RefCell<Option<ServerEnd>>,
+    /// Where hosts are read.
+    recorders: RefCell<Option<Recorders>>,
     interrupts: &'a Interrupts,
     scene: Scene,
 }
@@ -413,9 +419,13 @@ impl<'a> Session<'a> {
     }
 
     /// Whether the run was interrupted. Called several times a second, also while nothing happens,
-    /// so it also redraws live displays.
+    /// so it also passes readings of hosts on, and redraws live displays.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.run.borrow_mut().handle_tick();
+        let mut run = self.run.borrow_mut();
+        if let Some(recorders) = &*self.recorders.borrow() {
+            pass_on(recorders, &mut run);
+        }
+        run.handle_tick();
         self.interrupts.is_raised()
     }
 
@@ -463,10 +473,19 @@ impl<'a> Session<'a> {
 
     /// Ends the agents, and checks the server for the last time.
     fn end(self) -> (Run, Option<ServerEnd>) {
-        let Self { agents, run, server, server_end, .. } = self;
+        let Self { agents, run, server, server_end, recorders, .. } = self;
         drop(agents);
         let server_end = server_end.into_inner().or_else(|| server.into_inner().ended());
         let mut run = run.into_inner();
+        if let Some(mut recorders) = recorders.into_inner() {
+            recorders.stop();
+            pass_on(&recorders, &mut run);
+            let dropped = recorders.dropped();
+            if dropped > 0 && run.wants_readings() {
+                let note = format!("{dropped} readings of hosts came too fast to be shown");
+                run.handle_event(&Event::Note(note));
+            }
+        }
         if let Some(end) = &server_end {
             let what = match end {
                 ServerEnd::Server(_) => "server",
@@ -475,5 +494,12 @@ impl<'a> Session<'a> {
             run.handle_event(&Event::Note(format!("the {what} ended: {}", end.reason())));
         }
         (run, server_end)
+    }
+}
+
+/// Hands the readings that have come to every sink.
+fn pass_on(recorders: &Recorders, run: &mut Run) {
+    while let Some((host, reading)) = recorders.next() {
+        run.handle_reading(&host, &reading);
     }
 }
