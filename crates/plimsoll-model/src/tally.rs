@@ -177,7 +177,8 @@ pub struct Spans {
 }
 
 impl Spans {
-    fn merge(&mut self, other: &Self) {
+    /// Adds every value of `other`.
+    pub fn merge(&mut self, other: &Self) {
         for (into, from) in self.all_mut().into_iter().zip(other.all()) {
             into.merge(from);
         }

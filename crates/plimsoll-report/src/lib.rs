@@ -13,6 +13,7 @@ pub mod progress;
 pub mod settings;
 pub mod terminal;
 pub mod time_text;
+pub mod view;
 pub mod watch;
 mod whole_file;
 

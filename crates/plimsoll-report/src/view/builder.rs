@@ -1,0 +1,326 @@
+//! Events and readings in, the document and its changes out.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::Plateau;
+use plimsoll_model::host::Reading;
+use plimsoll_model::slo::Slo;
+use plimsoll_model::summary::Summary;
+use plimsoll_model::tally::{Interval, Spans};
+use plimsoll_model::trial::{Phase, TrialRecord, TrialRequest};
+use plimsoll_model::{Nanos, Rate};
+
+use super::columns::columns;
+use super::heat::{Heat, Range};
+use super::hosts::Host;
+use super::number::{instant, short};
+use super::seconds::{Second, Stretch, is_whole};
+use super::spectrum::Spectrum;
+use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
+use crate::terminal::TrialsAtLoad;
+
+/// Columns of a document; of a longer run that goes on, the newest are shown.
+const COLUMNS_MAX: usize = 3_600;
+/// Between two loads whose instants are not known, seconds.
+const UNKNOWN_REST_S: f64 = 1.0;
+
+/// The load that goes on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// Its first second, seconds since the run's first one.
+    begin_s: f64,
+    planned: Option<Nanos>,
+    trial: Option<u32>,
+}
+
+/// Makes a [`View`] of what it is told, in the order in which it happened.
+#[derive(Debug)]
+pub struct ViewBuilder {
+    run: String,
+    version: String,
+    head: Head,
+    slo: Option<Slo>,
+    /// Seconds that become one column.
+    column_s: u32,
+    /// CLOCK_MONOTONIC of the run's first second.
+    origin: Option<Nanos>,
+    load: Load,
+    open: Stretch,
+    rows: VecDeque<Second>,
+    /// When the first second of each trial began.
+    begins: BTreeMap<u32, f64>,
+    whole: Spans,
+    trials: Vec<TrialRow>,
+    records: Vec<TrialRecord>,
+    hosts: BTreeMap<String, Host>,
+    plateaus: Vec<Plateau>,
+    events: Vec<Happened>,
+    notes: Vec<String>,
+    phase: Option<Phase>,
+    ceiling: Option<Rate>,
+    summary: Option<Summary>,
+    seq: u64,
+}
+
+impl ViewBuilder {
+    /// Of the run named `run`; `column_s` seconds become one column.
+    pub fn new(run: String, version: String, head: Head, column_s: u32) -> Self {
+        let slo = head.slo.as_ref().and_then(|slo| slo.parse().ok());
+        Self {
+            run,
+            version,
+            head,
+            slo,
+            column_s: column_s.max(1),
+            origin: None,
+            load: Load::default(),
+            open: Stretch::default(),
+            rows: VecDeque::new(),
+            begins: BTreeMap::new(),
+            whole: Spans::default(),
+            trials: Vec::new(),
+            records: Vec::new(),
+            hosts: BTreeMap::new(),
+            plateaus: Vec::new(),
+            events: Vec::new(),
+            notes: Vec::new(),
+            phase: None,
+            ceiling: None,
+            summary: None,
+            seq: 0,
+        }
+    }
+
+    /// How many seconds one column has to stand for where there are `seconds`.
+    pub fn column_for(seconds: u64) -> u32 {
+        let ladder = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400];
+        let fits = |column: &&u32| seconds.div_ceil(u64::from(**column)) <= COLUMNS_MAX as u64;
+        ladder.iter().find(fits).copied().unwrap_or(86_400)
+    }
+
+    /// Takes an event; the changes that it makes.
+    pub fn handle_event(&mut self, event: &Event) -> Vec<Patch> {
+        let mut patches = Vec::new();
+        match event {
+            Event::LoadStarted { trial, planned, epoch } => {
+                patches.extend(self.end_stretch());
+                self.begin_load(*epoch, *planned, trial.as_ref());
+                patches.extend(trial.as_ref().and_then(|trial| self.enter(trial.phase)));
+            }
+            Event::TrialStarted(request) => {
+                patches.extend(self.end_stretch());
+                self.load.trial = Some(request.number);
+                patches.extend(self.enter(request.phase));
+            }
+            Event::Interval(interval) => patches.extend(self.add_second(interval)),
+            Event::TrialEnded(record) => {
+                patches.extend(self.end_stretch());
+                patches.push(self.end_trial(record));
+            }
+            Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
+            Event::Note(text) => patches.push(self.note(text)),
+            Event::SearchEnded(_)
+            | Event::Draining { .. }
+            | Event::Rows(_)
+            | Event::BlockStarted(_)
+            | Event::TimersProbed(_)
+            | Event::HoldStep(_)
+            | Event::Memory(_) => {}
+        }
+        self.count(patches)
+    }
+
+    /// Takes a reading of a host; the changes that it makes.
+    pub fn handle_reading(&mut self, host: &str, reading: &Reading) -> Vec<Patch> {
+        // What was before the load is where the rates of its first second come from.
+        let origin = self.origin.unwrap_or(Nanos::MAX);
+        let apart = Nanos::from_secs(u64::from(self.column_s));
+        let of = self.hosts.entry(host.to_owned()).or_default();
+        let row = of.add(reading, origin, apart).cloned();
+        of.keep(COLUMNS_MAX);
+        let patch = row.map(|row| Patch::Host { host: host.to_owned(), row: Box::new(row) });
+        self.count(patch.into_iter().collect())
+    }
+
+    /// The run is over, and this was found.
+    pub fn finish(&mut self, summary: &Summary) -> Vec<Patch> {
+        let mut patches: Vec<Patch> = self.end_stretch().into_iter().collect();
+        self.summary = Some(summary.clone());
+        patches.push(Patch::End { summary: Box::new(summary.clone()) });
+        self.count(patches)
+    }
+
+    /// CLOCK_MONOTONIC of the run's first second, where no event says it.
+    pub(super) const fn set_origin(&mut self, origin: Nanos) {
+        self.origin = Some(origin);
+    }
+
+    pub(super) const fn has_origin(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// The document so far.
+    pub fn view(&self) -> View {
+        let rows: Vec<Second> =
+            self.rows.iter().map(|row| Second { heat: None, ..row.clone() }).collect();
+        let sentinels = self.trials.iter().filter(|trial| trial.phase == Phase::Sentinel);
+        let sentinels = sentinels
+            .filter_map(|trial| Some((instant(trial.start_s? + trial.seconds), trial.goodput?)));
+        View {
+            schema: SCHEMA,
+            run: self.run.clone(),
+            version: self.version.clone(),
+            seq: self.seq,
+            head: self.head.clone(),
+            summary: self.summary.clone(),
+            column_s: f64::from(self.column_s),
+            seconds: columns(&rows),
+            heat: self.heat(),
+            trials: self.trials.clone(),
+            spectrum: self.spectrum(),
+            hosts: self.hosts.iter().map(|(name, host)| (name.clone(), host.columns())).collect(),
+            sentinels: sentinels.collect(),
+            plateaus: self.plateaus.iter().filter_map(|plateau| self.level(plateau)).collect(),
+            events: self.events.clone(),
+            notes: self.notes.clone(),
+            ceiling_per_s: self.ceiling.and_then(|rate| short(rate.get())),
+        }
+    }
+
+    fn count(&mut self, patches: Vec<Patch>) -> Vec<Patch> {
+        self.seq += patches.len() as u64;
+        let range = Range::LIVE;
+        let narrowed = patches.into_iter().map(|patch| match patch {
+            Patch::Second(mut second) => {
+                if let Some(heat) = &mut second.heat {
+                    heat.corrected = range.cells(&heat.corrected);
+                    heat.uncorrected = range.cells(&heat.uncorrected);
+                }
+                Patch::Second(second)
+            }
+            other => other,
+        });
+        narrowed.collect()
+    }
+
+    fn begin_load(
+        &mut self,
+        epoch: Option<Nanos>,
+        planned: Option<Nanos>,
+        trial: Option<&TrialRequest>,
+    ) {
+        let after = self.rows.back().map_or(0.0, |row| row.t + UNKNOWN_REST_S);
+        let begin_s = match (epoch, self.origin) {
+            (Some(epoch), Some(origin)) => epoch.since(origin).as_secs_f64(),
+            (Some(epoch), None) => {
+                self.origin = Some(epoch);
+                0.0
+            }
+            (None, _) => after,
+        };
+        self.load = Load { begin_s, planned, trial: trial.map(|trial| trial.number) };
+    }
+
+    /// The phase that a search enters, when it is another one.
+    fn enter(&mut self, phase: Phase) -> Option<Patch> {
+        let before = self.phase.replace(phase);
+        // Sentinels and usage come between the others all the time.
+        let is_between = |phase| matches!(phase, Phase::Sentinel | Phase::Usage);
+        if before == Some(phase) || is_between(phase) || before.is_some_and(is_between) {
+            return None;
+        }
+        let text = format!("phase {}", phase_name(phase));
+        let happened = Happened { t: instant(self.load.begin_s), text };
+        self.events.push(happened.clone());
+        Some(Patch::Step(happened))
+    }
+
+    fn add_second(&mut self, interval: &Interval) -> Option<Patch> {
+        let number = interval.second;
+        let begin_s = self.load.begin_s + f64::from(number);
+        if let Some(trial) = self.load.trial {
+            self.begins.entry(trial).or_insert(begin_s);
+        }
+        self.whole.merge(&interval.tally.spans);
+        let open = &mut self.open;
+        open.trial = self.load.trial;
+        open.tally.merge_following(&interval.tally);
+        open.seconds += 1;
+        open.whole += u32::from(is_whole(number, self.load.planned));
+        open.end_s = begin_s + 1.0;
+        if self.open.seconds >= self.column_s { self.end_stretch() } else { None }
+    }
+
+    fn end_stretch(&mut self) -> Option<Patch> {
+        let stretch = std::mem::take(&mut self.open);
+        if stretch.seconds == 0 || stretch.is_empty() {
+            return None;
+        }
+        let row = stretch.row();
+        self.rows.push_back(row.clone());
+        if self.rows.len() > COLUMNS_MAX {
+            self.rows.pop_front();
+        }
+        Some(Patch::Second(Box::new(row)))
+    }
+
+    fn end_trial(&mut self, record: &TrialRecord) -> Patch {
+        let number = record.measurement.request.number;
+        let start_s = self.begins.get(&number).copied();
+        let row = TrialRow::new(record, start_s, self.head.axis, self.slo.as_ref());
+        self.ceiling = record.measurement.observations.reference.or(self.ceiling);
+        self.trials.push(row.clone());
+        self.records.push(record.clone());
+        Patch::Trial(Box::new(row))
+    }
+
+    /// When the connections of a level were all there.
+    fn level(&self, plateau: &Plateau) -> Option<Level> {
+        let reached = self.rows.iter().find(|row| row.held >= plateau.held)?;
+        let answered = plateau.swept.map(|swept| swept.answered);
+        Some(Level { t: reached.t, held: plateau.held, answered })
+    }
+
+    fn note(&mut self, text: &str) -> Patch {
+        let happened = Happened { t: instant(self.load.begin_s), text: text.to_owned() };
+        self.notes.push(text.to_owned());
+        self.events.push(happened.clone());
+        Patch::Note(happened)
+    }
+
+    fn heat(&self) -> Heat {
+        let columns = || self.rows.iter().filter_map(|row| row.heat.as_ref());
+        let both = columns().flat_map(|column| [&column.corrected, &column.uncorrected]);
+        let range = if self.summary.is_some() { Range::of(both) } else { Range::LIVE };
+        Heat {
+            rows: range.edges(),
+            column_s: f64::from(self.column_s),
+            corrected: columns().map(|column| range.cells(&column.corrected)).collect(),
+            uncorrected: columns().map(|column| range.cells(&column.uncorrected)).collect(),
+        }
+    }
+
+    /// Of the trials at the lower bound of a search, else of everything.
+    fn spectrum(&self) -> Spectrum {
+        let find = self.summary.as_ref().and_then(|summary| summary.find.as_ref());
+        let lower = find.and_then(|find| Rate::per_second(find.lower?));
+        let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&self.records, lower));
+        Spectrum::of(at.as_ref().map_or(&self.whole, |at| &at.tally.spans))
+    }
+}
+
+const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Qualify => "qualify",
+        Phase::Expand => "expand",
+        Phase::Narrow => "narrow",
+        Phase::Confirm => "confirm",
+        Phase::Sentinel => "sentinel",
+        Phase::Safe => "safe",
+        Phase::Overload => "overload",
+        Phase::Recover => "recover",
+        Phase::Reramp => "reramp",
+        Phase::Usage => "usage",
+    }
+}

@@ -1,0 +1,65 @@
+//! Rows of a kind become lists: one for each field, also of fields that only some rows have.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The lists of `rows`; `null` where a row has no such field.
+pub(super) fn columns<T: Serialize>(rows: &[T]) -> Value {
+    let mut lists = Map::new();
+    for (index, row) in rows.iter().enumerate() {
+        // A row has texts for keys and finite numbers, or nothing in their place.
+        if let Ok(Value::Object(row)) = serde_json::to_value(row) {
+            append(&mut lists, row, index);
+        }
+    }
+    level(&mut lists, rows.len());
+    Value::Object(lists)
+}
+
+fn append(lists: &mut Map<String, Value>, row: Map<String, Value>, length: usize) {
+    for (name, value) in row {
+        match value {
+            Value::Object(inner) => {
+                let slot = lists.entry(name).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(lists) = slot {
+                    append(lists, inner, length);
+                }
+            }
+            value => {
+                let slot = lists.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(list) = slot {
+                    list.resize(length, Value::Null);
+                    list.push(value);
+                }
+            }
+        }
+    }
+}
+
+fn level(lists: &mut Map<String, Value>, length: usize) {
+    for value in lists.values_mut() {
+        match value {
+            Value::Array(list) => list.resize(length, Value::Null),
+            Value::Object(lists) => level(lists, length),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_list_is_as_long_as_there_are_rows() {
+        let rows = [
+            json!({"t": 1, "errors": {}}),
+            json!({"t": 2, "errors": {"reset": 3}}),
+            json!({"t": 3}),
+        ];
+        let expected = json!({"t": [1, 2, 3], "errors": {"reset": [null, 3, null]}});
+        assert_eq!(columns(&rows), expected);
+    }
+}

@@ -1,0 +1,175 @@
+//! What the hosts of a run did: rates between two readings, gauges of the later one.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading, limits};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::columns::columns;
+use super::number::{instant, short};
+
+/// Counters that stand still while all is well.
+const TROUBLE: [Metric; 16] = [
+    Metric::TcpListenOverflows,
+    Metric::TcpListenDrops,
+    Metric::TcpSynQueueFull,
+    Metric::TcpSyncookiesSent,
+    Metric::TcpRetransmitted,
+    Metric::TcpTimeouts,
+    Metric::TcpAttemptFails,
+    Metric::TcpBacklogDrops,
+    Metric::TcpReceiveQueueDrops,
+    Metric::TcpMemoryPressures,
+    Metric::TcpAborts,
+    Metric::TcpTimeWaitOverflows,
+    Metric::NetworkDrops,
+    Metric::SoftnetDropped,
+    Metric::ConntrackDrops,
+    Metric::OomKills,
+];
+
+/// A host, from reading to reading. What was not read is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "docs/json.md describes the fields")]
+pub struct HostRow {
+    /// When it was read, seconds since the run's first second.
+    pub t: f64,
+    pub established: Option<f64>,
+    pub packets_in: Option<f64>,
+    pub packets_out: Option<f64>,
+    pub bytes_in: Option<f64>,
+    pub bytes_out: Option<f64>,
+    pub memory_used: Option<f64>,
+    pub memory_available: Option<f64>,
+    pub cpu_busiest: Option<f64>,
+    pub cpu: Option<f64>,
+    pub softirq: Option<f64>,
+    pub steal: Option<f64>,
+    /// Busy share of each CPU.
+    pub cores: BTreeMap<String, Option<f64>>,
+    /// Growth of the counters that moved.
+    pub trouble: BTreeMap<&'static str, f64>,
+}
+
+/// A limit that is drawn in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    /// The graph: `established`, `memory`.
+    pub panel: &'static str,
+    /// Its name, and of what process it is.
+    pub name: String,
+    /// The limit.
+    pub max: f64,
+}
+
+/// The lists of a host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostColumns {
+    /// A list for each field of [`HostRow`].
+    #[serde(flatten)]
+    pub columns: Value,
+    /// Limits of what is drawn.
+    pub limits: Vec<Limit>,
+}
+
+/// The readings of one host as they come.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    rows: Vec<HostRow>,
+    last: Option<Reading>,
+    limits: Vec<Limit>,
+}
+
+impl Host {
+    /// Takes a reading; the row that ends with it, when it is at least `apart` after the one before.
+    pub(super) fn add(
+        &mut self,
+        reading: &Reading,
+        origin: Nanos,
+        apart: Nanos,
+    ) -> Option<&HostRow> {
+        let Some(last) = &self.last else {
+            self.last = Some(reading.clone());
+            return None;
+        };
+        // A reading that came a little early ends a row, too.
+        if reading.end.since(last.end).0 < apart.0 - apart.0 / 4 {
+            return None;
+        }
+        let row = row(last, reading, origin);
+        self.limits = limits_of(reading);
+        self.last = Some(reading.clone());
+        self.rows.push(row?);
+        self.rows.last()
+    }
+
+    pub(super) fn columns(&self) -> HostColumns {
+        HostColumns { columns: columns(&self.rows), limits: self.limits.clone() }
+    }
+
+    /// Forgets the oldest rows beyond `most`.
+    pub(super) fn keep(&mut self, most: usize) {
+        let over = self.rows.len().saturating_sub(most);
+        self.rows.drain(..over);
+    }
+}
+
+/// `None` for what was before the load.
+fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostRow> {
+    if after.end < origin {
+        return None;
+    }
+    let figures = HostFigures::between(before, after);
+    let change = Change::new(before, after);
+    let directed =
+        |metric, direction| change.rate(metric, &[(Label::Direction, direction)]).and_then(short);
+    let gauge = |metric| after.sum(metric, &[]).and_then(short);
+    let trouble = TROUBLE.into_iter().filter_map(|metric| {
+        let grown = change.grown(metric, &[]).filter(|grown| *grown > 0.0)?;
+        Some((metric.name(), grown))
+    });
+    Some(HostRow {
+        t: instant(after.end.since(origin).as_secs_f64()),
+        established: figures.established,
+        packets_in: directed(Metric::NetworkPackets, "receive"),
+        packets_out: directed(Metric::NetworkPackets, "transmit"),
+        bytes_in: directed(Metric::NetworkBytes, "receive"),
+        bytes_out: directed(Metric::NetworkBytes, "transmit"),
+        memory_used: figures.memory_bytes.and_then(short),
+        memory_available: gauge(Metric::MemoryAvailableBytes),
+        cpu_busiest: figures.busiest_cpu.and_then(short),
+        cpu: figures.cpu.and_then(short),
+        softirq: figures.softirq.and_then(short),
+        steal: figures.steal.and_then(short),
+        cores: cores(change),
+        trouble: trouble.collect(),
+    })
+}
+
+fn cores(change: Change<'_>) -> BTreeMap<String, Option<f64>> {
+    let mut idle: BTreeMap<String, f64> = BTreeMap::new();
+    for mode in ["idle", "iowait"] {
+        for (series, rate) in change.rates(Metric::CpuSeconds, &[(Label::Mode, mode)]) {
+            let cpu = series.label(Label::Cpu).unwrap_or_default();
+            *idle.entry(cpu.to_owned()).or_default() += rate;
+        }
+    }
+    idle.into_iter().map(|(cpu, idle)| (cpu, short((1.0 - idle).clamp(0.0, 1.0)))).collect()
+}
+
+fn limits_of(reading: &Reading) -> Vec<Limit> {
+    let drawn = limits(reading).filter_map(|limit| {
+        let panel = match limit.limit.as_str() {
+            "open files" | "tracked connections" | "worker_connections" | "maxconn" => {
+                "established"
+            }
+            "memory" | "TCP memory" | "memory of the control group" => "memory",
+            _ => return None,
+        };
+        let of = if limit.scope == "host" { String::new() } else { format!(" of {}", limit.scope) };
+        Some(Limit { panel, name: format!("{}{of}", limit.limit), max: limit.max })
+    });
+    drawn.collect()
+}

@@ -1,0 +1,154 @@
+//! What a run did, as one document: `plimsoll.view/1`, which the report page draws.
+//!
+//! Made in one pass over the events and readings of a run, so that a page of a run that goes on and the
+//! page of its archive are made by the same code. Percentiles come from merged histograms, numbers have four
+//! significant digits, and `null` is what was not measured.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::search::Axis;
+use plimsoll_model::summary::Summary;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::archive::ArchivedHost;
+
+mod archived;
+mod builder;
+mod columns;
+mod heat;
+mod hosts;
+mod number;
+mod seconds;
+mod spectrum;
+mod trials;
+
+pub use builder::ViewBuilder;
+pub use heat::{Cells, Heat};
+pub use hosts::{HostColumns, HostRow, Limit};
+pub use seconds::{HeatColumn, Lag, Quantiles, Second};
+pub use spectrum::{Point, Spectrum};
+pub use trials::TrialRow;
+
+/// The value of [`View::schema`].
+pub const SCHEMA: &str = "plimsoll.view/1";
+
+/// The document. docs/json.md describes its fields.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// Name of the archive.
+    pub run: String,
+    /// Version of the plimsoll that made the run.
+    pub version: String,
+    /// Number of the last patch that is in it.
+    pub seq: u64,
+    /// What was run.
+    pub head: Head,
+    /// What was found; `None` while it runs.
+    pub summary: Option<Summary>,
+    /// Seconds that a column of [`Self::seconds`] and [`Self::heat`] stands for.
+    pub column_s: f64,
+    /// A list for each field of [`Second`].
+    pub seconds: Value,
+    /// How many operations took how long, column by column.
+    pub heat: Heat,
+    /// One for each trial.
+    pub trials: Vec<TrialRow>,
+    /// The distribution of latency: of a search at its lower bound, else of the whole run.
+    pub spectrum: Spectrum,
+    /// By name.
+    pub hosts: BTreeMap<String, HostColumns>,
+    /// `[seconds, good answers per second]` of the overloads that a search repeats.
+    pub sentinels: Vec<(f64, f64)>,
+    /// The levels of a hold: when each was reached.
+    pub plateaus: Vec<Level>,
+    /// What happened when.
+    pub events: Vec<Happened>,
+    /// Lines for the reader.
+    pub notes: Vec<String>,
+    /// Rate that the generator reaches alone, operations per second, where it was measured.
+    pub ceiling_per_s: Option<f64>,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "as in the manifest of an archive")]
+pub struct Head {
+    pub command: String,
+    pub target: String,
+    pub started_at: String,
+    pub args: Vec<String>,
+    pub settings: BTreeMap<String, String>,
+    pub host: ArchivedHost,
+    /// What a search raises.
+    pub axis: Option<Axis>,
+    /// The objective of a search or a load, as `--slo` spells it.
+    pub slo: Option<String>,
+    pub deadline_ms: Option<f64>,
+}
+
+/// Something with its time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Happened {
+    /// Seconds since the run's first second.
+    pub t: f64,
+    /// One line.
+    pub text: String,
+}
+
+/// A level of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// The end of its last second.
+    pub t: f64,
+    /// Connections.
+    pub held: u64,
+    /// Of those, the ones that answered.
+    pub answered: Option<u64>,
+}
+
+/// A change of the document while a run goes on; a page applies each of them once, in their order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Patch {
+    /// A value for each list of `seconds`, and a column of `heat`.
+    Second(Box<Second>),
+    /// A value for each list of a host.
+    Host {
+        /// Its name.
+        host: String,
+        /// The values.
+        #[serde(flatten)]
+        row: Box<HostRow>,
+    },
+    /// One more of `trials`.
+    Trial(Box<TrialRow>),
+    /// One more of `events`.
+    Step(Happened),
+    /// The same, and one more of `notes`.
+    Note(Happened),
+    /// The run is over.
+    End {
+        /// What was found.
+        summary: Box<Summary>,
+    },
+}
+
+impl Patch {
+    /// `second`, `host`, `trial`, `step`, `note`, `end`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Second(_) => "second",
+            Self::Host { .. } => "host",
+            Self::Trial(_) => "trial",
+            Self::Step(_) => "step",
+            Self::Note(_) => "note",
+            Self::End { .. } => "end",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The trials of a search.
+
+use plimsoll_model::search::Axis;
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::trial::{Phase, TrialRecord, Verdict};
+use serde::Serialize;
+
+use super::number::{instant, short};
+use super::seconds::Quantiles;
+use super::spectrum::interval;
+
+/// One trial.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrialRow {
+    /// 1 for the first.
+    pub number: u32,
+    /// Why it was made.
+    pub phase: Phase,
+    /// Offered load: per second, or connections.
+    pub load: f64,
+    /// Seconds since the run's first second; `None` where no second of it is known.
+    pub start_s: Option<f64>,
+    /// How long it was.
+    pub seconds: f64,
+    /// What was judged.
+    pub verdict: Verdict,
+    /// The checks that made the verdict; empty where it is GOOD.
+    pub why: String,
+    /// Of the corrected latency.
+    pub quantiles: Quantiles,
+    /// 95 % interval of the goal's quantile, milliseconds.
+    pub interval: Option<(f64, f64)>,
+    /// Good answers in time per second; of a level of connections, how many answered.
+    pub goodput: Option<f64>,
+    /// Late, failed and unsent over scheduled operations.
+    pub loss_ratio: Option<f64>,
+    /// Operations that were sent.
+    pub sent: u64,
+    /// Most operations that were due and not finished.
+    pub backlog: u32,
+}
+
+impl TrialRow {
+    pub(super) fn new(
+        record: &TrialRecord,
+        start_s: Option<f64>,
+        axis: Option<Axis>,
+        slo: Option<&Slo>,
+    ) -> Self {
+        let measurement = &record.measurement;
+        let (tally, request) = (&measurement.tally, &measurement.request);
+        let seconds = measurement.window.as_secs_f64();
+        let good = tally.ok.saturating_sub(tally.late) as f64;
+        let per = if axis == Some(Axis::Connections) { 1.0 } else { seconds };
+        let corrected = &tally.spans.corrected;
+        Self {
+            number: request.number,
+            phase: request.phase,
+            load: request.rate.get(),
+            start_s: start_s.map(instant),
+            seconds: instant(seconds),
+            verdict: record.judgement.verdict,
+            why: match record.judgement.verdict {
+                Verdict::Good => String::new(),
+                Verdict::Bad | Verdict::Invalid => record.judgement.why(),
+            },
+            quantiles: Quantiles::of(corrected),
+            interval: interval(corrected, quantile_of(slo)),
+            goodput: short(good / per),
+            loss_ratio: short(record.judgement.loss_ratio),
+            sent: tally.scheduled.saturating_sub(tally.unsent),
+            backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),
+        }
+    }
+}
+
+/// The quantile of the first goal about latency.
+fn quantile_of(slo: Option<&Slo>) -> f64 {
+    let goals = slo.into_iter().flat_map(|slo| &slo.goals);
+    let mut quantiles = goals.filter_map(|goal| match goal {
+        Goal::Latency { quantile, .. } => Some(*quantile),
+        Goal::Errors { .. } => None,
+    });
+    quantiles.next().unwrap_or(0.99)
+}
