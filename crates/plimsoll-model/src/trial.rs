@@ -37,6 +37,22 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Its name in JSON and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Qualify => "qualify",
+            Self::Expand => "expand",
+            Self::Narrow => "narrow",
+            Self::Confirm => "confirm",
+            Self::Sentinel => "sentinel",
+            Self::Safe => "safe",
+            Self::Overload => "overload",
+            Self::Recover => "recover",
+            Self::Reramp => "reramp",
+            Self::Usage => "usage",
+        }
+    }
+
     /// Whether the search proper is over: what follows confirms and describes its answer.
     pub const fn is_after_search(self) -> bool {
         !matches!(self, Self::Qualify | Self::Expand | Self::Narrow | Self::Sentinel)

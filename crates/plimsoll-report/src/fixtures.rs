@@ -28,6 +28,7 @@ use plimsoll_model::trial::{
 };
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate, cliff};
 
+use crate::archive::{ArchivedHost, ClockPair, Manifest, ManifestHead, SearchHead};
 use crate::settings;
 
 pub(crate) use compared::{
@@ -157,6 +158,31 @@ fn goal(text: &str, share: f64) -> Check {
     let limit = goal.bad_ratio_max();
     let seen = Measure::ratio(what, share).at_most(limit);
     Check::new(CheckId::Goal(goal), Level::of(share > limit, false), [seen])
+}
+
+/// Of a load, or of a search.
+pub(crate) fn manifest(search: bool) -> Manifest {
+    manifest_of(&plan(), search)
+}
+
+pub(crate) fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
+    let args = ["load", "-H", "Authorization: Bearer hunter2"].map(str::to_owned);
+    Manifest::new(ManifestHead {
+        plimsoll_version: "0.1.0",
+        command: if search { "find" } else { "load" },
+        args: &args,
+        target: "https://127.0.0.1:8443/",
+        started_at: "2026-11-21T02:15:30Z",
+        clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },
+        host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
+        settings: settings::from_plan(plan),
+        search: search.then(|| SearchHead {
+            axis: Axis::Rate,
+            slo: "p99<50ms,errors<0.1%".to_owned(),
+            mode: Mode::Quick,
+        }),
+        plan,
+    })
 }
 
 pub(crate) fn send_lag(us: u64, level: Level) -> Check {

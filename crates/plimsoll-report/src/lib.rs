@@ -9,6 +9,8 @@ pub mod archive;
 pub mod error;
 pub mod exports;
 pub mod json;
+pub mod live;
+mod metrics;
 pub mod progress;
 pub mod settings;
 pub mod terminal;

@@ -17,6 +17,7 @@ mod hosts;
 mod output;
 mod plan;
 mod preflight;
+mod publish;
 mod rows;
 mod run;
 mod screen;

@@ -12,7 +12,7 @@ use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
 use plimsoll_report::{
-    ArchiveWriter, Progress, ProgressMode, ReportError, json, terminal, time_text,
+    ArchiveWriter, Progress, ProgressMode, ReportError, json, live, terminal, time_text,
 };
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -22,6 +22,7 @@ use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;
 use crate::output;
 use crate::plan::load::LoadJob;
+use crate::publish::Publisher;
 use crate::rows::RowSink;
 use crate::screen::Stream;
 
@@ -42,6 +43,8 @@ pub(crate) struct RunHead<'a> {
     pub(crate) search: Option<SearchHead>,
     /// Whether an archive is written even without --out.
     pub(crate) always_archive: bool,
+    /// Who is told meanwhile.
+    pub(crate) publisher: Publisher,
 }
 
 /// The sinks of one invocation.
@@ -55,6 +58,7 @@ pub(crate) struct Run {
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
     rows: Option<RowSink>,
+    publisher: Publisher,
 }
 
 impl Run {
@@ -68,26 +72,27 @@ impl Run {
             .out
             .clone()
             .or_else(|| head.always_archive.then(|| archive_place(head.command, unix_s)));
+        let manifest = Manifest::new(ManifestHead {
+            plimsoll_version: env!("CARGO_PKG_VERSION"),
+            command: head.command,
+            args: &head.args,
+            target: &job.target_name,
+            started_at: &started_at,
+            clock,
+            host: archived_host(),
+            settings: head.settings,
+            search: head.search,
+            plan: &job.plan,
+        });
         let archive = match place {
             None => None,
             Some(dir) => {
-                let manifest = Manifest::new(ManifestHead {
-                    plimsoll_version: env!("CARGO_PKG_VERSION"),
-                    command: head.command,
-                    args: &head.args,
-                    target: &job.target_name,
-                    started_at: &started_at,
-                    clock,
-                    host: archived_host(),
-                    settings: head.settings,
-                    search: head.search,
-                    plan: &job.plan,
-                });
                 let writer = ArchiveWriter::create(&dir, &manifest)
                     .map_err(|error| Stop::CannotRun(error.to_string()))?;
                 Some((writer, dir))
             }
         };
+        head.publisher.begin(|| live::RunHead { manifest, deadline: job.plan.deadline });
         let mode = match (job.ui, Stream::Err.draws()) {
             (false, _) => ProgressMode::Silent,
             (true, true) => ProgressMode::Bar,
@@ -101,6 +106,7 @@ impl Run {
             archive_error: None,
             json: job.json.clone(),
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
+            publisher: head.publisher,
         })
     }
 
@@ -112,6 +118,7 @@ impl Run {
     /// Hands an event to every sink.
     pub(crate) fn handle_event(&mut self, event: &Event) {
         self.show_event(event);
+        self.publisher.handle_event(event);
         if let Some(rows) = &mut self.rows {
             rows.handle_event(event);
         }
@@ -125,12 +132,13 @@ impl Run {
 
     /// Whether a sink shows what hosts do; the archive is written where they are read.
     pub(crate) fn wants_readings(&self) -> bool {
-        self.progress.wants_readings()
+        self.progress.wants_readings() || self.publisher.is_asked()
     }
 
     /// Hands a reading of `host` to every sink that shows it.
     pub(crate) fn handle_reading(&mut self, host: &str, reading: &Reading) {
         self.progress.handle_reading(host, reading);
+        self.publisher.handle_reading(host, reading);
     }
 
     fn show_event(&mut self, event: &Event) {
@@ -138,8 +146,11 @@ impl Run {
         self.progress.handle_event(event, elapsed, &mut io::stderr());
     }
 
-    /// Redraws live displays.
+    /// Redraws live displays, and passes on what the publisher has to say.
     pub(crate) fn handle_tick(&mut self) {
+        while let Some(note) = self.publisher.note() {
+            self.handle_event(&Event::Note(note));
+        }
         let elapsed = self.elapsed();
         self.progress.handle_tick(elapsed, &mut io::stderr());
     }

@@ -16,6 +16,7 @@ mod isolation;
 mod load;
 mod page_checks;
 mod pool;
+mod published;
 mod repeat;
 mod rfc9411;
 mod serve;

@@ -6,8 +6,6 @@ use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::HoldEnd;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::{CheckId, TrialRecord};
@@ -17,32 +15,9 @@ use proptest::prelude::*;
 use super::manifest::{INTERVALS, MANIFEST, TRIALS};
 use super::*;
 use crate::error::ReportError;
+use crate::fixtures::{manifest, manifest_of};
 use crate::terminal::Style;
 use crate::{fixtures, settings, terminal};
-
-fn manifest(search: bool) -> Manifest {
-    manifest_of(&fixtures::plan(), search)
-}
-
-fn manifest_of(plan: &LoadPlan, search: bool) -> Manifest {
-    let args = ["load", "-H", "Authorization: Bearer hunter2"].map(str::to_owned);
-    Manifest::new(ManifestHead {
-        plimsoll_version: "0.1.0",
-        command: if search { "find" } else { "load" },
-        args: &args,
-        target: "https://127.0.0.1:8443/",
-        started_at: "2026-11-21T02:15:30Z",
-        clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },
-        host: ArchivedHost { kernel: "Linux 6.1".to_owned(), cpus: 2, cpu_model: None },
-        settings: settings::from_plan(plan),
-        search: search.then(|| SearchHead {
-            axis: Axis::Rate,
-            slo: "p99<50ms,errors<0.1%".to_owned(),
-            mode: Mode::Quick,
-        }),
-        plan,
-    })
-}
 
 fn interval(second: u32, tally: &Tally) -> Event {
     Event::Interval(Box::new(Interval { second, tally: tally.clone() }))

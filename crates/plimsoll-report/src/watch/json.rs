@@ -6,8 +6,8 @@ use plimsoll_model::host::{Metric, MetricKind, Missing};
 use serde::Serialize;
 
 use super::history::History;
-use super::prometheus::series_name;
 use crate::error::ReportError;
+use crate::metrics::series_name;
 use crate::time_text::rfc3339;
 
 /// Name and version of the format.

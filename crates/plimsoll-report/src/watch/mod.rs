@@ -1,5 +1,4 @@
-//! What a host is doing: a page that is drawn over again, a line for each interval, JSON lines, and
-//! the text format of Prometheus.
+//! What a host is doing: a page that is drawn over again, a line for each interval, and JSON lines.
 
 mod archived;
 mod events;
@@ -7,14 +6,12 @@ mod history;
 mod json;
 mod line;
 mod page;
-mod prometheus;
 
 pub use archived::render_watched;
 pub use history::History;
 pub use json::json_line;
 pub use line::line;
 pub use page::page;
-pub use prometheus::{CONTENT_TYPE, exposition};
 
 #[cfg(test)]
 mod tests;

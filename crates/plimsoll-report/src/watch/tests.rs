@@ -97,19 +97,6 @@ fn json_has_gauges_and_rates_by_series() {
 }
 
 #[test]
-fn the_exposition_keeps_counters_as_they_are() {
-    let text = exposition("proxy\"1", &reading(3));
-    assert!(text.contains("# TYPE plimsoll_cpu_seconds_total counter\n"), "{text}");
-    let line = "plimsoll_tcp_opens_total{host=\"proxy\\\"1\",direction=\"passive\"} 1500\n";
-    assert!(text.contains(line), "{text}");
-    // Every metric is introduced once.
-    assert_eq!(text.matches("# TYPE plimsoll_cpu_seconds_total").count(), 1);
-    for line in text.lines() {
-        assert!(line.starts_with("# ") || line.starts_with("plimsoll_"), "{line}");
-    }
-}
-
-#[test]
 fn history_is_bounded() {
     let history = history(200);
     assert_eq!(history.changes().count(), 60);

@@ -13,6 +13,7 @@ use crate::experiments::in_turn::SideServer;
 use crate::flags::{Command, CompareFlags};
 use crate::plan::compare::{ArmLine, CompareJob};
 use crate::plan::{Inputs, Job};
+use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{plan, run, session};
 
@@ -26,13 +27,19 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
         [Planned::of(a, &isolation, &mut inputs)?, Planned::of(b, &isolation, &mut inputs)?];
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut notes = job.notes.clone();
-    let [a, b] = planned;
-    let sides = [a.start(Arm::A, &mut notes)?, b.start(Arm::B, &mut notes)?];
-    let mut experiment = CompareExperiment::new(job, sides);
-    let mut servers = experiment.servers();
-    let set_up = SetUp { command: "compare", server: &mut servers, interrupts: &interrupts, notes };
-    session::run(&mut experiment, set_up)
+    let interrupts = &interrupts;
+    Publisher::during(&job.publish.clone(), interrupts, |publisher| {
+        let mut notes = job.notes.clone();
+        let [a, b] = planned;
+        let sides = [a.start(Arm::A, &mut notes)?, b.start(Arm::B, &mut notes)?];
+        let mut experiment = CompareExperiment::new(job, sides);
+        let mut servers = experiment.servers();
+        let server = &mut servers;
+        session::run(
+            &mut experiment,
+            SetUp { command: "compare", server, publisher, interrupts, notes },
+        )
+    })
 }
 
 /// Whether its laboratories, of which there are two or none, are hosts of their own.

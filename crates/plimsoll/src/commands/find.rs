@@ -9,6 +9,7 @@ use crate::flags::FindExperiment;
 use crate::plan::watch::{Watched, watched};
 use crate::plan::{Inputs, Job};
 use crate::preflight::Server;
+use crate::publish::Publisher;
 use crate::session::{Experiment, SetUp};
 use crate::{experiments, plan, run, session};
 
@@ -36,14 +37,17 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
                 .to_owned(),
         );
     }
-    let mut search = |experiment: &mut dyn Experiment, notes: Vec<String>| {
-        let set_up = SetUp { command, server: &mut watched, interrupts: &interrupts, notes };
-        session::measure(experiment, set_up)
-    };
-    let Some(times) = job.repeat() else { return search(&mut *experiment, notes)?.report() };
-    let of = Repeated { command, job: &job, times, fresh_sut: false, interrupts: &interrupts };
-    repeated::run(&of, &mut |part| {
-        let (mut experiment, _) = experiments::prepare(part.job(&job), &server)?;
-        search(&mut *experiment, if part.is_first() { notes.clone() } else { Vec::new() })
+    let interrupts = &interrupts;
+    Publisher::during(&job.load().publish, interrupts, |publisher| {
+        let mut search = |experiment: &mut dyn Experiment, notes: Vec<String>| {
+            let set_up = SetUp { command, server: &mut watched, publisher, interrupts, notes };
+            session::measure(experiment, set_up)
+        };
+        let Some(times) = job.repeat() else { return search(&mut *experiment, notes)?.report() };
+        let of = Repeated { command, job: &job, times, fresh_sut: false, interrupts };
+        repeated::run(&of, &mut |part| {
+            let (mut experiment, _) = experiments::prepare(part.job(&job), &server)?;
+            search(&mut *experiment, if part.is_first() { notes.clone() } else { Vec::new() })
+        })
     })
 }

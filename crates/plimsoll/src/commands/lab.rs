@@ -16,6 +16,7 @@ use crate::flags::LabExperiment;
 use crate::plan::sizing::Variation;
 use crate::plan::{Destination, Inputs, Job};
 use crate::preflight::Server;
+use crate::publish::Publisher;
 use crate::session::{Ended, SetUp};
 use crate::{experiments, plan, run, session};
 
@@ -27,17 +28,20 @@ pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let command = if matches!(flags, LabExperiment::Hold { .. }) { "lab hold" } else { "lab" };
-    let bench = Bench { command, plan, at, interrupts: &interrupts };
-    let mut lab = None;
-    let Some(times) = job.repeat() else { return bench.measure(&mut lab, prepared)?.report() };
-    let fresh_sut = flags.is_fresh();
-    let of = Repeated { command, job: &job, times, fresh_sut, interrupts: &interrupts };
-    repeated::run(&of, &mut |part| {
-        if fresh_sut {
-            // Ended before another begins at the same address.
-            lab = None;
-        }
-        bench.measure(&mut lab, experiments::prepare(part.job(&job), &server)?)
+    let interrupts = &interrupts;
+    Publisher::during(&job.load().publish, interrupts, |publisher| {
+        let bench = Bench { command, plan, at, publisher, interrupts };
+        let mut lab = None;
+        let Some(times) = job.repeat() else { return bench.measure(&mut lab, prepared)?.report() };
+        let fresh_sut = flags.is_fresh();
+        let of = Repeated { command, job: &job, times, fresh_sut, interrupts };
+        repeated::run(&of, &mut |part| {
+            if fresh_sut {
+                // Ended before another begins at the same address.
+                lab = None;
+            }
+            bench.measure(&mut lab, experiments::prepare(part.job(&job), &server)?)
+        })
     })
 }
 
@@ -105,6 +109,7 @@ struct Bench<'a> {
     command: &'static str,
     plan: LabPlan,
     at: Rc<SutAddress>,
+    publisher: &'a Publisher,
     interrupts: &'a Interrupts,
 }
 
@@ -121,8 +126,9 @@ impl Bench<'_> {
         };
         let own = experiment.enter(lab, &self.plan);
         let notes = [lab.notes(), &fits, &own].concat();
-        let Self { command, interrupts, .. } = *self;
-        session::measure(&mut *experiment, SetUp { command, server: lab, interrupts, notes })
+        let Self { command, publisher, interrupts, .. } = *self;
+        let set_up = SetUp { command, server: lab, publisher, interrupts, notes };
+        session::measure(&mut *experiment, set_up)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::exit::Stop;
 use crate::experiments::load::Load;
 use crate::flags::LoadFlags;
 use crate::plan::Inputs;
+use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{plan, run, session};
 
@@ -16,6 +17,9 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
     let interrupts = run::install_interrupts()?;
     let mut server = NamedServer::default();
     let notes = job.rows.iter().map(|rows| rows.note.clone()).collect();
-    let set_up = SetUp { command: "load", server: &mut server, interrupts: &interrupts, notes };
-    session::run(&mut Load(job), set_up)
+    Publisher::during(&job.publish.clone(), &interrupts, |publisher| {
+        let interrupts = &interrupts;
+        let set_up = SetUp { command: "load", server: &mut server, publisher, interrupts, notes };
+        session::run(&mut Load(job), set_up)
+    })
 }

@@ -16,6 +16,7 @@ use plimsoll_sys::signal::Interrupts;
 use crate::exit;
 use crate::exit::Stop;
 use crate::plan::Job;
+use crate::publish::Publisher;
 use crate::run;
 use crate::run::{Run, RunHead};
 use crate::session::Ended;
@@ -68,6 +69,8 @@ pub(super) fn run(
         settings: run::settings(load, &load.plan),
         search: head,
         always_archive,
+        // Each search is told for itself.
+        publisher: Publisher::default(),
     })?;
     let dir = run.archive_dir().map(PathBuf::from).unwrap_or_default();
     let mut seen = Results::default();

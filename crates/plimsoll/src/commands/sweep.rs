@@ -13,13 +13,14 @@ use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
 use crate::plan::Inputs;
 use crate::plan::sizing::{SizedValue, Variation, build};
+use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{run, session};
 
 pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
-    let job = build(flags)?;
     let mut stdin = std::io::empty();
     let mut inputs = Inputs::of_host(&mut stdin);
+    let job = build(flags, &inputs)?;
     let isolation = isolation(&job.values)?;
     let planned: Vec<_> = job
         .values
@@ -28,19 +29,24 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
         .collect::<Result<_, _>>()?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut notes = Vec::new();
-    let values: Vec<_> = job
-        .values
-        .iter()
-        .zip(planned)
-        .map(|(value, planned)| start(value, planned, &mut notes))
-        .collect::<Result<_, _>>()?;
-    let target = format!("{} values of {}", values.len(), flags.vary.join(" "));
-    let mut experiment = SizingExperiment::new(job.run, job.unit, &target, values);
-    let mut servers = experiment.servers();
-    let set_up =
-        SetUp { command: "lab sweep", server: &mut servers, interrupts: &interrupts, notes };
-    session::run(&mut experiment, set_up)
+    let interrupts = &interrupts;
+    Publisher::during(&job.publish, interrupts, |publisher| {
+        let mut notes = Vec::new();
+        let values: Vec<_> = job
+            .values
+            .iter()
+            .zip(planned)
+            .map(|(value, planned)| start(value, planned, &mut notes))
+            .collect::<Result<_, _>>()?;
+        let target = format!("{} values of {}", values.len(), flags.vary.join(" "));
+        let mut experiment = SizingExperiment::new(job.run, job.unit, &target, values);
+        let mut servers = experiment.servers();
+        let server = &mut servers;
+        session::run(
+            &mut experiment,
+            SetUp { command: "lab sweep", server, publisher, interrupts, notes },
+        )
+    })
 }
 
 /// Whether the laboratories are hosts of their own: the clients are the same for all.

@@ -21,6 +21,7 @@ use crate::flags::{Command, LabCommand, LabExperiment, parse_line};
 use crate::plan::Inputs;
 use crate::plan::sizing::{SizedValue, SizingRun, Variation, budget_min};
 use crate::plan::tuned_proxy::TunedProxy;
+use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{run, session};
 
@@ -83,7 +84,13 @@ fn measure(
     let target = format!("{} {}", proxy.installed.program.name(), proxy.installed.version_text);
     let mut experiment = SizingExperiment::new(run, unit, &target, values);
     let mut servers = experiment.servers();
-    let set_up = SetUp { command: "tune try", server: &mut servers, interrupts, notes };
+    let set_up = SetUp {
+        command: "tune try",
+        server: &mut servers,
+        publisher: &Publisher::default(),
+        interrupts,
+        notes,
+    };
     let ended = session::measure(&mut experiment, set_up)?;
     let mut summary = ended.summary;
     ended.run.store(&mut summary)?;

@@ -135,7 +135,7 @@ pub(crate) enum LabCommand {
     #[command(flatten)]
     Experiment(Box<LabExperiment>),
     /// Measure the server at each value of its settings in turn: a sizing table
-    Sweep(SweepFlags),
+    Sweep(Box<SweepFlags>),
 }
 
 impl LabCommand {

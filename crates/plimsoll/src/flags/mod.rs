@@ -27,6 +27,7 @@ mod doctor;
 pub(crate) mod experiments;
 pub(crate) mod hold;
 mod load;
+pub(crate) mod publish;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
 pub(crate) mod search;

@@ -6,6 +6,7 @@ use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Group, TlsVersion};
 
+use super::publish::PublishFlags;
 use super::values::{
     Cidr, InputFile, OutputFile, Processes, TargetFormat, TlsStateFlag, cidr, connections, header,
     input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
@@ -169,4 +170,7 @@ pub(crate) struct OutputFlags {
     /// Do not show progress
     #[arg(long)]
     pub(crate) no_ui: bool,
+
+    #[command(flatten)]
+    pub(crate) publish: PublishFlags,
 }

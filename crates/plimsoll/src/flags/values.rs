@@ -11,6 +11,7 @@ use plimsoll_model::target::{TargetUrl, parse_header};
 use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate, parse_size};
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_report::live::{Collector, CollectorError};
 
 /// Most processes and most threads that can be asked for.
 const WORKERS_MAX: u64 = 1024;
@@ -305,6 +306,11 @@ pub(crate) fn stage(text: &str) -> Result<RampTo, ParseError> {
         (Ok(duration), Ok(rate)) => Ok(RampTo { duration, rate }),
         _ => Err(refuse(text, EXPECTED)),
     }
+}
+
+/// A URL such as `http://127.0.0.1:4318`.
+pub(crate) fn collector(text: &str) -> Result<Collector, CollectorError> {
+    Collector::parse(text)
 }
 
 /// A path, or `-` for stdin.

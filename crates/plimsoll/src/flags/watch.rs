@@ -6,6 +6,7 @@ use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_model::target::TargetUrl;
 
+use super::publish::PublishFlags;
 use super::values::{
     ListenAt, OutputFile, listen_at, output_file, positive_duration, process_id, status_url,
 };
@@ -49,13 +50,8 @@ pub(crate) struct WatchFlags {
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at)]
     pub(crate) statsd_listen: Option<ListenAt>,
 
-    /// Serve the last reading as /metrics for Prometheus; a bare port listens on 127.0.0.1 only
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at, help_heading = "Output")]
-    pub(crate) prometheus: Option<ListenAt>,
-
-    /// Send the readings as StatsD gauges and counters to this address, over UDP
-    #[arg(long, value_name = "HOST:PORT", help_heading = "Output")]
-    pub(crate) statsd: Option<String>,
+    #[command(flatten)]
+    pub(crate) publish: PublishFlags,
 
     /// Write one JSON object (plimsoll.watch/1) for each interval; - writes to standard output
     #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Output")]

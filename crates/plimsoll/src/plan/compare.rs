@@ -13,7 +13,8 @@ use plimsoll_model::plan::{Pacing, Trust};
 use plimsoll_model::search::Axis;
 use plimsoll_report::command_line_redacted;
 
-use super::{Destination, Inputs, Job, load, outputs, watch};
+use super::publish::PublishJob;
+use super::{Destination, Inputs, Job, load, outputs, publish, watch};
 use crate::exit::Stop;
 use crate::flags;
 use crate::flags::shared::OutputFlags;
@@ -76,6 +77,8 @@ pub(crate) struct CompareJob {
     pub(crate) json: Option<OutputFile>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
+    /// Where figures go meanwhile.
+    pub(crate) publish: PublishJob,
     /// What the reader is told first.
     pub(crate) notes: Vec<String>,
 }
@@ -191,6 +194,7 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
         out: flags.output.out.clone(),
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
+        publish: publish::build(&flags.output.publish, inputs)?,
     })
 }
 
@@ -349,12 +353,12 @@ fn not_measured(what: &str) -> Stop {
 }
 
 fn refuse_outputs(output: &OutputFlags) -> Result<(), Stop> {
-    if output.out.is_none() && output.json.is_none() {
+    if output.out.is_none() && output.json.is_none() && !output.publish.is_asked() {
         return Ok(());
     }
     Err(Stop::usage(
         "a comparison has one archive and one result",
-        "give --out and --json to compare itself",
+        "give --out, --json and the like to compare itself",
     ))
 }
 

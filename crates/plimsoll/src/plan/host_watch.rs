@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plimsoll_model::Nanos;
 use plimsoll_probe::sampler::{Role, Scope};
 use plimsoll_probe::server_counters::CounterSource;
 
-use super::Inputs;
-use super::serve::statsd;
+use super::publish::{PublishJob, listen_address};
+use super::{Inputs, publish};
 use crate::exit::Stop;
 use crate::flags::WatchFlags;
 use crate::flags::values::{ListenAt, OutputFile};
@@ -24,8 +25,7 @@ pub(crate) struct WatchJob {
     pub(crate) interval: Nanos,
     /// Until it is stopped, where there is none.
     pub(crate) duration: Option<Nanos>,
-    pub(crate) prometheus: Option<SocketAddr>,
-    pub(crate) statsd: Option<SocketAddr>,
+    pub(crate) publish: PublishJob,
     pub(crate) statsd_listen: Option<SocketAddr>,
     pub(crate) json: Option<OutputFile>,
     pub(crate) out: Option<PathBuf>,
@@ -56,27 +56,20 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob,
         scope.servers.push(CounterSource::Haproxy(socket.clone()));
     }
     scope.servers.extend(flags.nginx.iter().cloned().map(CounterSource::Nginx));
-    let listen = |at: &Option<ListenAt>, flag| {
-        at.as_ref().map(|at| listen_address(at, flag, inputs)).transpose()
-    };
+    let listen = |at: &ListenAt| listen_address(at, "--statsd-listen", inputs);
+    let mut publish = publish::build(&flags.publish, inputs)?;
+    // The last reading is no result that a scraper must not miss.
+    publish.linger = flags.publish.metrics_linger.map_or(Duration::ZERO, Duration::from);
     Ok(WatchJob {
         scope,
         interval: flags.interval,
         duration: flags.duration,
-        prometheus: listen(&flags.prometheus, "--prometheus")?,
-        statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
-        statsd_listen: listen(&flags.statsd_listen, "--statsd-listen")?,
+        publish,
+        statsd_listen: flags.statsd_listen.as_ref().map(listen).transpose()?,
         json: flags.json.clone(),
         out: flags.out.clone(),
         ui: !flags.no_ui,
     })
-}
-
-fn listen_address(at: &ListenAt, flag: &str, inputs: &Inputs<'_>) -> Result<SocketAddr, Stop> {
-    if at.first != at.last {
-        return Err(Stop::usage(format_args!("{flag} takes one port"), "drop the range"));
-    }
-    Ok(SocketAddr::new(inputs.address_of(&at.host)?, at.first))
 }
 
 #[cfg(test)]
@@ -92,8 +85,8 @@ mod tests {
     #[test]
     fn flags_become_a_job() {
         let job = built(&["watch", "--prometheus", "9477", "--statsd", "127.0.0.1"]).unwrap();
-        assert_eq!(job.prometheus, Some("127.0.0.1:9477".parse().unwrap()));
-        assert_eq!(job.statsd, Some("127.0.0.1:8125".parse().unwrap()));
+        assert_eq!(job.publish.prometheus, Some("127.0.0.1:9477".parse().unwrap()));
+        assert_eq!(job.publish.statsd, Some("127.0.0.1:8125".parse().unwrap()));
         assert_eq!((job.interval, job.duration, job.ui), (Nanos::from_secs(1), None, true));
     }
 

@@ -10,8 +10,9 @@ use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::slo::Slo;
 
 use super::pacing::pacing;
+use super::publish::PublishJob;
 use super::rows::RowJob;
-use super::{Destination, Inputs, outputs, rows, sources, targets, tls};
+use super::{Destination, Inputs, outputs, publish, rows, sources, targets, tls};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::flags::shared::{ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ResumeFlags};
@@ -37,6 +38,8 @@ pub(crate) struct LoadJob {
     pub(crate) rows: Option<RowJob>,
     /// Whether progress is shown.
     pub(crate) ui: bool,
+    /// Where figures go meanwhile.
+    pub(crate) publish: PublishJob,
     /// Settings as they were typed, which `plan` no longer holds: `rate` and `sources`.
     pub(crate) settings: BTreeMap<String, String>,
     /// What reports call the target.
@@ -168,6 +171,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
         out: output.out.clone(),
         json: output.json.clone(),
         ui: !output.no_ui,
+        publish: publish::build(&output.publish, inputs)?,
     })
 }
 

@@ -22,6 +22,7 @@ pub(crate) mod lab;
 pub(crate) mod load;
 mod outputs;
 mod pacing;
+pub(crate) mod publish;
 pub(crate) mod rfc9411;
 pub(crate) mod rows;
 pub(crate) mod search;

@@ -9,7 +9,8 @@ use plimsoll_model::Nanos;
 use plimsoll_model::units::parse_size;
 use plimsoll_tls::KeyKind;
 
-use super::outputs;
+use super::publish::PublishJob;
+use super::{Inputs, outputs, publish};
 use crate::exit::Stop;
 use crate::flags;
 use crate::flags::values::OutputFile;
@@ -68,6 +69,8 @@ pub(crate) struct SizingJob {
     /// `requests/s` or `handshakes/s`.
     pub(crate) unit: &'static str,
     pub(crate) run: SizingRun,
+    /// Where figures go meanwhile.
+    pub(crate) publish: PublishJob,
 }
 
 /// How a sweep is run.
@@ -87,7 +90,7 @@ pub(crate) fn budget_min(values: usize) -> Nanos {
 }
 
 /// Checks the flags of `lab sweep`.
-pub(crate) fn build(flags: &SweepFlags) -> Result<SizingJob, Stop> {
+pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob, Stop> {
     outputs::check(&flags.output)?;
     let axes: Vec<(&str, Vec<&str>)> =
         flags.vary.iter().map(|text| axis(text)).collect::<Result<_, _>>()?;
@@ -133,7 +136,8 @@ pub(crate) fn build(flags: &SweepFlags) -> Result<SizingJob, Stop> {
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
     };
-    Ok(SizingJob { values, unit, run })
+    let publish = publish::build(&flags.output.publish, inputs)?;
+    Ok(SizingJob { values, unit, run, publish })
 }
 
 /// `KEY=V1,V2`.
@@ -302,7 +306,7 @@ mod tests {
         let Command::Lab(LabCommand::Sweep(flags)) = parse_words(&words)? else {
             panic!("{words:?}")
         };
-        build(&flags)
+        build(&flags, &Inputs::of_host(&mut std::io::empty()))
     }
 
     #[test]

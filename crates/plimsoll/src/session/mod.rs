@@ -33,6 +33,7 @@ use crate::causes;
 use crate::exit::Stop;
 use crate::hosts::{fleet_stop, start_load_agents};
 use crate::plan::load::LoadJob;
+use crate::publish::Publisher;
 use crate::run;
 use crate::run::{Run, RunHead};
 
@@ -134,6 +135,8 @@ pub(crate) struct SetUp<'a> {
     pub(crate) command: &'static str,
     /// The server under test.
     pub(crate) server: &'a mut dyn WatchedServer,
+    /// Who is told of it meanwhile.
+    pub(crate) publisher: &'a Publisher,
     pub(crate) interrupts: &'a Interrupts,
     /// Lines that are shown first.
     pub(crate) notes: Vec<String>,
@@ -165,7 +168,7 @@ pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<
 
 /// The same without the report.
 pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended, Stop> {
-    let SetUp { command, server, interrupts, notes } = set_up;
+    let SetUp { command, server, publisher, interrupts, notes } = set_up;
     let search = experiment.search_head();
     let always_archive = experiment.always_archives() || server.backend_is_ours();
     let args = experiment.command_line();
@@ -174,7 +177,9 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let agents = start_load_agents(&mut job.plan, job.processes, network)?;
     let settings = experiment.settings();
     let job = experiment.load();
-    let run = Run::begin(RunHead { command, args, job, settings, search, always_archive })?;
+    let publisher = publisher.clone();
+    let run =
+        Run::begin(RunHead { command, args, job, settings, search, always_archive, publisher })?;
     let archive_dir = run.archive_dir();
     let is_read = archive_dir.is_some() || run.wants_readings();
     let recorders =

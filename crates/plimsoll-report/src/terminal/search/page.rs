@@ -138,18 +138,11 @@ pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Short enough for a column of the table.
 pub(super) const fn phase_word(phase: Phase) -> &'static str {
     match phase {
-        Phase::Qualify => "qualify",
-        Phase::Expand => "expand",
-        Phase::Narrow => "narrow",
-        Phase::Confirm => "confirm",
-        Phase::Sentinel => "sentinel",
-        Phase::Safe => "safe",
         Phase::Overload => "over",
-        Phase::Recover => "recover",
-        Phase::Reramp => "reramp",
-        Phase::Usage => "usage",
+        other => other.name(),
     }
 }
 

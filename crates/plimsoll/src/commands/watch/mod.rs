@@ -20,14 +20,13 @@ use crate::flags::values::OutputFile;
 use crate::hosts::host_name;
 use crate::plan::Inputs;
 use crate::plan::host_watch::{self, WatchJob};
+use crate::publish::Publisher;
 use crate::run;
 use crate::screen::Stream;
 
-mod prometheus;
 mod statsd;
 
-use prometheus::Exporter;
-use statsd::{Receiver, Sender};
+use statsd::Receiver;
 
 /// The longest wait in which a signal is not noticed.
 const NOTICE_WITHIN: Duration = Duration::from_millis(100);
@@ -38,21 +37,22 @@ pub(crate) fn run(flags: &WatchFlags) -> Result<(), Stop> {
     let mut stdin = io::stdin();
     let job = host_watch::build(flags, &Inputs::of_host(&mut stdin))?;
     let interrupts = run::install_interrupts()?;
-    let mut watch = Watch::begin(&job)?;
-    // A busy host must not delay the readings that show how busy it is.
-    affinity::prefer_latency();
-    watch.run(&job, &interrupts)
+    Publisher::during(&job.publish, &interrupts, |publisher| {
+        let mut watch = Watch::begin(&job, publisher)?;
+        // A busy host must not delay the readings that show how busy it is.
+        affinity::prefer_latency();
+        watch.run(&job, &interrupts)
+    })
 }
 
 /// Readings, and the places they go to.
-struct Watch {
+struct Watch<'a> {
     host: String,
     sampler: Sampler,
     history: History,
     archive: Option<HostWriter>,
     json: Option<Box<dyn Write>>,
-    exporter: Option<Exporter>,
-    sender: Option<Sender>,
+    publisher: &'a Publisher,
     receiver: Option<Receiver>,
     screen: Screen,
 }
@@ -65,8 +65,8 @@ enum Screen {
     Page,
 }
 
-impl Watch {
-    fn begin(job: &WatchJob) -> Result<Self, Stop> {
+impl<'a> Watch<'a> {
+    fn begin(job: &WatchJob, publisher: &'a Publisher) -> Result<Self, Stop> {
         let host = host_name();
         let json = match &job.json {
             None => None,
@@ -90,22 +90,17 @@ impl Watch {
             (true, true) => Screen::Page,
             (true, false) => Screen::Lines,
         };
-        let exporter = job.prometheus.map(|at| Exporter::start(at, &host)).transpose()?;
-        if let Some(exporter) = &exporter {
-            let _ = writeln!(io::stderr(), "metrics on http://{}/metrics", exporter.address());
-        }
         let receiver = job.statsd_listen.map(Receiver::start).transpose()?;
         if let Some(receiver) = &receiver {
             let _ = writeln!(io::stderr(), "receiving StatsD on {}", receiver.address());
         }
         Ok(Self {
-            sender: job.statsd.map(|to| Sender::start(to, &host)).transpose()?,
             host,
             sampler: Sampler::new(job.scope.clone()),
             history: History::default(),
             archive: archive.transpose()?,
             json,
-            exporter,
+            publisher,
             receiver,
             screen,
         })
@@ -145,13 +140,11 @@ impl Watch {
         if let Some(archive) = &mut self.archive {
             archive.push(&self.host, &reading).map_err(cannot)?;
         }
-        if let Some(exporter) = &self.exporter {
-            exporter.publish(&reading);
+        self.publisher.handle_reading(&self.host, &reading);
+        while let Some(note) = self.publisher.note() {
+            let _ = writeln!(io::stderr(), "{note}");
         }
         self.history.push(reading);
-        if let (Some(sender), Some(change)) = (&mut self.sender, self.history.change()) {
-            sender.send(&change);
-        }
         let unix_s = clock::unix_seconds();
         if let Some(json) = &mut self.json
             && let Some(line) = json_line(&self.host, &self.history, unix_s).map_err(cannot)?

@@ -57,8 +57,8 @@ fn bad_comparisons() {
         ),
         (
             vec![a, "http://127.0.0.1:2/ --json -"],
-            "B: a comparison has one archive and one result; give --out and --json to compare \
-             itself",
+            "B: a comparison has one archive and one result; give --out, --json and the like \
+             to compare itself",
         ),
         (
             vec!["load --targets - --rate 9", "load --targets - --rate 9"],

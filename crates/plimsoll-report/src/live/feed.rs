@@ -1,0 +1,97 @@
+//! From the thread that runs to the thread that publishes: a queue with a bound, at which nobody waits.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::host::Reading;
+use tokio::sync::mpsc;
+
+use super::RunHead;
+
+/// Messages that may wait: more than a minute of a run with four hosts.
+const MESSAGES_MAX: usize = 512;
+/// Notes that may wait.
+const NOTES_MAX: usize = 16;
+
+/// What the publishing thread is told.
+pub(super) enum Message {
+    Begin(Box<RunHead>),
+    /// On CLOCK_MONOTONIC.
+    Event(Box<Event>, Nanos),
+    Reading(String, Box<Reading>),
+}
+
+impl Message {
+    /// When it happened, on CLOCK_MONOTONIC.
+    pub(super) fn at(&self) -> Option<Nanos> {
+        match self {
+            Self::Event(_, at) => Some(*at),
+            Self::Reading(_, reading) => Some(reading.end),
+            Self::Begin(_) => None,
+        }
+    }
+}
+
+/// The end of the queue that the run has.
+#[derive(Debug)]
+pub struct Feed {
+    messages: mpsc::Sender<Message>,
+    notes: Receiver<String>,
+}
+
+/// The end of the queue that is published from.
+pub struct Inbox {
+    pub(super) messages: mpsc::Receiver<Message>,
+    pub(super) notes: SyncSender<String>,
+}
+
+/// Both ends.
+pub fn feed() -> (Feed, Inbox) {
+    let (send, receive) = mpsc::channel(MESSAGES_MAX);
+    let (note, notes) = sync_channel(NOTES_MAX);
+    (Feed { messages: send, notes }, Inbox { messages: receive, notes: note })
+}
+
+impl Feed {
+    /// A run begins.
+    pub fn begin(&self, head: RunHead) {
+        self.send_first(Message::Begin(Box::new(head)));
+    }
+
+    /// Something happened `at` an instant of CLOCK_MONOTONIC.
+    pub fn handle_event(&self, event: &Event, at: Nanos) {
+        // Rows of single operations are for a file.
+        if !matches!(event, Event::Rows(_)) {
+            self.send(|| Message::Event(Box::new(event.clone()), at));
+        }
+    }
+
+    /// A host was read.
+    pub fn handle_reading(&self, host: &str, reading: &Reading) {
+        self.send(|| Message::Reading(host.to_owned(), Box::new(reading.clone())));
+    }
+
+    /// Nothing more will come; what is still to be said comes from there.
+    pub fn close(self) -> Receiver<String> {
+        self.notes
+    }
+
+    /// A line for whoever runs it: who is looking, what cannot be sent.
+    pub fn note(&self) -> Option<String> {
+        self.notes.try_recv().ok()
+    }
+
+    /// Sends without waiting. What finds no room is not published.
+    fn send(&self, message: impl FnOnce() -> Message) {
+        if let Ok(room) = self.messages.try_reserve() {
+            room.send(message());
+        }
+    }
+
+    /// Sends what nothing else makes sense without. No load runs now, so the thread gets its CPU.
+    fn send_first(&self, message: Message) {
+        // It only fails when nobody publishes any more.
+        let _ = self.messages.blocking_send(message);
+    }
+}

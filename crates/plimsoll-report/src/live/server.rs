@@ -1,0 +1,114 @@
+//! The HTTP server: connections, routes, headers. One task for each connection, all in one thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::figures::SharedFigures;
+use crate::metrics::CONTENT_TYPE as METRICS;
+
+/// Connections at once; more wait until one is free.
+const CONNECTIONS_MAX: usize = 64;
+/// A request, or the next one on its connection, has so long to arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest head, and the most that is buffered for somebody who does not read.
+const BUFFER_BYTES: usize = 64 << 10;
+/// A system that has no descriptor left is asked again after this.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+
+/// The routes of a scraper, which asks under whatever name its configuration has.
+pub(super) fn metrics(figures: SharedFigures) -> Router {
+    protected(
+        Router::new().route("/metrics", get(scrape)).route("/", get(scrape)).with_state(figures),
+    )
+}
+
+async fn scrape(State(figures): State<SharedFigures>) -> Response {
+    ([(CONTENT_TYPE, METRICS)], figures.scrape()).into_response()
+}
+
+/// The same routes, with what every answer has: nobody stores, frames, sniffs or passes on what it says.
+pub(super) fn protected(routes: Router) -> Router {
+    let nothing = async || (StatusCode::NOT_FOUND, "There is nothing here.\n");
+    routes.fallback(nothing).layer(from_fn(protect))
+}
+
+async fn protect(request: Request, rest: Next) -> Response {
+    const HEADERS: [(HeaderName, &str); 4] = [
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    let mut response = rest.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    // What is no page runs nothing and is part of none.
+    let strict = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(strict);
+    response
+}
+
+/// Answers on `listener` until `closing` says so, and then finishes what is under way.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    mut closing: watch::Receiver<bool>,
+) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = async {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = closing.wait_for(|closing| *closing) => break,
+        };
+        while connections.try_join_next().is_some() {}
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        let connection = answer(stream, router.clone(), closing.clone());
+        connections.spawn(async move {
+            connection.await;
+            drop(slot);
+        });
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+/// One connection. Who goes away, or sends nonsense, is of no interest to anybody else.
+async fn answer(stream: TcpStream, router: Router, mut closing: watch::Receiver<bool>) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(BUFFER_BYTES)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = closing.wait_for(|closing| *closing) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}

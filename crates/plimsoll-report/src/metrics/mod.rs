@@ -1,0 +1,76 @@
+//! Metrics while a run goes on: counters, gauges and histograms under names that do not change, as text for
+//! Prometheus, as lines of StatsD and as OTLP.
+//!
+//! Counters only grow while the program runs; rates are made by the query. Units are seconds and bytes. The
+//! exact histograms are in the archive: those here have the edges 1, 2 and 5 of each decade and the deadline.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::host::{Metric, MetricKind, Reading, Sample};
+
+mod otlp;
+mod prometheus;
+mod run;
+mod statsd;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use otlp::{Span, Target, post};
+pub(crate) use prometheus::{CONTENT_TYPE, exposition, series_name};
+pub(crate) use run::RunMetrics;
+pub(crate) use statsd::Statsd;
+
+/// Before every name: `node_exporter` often runs on the same host.
+const PREFIX: &str = "plimsoll_";
+
+/// All series of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Family {
+    /// Without [`PREFIX`].
+    name: &'static str,
+    help: &'static str,
+    points: Points,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Points {
+    Counter(Vec<(Labels, f64)>),
+    Gauge(Vec<(Labels, f64)>),
+    Histogram(Buckets),
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A histogram with few edges.
+#[derive(Clone, Debug, PartialEq)]
+struct Buckets {
+    /// Upper edges in seconds, ascending, and how many values are at most that. The last edge is exceeded by
+    /// what is missing to `count`.
+    at_most: Vec<(f64, u64)>,
+    count: u64,
+    /// Seconds.
+    sum: f64,
+}
+
+/// The last reading of each host, under the names that `watch` gives them.
+pub(crate) fn of_hosts(hosts: &BTreeMap<String, Reading>) -> Vec<Family> {
+    let family = |metric: &Metric| {
+        let of_host = |(host, reading): (&String, &Reading)| -> Vec<(Labels, f64)> {
+            let point = |sample: &Sample| {
+                let labels = sample.series.labels.iter();
+                let labels = labels.map(|(label, value)| (label.name(), value.clone()));
+                let host = std::iter::once(("host", host.clone()));
+                (host.chain(labels).collect(), sample.value)
+            };
+            reading.of(*metric, &[]).map(point).collect()
+        };
+        let points: Vec<_> = hosts.iter().flat_map(of_host).collect();
+        let points = match metric.kind() {
+            _ if points.is_empty() => return None,
+            MetricKind::Counter => Points::Counter(points),
+            MetricKind::Gauge => Points::Gauge(points),
+        };
+        Some(Family { name: metric.name(), help: metric.help(), points })
+    };
+    Metric::ALL.iter().filter_map(family).collect()
+}

@@ -1,0 +1,277 @@
+//! What the metrics of a run are, from its events.
+
+use plimsoll_model::event::Event;
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{Phase, TippingPoint, TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::{Histogram, Nanos, Rate};
+
+use super::{Buckets, Family, Labels, Points};
+use crate::archive::Manifest;
+
+/// Mantissas and decades of the edges: 0.1 ms to 100 s, in units of 0.1 ms.
+const EDGES: (&[u64], u32) = (&[1, 2, 5], 6);
+/// The unit of [`EDGES`].
+const EDGE_UNIT: Nanos = Nanos(100_000);
+
+/// The counters of a run so far.
+#[derive(Debug)]
+pub(crate) struct RunMetrics {
+    /// What tells the run from others.
+    names: Labels,
+    /// An edge of the histograms.
+    deadline: Option<Nanos>,
+    /// All seconds; without what only a trial's judge needs.
+    total: Tally,
+    /// In the last second.
+    offered: f64,
+    trial: Option<(u32, Phase)>,
+    judged: [u64; 3],
+    good_max: Option<Rate>,
+    bad_min: Option<Rate>,
+    is_finished: bool,
+}
+
+impl RunMetrics {
+    /// Of a run that begins; after `before`, another search of the same command, counters go on: they never go
+    /// back.
+    pub(crate) fn new(manifest: &Manifest, deadline: Option<Nanos>, before: Option<Self>) -> Self {
+        let names = vec![
+            ("command", manifest.command.clone()),
+            ("run", manifest.started_at.clone()),
+            ("version", manifest.plimsoll_version.clone()),
+        ];
+        let (total, judged) =
+            before.map_or_else(Default::default, |before| (before.total, before.judged));
+        Self {
+            names,
+            deadline,
+            total,
+            offered: 0.0,
+            trial: None,
+            judged,
+            good_max: None,
+            bad_min: None,
+            is_finished: false,
+        }
+    }
+
+    pub(crate) fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::LoadStarted { trial: Some(request), .. } | Event::TrialStarted(request) => {
+                self.start_trial(request);
+            }
+            Event::Interval(interval) => self.add(interval),
+            Event::TrialEnded(record) => self.end_trial(record),
+            Event::SearchEnded(found) => self.end_search(found),
+            _ => {}
+        }
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn finish(&mut self) {
+        self.is_finished = true;
+        self.offered = 0.0;
+    }
+
+    fn start_trial(&mut self, request: &TrialRequest) {
+        self.trial = Some((request.number, request.phase));
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        self.offered = interval.tally.scheduled as f64;
+        self.total.merge_following(&interval.tally);
+        self.total.outstanding.clear();
+    }
+
+    fn end_trial(&mut self, record: &TrialRecord) {
+        let TrialRequest { rate, phase, .. } = record.measurement.request;
+        let verdict = record.judgement.verdict;
+        self.judged[verdict as usize] += 1;
+        let (good, bad) = (&mut self.good_max, &mut self.bad_min);
+        match verdict {
+            _ if !phase.moves_bounds() => {}
+            Verdict::Good if good.is_none_or(|known| known < rate) => *good = Some(rate),
+            Verdict::Bad if bad.is_none_or(|known| known > rate) => *bad = Some(rate),
+            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
+        }
+    }
+
+    fn end_search(&mut self, found: &TippingPoint) {
+        (self.good_max, self.bad_min) = (found.lower, found.upper);
+    }
+
+    /// Every family, those without a value left out.
+    pub(crate) fn families(&self) -> Vec<Family> {
+        let mut all = self.of_run();
+        all.extend(self.of_operations());
+        all.extend(self.of_connections());
+        all.retain(|family| match &family.points {
+            Points::Counter(points) | Points::Gauge(points) => !points.is_empty(),
+            Points::Histogram(_) => true,
+        });
+        all
+    }
+
+    fn of_run(&self) -> Vec<Family> {
+        let trial = self.trial.map(|(number, phase)| (label("phase", phase.name()), number.into()));
+        let verdicts = [Verdict::Good, Verdict::Bad, Verdict::Invalid].into_iter();
+        let judged = verdicts.map(|verdict| {
+            (label("verdict", verdict.name()), self.judged[verdict as usize] as f64)
+        });
+        let bounds = [("lower", self.good_max), ("upper", self.bad_min)].into_iter();
+        let bounds = bounds.filter_map(|(end, rate)| Some((label("bound", end), rate?.get())));
+        vec![
+            gauge(
+                "run_info",
+                "1, with what tells this run from others",
+                [(self.names.clone(), 1.0)],
+            ),
+            gauge(
+                "run_finished",
+                "1 once the run has ended and nothing changes any more",
+                [(Vec::new(), f64::from(u8::from(self.is_finished)))],
+            ),
+            gauge(
+                "offered_rate",
+                "Operations that came due in the last second",
+                [(Vec::new(), self.offered)],
+            ),
+            gauge("trial", "Number of the trial that runs, by phase of the search", trial),
+            counter("trials_total", "Trials judged, by verdict", judged),
+            gauge(
+                "bound",
+                "Highest load that met the SLO and lowest that missed it; at the end of a search its interval",
+                bounds,
+            ),
+        ]
+    }
+
+    fn of_operations(&self) -> Vec<Family> {
+        let total = &self.total;
+        let ended = [
+            (label("outcome", "ok"), total.ok as f64),
+            (label("outcome", "unsent"), total.unsent as f64),
+        ];
+        let failed = total.errors.iter().map(|(class, count)| {
+            let labels = vec![("outcome", "error".to_owned()), ("class", class.name().to_owned())];
+            (labels, count as f64)
+        });
+        let bytes = [
+            (label("direction", "transmit"), total.bytes.sent as f64),
+            (label("direction", "receive"), total.bytes.received as f64),
+        ];
+        let spans = &total.spans;
+        vec![
+            plain("operations_scheduled_total", "Operations that came due", total.scheduled),
+            counter(
+                "operations_total",
+                "Operations that ended: ok, unsent, or an error of a class",
+                ended.into_iter().chain(failed),
+            ),
+            plain(
+                "operations_late_total",
+                "Operations that were ok after the deadline",
+                total.late,
+            ),
+            counter("bytes_total", "Bytes of the load's sockets, TLS included", bytes),
+            self.histogram(
+                "latency_seconds",
+                "Corrected latency: intended start to end of the answer, of ok operations",
+                &spans.corrected,
+            ),
+            self.histogram(
+                "latency_uncorrected_seconds",
+                "Latency from the actual send, of ok operations",
+                &spans.uncorrected,
+            ),
+            self.histogram(
+                "send_lag_seconds",
+                "Delay that plimsoll added before it sent an operation",
+                &spans.send_lag,
+            ),
+        ]
+    }
+
+    fn of_connections(&self) -> Vec<Family> {
+        let connections = &self.total.connections;
+        let handshakes = &self.total.handshakes;
+        let lost = [("reset", connections.reset_by_peer), ("close", connections.closed_by_peer)];
+        let by_kind = [
+            ("full", handshakes.full),
+            ("resumed", handshakes.resumed),
+            ("failed", handshakes.failed),
+        ];
+        vec![
+            gauge(
+                "connections",
+                "Connections that are usable, counted at the client's end",
+                [(Vec::new(), connections.held_end as f64)],
+            ),
+            plain("connections_opened_total", "Connections that became usable", connections.opened),
+            plain(
+                "connections_failed_total",
+                "Connections that ended before they were usable",
+                connections.failed,
+            ),
+            counter(
+                "connections_lost_total",
+                "Usable connections that the server ended, by reset or by close",
+                lost.map(|(by, count)| (label("by", by), count as f64)),
+            ),
+            counter(
+                "handshakes_total",
+                "TLS handshakes: full, resumed or failed",
+                by_kind.map(|(kind, count)| (label("kind", kind), count as f64)),
+            ),
+        ]
+    }
+
+    fn histogram(&self, name: &'static str, help: &'static str, of: &Histogram) -> Family {
+        let count = of.count();
+        let at_most = |edge: Nanos| (edge.as_secs_f64(), count - of.count_above(edge));
+        let buckets = Buckets {
+            at_most: edges(self.deadline).into_iter().map(at_most).collect(),
+            count,
+            sum: of.mean().map_or(0.0, Nanos::as_secs_f64) * count as f64,
+        };
+        Family { name, help, points: Points::Histogram(buckets) }
+    }
+}
+
+/// 0.1 ms, 0.2 ms, 0.5 ms, … 100 s, and the deadline.
+fn edges(deadline: Option<Nanos>) -> Vec<Nanos> {
+    let (mantissas, decades) = EDGES;
+    let decades = (0..decades).map(|decade| 10_u64.pow(decade));
+    let below = decades.flat_map(|ten| mantissas.iter().map(move |mantissa| mantissa * ten));
+    let last = 10_u64.pow(EDGES.1);
+    let mut edges: Vec<Nanos> =
+        below.chain([last]).map(|units| Nanos(units * EDGE_UNIT.0)).chain(deadline).collect();
+    edges.sort();
+    edges.dedup();
+    edges
+}
+
+fn label(name: &'static str, value: &str) -> Labels {
+    vec![(name, value.to_owned())]
+}
+
+fn gauge(
+    name: &'static str,
+    help: &'static str,
+    points: impl IntoIterator<Item = (Labels, f64)>,
+) -> Family {
+    Family { name, help, points: Points::Gauge(points.into_iter().collect()) }
+}
+
+fn counter(
+    name: &'static str,
+    help: &'static str,
+    points: impl IntoIterator<Item = (Labels, f64)>,
+) -> Family {
+    Family { name, help, points: Points::Counter(points.into_iter().collect()) }
+}
+
+/// A counter of one series.
+fn plain(name: &'static str, help: &'static str, count: u64) -> Family {
+    counter(name, help, [(Vec::new(), count as f64)])
+}

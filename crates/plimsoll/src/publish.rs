@@ -1,0 +1,178 @@
+//! Publishes figures while a command runs, from a thread of the lowest priority.
+
+use std::cell::RefCell;
+use std::io;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::host::Reading;
+use plimsoll_report::archive::ClockPair;
+use plimsoll_report::live::{Feed, Outlets, RunHead, feed};
+use plimsoll_sys::signal::Interrupts;
+use plimsoll_sys::{affinity, clock, thread};
+
+use crate::exit::Stop;
+use crate::plan::publish::PublishJob;
+
+/// How often the end of the last scrapes, or an interrupt, is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What is published; nothing, where nobody asked for it.
+#[derive(Clone, Default)]
+pub(crate) struct Publisher(Option<Rc<RefCell<Feed>>>);
+
+impl Publisher {
+    /// Does `work` while what it hands over is published as `job` says, and then waits until the last figures
+    /// were read, unless an interrupt ends that.
+    pub(crate) fn during<T>(
+        job: &PublishJob,
+        interrupts: &Interrupts,
+        work: impl FnOnce(&Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        if *job == (PublishJob { linger: job.linger, ..PublishJob::default() }) {
+            return work(&Self::default());
+        }
+        let (feed, thread) = start(job)?;
+        let feed = Rc::new(RefCell::new(feed));
+        let done = work(&Self(Some(Rc::clone(&feed))));
+        if let Some(feed) = Rc::into_inner(feed) {
+            close(feed.into_inner(), thread, job, interrupts);
+        }
+        done
+    }
+
+    /// Whether anybody is told.
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&self, head: impl FnOnce() -> RunHead) {
+        if let Some(feed) = &self.0 {
+            feed.borrow().begin(head());
+        }
+    }
+
+    /// Something happened.
+    pub(crate) fn handle_event(&self, event: &Event) {
+        if let Some(feed) = &self.0 {
+            feed.borrow().handle_event(event, now());
+        }
+    }
+
+    /// A host was read.
+    pub(crate) fn handle_reading(&self, host: &str, reading: &Reading) {
+        if let Some(feed) = &self.0 {
+            feed.borrow().handle_reading(host, reading);
+        }
+    }
+
+    /// A line for the reader, where there is something to say.
+    pub(crate) fn note(&self) -> Option<String> {
+        self.0.as_ref()?.borrow().note()
+    }
+}
+
+/// Opens what the system may refuse, then starts the thread.
+fn start(job: &PublishJob) -> Result<(Feed, JoinHandle<io::Result<()>>), Stop> {
+    let metrics = job.prometheus.map(|at| listen(at, "--prometheus")).transpose()?;
+    if let Some((_, address)) = &metrics {
+        say(&format!("metrics at http://{address}/metrics"));
+    }
+    let statsd = job.statsd.map(|to| {
+        let cannot = |error| Stop::CannotRun(format!("--statsd {to}: {error}"));
+        sender(to).map(|socket| (socket, to)).map_err(cannot)
+    });
+    let outlets = Outlets {
+        version: env!("CARGO_PKG_VERSION"),
+        clock: ClockPair { monotonic: now(), unix_ns: clock::realtime_ns() },
+        metrics: metrics.map(|(listener, _)| listener),
+        linger: job.linger,
+        statsd: statsd.transpose()?,
+        collector: job.collector.clone(),
+    };
+    let (feed, inbox) = feed();
+    let work = move || {
+        affinity::prefer_others();
+        outlets.publish(inbox)
+    };
+    let thread = thread::spawn("plimsoll-live", None, work)
+        .map_err(|error| Stop::CannotRun(format!("cannot start a thread: {error}")))?;
+    Ok((feed, thread))
+}
+
+fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr), Stop> {
+    let cannot =
+        |error: io::Error| Stop::CannotRun(format!("{flag}: cannot listen on {at}: {error}"));
+    let listener = TcpListener::bind(at).map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    Ok((listener, address))
+}
+
+fn sender(to: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Ends publishing: the report is written by now.
+fn close(
+    feed: Feed,
+    thread: JoinHandle<io::Result<()>>,
+    job: &PublishJob,
+    interrupts: &Interrupts,
+) {
+    if interrupts.is_raised() {
+        // Whoever wants the command to end does not wait for a scraper.
+        return;
+    }
+    let notes = feed.close();
+    if job.prometheus.is_some() && !job.linger.is_zero() {
+        say(&format!(
+            "serving the last metrics until they were scraped twice, at most for {} s; Ctrl-C ends this",
+            job.linger.as_secs_f64()
+        ));
+    }
+    while !thread.is_finished() && !interrupts.is_raised() {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    notes.try_iter().for_each(|note| say(&note));
+    if thread.is_finished()
+        && let Ok(Err(error)) = thread.join()
+    {
+        say(&format!("publishing has failed: {error}"));
+    }
+}
+
+fn say(line: &str) {
+    // Nobody may be listening any more; the run matters more.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn now() -> Nanos {
+    Nanos(clock::monotonic_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_refused() {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let job =
+            PublishJob { prometheus: Some(holder.local_addr().unwrap()), ..PublishJob::default() };
+        let stop = start(&job).err().unwrap();
+        assert_eq!(stop.code(), 1);
+        assert!(stop.complaint().unwrap().contains("--prometheus: cannot listen on"));
+    }
+}

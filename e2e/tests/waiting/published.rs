@@ -1,0 +1,79 @@
+//! Figures that are published while a command runs.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use e2e::plimsoll::Plimsoll;
+use e2e::serve::Serve;
+use e2e::{port, wait};
+
+/// The body of the answer; nothing while nobody listens.
+fn scrape(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer.split_once("\r\n\r\n")?.1.to_owned())
+}
+
+/// The value of the series `name`.
+fn metric(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.parse().ok()
+}
+
+/// What Prometheus' own checker finds, where it is installed.
+fn check(text: &str) {
+    let started = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut promtool) = started else {
+        eprintln!("promtool (Debian package prometheus) is not installed: its check is left out");
+        return;
+    };
+    promtool.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    let checked = promtool.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn the_last_metrics_are_those_of_the_summary() {
+    let serve = Serve::start(&["--http", "0"], 1);
+    let metrics = port::free();
+    let address = metrics.to_string();
+    let flags = ["--rate", "200", "-d", "2s", "--deadline", "900ms", "--prometheus", &address];
+    let running = Plimsoll::load(serve.url(), &flags).start();
+    let finished =
+        || scrape(metrics).filter(|text| metric(text, "plimsoll_run_finished") == Some(1.0));
+    let text = wait::until("the last metrics", finished);
+    check(&text);
+    // The command ends when they were scraped twice, by itself.
+    assert!(finished().is_some());
+    let summary = running.finish().summary(0);
+    let ok = summary.count("ok");
+    assert_eq!(metric(&text, "plimsoll_operations_total{outcome=\"ok\"}"), Some(ok as f64));
+    assert_eq!(metric(&text, "plimsoll_latency_seconds_count"), Some(ok as f64));
+    // The deadline is an edge of its own.
+    assert!(metric(&text, "plimsoll_latency_seconds_bucket{le=\"0.9\"}").is_some(), "{text}");
+}
+
+#[test]
+fn an_address_that_is_taken_starts_nothing() {
+    let holder = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = holder.local_addr().expect("an address").to_string();
+    for arguments in [
+        ["load", "http://127.0.0.1:9/", "--prometheus", &taken],
+        ["lab", "--no-ui", "--prometheus", &taken],
+    ] {
+        let finished = Plimsoll::new(arguments).run();
+        assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+        let line = format!("plimsoll: --prometheus: cannot listen on {taken}: ");
+        assert!(finished.stderr.starts_with(&line), "{}", finished.stderr);
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+        finished.assert_no_scratch();
+    }
+}
