@@ -14,7 +14,7 @@ const COMPLETED_SHARE_MIN: f64 = 0.995;
 /// Mann-Kendall's z at p = 0.01, two-sided.
 const KENDALL_Z: f64 = 2.576;
 /// A backlog this small is never overload: a handful of connections being opened looks the same.
-const GROWTH_OPS_MIN: f64 = 10.0;
+pub(crate) const GROWTH_OPS_MIN: f64 = 10.0;
 /// Standard deviations of a random walk with the steps seen that growth must exceed: a healthy
 /// queue near saturation wanders by chance, and how much depends on the arrivals and on the server.
 const WALK_SIGMAS: f64 = 2.0;

@@ -9,12 +9,13 @@ use std::rc::Rc;
 use plimsoll_model::trial::{Confirmations, Outcome, Phase, TrialMeasurement};
 use plimsoll_model::{Nanos, Rate};
 
+use crate::stability::GROWTH_OPS_MIN;
 use crate::validity::is_drifting;
 
 use super::change::{Drift, drift, reading_sd};
 use super::levels::{Levels, reading};
 use super::likelihood::{Evidence, Posterior};
-use super::trials::{MissedBelow, Role, Trial, seconds};
+use super::trials::{FAR_BELOW, MissedBelow, Role, Trial, seconds};
 use super::{CEILING_CELLS, OVERLOAD, OVERSHOOT_MAX, RateSearch, State, Want};
 
 /// An interval that is so many standard deviations of the capacity wide is narrow enough: the next
@@ -153,7 +154,7 @@ impl RateSearch {
         let middle = fit.posterior.quantile(0.5);
         let low = middle - unsure.hypot(middle - fit.posterior.quantile(tail)) - fit.blur;
         let high = middle + unsure.hypot(fit.posterior.quantile(1.0 - tail) - middle) + fit.blur;
-        let (low, high) = (low.exp() / (1.0 + TOLERATED), high.exp());
+        let (low, high) = (low.exp() / (1.0 + self.tolerated(low.exp(), trials)), high.exp());
         fit.ends = (low, high);
         let (least, most) = (
             loads().reduce(f64::min).unwrap_or_default(),
@@ -171,6 +172,16 @@ impl RateSearch {
             let near = |load: &f64| *load < self.grid.step(on_grid, 2);
             fit.upper = Some(measured.filter(near).unwrap_or(on_grid));
         }
+    }
+
+    /// How far above the capacity the trials at `load` and higher may have met the objective: where there
+    /// are few operations a second, the queue that nobody notices takes long to grow.
+    fn tolerated(&self, load: f64, trials: &[Trial]) -> f64 {
+        let met = trials.iter().filter(|t| t.is_verdict() && t.good && t.load >= FAR_BELOW * load);
+        let Some(longest_s) = met.map(|t| t.window_s).reduce(f64::max) else { return TOLERATED };
+        let deadline_s = self.slo.deadline().map_or(f64::INFINITY, seconds);
+        let unnoticed_ops = GROWTH_OPS_MIN.min(deadline_s * load);
+        TOLERATED.max(unnoticed_ops / (load * longest_s))
     }
 
     /// What the server carried in the last overload, operations per second.
