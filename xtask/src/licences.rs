@@ -27,6 +27,18 @@ const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
+/// The list of vendored programs, which no package manager knows.
+const VENDORED: &str = "crates/plimsoll-report/assets/vendor/VENDOR.toml";
+
+/// Names and licences of a list of vendored programs.
+fn vendored(list: &str) -> Vec<(&str, &str)> {
+    let values = |key: &'static str| {
+        let lines = list.lines().filter_map(|line| line.split_once(" = "));
+        lines.filter(move |(name, _)| *name == key).map(|(_, value)| value.trim_matches('"'))
+    };
+    values("name").zip(values("licence")).collect()
+}
+
 /// Checks all dependencies, whatever the platform they are for.
 pub(crate) fn run() -> Result<()> {
     let metadata = metadata::read(&crate::root(), Depth::All)?;
@@ -35,6 +47,11 @@ pub(crate) fn run() -> Result<()> {
         let licence = package.license.as_deref().unwrap_or("no licence expression");
         if !is_allowed(licence) {
             offences.push(format!("{} {}: {licence}", package.name, package.version));
+        }
+    }
+    for (name, licence) in vendored(&std::fs::read_to_string(crate::root().join(VENDORED))?) {
+        if !is_allowed(licence) {
+            offences.push(format!("{name}, vendored: {licence}"));
         }
     }
     crate::verdict("licences that xtask/src/licences.rs does not allow", &offences)
@@ -53,6 +70,12 @@ fn is_allowed(expression: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vendored_programs_have_licences() {
+        let list = "[[vendored]]\nname = \"a\"\nlicence = \"ISC\"\nlicence_file = \"a/LICENSE\"\n";
+        assert_eq!(vendored(list), [("a", "ISC")]);
+    }
 
     #[test]
     fn expressions_are_evaluated() {

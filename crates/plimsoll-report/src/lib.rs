@@ -11,6 +11,7 @@ pub mod exports;
 pub mod json;
 pub mod live;
 mod metrics;
+pub mod page;
 pub mod progress;
 pub mod settings;
 pub mod terminal;

@@ -45,7 +45,7 @@ pub fn render_compare(
     sections::archive(&mut page, summary)
 }
 
-fn headline(compare: &CompareSummary) -> (Tone, &'static str, String) {
+pub(super) fn headline(compare: &CompareSummary) -> (Tone, &'static str, String) {
     let (Some(ratio), Some(low), Some(high)) =
         (compare.ratio, compare.ratio_low, compare.ratio_high)
     else {
@@ -140,7 +140,7 @@ fn signed(relative: f64) -> String {
     whole(&format!("{:+.1} %", relative * 100.0))
 }
 
-fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
+pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> {
     page.entry("A", &clean(&compare.a))?;
     page.entry("B", &clean(&compare.b))?;
     let (title, unit) = (compare.metric.title(), clean(&compare.unit));

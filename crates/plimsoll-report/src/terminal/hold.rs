@@ -38,7 +38,7 @@ pub fn render_hold(
     sections::archive(&mut page, summary)
 }
 
-const fn head_word(summary: &Summary) -> (&'static str, Tone) {
+pub(super) const fn head_word(summary: &Summary) -> (&'static str, Tone) {
     if summary.partial {
         return ("PARTIAL", Tone::Warn);
     }
@@ -49,7 +49,7 @@ const fn head_word(summary: &Summary) -> (&'static str, Tone) {
     }
 }
 
-fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
+pub(super) fn sentence(summary: &Summary, hold: &HoldSummary) -> String {
     let (held, asked) = (grouped(hold.held), grouped(hold.asked));
     let target = clean(&summary.target);
     let mut text = format!("{held} of {} to {target}", whole(&format!("{asked} connections")));
@@ -193,7 +193,7 @@ fn confidence(row: &Projection) -> String {
 }
 
 /// How it went: ramp, requests, replacements.
-fn facts(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn facts(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.ramp_s > 0.0 {
         let ramp = format!("{}, {} on average", span(hold.ramp_s), per_s(hold.ramp_per_s));
         page.entry("Ramp", &ramp)?;
@@ -218,7 +218,7 @@ fn facts(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     Ok(())
 }
 
-fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.tickets + hold.key_updates_received + hold.key_updates_sent == 0 {
         return Ok(());
     }

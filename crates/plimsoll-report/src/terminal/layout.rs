@@ -75,15 +75,40 @@ impl From<Level> for Tone {
     }
 }
 
+/// A fact of a report: its label and what is said of it, in one line or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) label: String,
+    pub(crate) lines: Vec<String>,
+}
+
 /// A page being written.
 pub(crate) struct Page<'a> {
-    out: &'a mut dyn Write,
+    out: Out<'a>,
     style: Style,
+}
+
+/// Where a page goes: lines of text, or its entries alone for a page of another kind.
+enum Out<'a> {
+    Text(&'a mut dyn Write),
+    Entries(&'a mut Vec<Entry>),
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, style: Style) -> Self {
-        Self { out, style }
+        Self { out: Out::Text(out), style }
+    }
+
+    /// A page of which only the entries are kept: its tables and headings are drawn elsewhere.
+    pub(crate) fn entries(entries: &'a mut Vec<Entry>) -> Self {
+        Self { out: Out::Entries(entries), style: Style::default() }
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        match &mut self.out {
+            Out::Text(out) => writeln!(out, "{line}"),
+            Out::Entries(_) => Ok(()),
+        }
     }
 
     fn width(&self) -> usize {
@@ -100,12 +125,12 @@ impl<'a> Page<'a> {
     }
 
     pub(crate) fn blank(&mut self) -> io::Result<()> {
-        writeln!(self.out)
+        self.write("")
     }
 
     /// One line as it is; the caller has painted and measured it.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{}", text.trim_end())
+        self.write(text.trim_end())
     }
 
     /// A heading on a line of its own.
@@ -121,9 +146,9 @@ impl<'a> Page<'a> {
         for (index, line) in wrap(text, self.width() - indent).iter().enumerate() {
             if index == 0 {
                 let lead = self.paint(tone, lead);
-                writeln!(self.out, "{}", format!("{lead}{gap}{line}").trim_end())?;
+                self.write(format!("{lead}{gap}{line}").trim_end())?;
             } else {
-                writeln!(self.out, "{:indent$}{line}", "")?;
+                self.write(&format!("{:indent$}{line}", ""))?;
             }
         }
         Ok(())
@@ -131,6 +156,13 @@ impl<'a> Page<'a> {
 
     /// A label at the left edge and `text` wrapped beside it.
     pub(crate) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
+        if let Out::Entries(entries) = &mut self.out {
+            match entries.last_mut() {
+                Some(last) if label.is_empty() => last.lines.push(text.to_owned()),
+                _ => entries.push(Entry { label: label.to_owned(), lines: vec![text.to_owned()] }),
+            }
+            return Ok(());
+        }
         let lead = format!("{label:width$}", width = LABEL_WIDTH - 2);
         self.hanging(Tone::Strong, &lead, text)
     }
@@ -146,6 +178,9 @@ impl<'a> Page<'a> {
     }
 
     fn entry_packed(&mut self, label: &str, items: &[String], end: &str) -> io::Result<()> {
+        if matches!(self.out, Out::Entries(_)) {
+            return self.entry(label, &items.join(&format!("{end} ")));
+        }
         let lines = pack(items, end, self.width() - LABEL_WIDTH);
         for (index, line) in lines.iter().enumerate() {
             self.entry(if index == 0 { label } else { "" }, line)?;
@@ -157,7 +192,7 @@ impl<'a> Page<'a> {
     pub(crate) fn quiet(&mut self, indent: usize, text: &str) -> io::Result<()> {
         for line in wrap(text, self.width() - indent) {
             let line = self.paint(Tone::Quiet, &line);
-            writeln!(self.out, "{:indent$}{line}", "")?;
+            self.write(&format!("{:indent$}{line}", ""))?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ fn is_goal(check: &Check) -> bool {
     check.id.family() == Family::Goal
 }
 
-fn head_word(summary: &Summary) -> (&'static str, Tone) {
+pub(super) fn head_word(summary: &Summary) -> (&'static str, Tone) {
     if summary.partial {
         return ("PARTIAL", Tone::Warn);
     }
@@ -59,7 +59,7 @@ fn nothing_ok(summary: &Summary) -> bool {
 }
 
 /// What happened, in words.
-fn sentence(summary: &Summary) -> String {
+pub(super) fn sentence(summary: &Summary) -> String {
     if summary.partial && summary.scheduled == 0 {
         return format!(
             "Cut short before any operation of the load to {} was counted.",

@@ -118,7 +118,11 @@ const fn ending_word(ending: &Ending) -> &'static str {
     }
 }
 
-fn facts(page: &mut Page<'_>, summary: &Summary, case: &Rfc9411Summary) -> io::Result<()> {
+pub(super) fn facts(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    case: &Rfc9411Summary,
+) -> io::Result<()> {
     page.entry("Target", &clean(&summary.target))?;
     let mut phases =
         format!("sustain {}, init {} before each", span(case.sustain_s), span(case.init_s));

@@ -51,7 +51,7 @@ pub fn render_sizing(
 }
 
 /// The value that carries most for each CPU, where one is better than the first.
-fn headline(sizing: &SizingSummary) -> (Tone, &'static str, String) {
+pub(super) fn headline(sizing: &SizingSummary) -> (Tone, &'static str, String) {
     if sizing.is_cut_short() {
         let made = sizing.rounds_made;
         let text = format!("{made} rounds were made, and a statement needs at least eight.");

@@ -34,6 +34,10 @@ pub(crate) struct ReportFiles {
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
+    /// Write a page with charts, in one HTML file that fetches nothing; several runs are laid over each other
+    #[arg(long, value_name = "FILE|-", value_parser = output_file)]
+    pub(crate) html: Option<OutputFile>,
+
     /// Write a line of comma-separated values for each second, load and hosts; - writes to standard output
     #[arg(long, value_name = "FILE|-", value_parser = output_file, help_heading = "Exports")]
     pub(crate) csv: Option<OutputFile>,
@@ -119,6 +123,8 @@ pub(crate) struct WantedFile<'a> {
 pub(crate) enum FileFormat {
     /// The summary.
     Json,
+    /// The page, of one run or of several.
+    Html,
     /// The run in the format of another program.
     Export(Export),
 }
@@ -130,6 +136,7 @@ impl ReportFiles {
         let vegeta = |format| export(Export::Vegeta(format, self.rows_latency));
         let all = [
             ("--json", &self.json, FileFormat::Json),
+            ("--html", &self.html, FileFormat::Html),
             ("--csv", &self.csv, export(Export::Csv)),
             ("--ndjson", &self.ndjson, export(Export::Ndjson)),
             ("--hgrm", &self.hgrm, export(Export::Hgrm(self.span))),

@@ -59,7 +59,7 @@ fn load(connections: f64) -> String {
     whole(&format!("{} connections", grouped(connections as u64)))
 }
 
-fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
+pub(super) fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, String) {
     let number = |bound: Option<f64>| bound.map(|bound| grouped(bound as u64));
     let between = match (number(find.lower), find.upper) {
         (Some(lower), Some(upper)) => format!("between {lower} and {}", load(upper)),
@@ -113,7 +113,7 @@ fn headline(summary: &Summary, find: &FindSummary) -> (Tone, &'static str, Strin
     }
 }
 
-fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     page.entry("Target", &clean(&summary.target))?;
     page.entry("SLO", &clean(&find.slo))?;
     page.entry(

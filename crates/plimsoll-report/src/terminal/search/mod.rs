@@ -4,10 +4,11 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::Summary;
+use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 
-use super::layout::Style;
+use super::answer::Answer;
+use super::layout::{Page, Style};
 
 mod connections;
 mod page;
@@ -32,5 +33,25 @@ pub fn render_find(
             connections::render(summary, find, trials, style, out)
         }
         _ => rate::render(summary, trials, style, out),
+    }
+}
+
+/// What stands at the top of such a report.
+pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
+    match &summary.repeat {
+        Some(repeat) => vec![Answer::from(repeat::headline(find, repeat))],
+        None if find.axis == Axis::Connections => {
+            vec![Answer::from(connections::headline(summary, find))]
+        }
+        None => rate::answers(summary, find),
+    }
+}
+
+/// What was searched and how sure it is.
+pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+    match (&summary.repeat, find.axis) {
+        (Some(_), _) => Ok(()),
+        (None, Axis::Connections) => connections::facts(page, summary, find),
+        (None, _) => rate::facts(page, summary, find),
     }
 }

@@ -7,13 +7,14 @@ use std::io::Write;
 
 use plimsoll_model::Rate;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
-use plimsoll_model::trial::{Outcome, TrialRecord, Verdict};
+use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
 
 use super::page::{
     LEAD, TrialsAtLoad, explanation, is_confirmed, notes, phase_word, search_entry, top,
     verdict_word, view, why,
 };
+use crate::terminal::answer::Answer;
 use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
 };
@@ -29,11 +30,14 @@ pub(super) fn render(
     let mut page = Page::new(out, style);
     let goals = summary.find.as_ref().map(|find| &find.goals[..]).unwrap_or_default();
     if let Some(find) = &summary.find {
+        let is_silent = trials.iter().all(is_unanswered);
         if goals.is_empty() {
-            safe_load(&mut page, summary, find)?;
-            top(&mut page, summary, headline(summary, find, trials))?;
+            if let Some((tone, lead, text)) = safe_load(summary, find) {
+                page.hanging(tone, lead, &text)?;
+            }
+            top(&mut page, summary, headline(summary, find, is_silent))?;
         } else {
-            each_goal(&mut page, summary, find, trials)?;
+            each_goal(&mut page, summary, find, is_silent)?;
         }
         facts(&mut page, summary, find)?;
         causes::section(&mut page, summary)?;
@@ -70,10 +74,11 @@ fn load(summary: &Summary, value: f64) -> String {
     }
 }
 
+/// The answer; `is_silent` where no operation of any trial was answered.
 fn headline(
     summary: &Summary,
     find: &FindSummary,
-    trials: &[TrialRecord],
+    is_silent: bool,
 ) -> (Tone, &'static str, String) {
     let lower = find.lower.map(|lower| load(summary, lower));
     let between = match (&lower, find.upper.map(|upper| load(summary, upper))) {
@@ -93,7 +98,7 @@ fn headline(
                 clean(cap)
             ),
         ),
-        Outcome::FailsAtMinimum if trials.iter().all(is_unanswered) => (
+        Outcome::FailsAtMinimum if is_silent => (
             Tone::Bad,
             "No tipping point:",
             "not one operation was answered, even at the lowest load; see the errors below."
@@ -155,27 +160,51 @@ fn headline(
     }
 }
 
+/// What was found for one of several SLOs, as if it had been the only one.
+fn of_goal(find: &FindSummary, goal: &SloFound) -> FindSummary {
+    FindSummary {
+        outcome: goal.outcome.clone(),
+        lower: goal.lower.map(Rate::get),
+        upper: goal.upper.map(Rate::get),
+        confidence: goal.confidence,
+        safe: goal.safe.map(Rate::get),
+        ..find.clone()
+    }
+}
+
 /// The answers of a search for several SLOs.
 fn each_goal(
     page: &mut Page<'_>,
     summary: &Summary,
     find: &FindSummary,
-    trials: &[TrialRecord],
+    is_silent: bool,
 ) -> io::Result<()> {
     for (goal, number) in find.goals.iter().zip(1..) {
         page.heading(&format!("SLO {number}: {}", clean(&goal.slo)))?;
-        let own = FindSummary {
-            outcome: goal.outcome.clone(),
-            lower: goal.lower.map(Rate::get),
-            upper: goal.upper.map(Rate::get),
-            confidence: goal.confidence,
-            safe: goal.safe.map(Rate::get),
-            ..find.clone()
-        };
-        safe_load(page, summary, &own)?;
-        top(page, summary, headline(summary, &own, trials))?;
+        let own = of_goal(find, goal);
+        if let Some((tone, lead, text)) = safe_load(summary, &own) {
+            page.hanging(tone, lead, &text)?;
+        }
+        top(page, summary, headline(summary, &own, is_silent))?;
     }
     Ok(())
+}
+
+/// The answers without their trials: the interval and the safe load, of each SLO.
+pub(super) fn answers(summary: &Summary, find: &FindSummary) -> Vec<Answer> {
+    let is_silent = summary.ok == 0 && summary.status.is_empty();
+    let both = |prefix: &str, find: &FindSummary| {
+        let answers = [Some(headline(summary, find, is_silent)), safe_load(summary, find)];
+        let answers = answers.into_iter().flatten();
+        answers
+            .map(|(tone, lead, text)| Answer { tone, lead: format!("{prefix}{lead}"), text })
+            .collect::<Vec<_>>()
+    };
+    if find.goals.is_empty() {
+        return both("", find);
+    }
+    let goals = find.goals.iter();
+    goals.flat_map(|goal| both(&format!("{}: ", clean(&goal.slo)), &of_goal(find, goal))).collect()
 }
 
 /// What the interval is, in one line.
@@ -192,13 +221,13 @@ fn how_sure(find: &FindSummary) -> String {
 }
 
 /// The load that can be offered: before the tipping point, because it is what a reader wants.
-fn safe_load(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+fn safe_load(summary: &Summary, find: &FindSummary) -> Option<(Tone, &'static str, String)> {
     // Reports of old archives have neither.
-    let Some(confidence) = find.confidence else { return Ok(()) };
+    let confidence = find.confidence?;
     let Some(safe) = find.safe else {
         let none = "not known: within the time budget, no trial in random arrivals met the SLO";
         let is_due = find.outcome == Outcome::Regular;
-        return if is_due { page.hanging(Tone::Warn, "Safe load:", none) } else { Ok(()) };
+        return is_due.then(|| (Tone::Warn, "Safe load:", none.to_owned()));
     };
     let text = format!(
         "{} ({} confidence): 9 of 10 loads as long as a confirmation meet the SLO in random \
@@ -206,7 +235,7 @@ fn safe_load(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::
         load(summary, safe),
         whole(&format!("{} %", (confidence * 1000.0).round() / 10.0))
     );
-    page.hanging(Tone::Good, "Safe load:", &text)
+    Some((Tone::Good, "Safe load:", text))
 }
 
 /// Whether no answer came, good or bad.
@@ -216,7 +245,7 @@ fn is_unanswered(trial: &TrialRecord) -> bool {
     tally.ok == 0 && tally.status.iter().next().is_none()
 }
 
-fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
+pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) -> io::Result<()> {
     page.entry("Target", &clean(&summary.target))?;
     let slo = clean(&find.slo);
     let first = match find.goals.len() {

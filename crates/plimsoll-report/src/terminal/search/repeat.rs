@@ -64,7 +64,7 @@ fn between(axis: Axis, lower: Option<f64>, upper: Option<f64>) -> String {
     }
 }
 
-fn headline(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
+pub(super) fn headline(find: &FindSummary, repeat: &RepeatSummary) -> (Tone, &'static str, String) {
     if repeat.used == 0 {
         let text = match find.lower {
             None => "no search ended with an interval; see below.".to_owned(),

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use plimsoll_model::summary::Summary;
 use plimsoll_report::exports::{Export, ExportedRun, write_export};
+use plimsoll_report::view::View;
 use plimsoll_report::watch::render_watched;
-use plimsoll_report::{Archive, ReportError, redraw};
+use plimsoll_report::{Archive, ReportError, page, redraw};
 
 use crate::exit::Stop;
 use crate::flags::ReportFlags;
@@ -20,24 +21,42 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
     let wanted = flags.files.wanted();
     check(flags, &wanted)?;
     let stream = output::report_stream(wanted.iter().map(|file| file.place));
+    let wanted_page = wanted.iter().find(|file| file.format == FileFormat::Html);
+    let mut views = Vec::new();
     for (index, dir) in flags.runs.iter().enumerate() {
         if index > 0 {
             output::show(stream, b"\n")?;
         }
         match Archive::open(dir) {
-            Ok(archive) => report_run(&archive, &wanted, stream)?,
+            Ok(archive) => {
+                let summary = report_run(&archive, &wanted, stream)?;
+                if wanted_page.is_some() {
+                    let view = View::of_archive(&archive, &summary);
+                    views.push(view.map_err(|error| Stop::CannotRun(error.to_string()))?);
+                }
+            }
             Err(ReportError::NotAnArchive { .. }) if wanted.is_empty() => {
                 show_watched(dir, stream)?;
             }
             Err(error) => return Err(Stop::Usage(error.to_string())),
         }
     }
-    Ok(())
+    wanted_page.map_or(Ok(()), |file| write_page(file, &views))
 }
 
-/// One run makes a file, and one file has standard output.
+/// Of one run, or of several over each other.
+fn write_page(file: &WantedFile<'_>, views: &[View]) -> Result<(), Stop> {
+    let text = match views {
+        [only] => page::render(only),
+        several => page::render_overlay(several),
+    };
+    output::write(file.flag, file.place, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
+/// One run makes a file, a page apart, and one file has standard output.
 fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<(), Stop> {
-    if let (Some(file), true) = (wanted.first(), flags.runs.len() > 1) {
+    let of_one = wanted.iter().find(|file| file.format != FileFormat::Html);
+    if let (Some(file), true) = (of_one, flags.runs.len() > 1) {
         let what = format!("{} writes one run", file.flag);
         return Err(Stop::usage(what, "name one archive"));
     }
@@ -50,7 +69,11 @@ fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<(), Stop> {
 }
 
 /// Draws a run, then writes the files; one that cannot be written does not stop the others.
-fn report_run(archive: &Archive, wanted: &[WantedFile<'_>], stream: Stream) -> Result<(), Stop> {
+fn report_run(
+    archive: &Archive,
+    wanted: &[WantedFile<'_>],
+    stream: Stream,
+) -> Result<Summary, Stop> {
     let diagnose = |summary: &Summary| {
         let find = summary.find.as_ref()?;
         causes::of(&causes::readings(archive.dir()), find, archive.trials())
@@ -61,6 +84,8 @@ fn report_run(archive: &Archive, wanted: &[WantedFile<'_>], stream: Stream) -> R
     let shown = output::show(stream, &text);
     let write = |file: &WantedFile<'_>| match file.format {
         FileFormat::Json => run::write_json(file.place, &redrawn.summary),
+        // When every run has been read.
+        FileFormat::Html => Ok(()),
         FileFormat::Export(export) => {
             let run = ExportedRun { archive, summary: &redrawn.summary };
             let fill = |out: &mut dyn Write| write_export(export, &run, out);
@@ -70,7 +95,8 @@ fn report_run(archive: &Archive, wanted: &[WantedFile<'_>], stream: Stream) -> R
             }
         }
     };
-    wanted.iter().map(write).fold(shown, Result::and)
+    wanted.iter().map(write).fold(shown, Result::and)?;
+    Ok(redrawn.summary)
 }
 
 fn show_watched(dir: &Path, stream: Stream) -> Result<(), Stop> {

@@ -1,0 +1,261 @@
+//! The titles of charts: each states what the chart shows of this run.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::hold::{Confidence, HoldEnd, HoldSummary, Projection};
+use plimsoll_model::host::HostSummary;
+use plimsoll_model::search::Axis;
+use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::{Family, Level, Outcome};
+use plimsoll_model::units::grouped;
+
+use crate::terminal::answer;
+use crate::terminal::layout::{bytes, clean, counted, cpu_percent, ms_text, per_s, span, whole};
+
+/// `33,779/s`, `731 connections`.
+fn load(axis: Axis, value: f64) -> String {
+    match axis {
+        Axis::Connections => whole(&counted(value as u64, "connection")),
+        Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
+        _ => per_s(value),
+    }
+}
+
+/// The first goal about latency, in words: `p99` and `50 ms`.
+pub(super) fn latency_goal(slo: &str) -> Option<(String, Nanos)> {
+    let slo: Slo = slo.parse().ok()?;
+    slo.goals.iter().find_map(|goal| match goal {
+        Goal::Latency { limit, .. } => Some((goal.metric(), *limit)),
+        Goal::Errors { .. } => None,
+    })
+}
+
+/// Of the chart of a tipping point.
+pub(super) fn tipping(find: &FindSummary) -> String {
+    let goal = latency_goal(&find.slo).map(|(name, limit)| (name, whole(&limit.to_string())));
+    let lower = find.lower.map(|lower| load(find.axis, lower));
+    let upper = find.upper.map(|upper| load(find.axis, upper));
+    let or_nothing = |bound: &Option<String>| bound.clone().unwrap_or_else(|| "no load".to_owned());
+    let sure = find.confidence.map_or_else(String::new, |confidence| {
+        whole(&format!(" ({} %)", (confidence * 1000.0).round() / 10.0))
+    });
+    match &find.outcome {
+        Outcome::Regular => {
+            let between =
+                format!("between {} and {}{sure}", or_nothing(&lower), or_nothing(&upper));
+            match goal {
+                Some((name, limit)) => format!("{name} leaves {limit} {between}"),
+                None => format!("The server stops meeting {} {between}", clean(&find.slo)),
+            }
+        }
+        Outcome::NotReached { .. } => match goal {
+            Some((name, limit)) => {
+                format!(
+                    "{name} stays below {limit} up to {}, the highest load tried",
+                    or_nothing(&lower)
+                )
+            }
+            None => format!("The SLO was met up to {}, the highest load tried", or_nothing(&lower)),
+        },
+        Outcome::FailsAtMinimum => {
+            format!("The SLO was missed at the lowest load, {}", or_nothing(&upper))
+        }
+        Outcome::GeneratorLimited { .. } => format!(
+            "Above {} the generator was the limit; the server's end was not seen",
+            or_nothing(&lower)
+        ),
+        Outcome::NetworkLimited { .. } => {
+            format!(
+                "Above {} the path was the limit; the server's end was not seen",
+                or_nothing(&lower)
+            )
+        }
+        Outcome::Unconfirmed { .. } => format!(
+            "No longer trial confirmed that {} are served: the generator was the limit",
+            or_nothing(&lower)
+        ),
+        Outcome::Unstable { why } | Outcome::Undecided { why } => {
+            format!("No interval is claimed: {}", clean(why))
+        }
+        Outcome::Unfinished { why } => format!("The search stopped early: {}", clean(why)),
+    }
+}
+
+/// Of the course of a search.
+pub(super) fn course(find: &FindSummary) -> String {
+    let trials = counted(u64::from(find.trials), "trial");
+    let invalid = match find.invalid_trials {
+        0 => String::new(),
+        count => format!(", {count} INVALID not counted"),
+    };
+    let drift = match find.drift_per_min {
+        None => String::new(),
+        Some(0.0) => "; no drift of the capacity was seen".to_owned(),
+        Some(drift) => {
+            let word = if drift < 0.0 { "fell" } else { "rose" };
+            whole(&format!("; the capacity {word} {:.1} % a minute", drift.abs() * 100.0))
+        }
+    };
+    format!("{trials} judged{invalid}{drift}")
+}
+
+/// Of latency over time, and of its distribution.
+pub(super) fn latency(summary: &Summary) -> String {
+    let Some(p99) = summary.latency_ms.corrected.p99 else {
+        return "No operation was answered".to_owned();
+    };
+    let at = match &summary.hold {
+        Some(_) => String::new(),
+        None => format!(" at {}", per_s(summary.rate.offered_per_s)),
+    };
+    let mut goals = summary.reasons.iter().filter(|check| check.id.family() == Family::Goal);
+    let verdict = match goals.clone().find(|goal| goal.level == Level::Fail) {
+        Some(missed) => format!("; missed {}", clean(&missed.id.name())),
+        None => goals
+            .next()
+            .map_or_else(String::new, |goal| format!("; met {}", clean(&goal.id.name()))),
+    };
+    format!("p99 was {}{at}{verdict}", ms_text(Some(p99)))
+}
+
+/// Of the distribution of latency.
+pub(super) fn percentiles(summary: &Summary) -> String {
+    let both = &summary.latency_ms;
+    let Some(p99) = both.corrected.p99 else { return "No operation was answered".to_owned() };
+    let uncorrected = match both.uncorrected.p99 {
+        Some(other) if other * 1.5 < p99 => {
+            format!("; uncorrected, {} would hide what waited to be sent", ms_text(Some(other)))
+        }
+        _ => String::new(),
+    };
+    format!("99 % of the good answers came within {}{uncorrected}", ms_text(Some(p99)))
+}
+
+/// Of the rate over time.
+pub(super) fn rate(summary: &Summary) -> String {
+    let (offered, sent) = (summary.rate.offered_per_s, summary.rate.achieved_per_s);
+    format!("{} of {} offered were sent", per_s(sent), per_s(offered))
+}
+
+/// Of errors over time.
+pub(super) fn errors(summary: &Summary) -> String {
+    let failed = summary.errors + summary.unsent;
+    if failed == 0 {
+        return "No operation failed".to_owned();
+    }
+    let most = summary.error_classes.iter().max_by_key(|(_, count)| **count);
+    let most = most.map_or_else(String::new, |(name, _)| format!(", most of them {}", clean(name)));
+    let unsent = match summary.unsent {
+        0 => String::new(),
+        unsent => format!("; {} were not sent", grouped(unsent)),
+    };
+    let of = grouped(summary.scheduled);
+    format!("{} of {of} operations failed{most}{unsent}", grouped(summary.errors))
+}
+
+/// Of held connections over time.
+pub(super) fn connections(summary: &Summary) -> String {
+    let Some(hold) = &summary.hold else {
+        let seen = &summary.connections;
+        return format!(
+            "At most {} held at once, {} opened",
+            whole(&counted(seen.held_max, "connection")),
+            grouped(seen.opened)
+        );
+    };
+    if hold.end == HoldEnd::NothingHeld {
+        return format!("Not one of {} connections was held", grouped(hold.asked));
+    }
+    let lost = match hold.lost {
+        0 => "none lost".to_owned(),
+        lost => format!("{} lost", grouped(lost)),
+    };
+    let answered = hold.last_sweep.map_or_else(String::new, |swept| {
+        match swept.connections - swept.answered.min(swept.connections) {
+            0 => ", every one answered".to_owned(),
+            silent => format!(", {} did not answer", grouped(silent)),
+        }
+    });
+    let span = match hold.hold_s > 0.0 {
+        true => format!(" for {}", span(hold.hold_s)),
+        false => String::new(),
+    };
+    format!("{} held{span}, {lost}{answered}", whole(&counted(hold.held, "connection")))
+}
+
+/// Of memory against connections.
+pub(super) fn memory(hold: &HoldSummary) -> String {
+    let ends = hold.projections.iter().filter(|one| one.ends_at.is_some());
+    let first = ends.min_by_key(|one| one.ends_at);
+    let cost = hold.machine_bytes_per_connection.map(|cost| bytes(cost.round() as u64));
+    match (first, cost) {
+        (Some(first), _) => projected(first),
+        (None, Some(cost)) => format!("Each connection takes {cost} of the machine's memory"),
+        (None, None) => "Memory could not be read at any level".to_owned(),
+    }
+}
+
+fn projected(first: &Projection) -> String {
+    let word = match first.confidence {
+        Confidence::Low => "low confidence",
+        Confidence::Fair => "fair confidence",
+        Confidence::Good => "good confidence",
+        Confidence::Exact => "exact",
+    };
+    let mut letters = first.resource.chars();
+    let resource: String =
+        letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    let end = grouped(first.ends_at.unwrap_or_default());
+    let cautious = match first.ends_at_min.filter(|_| first.confidence != Confidence::Exact) {
+        Some(least) => format!(", cautious end {}", grouped(least)),
+        None => String::new(),
+    };
+    format!("{} is the first limit, at {end} connections ({word}{cautious})", clean(&resource))
+}
+
+/// Of one host.
+pub(super) fn host(name: &str, host: Option<&HostSummary>) -> String {
+    let mut parts = Vec::new();
+    if let Some(host) = host {
+        if let Some(cpu) = host.cpu_max {
+            parts.push(whole(&format!("CPU at most {} %", cpu_percent(cpu))));
+        }
+        if let Some(established) = host.established_max {
+            parts.push(format!("at most {} connections established", grouped(established as u64)));
+        }
+    }
+    let roles = host.map_or_else(String::new, |host| host.roles.join(", "));
+    let roles = if roles.is_empty() { roles } else { format!(" ({})", clean(&roles)) };
+    match parts.is_empty() {
+        true => format!("Host {}{roles}", clean(name)),
+        false => format!("Host {}{roles}: {}", clean(name), parts.join(", ")),
+    }
+}
+
+/// Of hidden timers.
+pub(super) fn cliffs(summary: &Summary) -> String {
+    let found = summary.cliffs.as_deref().unwrap_or_default();
+    let probed = summary.timers.iter().flatten().filter(|timer| timer.after_ms.is_some()).count();
+    match (found.first(), probed) {
+        (None, 0) => "No hidden timer was met".to_owned(),
+        (None, probed) => format!("The timeout probe met {}", counted(probed as u64, "timer")),
+        (Some(first), _) => {
+            let label = first
+                .label
+                .as_ref()
+                .map_or_else(String::new, |label| format!(", {}", clean(label)));
+            let more = match found.len() + probed - 1 {
+                0 => String::new(),
+                more => format!("; {more} more"),
+            };
+            format!("A hidden timer of {}{label}{more}", span(first.at_ms / 1e3))
+        }
+    }
+}
+
+/// Of a comparison with a finding: what its report says first.
+pub(super) fn comparison(summary: &Summary) -> Option<String> {
+    summary.compare.as_ref()?.ratio?;
+    let answer = answer::answers(summary).into_iter().next()?;
+    Some(format!("{} {}", answer.lead, answer.text))
+}

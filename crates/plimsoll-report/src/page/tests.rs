@@ -1,0 +1,144 @@
+//! Pages of a small run: what is in them, what is not, and that names of others stay text.
+
+use std::io::Read;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use super::figures::{Kind, OVERLAY, of_hosts};
+use super::*;
+use crate::archive::Archive;
+use crate::fixtures;
+
+/// The run of the first version, which has trials and no host.
+fn search() -> View {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/archive/first_version");
+    let archive = Archive::open(&dir).unwrap();
+    View::of_archive(&archive, archive.summary().unwrap()).unwrap()
+}
+
+/// The text between two others.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let start = text.find(from).unwrap_or_else(|| panic!("no {from}")) + from.len();
+    &text[start..start + text[start..].find(to).unwrap_or_else(|| panic!("no {to}"))]
+}
+
+fn embedded(page: &str) -> Value {
+    let packed = between(page, "data-encoding=\"gzip;base64\">", "<");
+    let mut text = String::new();
+    let packed = STANDARD.decode(packed).unwrap();
+    GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn one_document_is_one_page_and_carries_all_of_it() {
+    let view = search();
+    let page = render(&view);
+    assert_eq!(page, render(&view));
+    assert_eq!(embedded(&page), json(&view));
+    assert!(page.len() < 2_000_000, "{}", page.len());
+}
+
+#[test]
+fn the_page_asks_for_nothing() {
+    let page = render(&search());
+    for forbidden in [" src=", "<link", "<img", "<iframe", "<form", " style=", " onclick", "url("] {
+        // Programs build what they draw; the page itself has none of these.
+        let markup = page.split("<script>").next().unwrap();
+        assert!(!markup.contains(forbidden), "{forbidden}");
+    }
+    let policy = between(&page, "http-equiv=\"Content-Security-Policy\" content=\"", "\"");
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    assert_eq!(policy.matches("sha256-").count(), 5, "three scripts, our style and that of Plot");
+}
+
+#[test]
+fn answer_checks_and_trials_are_there_without_a_program() {
+    let view = search();
+    let page = render(&view);
+    let markup = page.split("<script>").next().unwrap();
+    for answer in crate::terminal::answer::answers(view.summary.as_ref().unwrap()) {
+        assert!(markup.contains(answer.text.split('.').next().unwrap()), "{}", answer.text);
+    }
+    let rows = between(markup, "id=\"trials-table\"", "</table>").matches("<tr>").count();
+    assert_eq!(rows, view.trials.len() + 1);
+    assert!(markup.contains("<noscript>"));
+    assert!(markup.contains("This page draws its charts with a program"));
+}
+
+#[test]
+fn a_live_page_has_no_data_and_may_ask_its_own_server_for_it() {
+    let page = render_live(&search());
+    assert!(!page.contains("id=\"view\""));
+    assert!(page.contains("connect-src &#39;self&#39;") || page.contains("connect-src 'self'"));
+    assert!(page.contains("id=\"pause\"") && page.contains("id=\"trials-table\""));
+}
+
+#[test]
+fn what_others_named_stays_text() {
+    let mut view = search();
+    let name = "https://x/</script><script>alert(1)</script><!--";
+    view.head.target = name.to_owned();
+    if let Some(summary) = &mut view.summary {
+        summary.target = name.to_owned();
+    }
+    for page in [render(&view), render_overlay(&[view.clone(), view])] {
+        let markup = page.split("<script>").next().unwrap();
+        assert!(!markup.contains("<script>alert") && !markup.contains("<!--"));
+        assert!(markup.contains("&lt;/script&gt;"));
+    }
+}
+
+#[test]
+fn several_runs_claim_no_finding() {
+    let view = search();
+    let page = render_overlay(&[view.clone(), view]);
+    assert!(page.contains("A and B, not interleaved: differences may be the machine's"));
+    assert!(page.contains("claims no finding"));
+    assert_eq!(embedded(&page).as_array().map(Vec::len), Some(2));
+    for word in ["Better:", "Worse:"] {
+        assert!(!page.split("<script>").next().unwrap().contains(word));
+    }
+}
+
+#[test]
+fn every_figure_has_a_program_and_every_program_a_figure() {
+    let program = assets::program();
+    let kinds = [
+        Kind::Load,
+        Kind::Rate,
+        Kind::Connections,
+        Kind::Hold,
+        Kind::Compare,
+        Kind::Sizing,
+        Kind::Rfc9411,
+    ];
+    let charts = kinds.iter().flat_map(|kind| kind.figures()).chain(&OVERLAY);
+    let mut names: Vec<_> = charts.map(|(_, figure)| figure.chart).collect();
+    names.push(of_hosts().chart);
+    names.sort_unstable();
+    names.dedup();
+    let mut drawn: Vec<_> = program
+        .lines()
+        .filter_map(|line| line.strip_prefix("CHARTS.")?.split_once(" = "))
+        .map(|(name, _)| name)
+        .collect();
+    drawn.sort_unstable();
+    assert_eq!(names, drawn);
+}
+
+#[test]
+fn the_kind_of_a_run_is_that_of_its_summary_or_of_its_command() {
+    let of = |summary| Kind::of(Some(&summary), "lab", None);
+    assert_eq!(of(fixtures::load_good()), Kind::Load);
+    assert_eq!(of(fixtures::hold_bad()), Kind::Hold);
+    assert_eq!(of(fixtures::compare_saturated()), Kind::Compare);
+    assert_eq!(of(fixtures::sizing_better()), Kind::Sizing);
+    assert_eq!(of(fixtures::find_regular().0), Kind::Rate);
+    assert_eq!(of(crate::terminal::rfc9411::tests::summary()), Kind::Rfc9411);
+    assert_eq!(Kind::of(None, "lab hold", None), Kind::Hold);
+}
