@@ -47,6 +47,8 @@ pub struct ViewBuilder {
     origin: Option<Nanos>,
     load: Load,
     open: Stretch,
+    /// The last second: whether it is whole shows when the next one comes.
+    last: Option<Box<Interval>>,
     rows: VecDeque<Second>,
     /// When the first second of each trial began.
     begins: BTreeMap<u32, f64>,
@@ -76,6 +78,7 @@ impl ViewBuilder {
             origin: None,
             load: Load::default(),
             open: Stretch::default(),
+            last: None,
             rows: VecDeque::new(),
             begins: BTreeMap::new(),
             whole: Spans::default(),
@@ -104,18 +107,22 @@ impl ViewBuilder {
         let mut patches = Vec::new();
         match event {
             Event::LoadStarted { trial, planned, epoch } => {
-                patches.extend(self.end_stretch());
+                patches.extend(self.end_seconds());
                 self.begin_load(*epoch, *planned, trial.as_ref());
                 patches.extend(trial.as_ref().and_then(|trial| self.enter(trial.phase)));
             }
             Event::TrialStarted(request) => {
+                patches.extend(self.take_last(None));
                 patches.extend(self.end_stretch());
                 self.load.trial = Some(request.number);
                 patches.extend(self.enter(request.phase));
             }
-            Event::Interval(interval) => patches.extend(self.add_second(interval)),
+            Event::Interval(interval) => {
+                patches.extend(self.take_last(Some(interval)));
+                self.begin_second(interval);
+            }
             Event::TrialEnded(record) => {
-                patches.extend(self.end_stretch());
+                patches.extend(self.end_seconds());
                 patches.push(self.end_trial(record));
             }
             Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
@@ -145,7 +152,7 @@ impl ViewBuilder {
 
     /// The run is over, and this was found.
     pub fn finish(&mut self, summary: &Summary) -> Vec<Patch> {
-        let mut patches: Vec<Patch> = self.end_stretch().into_iter().collect();
+        let mut patches = self.end_seconds();
         self.summary = Some(summary.clone());
         patches.push(Patch::End { summary: Box::new(summary.clone()) });
         self.count(patches)
@@ -175,13 +182,13 @@ impl ViewBuilder {
             head: self.head.clone(),
             summary: self.summary.clone(),
             column_s: f64::from(self.column_s),
-            seconds: columns(&rows),
+            seconds: columns(&rows, &Stretch::default().row(), &["errors"]),
             heat: self.heat(),
             trials: self.trials.clone(),
             spectrum: self.spectrum(),
             hosts: self.hosts.iter().map(|(name, host)| (name.clone(), host.columns())).collect(),
             sentinels: sentinels.collect(),
-            plateaus: self.plateaus.iter().filter_map(|plateau| self.level(plateau)).collect(),
+            plateaus: self.levels(),
             events: self.events.clone(),
             notes: self.notes.clone(),
             ceiling_per_s: self.ceiling.and_then(|rate| short(rate.get())),
@@ -236,20 +243,28 @@ impl ViewBuilder {
         Some(Patch::Step(happened))
     }
 
-    fn add_second(&mut self, interval: &Interval) -> Option<Patch> {
-        let number = interval.second;
-        let begin_s = self.load.begin_s + f64::from(number);
+    fn begin_second(&mut self, interval: &Interval) {
+        let begin_s = self.load.begin_s + f64::from(interval.second);
         if let Some(trial) = self.load.trial {
             self.begins.entry(trial).or_insert(begin_s);
         }
         self.whole.merge(&interval.tally.spans);
-        let open = &mut self.open;
-        open.trial = self.load.trial;
-        open.tally.merge_following(&interval.tally);
-        open.seconds += 1;
-        open.whole += u32::from(is_whole(number, self.load.planned));
-        open.end_s = begin_s + 1.0;
+        self.last = Some(Box::new(interval.clone()));
+    }
+
+    /// The last second becomes part of a column; `next` follows it in the same load.
+    fn take_last(&mut self, next: Option<&Interval>) -> Option<Patch> {
+        let last = self.last.take()?;
+        let whole = is_whole(last.second, self.load.planned, next);
+        let end_s = self.load.begin_s + f64::from(last.second) + 1.0;
+        self.open.add(&last.tally, self.load.trial, whole, end_s);
         if self.open.seconds >= self.column_s { self.end_stretch() } else { None }
+    }
+
+    /// A load is over.
+    fn end_seconds(&mut self) -> Vec<Patch> {
+        let last = self.take_last(None);
+        last.into_iter().chain(self.end_stretch()).collect()
     }
 
     fn end_stretch(&mut self) -> Option<Patch> {
@@ -275,11 +290,22 @@ impl ViewBuilder {
         Patch::Trial(Box::new(row))
     }
 
-    /// When the connections of a level were all there.
-    fn level(&self, plateau: &Plateau) -> Option<Level> {
-        let reached = self.rows.iter().find(|row| row.held >= plateau.held)?;
-        let answered = plateau.swept.map(|swept| swept.answered);
-        Some(Level { t: reached.t, held: plateau.held, answered })
+    /// The levels of a hold, each when its connections were all there; a later one may have fewer.
+    fn levels(&self) -> Vec<Level> {
+        let mut rows = self.rows.iter().peekable();
+        let mut levels = Vec::new();
+        for plateau in &self.plateaus {
+            let Some(first) = rows.peek() else { break };
+            let is_ramp = first.held < plateau.held;
+            let is_there = |row: &&Second| match is_ramp {
+                true => row.held >= plateau.held,
+                false => row.held <= plateau.held,
+            };
+            let Some(reached) = rows.find(is_there) else { break };
+            let answered = plateau.swept.map(|swept| swept.answered);
+            levels.push(Level { t: reached.t, held: plateau.held, answered });
+        }
+        levels
     }
 
     fn note(&mut self, text: &str) -> Patch {

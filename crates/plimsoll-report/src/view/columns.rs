@@ -3,16 +3,23 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The lists of `rows`; `null` where a row has no such field.
-pub(super) fn columns<T: Serialize>(rows: &[T]) -> Value {
+/// The lists of `rows`; `null` where a row has no such field, or 0 in the objects named `counts`, which only
+/// say what is not 0. Without rows, the fields are those of `template`.
+pub(super) fn columns<T: Serialize>(rows: &[T], template: &T, counts: &[&str]) -> Value {
     let mut lists = Map::new();
-    for (index, row) in rows.iter().enumerate() {
+    let all = if rows.is_empty() { std::slice::from_ref(template) } else { rows };
+    for (index, row) in all.iter().enumerate() {
         // A row has texts for keys and finite numbers, or nothing in their place.
         if let Ok(Value::Object(row)) = serde_json::to_value(row) {
             append(&mut lists, row, index);
         }
     }
     level(&mut lists, rows.len());
+    for name in counts {
+        let Some(Value::Object(counts)) = lists.get_mut(*name) else { continue };
+        let values = counts.values_mut().filter_map(Value::as_array_mut).flatten();
+        values.filter(|value| value.is_null()).for_each(|value| *value = 0.into());
+    }
     Value::Object(lists)
 }
 
@@ -60,6 +67,9 @@ mod tests {
             json!({"t": 3}),
         ];
         let expected = json!({"t": [1, 2, 3], "errors": {"reset": [null, 3, null]}});
-        assert_eq!(columns(&rows), expected);
+        assert_eq!(columns(&rows, &rows[0], &[]), expected);
+        let counted = columns(&rows, &rows[0], &["errors"]);
+        assert_eq!(counted["errors"], json!({"reset": [0, 3, 0]}));
+        assert_eq!(columns(&[], &rows[0], &[]), json!({"t": [], "errors": {}}));
     }
 }

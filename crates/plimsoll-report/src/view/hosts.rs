@@ -43,6 +43,9 @@ pub struct HostRow {
     pub bytes_out: Option<f64>,
     pub memory_used: Option<f64>,
     pub memory_available: Option<f64>,
+    /// Of the interface that is used most, share of its rate.
+    pub link_in: Option<f64>,
+    pub link_out: Option<f64>,
     pub cpu_busiest: Option<f64>,
     pub cpu: Option<f64>,
     pub softirq: Option<f64>,
@@ -106,7 +109,13 @@ impl Host {
     }
 
     pub(super) fn columns(&self) -> HostColumns {
-        HostColumns { columns: columns(&self.rows), limits: self.limits.clone() }
+        let nothing = Reading::default();
+        let template = row(&nothing, &nothing, Nanos::ZERO);
+        let columns = match &template {
+            Some(template) => columns(&self.rows, template, &["trouble"]),
+            None => Value::Null,
+        };
+        HostColumns { columns, limits: self.limits.clone() }
     }
 
     /// Forgets the oldest rows beyond `most`.
@@ -139,6 +148,8 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostRow> {
         bytes_out: directed(Metric::NetworkBytes, "transmit"),
         memory_used: figures.memory_bytes.and_then(short),
         memory_available: gauge(Metric::MemoryAvailableBytes),
+        link_in: link(change, "receive"),
+        link_out: link(change, "transmit"),
         cpu_busiest: figures.busiest_cpu.and_then(short),
         cpu: figures.cpu.and_then(short),
         softirq: figures.softirq.and_then(short),
@@ -146,6 +157,20 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostRow> {
         cores: cores(change),
         trouble: trouble.collect(),
     })
+}
+
+/// Share of its rate that the interface carries which is used most; loopback has no rate.
+fn link(change: Change<'_>, direction: &str) -> Option<f64> {
+    let shares = change.after().of(Metric::NetworkSpeed, &[]).filter_map(|speed| {
+        let device = speed.series.label(Label::Device)?;
+        let wanted = [(Label::Device, device), (Label::Direction, direction)];
+        let rates = change.rates(Metric::NetworkBytes, &[]).filter(|(series, _)| {
+            wanted.iter().all(|(label, value)| series.label(*label) == Some(*value))
+        });
+        let bytes_per_s = rates.map(|(_, rate)| rate).reduce(|all, one| all + one)?;
+        (speed.value > 0.0).then(|| bytes_per_s / speed.value)
+    });
+    shares.reduce(f64::max).and_then(short)
 }
 
 fn cores(change: Change<'_>) -> BTreeMap<String, Option<f64>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::tally::Tally;
+use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{Histogram, Nanos};
 use serde::Serialize;
 
@@ -96,33 +96,55 @@ pub struct Second {
 /// Seconds that are being made one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stretch {
-    pub(super) tally: Tally,
-    pub(super) trial: Option<u32>,
+    tally: Tally,
+    trial: Option<u32>,
     /// Seconds that are in it.
     pub(super) seconds: u32,
-    /// Of those, the ones in which operations came due all the time.
-    pub(super) whole: u32,
+    whole: Whole,
     /// Its end.
-    pub(super) end_s: f64,
+    end_s: f64,
+}
+
+/// The seconds of a stretch in which operations came due all the time, and what was counted in them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Whole {
+    seconds: u32,
+    scheduled: u64,
+    sent: u64,
+    ok: u64,
+    late: u64,
 }
 
 impl Stretch {
+    /// One more second, which ends at `end_s`.
+    pub(super) fn add(&mut self, tally: &Tally, trial: Option<u32>, is_whole: bool, end_s: f64) {
+        (self.trial, self.end_s) = (trial, end_s);
+        self.seconds += 1;
+        if is_whole {
+            self.whole.seconds += 1;
+            self.whole.scheduled += tally.scheduled;
+            self.whole.sent += tally.scheduled.saturating_sub(tally.unsent);
+            self.whole.ok += tally.ok;
+            self.whole.late += tally.late;
+        }
+        self.tally.merge_following(tally);
+    }
+
     /// The row of these seconds.
     pub(super) fn row(&self) -> Second {
-        let tally = &self.tally;
-        let is_whole = self.whole > 0;
-        let rate = |ops: u64| {
-            let seconds = f64::from(self.whole.max(1));
-            if is_whole { short(ops as f64 / seconds) } else { None }
+        let (tally, whole) = (&self.tally, &self.whole);
+        let rate = |ops: u64| match whole.seconds {
+            0 => None,
+            seconds => short(ops as f64 / f64::from(seconds)),
         };
         let lag = &tally.spans.send_lag;
         Second {
             t: instant(self.end_s),
             trial: self.trial,
-            offered: rate(tally.scheduled),
-            sent: rate(tally.scheduled.saturating_sub(tally.unsent)),
-            ok: rate(tally.ok),
-            late: rate(tally.late),
+            offered: rate(whole.scheduled),
+            sent: rate(whole.sent),
+            ok: rate(whole.ok),
+            late: rate(whole.late),
             unsent: tally.unsent,
             errors: tally.errors.iter().map(|(class, ops)| (class.name(), ops)).collect(),
             held: tally.connections.held_end,
@@ -142,12 +164,19 @@ impl Stretch {
     /// Nothing came due in it, and nothing ended.
     pub(super) fn is_empty(&self) -> bool {
         let tally = &self.tally;
-        self.whole == 0
-            && tally.ok + tally.errors_total() + tally.unsent + tally.losses.total() == 0
+        let ended = tally.ok + tally.errors_total() + tally.unsent + tally.losses.total();
+        let held = tally.connections.held_end + tally.connections.opened;
+        self.whole.scheduled + ended + held == 0
     }
 }
 
-/// Whether operations came due all through the second `number` of a load that makes them for `planned`.
-pub(super) fn is_whole(number: u32, planned: Option<Nanos>) -> bool {
-    planned.is_none_or(|planned| Nanos::from_secs(u64::from(number) + 1) <= planned)
+/// Whether operations came due all through the second `number` of a load that makes them for `planned`, or
+/// until a count is reached; `next` is the second after it.
+pub(super) fn is_whole(number: u32, planned: Option<Nanos>, next: Option<&Interval>) -> bool {
+    let end = Nanos::from_secs(u64::from(number) + 1);
+    match planned {
+        // A load that was cut short has no second after its last one.
+        Some(planned) => end == planned || end < planned && next.is_some(),
+        None => next.is_some_and(|next| next.tally.scheduled > 0),
+    }
 }

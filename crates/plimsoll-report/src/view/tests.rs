@@ -134,7 +134,7 @@ fn hosts_are_drawn_from_the_first_second_of_load() {
     assert_eq!((&host["cpu_busiest"][0], &host["cores"]["1"][0]), (&0.75.into(), &0.25.into()));
     // The counter moved once, and what was not read is not 0.
     let moved = &host["trouble"]["tcp_listen_overflows_total"];
-    assert_eq!(*moved, serde_json::json!([null, null, null, 3.0, null]));
+    assert_eq!(*moved, serde_json::json!([0, 0, 0, 3.0, 0]));
     assert_eq!(host["memory_used"][0], Value::Null);
     assert_eq!(
         host["limits"],
@@ -156,26 +156,55 @@ fn long_runs_have_columns_of_several_seconds() {
     builder.finish(&fixtures::load_good());
     let view = builder.view();
     assert_eq!(view.seconds["t"], serde_json::json!([2.0, 4.0, 5.0]));
-    assert_eq!(view.seconds["offered"], serde_json::json!([100.0, 100.0, 100.0]));
+    // The last second may not have been a whole one.
+    assert_eq!(view.seconds["offered"], serde_json::json!([100.0, 100.0, null]));
     // Of the merged histogram: the mean of both medians is 1.5.
     let p99 = view.seconds["corrected"]["p99"][0].as_f64().expect("measured");
     assert!((p99 - 2.0).abs() < 0.01, "{p99}");
     assert_eq!(view.spectrum.corrected.last().map(|point| point.2), Some(500));
 }
 
+/// What is offered in the columns of a load, of which each second has so many operations.
+fn offered(planned_ms: Option<u64>, column_s: u32, seconds: &[u64]) -> Value {
+    let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), column_s);
+    let planned = planned_ms.map(Nanos::from_millis);
+    builder.handle_event(&Event::LoadStarted { trial: None, planned, epoch: None });
+    for (second, scheduled) in (0..).zip(seconds) {
+        let tally = Tally { scheduled: *scheduled, ok: *scheduled, ..Tally::default() };
+        builder.handle_event(&interval(second, tally));
+    }
+    builder.finish(&fixtures::load_good());
+    builder.view().seconds["offered"].clone()
+}
+
 #[test]
 fn a_second_that_is_cut_off_is_not_drawn_as_a_fall() {
+    let list = |values: &[Option<f64>]| serde_json::json!(values);
+    assert_eq!(offered(Some(2_000), 1, &[100, 100]), list(&[Some(100.0), Some(100.0)]));
+    assert_eq!(offered(Some(1_500), 1, &[100, 50]), list(&[Some(100.0), None]));
+    // By a kill, and by a count.
+    assert_eq!(offered(Some(300_000), 1, &[100, 7]), list(&[Some(100.0), None]));
+    assert_eq!(offered(None, 1, &[100, 7, 0]), list(&[Some(100.0), None]));
+    // The half second is no part of the mean.
+    assert_eq!(offered(Some(1_500), 2, &[100, 50]), list(&[Some(100.0)]));
+}
+
+#[test]
+fn seconds_without_an_error_have_none() {
     let mut builder = ViewBuilder::new(String::new(), String::new(), Head::default(), 1);
-    let planned = Some(Nanos::from_millis(1_500));
-    builder.handle_event(&Event::LoadStarted { trial: None, planned, epoch: None });
-    for scheduled in [100, 50] {
-        let second = u32::from(scheduled == 50);
-        builder.handle_event(&interval(
-            second,
-            Tally { scheduled, ok: scheduled, ..Tally::default() },
-        ));
+    let empty = builder.view();
+    assert_eq!(
+        (&empty.seconds["t"], &empty.seconds["errors"]),
+        (&serde_json::json!([]), &serde_json::json!({}))
+    );
+    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
+    for (second, failed) in (0..).zip([0, 2, 0, 0]) {
+        let mut tally = Tally { scheduled: 10, ok: 10 - failed, ..Tally::default() };
+        tally.errors.add(plimsoll_model::ErrorClass::Timeout, failed);
+        builder.handle_event(&interval(second, tally));
     }
-    assert_eq!(builder.view().seconds["offered"], serde_json::json!([100.0, null]));
+    builder.finish(&fixtures::load_bad());
+    assert_eq!(builder.view().seconds["errors"]["timeout"], serde_json::json!([0, 2, 0, 0]));
 }
 
 #[test]
@@ -227,6 +256,7 @@ proptest! {
             }
             builder.handle_event(&interval(second, tally));
         }
+        builder.finish(&fixtures::load_good());
         let view = builder.view();
         prop_assert_eq!(view.heat.corrected.len(), failing.len());
         let mut lengths = BTreeMap::new();

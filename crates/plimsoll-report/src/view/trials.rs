@@ -50,8 +50,11 @@ impl TrialRow {
         let measurement = &record.measurement;
         let (tally, request) = (&measurement.tally, &measurement.request);
         let seconds = measurement.window.as_secs_f64();
-        let good = tally.ok.saturating_sub(tally.late) as f64;
-        let per = if axis == Some(Axis::Connections) { 1.0 } else { seconds };
+        let in_time = tally.ok.saturating_sub(tally.late) as f64;
+        let goodput = match axis {
+            Some(Axis::Connections) => (tally.ok as f64).min(request.rate.get()),
+            _ => in_time / seconds,
+        };
         let corrected = &tally.spans.corrected;
         Self {
             number: request.number,
@@ -66,7 +69,7 @@ impl TrialRow {
             },
             quantiles: Quantiles::of(corrected),
             interval: interval(corrected, quantile_of(slo)),
-            goodput: short(good / per),
+            goodput: short(goodput),
             loss_ratio: short(record.judgement.loss_ratio),
             sent: tally.scheduled.saturating_sub(tally.unsent),
             backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),
