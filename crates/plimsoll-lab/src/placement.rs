@@ -49,6 +49,12 @@ impl Placement {
         Self::of(&usable_cpus())
     }
 
+    /// Those that neither the SUT nor the clients have: what shows a run may use them.
+    pub fn beside(&self) -> Vec<u32> {
+        let is_free = |cpu: &&u32| !self.sut.contains(cpu) && !self.clients.contains(cpu);
+        self.backends.iter().filter(is_free).copied().collect()
+    }
+
     /// One line for the report, after the line about backends.
     pub(crate) fn note(&self, backends: &str) -> String {
         if self.sut.is_empty() {
@@ -83,6 +89,13 @@ mod tests {
         }
         assert_eq!(Placement::with_sut(&[0], 2), None);
         assert_eq!(Placement::with_sut(&[0], 0), None);
+    }
+
+    #[test]
+    fn what_shows_a_run_stays_off_its_cpus() {
+        for (cpus, beside) in [(1, vec![]), (2, vec![]), (3, vec![1]), (8, vec![2, 3])] {
+            assert_eq!(Placement::of(&(0..cpus).collect::<Vec<_>>()).beside(), beside, "{cpus}");
+        }
     }
 
     #[test]

@@ -127,11 +127,18 @@ function growTrials(view) {
   }
 }
 
+/** That nothing more comes, and where the page is kept. */
+function endText(summary) {
+  if (!summary?.archive) return 'ended; nothing is kept of it but this page';
+  const isKept = /^(lab|find)/.test(summary.command);
+  return isKept ? `ended; this page is kept as ${summary.archive}/report.html` : `ended; plimsoll report ${summary.archive} --html FILE keeps this page`;
+}
+
 /** When the run has ended, the page is the report: the same that a file has. */
 async function finishLive() {
   live.source?.close();
   clearInterval(live.timer);
-  showLiveState('ended');
+  showLiveState(endText(state.views[0].summary));
   document.getElementById('pause').hidden = true;
   const answer = await fetch('./');
   if (!answer.ok) return;

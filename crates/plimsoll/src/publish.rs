@@ -11,16 +11,21 @@ use std::time::Duration;
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
+use plimsoll_model::summary::Summary;
 use plimsoll_report::archive::ClockPair;
-use plimsoll_report::live::{Feed, Outlets, RunHead, feed};
+use plimsoll_report::live::{Feed, Outlets, PageAt, RunHead, feed};
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{affinity, clock, thread};
 
 use crate::exit::Stop;
+use crate::plan::live::LiveJob;
 use crate::plan::publish::PublishJob;
 
 /// How often the end of the last scrapes, or an interrupt, is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// An open page has so long to become the report of a run that was interrupted.
+const INTERRUPTED_WAIT: Duration = Duration::from_secs(1);
 
 /// What is published; nothing, where nobody asked for it.
 #[derive(Clone, Default)]
@@ -34,7 +39,7 @@ impl Publisher {
         interrupts: &Interrupts,
         work: impl FnOnce(&Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        if *job == (PublishJob { linger: job.linger, ..PublishJob::default() }) {
+        if !job.is_asked() {
             return work(&Self::default());
         }
         let (feed, thread) = start(job)?;
@@ -72,6 +77,13 @@ impl Publisher {
         }
     }
 
+    /// The run has ended.
+    pub(crate) fn end(&self, summary: &Summary) {
+        if let Some(feed) = &self.0 {
+            feed.borrow().end(summary);
+        }
+    }
+
     /// A line for the reader, where there is something to say.
     pub(crate) fn note(&self) -> Option<String> {
         self.0.as_ref()?.borrow().note()
@@ -84,6 +96,7 @@ fn start(job: &PublishJob) -> Result<(Feed, JoinHandle<io::Result<()>>), Stop> {
     if let Some((_, address)) = &metrics {
         say(&format!("metrics at http://{address}/metrics"));
     }
+    let page = job.live.as_ref().map(page).transpose()?;
     let statsd = job.statsd.map(|to| {
         let cannot = |error| Stop::CannotRun(format!("--statsd {to}: {error}"));
         sender(to).map(|socket| (socket, to)).map_err(cannot)
@@ -91,19 +104,41 @@ fn start(job: &PublishJob) -> Result<(Feed, JoinHandle<io::Result<()>>), Stop> {
     let outlets = Outlets {
         version: env!("CARGO_PKG_VERSION"),
         clock: ClockPair { monotonic: now(), unix_ns: clock::realtime_ns() },
+        page,
         metrics: metrics.map(|(listener, _)| listener),
         linger: job.linger,
         statsd: statsd.transpose()?,
         collector: job.collector.clone(),
     };
     let (feed, inbox) = feed();
+    let cpus = job.cpus.clone();
     let work = move || {
         affinity::prefer_others();
+        if !cpus.is_empty() {
+            let _ = affinity::pin_thread(&cpus);
+        }
         outlets.publish(inbox)
     };
     let thread = thread::spawn("plimsoll-live", None, work)
         .map_err(|error| Stop::CannotRun(format!("cannot start a thread: {error}")))?;
     Ok((feed, thread))
+}
+
+/// Listens for browsers, and says where.
+fn page(job: &LiveJob) -> Result<PageAt, Stop> {
+    let (listener, address) = listen(job.address, "--live")?;
+    let token = job.token.as_ref().map(|token| format!("{token}/")).unwrap_or_default();
+    let (host, others) = match address.ip() {
+        ip if !ip.is_unspecified() => (ip, ""),
+        IpAddr::V4(_) => (Ipv4Addr::LOCALHOST.into(), ", and at every other address of this host"),
+        IpAddr::V6(_) => (Ipv6Addr::LOCALHOST.into(), ", and at every other address of this host"),
+    };
+    let shown = SocketAddr::new(host, address.port());
+    say(&format!("live page at http://{shown}/{token}{others}"));
+    if !address.ip().is_loopback() {
+        say("whoever is on the way to it can read it; with ssh -L nobody is");
+    }
+    Ok(PageAt { listener, name: Some(job.name.clone()), token: job.token.clone() })
 }
 
 fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr), Stop> {
@@ -131,25 +166,34 @@ fn close(
     job: &PublishJob,
     interrupts: &Interrupts,
 ) {
-    if interrupts.is_raised() {
-        // Whoever wants the command to end does not wait for a scraper.
+    let is_interrupted = interrupts.is_raised();
+    let notes = feed.close();
+    if is_interrupted {
+        // Whoever wants the command to end does not wait for a scraper; an open page is told.
+        wait(&thread, || false, INTERRUPTED_WAIT);
         return;
     }
-    let notes = feed.close();
     if job.prometheus.is_some() && !job.linger.is_zero() {
         say(&format!(
             "serving the last metrics until they were scraped twice, at most for {} s; Ctrl-C ends this",
             job.linger.as_secs_f64()
         ));
     }
-    while !thread.is_finished() && !interrupts.is_raised() {
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    wait(&thread, || interrupts.is_raised(), Duration::MAX);
     notes.try_iter().for_each(|note| say(&note));
     if thread.is_finished()
         && let Ok(Err(error)) = thread.join()
     {
         say(&format!("publishing has failed: {error}"));
+    }
+}
+
+/// Waits for the thread, at most so long, or until something else `is_over`.
+fn wait(thread: &JoinHandle<io::Result<()>>, is_over: impl Fn() -> bool, most: Duration) {
+    let mut waited = Duration::ZERO;
+    while !thread.is_finished() && !is_over() && waited < most {
+        std::thread::sleep(LOOK_AGAIN);
+        waited += LOOK_AGAIN;
     }
 }
 

@@ -92,7 +92,10 @@ impl Run {
                 Some((writer, dir))
             }
         };
-        head.publisher.begin(|| live::RunHead { manifest, deadline: job.plan.deadline });
+        let name = archive.as_ref().and_then(|(_, dir)| dir.file_name());
+        let run =
+            name.map_or_else(|| started_at.clone(), |name| name.to_string_lossy().into_owned());
+        head.publisher.begin(|| live::RunHead { run, manifest, deadline: job.plan.deadline });
         let mode = match (job.ui, Stream::Err.draws()) {
             (false, _) => ProgressMode::Silent,
             (true, true) => ProgressMode::Bar,
@@ -193,6 +196,7 @@ impl Run {
             summary.archive = None;
             self.archive_error = Some(error);
         }
+        self.publisher.end(summary);
         self.archive_error.map_or(Ok(()), |error| {
             Err(Stop::CannotRun(format!("{error}; the archive is not whole")))
         })

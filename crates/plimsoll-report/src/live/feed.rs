@@ -1,10 +1,12 @@
 //! From the thread that runs to the thread that publishes: a queue with a bound, at which nobody waits.
 
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::Reading;
+use plimsoll_model::summary::Summary;
 use tokio::sync::mpsc;
 
 use super::RunHead;
@@ -15,11 +17,16 @@ const MESSAGES_MAX: usize = 512;
 const NOTES_MAX: usize = 16;
 
 /// What the publishing thread is told.
+#[derive(Debug)]
 pub(super) enum Message {
     Begin(Box<RunHead>),
     /// On CLOCK_MONOTONIC.
     Event(Box<Event>, Nanos),
     Reading(String, Box<Reading>),
+    /// So many of these found the queue full.
+    Missed(u64),
+    /// The run that began last has ended.
+    End(Box<Summary>),
 }
 
 impl Message {
@@ -28,7 +35,7 @@ impl Message {
         match self {
             Self::Event(_, at) => Some(*at),
             Self::Reading(_, reading) => Some(reading.end),
-            Self::Begin(_) => None,
+            Self::Begin(_) | Self::Missed(_) | Self::End(_) => None,
         }
     }
 }
@@ -38,6 +45,7 @@ impl Message {
 pub struct Feed {
     messages: mpsc::Sender<Message>,
     notes: Receiver<String>,
+    missed: Cell<u64>,
 }
 
 /// The end of the queue that is published from.
@@ -50,7 +58,7 @@ pub struct Inbox {
 pub fn feed() -> (Feed, Inbox) {
     let (send, receive) = mpsc::channel(MESSAGES_MAX);
     let (note, notes) = sync_channel(NOTES_MAX);
-    (Feed { messages: send, notes }, Inbox { messages: receive, notes: note })
+    (Feed { messages: send, notes, missed: Cell::new(0) }, Inbox { messages: receive, notes: note })
 }
 
 impl Feed {
@@ -72,6 +80,11 @@ impl Feed {
         self.send(|| Message::Reading(host.to_owned(), Box::new(reading.clone())));
     }
 
+    /// The run that began last has ended.
+    pub fn end(&self, summary: &Summary) {
+        self.send_first(Message::End(Box::new(summary.clone())));
+    }
+
     /// Nothing more will come; what is still to be said comes from there.
     pub fn close(self) -> Receiver<String> {
         self.notes
@@ -84,8 +97,15 @@ impl Feed {
 
     /// Sends without waiting. What finds no room is not published.
     fn send(&self, message: impl FnOnce() -> Message) {
-        if let Ok(room) = self.messages.try_reserve() {
-            room.send(message());
+        let Ok(room) = self.messages.try_reserve() else {
+            self.missed.set(self.missed.get() + 1);
+            return;
+        };
+        room.send(message());
+        // This needs another place, and may as well be said later.
+        let missed = self.missed.get();
+        if missed > 0 && self.messages.try_send(Message::Missed(missed)).is_ok() {
+            self.missed.set(0);
         }
     }
 

@@ -8,6 +8,7 @@ use plimsoll_model::host::{Change, Reading};
 use tokio::sync::watch;
 
 use super::RunHead;
+use super::feed::Message;
 use crate::metrics::{Family, RunMetrics, Statsd, exposition, of_hosts};
 
 /// The figures of a run and of its hosts.
@@ -27,13 +28,22 @@ impl Figures {
         Self { run: None, hosts: BTreeMap::new(), statsd, is_over: false, read_at_end }
     }
 
+    pub(super) fn handle(&mut self, message: Message) {
+        match message {
+            Message::Begin(head) => self.begin(&head),
+            Message::Event(event, _) => self.handle_event(&event),
+            Message::Reading(host, reading) => self.handle_reading(host, *reading),
+            Message::Missed(_) | Message::End(_) => {}
+        }
+    }
+
     /// A run begins, or the next search of one.
-    pub(super) fn begin(&mut self, head: &RunHead) {
+    fn begin(&mut self, head: &RunHead) {
         let before = self.run.take();
         self.run = Some(RunMetrics::new(&head.manifest, head.deadline, before));
     }
 
-    pub(super) fn handle_event(&mut self, event: &Event) {
+    fn handle_event(&mut self, event: &Event) {
         if let Some(run) = &mut self.run {
             run.handle_event(event);
         }
@@ -42,7 +52,7 @@ impl Figures {
         }
     }
 
-    pub(super) fn handle_reading(&mut self, host: String, reading: Reading) {
+    fn handle_reading(&mut self, host: String, reading: Reading) {
         if let (Some(statsd), Some(before)) = (&self.statsd, self.hosts.get(&host)) {
             statsd.send_host(&host, &Change::new(before, &reading));
         }

@@ -12,19 +12,25 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+mod access;
+mod document;
 mod feed;
 mod figures;
 mod pushed;
+mod records;
 mod server;
 #[cfg(test)]
 mod tests;
+mod viewers;
 
 pub use feed::{Feed, Inbox, feed};
 pub use pushed::{Collector, CollectorError};
 
-use feed::Message;
+use access::Access;
+use document::{Document, SharedDocument};
 use figures::{Figures, SharedFigures};
 use pushed::Pushes;
+use viewers::Viewers;
 
 use crate::archive::{ClockPair, Manifest};
 use crate::metrics::Statsd;
@@ -32,6 +38,8 @@ use plimsoll_model::Nanos;
 
 /// Scrapes that have to see the last figures before the program may end: the first may have begun earlier.
 const LAST_SCRAPES: u32 = 2;
+/// Pages that are open at the end have so long to become the report.
+const LAST_FETCH: Duration = Duration::from_secs(3);
 /// Answers under way at the end have so long.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -42,6 +50,8 @@ pub struct Outlets {
     pub version: &'static str,
     /// The clocks at the beginning.
     pub clock: ClockPair,
+    /// Shows the page.
+    pub page: Option<PageAt>,
     /// Listens for scrapers.
     pub metrics: Option<TcpListener>,
     /// How long scrapers may take to read the last figures.
@@ -52,9 +62,22 @@ pub struct Outlets {
     pub collector: Option<Collector>,
 }
 
+/// Where the page is shown, and to whom.
+#[derive(Debug)]
+pub struct PageAt {
+    /// Listens for browsers.
+    pub listener: TcpListener,
+    /// The name under which browsers may ask, besides the address and `localhost`.
+    pub name: Option<String>,
+    /// The first part of every path; without it there is nothing to be seen.
+    pub token: Option<String>,
+}
+
 /// What is known of a run when it begins.
 #[derive(Clone, Debug)]
 pub struct RunHead {
+    /// Its name.
+    pub run: String,
     /// Without secrets, as in an archive.
     pub manifest: Manifest,
     /// The deadline of one operation, which becomes an edge of the histograms.
@@ -73,31 +96,40 @@ impl Outlets {
         let Inbox { mut messages, notes } = inbox;
         let statsd = self.statsd.map(|(socket, to)| Statsd::new(socket, to)).transpose()?;
         let figures = SharedFigures::new(Figures::new(statsd));
+        let document = SharedDocument::new(Document::new(notes.clone()));
+        let viewers = Viewers::new(document.clone(), self.clock.unix_ns);
         let (close, closing) = watch::channel(false);
         let mut servers = JoinSet::new();
-        let has_scrapers = self.metrics.is_some();
+        let (has_scrapers, has_page) = (self.metrics.is_some(), self.page.is_some());
         if let Some(listener) = self.metrics {
             let router = server::metrics(figures.clone());
             servers.spawn(server::serve(listener_of(listener)?, router, closing.clone()));
+        }
+        if let Some(PageAt { listener, name, token }) = self.page {
+            let access = Access::new(listener.local_addr()?, name, token);
+            let router = viewers.clone().routes(access);
+            servers.spawn(server::serve(listener_of(listener)?, router, closing));
         }
         let (version, clock) = (self.version, self.clock);
         let mut pushes =
             self.collector.map(|collector| Pushes::new(collector, version, clock, notes));
         while let Some(message) = messages.recv().await {
             let at = message.at();
-            match message {
-                Message::Begin(head) => figures.lock().begin(&head),
-                Message::Event(event, _) => figures.lock().handle_event(&event),
-                Message::Reading(host, reading) => figures.lock().handle_reading(host, *reading),
+            if has_page {
+                document.lock().handle(&message);
             }
+            figures.lock().handle(message);
             if let (Some(pushes), Some(at)) = (&mut pushes, at) {
                 pushes.tick(at, || figures.lock().families()).await;
             }
         }
+        document.lock().close();
         let last = figures.lock().finish();
         if let Some(pushes) = pushes {
             pushes.finish(last).await;
         }
+        let looking_on = u32::try_from(viewers.count()).unwrap_or(0);
+        let _ = timeout(LAST_FETCH, document.fetched_at_end(looking_on)).await;
         if has_scrapers {
             let _ = timeout(self.linger, figures.read_at_end(LAST_SCRAPES)).await;
         }

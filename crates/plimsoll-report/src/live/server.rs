@@ -1,9 +1,10 @@
 //! The HTTP server: connections, routes, headers. One task for each connection, all in one thread.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -12,6 +13,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -30,6 +32,18 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER_BYTES: usize = 64 << 10;
 /// A system that has no descriptor left is asked again after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+
+/// Whether a request comes from this host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IsLocal(pub(super) bool);
+
+impl IsLocal {
+    fn of(stream: &TcpStream) -> Self {
+        let ip = |address: io::Result<SocketAddr>| address.ok().map(|at| at.ip().to_canonical());
+        let (peer, own) = (ip(stream.peer_addr()), ip(stream.local_addr()));
+        Self(peer.is_some_and(|peer| peer.is_loopback() || Some(peer) == own))
+    }
+}
 
 /// The routes of a scraper, which asks under whatever name its configuration has.
 pub(super) fn metrics(figures: SharedFigures) -> Router {
@@ -99,6 +113,7 @@ pub(super) async fn serve(
 
 /// One connection. Who goes away, or sends nonsense, is of no interest to anybody else.
 async fn answer(stream: TcpStream, router: Router, mut closing: watch::Receiver<bool>) {
+    let router = router.layer(Extension(IsLocal::of(&stream)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

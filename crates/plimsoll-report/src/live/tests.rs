@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this crate cannot make sockets and threads by sys")]
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Metric, Reading};
 use plimsoll_model::tally::Interval;
+
+use flate2::read::GzDecoder;
 
 use super::*;
 use crate::fixtures;
@@ -21,7 +23,15 @@ const FOR_EVER: Duration = Duration::from_secs(60);
 fn outlets() -> Outlets {
     let clock = ClockPair { monotonic: Nanos::ZERO, unix_ns: 1_795_227_330_000_000_000 };
     let version = "0.1.0";
-    Outlets { version, clock, metrics: None, linger: FOR_EVER, statsd: None, collector: None }
+    Outlets {
+        version,
+        clock,
+        page: None,
+        metrics: None,
+        linger: FOR_EVER,
+        statsd: None,
+        collector: None,
+    }
 }
 
 fn listener() -> (TcpListener, SocketAddr) {
@@ -37,7 +47,7 @@ fn publish(outlets: Outlets) -> (Feed, JoinHandle<io::Result<()>>) {
 }
 
 fn head() -> RunHead {
-    RunHead { manifest: fixtures::manifest(false), deadline: None }
+    RunHead { run: "load-1".to_owned(), manifest: fixtures::manifest(false), deadline: None }
 }
 
 fn second(second: u32) -> Event {
@@ -49,9 +59,9 @@ fn asked(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(FOR_EVER)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// Scrapes until `wanted` is in the answer: what was handed over arrives soon.
@@ -183,5 +193,246 @@ fn a_thread_that_gets_no_cpu_delays_nobody() {
     while messages.try_recv().is_ok() {
         count += 1;
     }
+    // The last place is taken by the word that others found none.
     assert_eq!(count, 512);
+}
+
+/// A page at an address of its own, and its feed, at which a run has begun.
+fn shown(token: Option<&str>) -> (Feed, JoinHandle<io::Result<()>>, SocketAddr) {
+    let (listener, address) = listener();
+    let token = token.map(str::to_owned);
+    let page = Some(PageAt { listener, name: None, token });
+    let (feed, thread) = publish(Outlets { page, ..outlets() });
+    feed.begin(head());
+    (feed, thread, address)
+}
+
+/// The answer to a request for `path` with more `headers`.
+fn get(address: SocketAddr, path: &str, headers: &str) -> String {
+    asked(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n"),
+    )
+}
+
+/// Whoever looks on.
+struct Viewer(BufReader<TcpStream>);
+
+impl Viewer {
+    /// Connects, and sees the head of the answer.
+    fn new(address: SocketAddr, path: &str, headers: &str) -> (Self, String) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(FOR_EVER)).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut viewer = Self(BufReader::new(stream));
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(viewer.0.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        (viewer, head)
+    }
+
+    fn after(address: SocketAddr, seq: u64) -> Self {
+        let (viewer, head) = Self::new(address, &format!("/events?after={seq}"), "");
+        assert!(head.contains("content-type: text/event-stream\r\n"), "{head}");
+        viewer
+    }
+
+    /// The next field of the stream that is called `name`; `None` at its end.
+    fn next(&mut self, name: &str) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).unwrap() == 0 || line == "0\r\n" {
+                return None;
+            }
+            if let Some(value) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")) {
+                return Some(value.trim_end().to_owned());
+            }
+        }
+    }
+
+    /// The names of the next changes.
+    fn ids(&mut self, count: usize) -> Vec<String> {
+        let mut change = || {
+            let id = self.next("id").unwrap();
+            self.next("data").map(|_| id).unwrap()
+        };
+        (0..count).map(|_| change()).collect()
+    }
+}
+
+const PROGRAM: &str = "1795227330000000000";
+
+fn names(from: u64, to: u64) -> Vec<String> {
+    (from..=to).map(|seq| format!("{PROGRAM}.{seq}")).collect()
+}
+
+fn note(feed: &Feed, text: &str) {
+    feed.handle_event(&Event::Note(text.to_owned()), Nanos::ZERO);
+}
+
+/// The document as it is fetched.
+fn document(address: SocketAddr) -> serde_json::Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET /view HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+    serde_json::from_reader(GzDecoder::new(&answer[head..])).unwrap()
+}
+
+#[test]
+fn a_viewer_that_was_cut_off_has_no_gap() {
+    let (feed, thread, address) = shown(None);
+    (0..5).for_each(|at| note(&feed, &at.to_string()));
+    let (mut first, mut second) = (Viewer::after(address, 0), Viewer::after(address, 0));
+    assert_eq!(first.ids(3), names(1, 3));
+    drop(first);
+    (5..8).for_each(|at| note(&feed, &at.to_string()));
+    // As a browser does by itself: the header wins over the address, which is that of the first time.
+    let again = format!("Last-Event-ID: {PROGRAM}.3\r\n");
+    let (mut first, _) = Viewer::new(address, "/events?after=0", &again);
+    assert_eq!(first.ids(5), names(4, 8));
+    assert_eq!(second.ids(8), names(1, 8));
+    // What the document has is not sent again.
+    let seq = document(address)["seq"].as_u64().unwrap();
+    assert_eq!(seq, 8);
+    let mut third = Viewer::after(address, seq);
+    feed.end(&fixtures::load_good());
+    drop(feed.close());
+    assert_eq!(third.next("event").as_deref(), Some("end"));
+    for viewer in [&mut first, &mut second] {
+        assert_eq!(viewer.next("id"), names(9, 9).pop());
+        assert_eq!(viewer.next("id"), None);
+    }
+    // Whoever comes again is told not to, and the page becomes the report.
+    let over = get(address, "/events?after=9", "");
+    assert!(over.starts_with("HTTP/1.1 204 "), "{over}");
+    (0..3).for_each(|_| assert!(document(address)["summary"]["ok"].is_u64()));
+    thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_viewer_that_reads_nothing_delays_nobody() {
+    let (feed, _thread, address) = shown(None);
+    let (_asleep, mut awake) = (Viewer::after(address, 0), Viewer::after(address, 0));
+    // More than sockets and buffers hold.
+    let long = "x".repeat(200_000);
+    for batch in 0..8 {
+        (0..10).for_each(|_| note(&feed, &long));
+        assert_eq!(awake.ids(10), names(10 * batch + 1, 10 * batch + 10));
+    }
+}
+
+#[test]
+fn who_cannot_go_on_is_told_to_begin_again() {
+    let (feed, _thread, address) = shown(None);
+    note(&feed, "first");
+    let mut viewer = Viewer::after(address, 0);
+    assert_eq!(viewer.ids(1), names(1, 1));
+    // Another search of the same command.
+    feed.begin(head());
+    assert_eq!(viewer.next("event").as_deref(), Some("reset"));
+    assert_eq!(viewer.next("event"), None);
+    assert_eq!(document(address)["seq"], 2);
+    for (path, header) in [
+        ("/events?after=99", ""),
+        ("/events?after=nonsense", ""),
+        ("/events", "Last-Event-ID: 17.2\r\n"),
+        ("/events", "Last-Event-ID: nonsense\r\n"),
+    ] {
+        let (mut viewer, _) = Viewer::new(address, path, header);
+        assert_eq!(viewer.next("event").as_deref(), Some("reset"), "{path} {header}");
+    }
+}
+
+#[test]
+fn only_who_may_look_sees_anything() {
+    let (_feed, _thread, address) = shown(Some("0123456789abcdef0123456789abcdef"));
+    let at = "/0123456789abcdef0123456789abcdef";
+    let page = get(address, &format!("{at}/"), "");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'sha256-",
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n",
+        "x-content-type-options: nosniff\r\n",
+        "referrer-policy: no-referrer\r\n",
+        "cache-control: no-store\r\n",
+        "cross-origin-resource-policy: same-origin\r\n",
+    ] {
+        assert!(page.contains(header), "{header} in {page}");
+    }
+    for paths in ["/", "/view", "/events", "/0123456789abcdef0123456789abcdeX/", "/x/../"] {
+        let refused = get(address, paths, "");
+        assert!(refused.starts_with("HTTP/1.1 404 "), "{paths} {refused}");
+        assert!(!refused.contains("0123456789abcdef"), "{refused}");
+    }
+    let with = |host: &str, more: &str| {
+        asked(
+            address,
+            &format!("GET {at}/view HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"),
+        )
+    };
+    let host = address.to_string();
+    for (answer, status) in [
+        (with("evil.example", ""), "421"),
+        (with(&format!("evil.example:{}", address.port()), ""), "421"),
+        (with(&host, "Origin: http://evil.example\r\n"), "403"),
+        (with(&host, "Sec-Fetch-Site: cross-site\r\n"), "403"),
+        (with(&format!("localhost:{}", address.port()), ""), "200"),
+    ] {
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
+        assert!(!answer.to_lowercase().contains("access-control"), "{answer}");
+    }
+    let changed = format!(
+        "POST {at}/view HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    assert!(asked(address, &changed).starts_with("HTTP/1.1 405 "));
+}
+
+#[test]
+fn the_seventeenth_viewer_is_refused_until_one_leaves() {
+    let (feed, _thread, address) = shown(None);
+    let mut viewers: Vec<Viewer> = (0..16).map(|_| Viewer::after(address, 0)).collect();
+    let refused = get(address, "/events?after=0", "");
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    // Everything else is still answered.
+    assert_eq!(document(address)["run"], "load-1");
+    drop(viewers.pop());
+    loop {
+        // What is written to it shows that it has gone.
+        note(&feed, "again");
+        let (_viewer, head) = Viewer::new(address, "/events?after=0", "");
+        if head.starts_with("HTTP/1.1 200 ") {
+            break;
+        }
+    }
+}
+
+#[test]
+fn who_looks_on_from_here_is_asked_about_once_and_no_secret_is_shown() {
+    let (feed, _thread, address) = shown(None);
+    let (mut one, mut two) = (Viewer::after(address, 0), Viewer::after(address, 0));
+    note(&feed, "x");
+    assert_eq!((one.ids(1), two.ids(1)), (names(1, 1), names(1, 1)));
+    let asked = feed.note().unwrap();
+    assert!(asked.contains("does the browser that looks on run on this machine?"), "{asked}");
+    assert_eq!(feed.note(), None);
+    let document = document(address).to_string();
+    assert!(
+        document.contains("127.0.0.1:8443") && !document.contains(fixtures::SECRET),
+        "{document}"
+    );
+}
+
+#[test]
+fn before_a_run_begins_its_page_asks_again() {
+    let (listener, address) = listener();
+    let page = Some(PageAt { listener, name: None, token: None });
+    let (_feed, _thread) = publish(Outlets { page, ..outlets() });
+    let page = get(address, "/", "");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("http-equiv=\"refresh\""), "{page}");
+    assert!(get(address, "/view", "").starts_with("HTTP/1.1 503 "));
 }

@@ -38,6 +38,11 @@ pub fn render_live(view: &View) -> String {
     document(Place::Live, &title(view), &body, &columns(view))
 }
 
+/// The policy of that page as a header, which can also keep it out of frames.
+pub fn live_policy() -> String {
+    format!("{}; frame-ancestors 'none'", assets::policy(Place::Live, &assets::program()))
+}
+
 /// Several runs over each other, in one file.
 pub fn render_overlay(views: &[View]) -> String {
     let documents: Vec<Value> = views.iter().map(json).collect();

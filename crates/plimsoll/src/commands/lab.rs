@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{ClientHost, LabPlan, Laboratory, Sut, SutAddress};
+use plimsoll_lab::{ClientHost, LabPlan, Laboratory, Placement, Sut, SutAddress};
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
@@ -13,6 +13,7 @@ use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::experiments::Prepared;
 use crate::flags::LabExperiment;
+use crate::plan::publish::PublishJob;
 use crate::plan::sizing::Variation;
 use crate::plan::{Destination, Inputs, Job};
 use crate::preflight::Server;
@@ -29,7 +30,9 @@ pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let interrupts = run::install_interrupts()?;
     let command = if matches!(flags, LabExperiment::Hold { .. }) { "lab hold" } else { "lab" };
     let interrupts = &interrupts;
-    Publisher::during(&job.load().publish, interrupts, |publisher| {
+    let cpus = plan.placement.as_ref().map(Placement::beside).unwrap_or_default();
+    let publish = PublishJob { cpus, ..job.load().publish.clone() };
+    Publisher::during(&publish, interrupts, |publisher| {
         let bench = Bench { command, plan, at, publisher, interrupts };
         let mut lab = None;
         let Some(times) = job.repeat() else { return bench.measure(&mut lab, prepared)?.report() };

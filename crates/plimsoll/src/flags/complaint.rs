@@ -209,7 +209,7 @@ fn argument(error: &clap::Error) -> String {
 }
 
 fn flag_only(shown: &str) -> String {
-    shown.split([' ', '=']).next().unwrap_or_default().to_owned()
+    shown.split([' ', '=', '[']).next().unwrap_or_default().to_owned()
 }
 
 fn unknown_command(error: &clap::Error) -> String {

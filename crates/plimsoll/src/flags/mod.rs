@@ -26,6 +26,7 @@ mod complaint;
 mod doctor;
 pub(crate) mod experiments;
 pub(crate) mod hold;
+pub(crate) mod live;
 mod load;
 pub(crate) mod publish;
 pub(crate) mod report;

@@ -6,6 +6,7 @@ use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Group, TlsVersion};
 
+use super::live::LiveFlags;
 use super::publish::PublishFlags;
 use super::values::{
     Cidr, InputFile, OutputFile, Processes, TargetFormat, TlsStateFlag, cidr, connections, header,
@@ -170,6 +171,9 @@ pub(crate) struct OutputFlags {
     /// Do not show progress
     #[arg(long)]
     pub(crate) no_ui: bool,
+
+    #[command(flatten)]
+    pub(crate) live: LiveFlags,
 
     #[command(flatten)]
     pub(crate) publish: PublishFlags,

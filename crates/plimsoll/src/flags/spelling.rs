@@ -1,4 +1,5 @@
-//! Command lines of the first version, spelled as today: `lab --find connections` is `lab
+//! `--live ADDR` becomes `--live=ADDR`, so that `--live URL` leaves the URL alone. Command lines of the first version are
+//! spelled as today: `lab --find connections` is `lab
 //! connections`, `find rate URL --mode rfc9411` is `find rfc9411 URL`, `find rate URL
 //! --handshake-only` is `find handshakes URL`, and `lab` alone is `lab rate`.
 
@@ -11,6 +12,7 @@ const RFC9411: &str = "rfc9411";
 
 /// `args`, program name first, with the experiment right after `find` or `lab`.
 pub(super) fn current(mut args: Vec<OsString>) -> Vec<OsString> {
+    join_live(&mut args);
     let word = |args: &[OsString], at: usize| {
         args.get(at).and_then(|arg| arg.to_str()).map(str::to_owned).unwrap_or_default()
     };
@@ -32,6 +34,22 @@ pub(super) fn current(mut args: Vec<OsString>) -> Vec<OsString> {
     }
     name_handshakes(&mut args);
     args
+}
+
+/// Gives `--live` the address that follows it, which no other argument looks like: `8080`, `[::]:80`, `host:80`.
+fn join_live(args: &mut Vec<OsString>) {
+    let is_address = |arg: &OsString| {
+        arg.to_str().is_some_and(|arg| {
+            let is_other = arg.starts_with('-') || arg.contains("://") || arg.contains(' ');
+            !is_other && (arg.contains(':') || arg.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    let flag = args.iter().position(|arg| arg == "--live");
+    if let Some(at) = flag.filter(|at| args.get(at + 1).is_some_and(is_address)) {
+        let address = args.remove(at + 1);
+        args[at].push("=");
+        args[at].push(address);
+    }
 }
 
 /// Spells a search for a rate of bare handshakes as today, without the flags that it implies.
@@ -99,6 +117,14 @@ mod tests {
             ("find connections URL --handshake-only", "find connections URL --handshake-only"),
             ("load URL --handshake-only", "load URL --handshake-only"),
             ("load URL --mode rfc9411", "load URL --mode rfc9411"),
+            ("load --live URL", "load --live URL"),
+            ("load URL --live", "load URL --live"),
+            ("load --live http://127.0.0.1:1/ -k", "load --live http://127.0.0.1:1/ -k"),
+            ("load --live 8080 URL", "load --live=8080 URL"),
+            ("load --live [::]:80 URL", "load --live=[::]:80 URL"),
+            ("load --live here:99999 URL", "load --live=here:99999 URL"),
+            ("load --live --no-ui", "load --live --no-ui"),
+            ("lab --live 0.0.0.0:80", "lab rate --live=0.0.0.0:80"),
             ("find", "find"),
         ] {
             let words = |line: &str| -> Vec<OsString> {

@@ -194,7 +194,7 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
         out: flags.output.out.clone(),
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
-        publish: publish::build(&flags.output.publish, inputs)?,
+        publish: publish::of_output(&flags.output, inputs)?,
     })
 }
 
@@ -353,7 +353,8 @@ fn not_measured(what: &str) -> Stop {
 }
 
 fn refuse_outputs(output: &OutputFlags) -> Result<(), Stop> {
-    if output.out.is_none() && output.json.is_none() && !output.publish.is_asked() {
+    let is_published = output.live.live.is_some() || output.publish.is_asked();
+    if output.out.is_none() && output.json.is_none() && !is_published {
         return Ok(());
     }
     Err(Stop::usage(

@@ -171,7 +171,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
         out: output.out.clone(),
         json: output.json.clone(),
         ui: !output.no_ui,
-        publish: publish::build(&output.publish, inputs)?,
+        publish: publish::of_output(output, inputs)?,
     })
 }
 

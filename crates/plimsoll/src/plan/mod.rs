@@ -19,6 +19,7 @@ pub(crate) mod host_goal;
 pub(crate) mod host_watch;
 pub(crate) mod inputs;
 pub(crate) mod lab;
+pub(crate) mod live;
 pub(crate) mod load;
 mod outputs;
 mod pacing;

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use plimsoll_report::live::Collector;
 
-use super::Inputs;
+use super::live::LiveJob;
 use super::serve::statsd;
+use super::{Inputs, live};
 use crate::exit::Stop;
 use crate::flags::publish::PublishFlags;
+use crate::flags::shared::OutputFlags;
 use crate::flags::values::ListenAt;
 
 /// Default of `--metrics-linger`: four times Prometheus' own scrape interval of 15 s.
@@ -17,6 +19,8 @@ const LINGER_DEFAULT: Duration = Duration::from_secs(60);
 /// Where figures go while a command runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PublishJob {
+    /// Where the page is shown.
+    pub(crate) live: Option<LiveJob>,
     /// Where scrapers are answered.
     pub(crate) prometheus: Option<SocketAddr>,
     /// For how long after the end at most.
@@ -25,16 +29,36 @@ pub(crate) struct PublishJob {
     pub(crate) statsd: Option<SocketAddr>,
     /// Where OTLP goes.
     pub(crate) collector: Option<Collector>,
+    /// CPUs of the thread that does it; any, where there are none.
+    pub(crate) cpus: Vec<u32>,
 }
 
-/// Resolves the flags.
+impl PublishJob {
+    /// Whether figures go anywhere.
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.live.is_some()
+            || self.prometheus.is_some()
+            || self.statsd.is_some()
+            || self.collector.is_some()
+    }
+}
+
+/// Resolves the flags of a command that has a page.
+pub(super) fn of_output(flags: &OutputFlags, inputs: &Inputs<'_>) -> Result<PublishJob, Stop> {
+    let live = live::build(&flags.live, inputs)?;
+    Ok(PublishJob { live, ..build(&flags.publish, inputs)? })
+}
+
+/// Resolves the flags of one that has none.
 pub(super) fn build(flags: &PublishFlags, inputs: &Inputs<'_>) -> Result<PublishJob, Stop> {
     let listen = |at: &ListenAt| listen_address(at, "--prometheus", inputs);
     Ok(PublishJob {
+        live: None,
         prometheus: flags.prometheus.as_ref().map(listen).transpose()?,
         linger: flags.metrics_linger.map_or(LINGER_DEFAULT, Duration::from),
         statsd: flags.statsd.as_deref().map(|text| statsd(text, inputs)).transpose()?,
         collector: flags.otlp.clone(),
+        cpus: Vec::new(),
     })
 }
 

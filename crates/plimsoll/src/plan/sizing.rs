@@ -136,7 +136,7 @@ pub(crate) fn build(flags: &SweepFlags, inputs: &Inputs<'_>) -> Result<SizingJob
         json: flags.output.json.clone(),
         ui: !flags.output.no_ui,
     };
-    let publish = publish::build(&flags.output.publish, inputs)?;
+    let publish = publish::of_output(&flags.output, inputs)?;
     Ok(SizingJob { values, unit, run, publish })
 }
 

@@ -1,0 +1,172 @@
+//! The document of the run that goes on, and its changes, for the viewers of the page.
+
+use std::io;
+use std::io::Write;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use tokio::sync::watch;
+
+use super::RunHead;
+use super::feed::Message;
+use super::records::Records;
+use crate::page;
+use crate::view::{Head, Patch, View, ViewBuilder};
+
+/// What is asked when somebody looks on from here, since nobody else can answer it.
+const LOCAL_VIEWER: &str = "does the browser that looks on run on this machine? It would take CPU from what is \
+                            measured (one that comes through ssh -L looks the same)";
+
+/// The page of a run that has not begun: it asks again.
+const EMPTY: &str = "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\">\
+                     <meta http-equiv=\"refresh\" content=\"1\"><title>plimsoll</title>\
+                     <p>The run has not begun yet.</p></html>";
+
+/// One column for each second: a page that grows has nothing to merge.
+const COLUMN_S: u32 = 1;
+
+/// The document and its changes.
+#[derive(Debug)]
+pub(super) struct Document {
+    view: Option<ViewBuilder>,
+    records: Records,
+    /// The last that was known, on CLOCK_MONOTONIC.
+    at: Nanos,
+    is_over: bool,
+    notes: SyncSender<String>,
+    has_asked: bool,
+    /// Says that there is something new: how often that was.
+    changed: watch::Sender<u64>,
+    /// How often the document was fetched after the end.
+    fetched_at_end: watch::Sender<u32>,
+}
+
+impl Document {
+    pub(super) fn new(notes: SyncSender<String>) -> Self {
+        Self {
+            view: None,
+            records: Records::default(),
+            at: Nanos::ZERO,
+            is_over: false,
+            notes,
+            has_asked: false,
+            changed: watch::Sender::new(0),
+            fetched_at_end: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn handle(&mut self, message: &Message) {
+        self.at = self.at.max(message.at().unwrap_or_default());
+        match message {
+            Message::Begin(head) => self.begin(head),
+            Message::Event(event, _) => self.change(|view| view.handle_event(event)),
+            Message::Reading(host, reading) => {
+                self.change(|view| view.handle_reading(host, reading));
+            }
+            Message::End(summary) => self.change(|view| view.finish(summary)),
+            Message::Missed(count) => {
+                let note = Event::Note(format!(
+                    "{count} records are missing on this page: it did not get the CPU to take them"
+                ));
+                self.change(|view| view.handle_event(&note));
+            }
+        }
+    }
+
+    /// A run begins, or the next search of one: viewers fetch its document.
+    fn begin(&mut self, head: &RunHead) {
+        if self.view.is_some() {
+            self.records.restart();
+        }
+        let manifest = &head.manifest;
+        let version = manifest.plimsoll_version.clone();
+        let of = Head::of(manifest);
+        self.view = Some(ViewBuilder::new(head.run.clone(), version, of, COLUMN_S));
+        self.tell();
+    }
+
+    fn change(&mut self, make: impl FnOnce(&mut ViewBuilder) -> Vec<Patch>) {
+        let Some(view) = &mut self.view else { return };
+        for patch in make(view) {
+            // A patch has no key that is not a text.
+            let Ok(json) = serde_json::to_string(&patch) else { continue };
+            self.records.push(self.at, patch.kind(), json);
+        }
+        self.tell();
+    }
+
+    /// Nothing more will come.
+    pub(super) fn close(&mut self) {
+        self.is_over = true;
+        self.records.end();
+        self.tell();
+    }
+
+    /// Wakes viewers.
+    fn tell(&self) {
+        self.changed.send_modify(|times| *times += 1);
+    }
+
+    /// The page as it is now.
+    pub(super) fn page(&self) -> String {
+        self.view().map_or_else(|| EMPTY.to_owned(), |view| page::render_live(&view))
+    }
+
+    /// The document as JSON, compressed; `None` before a run begins.
+    pub(super) fn fetch(&self) -> Option<io::Result<Vec<u8>>> {
+        let view = self.view()?;
+        if self.is_over {
+            self.fetched_at_end.send_modify(|times| *times += 1);
+        }
+        // 1 MB after half an hour: the fastest level makes a third of it.
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        let written = serde_json::to_writer(&mut gzip, &view).map_err(io::Error::from);
+        Some(written.and_then(|()| gzip.flush()).and_then(|()| gzip.finish()))
+    }
+
+    fn view(&self) -> Option<View> {
+        let mut view = self.view.as_ref()?.view();
+        view.seq = self.records.seq();
+        Some(view)
+    }
+
+    /// Asks once whether a viewer from here takes CPU.
+    pub(super) fn see_local_viewer(&mut self) {
+        if !std::mem::replace(&mut self.has_asked, true) {
+            let _ = self.notes.try_send(LOCAL_VIEWER.to_owned());
+        }
+    }
+
+    pub(super) const fn records(&self) -> &Records {
+        &self.records
+    }
+}
+
+/// Shared by the tasks of one thread, which never hold it while they wait.
+#[derive(Clone, Debug)]
+pub(super) struct SharedDocument(Arc<Mutex<Document>>);
+
+impl SharedDocument {
+    pub(super) fn new(document: Document) -> Self {
+        Self(Arc::new(Mutex::new(document)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Document> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of what is new from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.lock().changed.subscribe()
+    }
+
+    /// Waits until the last document was fetched so many times.
+    pub(super) async fn fetched_at_end(&self, times: u32) {
+        let mut fetched = self.lock().fetched_at_end.subscribe();
+        let _ = fetched.wait_for(|fetched| *fetched >= times).await;
+    }
+}

@@ -1,0 +1,85 @@
+//! Where the page of a run is shown, and to whom.
+
+use std::env::VarError;
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+
+use super::Inputs;
+use super::publish::listen_address;
+use crate::exit::Stop;
+use crate::flags::live::LiveFlags;
+
+/// Holds the token, which a command line would show to everybody on this host.
+const TOKEN_VARIABLE: &str = "PLIMSOLL_LIVE_TOKEN";
+/// Characters of a token: 128 bits in base64url are 22.
+const TOKEN_CHARS: std::ops::RangeInclusive<usize> = 22..=128;
+
+/// Where the page is shown, and to whom.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LiveJob {
+    pub(crate) address: SocketAddr,
+    /// The host as it was typed: browsers may ask for it.
+    pub(crate) name: String,
+    /// The first part of every path; none on loopback, unless there is one.
+    pub(crate) token: Option<String>,
+}
+
+/// Resolves `--live`.
+pub(super) fn build(flags: &LiveFlags, inputs: &Inputs<'_>) -> Result<Option<LiveJob>, Stop> {
+    let Some(at) = &flags.live else { return Ok(None) };
+    let address = listen_address(at, "--live", inputs)?;
+    let given = match std::env::var(TOKEN_VARIABLE) {
+        Ok(token) => Some(check(token)?),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(_)) => return Err(bad_token()),
+    };
+    let token = match given {
+        None if !address.ip().is_loopback() => Some(new_token()?),
+        given => given,
+    };
+    Ok(Some(LiveJob { address, name: at.host.clone(), token }))
+}
+
+fn check(token: String) -> Result<String, Stop> {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if TOKEN_CHARS.contains(&token.len()) && token.chars().all(is_known) {
+        Ok(token)
+    } else {
+        Err(bad_token())
+    }
+}
+
+fn bad_token() -> Stop {
+    Stop::usage(
+        format_args!("{TOKEN_VARIABLE} is not 22 to 128 letters, digits, - or _"),
+        "unset it to have one made",
+    )
+}
+
+/// 128 bits of chance.
+fn new_token() -> Result<String, Stop> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(|error| Stop::CannotRun(format!("--live: no token can be made: {error}")))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_long_and_harmless() {
+        let made = new_token().unwrap();
+        assert_eq!((made.len(), check(made.clone())), (32, Ok(made.clone())));
+        assert_ne!(made, new_token().unwrap());
+        for bad in ["", "short", "0123456789012345678901/", "0123456789012345678901 2"] {
+            let stop = check(bad.to_owned()).unwrap_err();
+            assert_eq!(stop.code(), 2);
+            // It may have been meant as one.
+            assert!(bad.is_empty() || !stop.complaint().unwrap().contains(bad));
+        }
+    }
+}
