@@ -9,6 +9,7 @@ pub mod cliffs;
 pub mod compare;
 pub mod connections;
 pub mod diagnose;
+pub mod gate;
 pub mod holding;
 mod losses;
 mod median;

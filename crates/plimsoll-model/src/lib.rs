@@ -12,6 +12,7 @@ pub mod criterion;
 pub mod ending;
 pub mod error_class;
 pub mod event;
+pub mod gate;
 pub mod hist;
 pub mod hold;
 pub mod host;

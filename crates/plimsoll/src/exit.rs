@@ -38,6 +38,12 @@ pub(crate) enum Stop {
     HostTooSmall,
     /// The report is written: the SLO was missed.
     SloMissed,
+    /// The report is written: it is worse than the baseline by more than is allowed; a line for each gate.
+    GateFailed(Vec<String>),
+    /// The report is written: a search of the pair claims no interval; a line for each gate.
+    GateUnsettled(Vec<String>),
+    /// The report is written: the generator was the limit of one of the pair; a line for each gate.
+    GateInvalid(Vec<String>),
     /// The report is written: the search claims no interval.
     Unsettled,
     /// The report is written: the generator was the limit.
@@ -60,9 +66,9 @@ impl Stop {
             Self::Asked(_) => DONE,
             Self::Usage(_) => USAGE,
             Self::CannotRun(_) | Self::TooMany(_) | Self::HostTooSmall => CANNOT_RUN,
-            Self::SloMissed => SLO_MISSED,
-            Self::Unsettled => UNSETTLED,
-            Self::Invalid => INVALID,
+            Self::SloMissed | Self::GateFailed(_) => SLO_MISSED,
+            Self::Unsettled | Self::GateUnsettled(_) => UNSETTLED,
+            Self::Invalid | Self::GateInvalid(_) => INVALID,
             Self::Interrupted => INTERRUPTED,
             Self::Terminated => TERMINATED,
         }
@@ -75,6 +81,10 @@ impl Stop {
                 // What a user or the system wrote may hold line breaks; the promise is one line.
                 let words = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
                 Some(format!("plimsoll: {}", words.collect::<Vec<_>>().join(" ")))
+            }
+            Self::GateFailed(lines) | Self::GateUnsettled(lines) | Self::GateInvalid(lines) => {
+                let lines = lines.iter().map(|line| format!("plimsoll: {line}"));
+                Some(lines.collect::<Vec<_>>().join("\n"))
             }
             Self::TooMany(lines) => Some(format!("plimsoll: {}", lines.join("\n  "))),
             _ => None,
@@ -96,6 +106,9 @@ mod tests {
             (Stop::Unsettled, 97),
             (Stop::Invalid, 98),
             (Stop::SloMissed, 99),
+            (Stop::GateFailed(vec!["p99>10%".into()]), 99),
+            (Stop::GateUnsettled(vec!["safe<-5%".into()]), 97),
+            (Stop::GateInvalid(vec!["safe<-5%".into()]), 98),
             (Stop::Interrupted, 130),
             (Stop::Terminated, 143),
         ] {

@@ -18,6 +18,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{TrialRecord, TrialRequest};
 use plimsoll_model::units::grouped;
 
+pub(crate) use project::slope_interval;
 pub use project::{Gauge, project};
 
 /// The next level is at least this factor above the last one.

@@ -88,13 +88,24 @@ fn fit(levels: &[(u64, &Gauge)]) -> Fit {
     }
 }
 
+/// The interval of the slope through levels, `(connections held, used)` in ascending order: 95 % from five levels on.
+/// `None` where there is no slope.
+pub(crate) fn slope_interval(levels: &[(u64, f64)]) -> Option<(f64, f64)> {
+    let slopes = slopes(levels);
+    (!slopes.is_empty()).then(|| interval(&slopes, levels.len()))
+}
+
 /// The slopes between all pairs of levels, ascending.
 fn pair_slopes(levels: &[(u64, &Gauge)]) -> Vec<f64> {
+    slopes(&levels.iter().map(|(held, gauge)| (*held, gauge.used)).collect::<Vec<_>>())
+}
+
+fn slopes(levels: &[(u64, f64)]) -> Vec<f64> {
     let mut slopes = Vec::new();
-    for (index, (held, gauge)) in levels.iter().enumerate() {
+    for (index, (held, used)) in levels.iter().enumerate() {
         for (earlier_held, earlier) in &levels[..index] {
             if held > earlier_held {
-                slopes.push((gauge.used - earlier.used) / (held - earlier_held) as f64);
+                slopes.push((used - earlier) / (held - earlier_held) as f64);
             }
         }
     }

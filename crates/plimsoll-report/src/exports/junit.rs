@@ -6,13 +6,14 @@
 use std::io::Write;
 
 use plimsoll_model::Fault;
+use plimsoll_model::gate::GateResult;
 use plimsoll_model::summary::{FindSummary, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, Outcome, Verdict};
 
 use super::ExportedRun;
 use super::xml::Element;
 use crate::error::ReportError;
-use crate::terminal::{findings, headline};
+use crate::terminal::{GateLine, findings, headline};
 
 /// How a case ended.
 enum Ending {
@@ -42,6 +43,7 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
             cases.push(of_check(check, summary.verdict));
         }
     }
+    cases.extend(run.gate.iter().flat_map(|report| report.lines.iter().map(of_gate)));
     if cases.is_empty() {
         let text = headline(summary, run.archive.trials());
         let ending = if summary.partial { Ending::Error("run") } else { Ending::Passed };
@@ -99,6 +101,18 @@ fn of_search(find: &FindSummary, run: &ExportedRun<'_>) -> Case {
     };
     let text = headline(run.summary, run.archive.trials());
     Case { group: "search", name: "tipping-point".to_owned(), ending, text }
+}
+
+/// Its name is the expression, which holds no figure that was measured.
+fn of_gate(line: &GateLine) -> Case {
+    let ending = match line.result {
+        Some(GateResult::Pass | GateResult::Warn) => Ending::Passed,
+        Some(GateResult::Fail) => Ending::Failed("baseline"),
+        None => Ending::Error("baseline"),
+    };
+    let warning = if line.result == Some(GateResult::Warn) { "warning: " } else { "" };
+    let text = format!("{warning}{}", line.text);
+    Case { group: "baseline", name: line.gate.clone(), ending, text }
 }
 
 fn of_check(check: &Check, verdict: Verdict) -> Case {

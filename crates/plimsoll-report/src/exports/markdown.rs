@@ -13,7 +13,7 @@ use plimsoll_model::{Histogram, Rate};
 use super::ExportedRun;
 use crate::error::ReportError;
 use crate::terminal::layout::{ms, per_s};
-use crate::terminal::{findings, headline, render_trial_line};
+use crate::terminal::{GateReport, findings, headline, render_trial_line};
 
 /// A step summary of more than 1 MiB is dropped as a whole, a comment has 65,536 characters.
 const BYTES_MAX: usize = 60_000;
@@ -33,7 +33,9 @@ pub(super) fn write(run: &ExportedRun<'_>, out: &mut dyn Write) -> Result<(), Re
     text.push_str(&format!("{}\n\n", escaped(&headline(summary, trials))));
     let spark =
         sparkline(run)?.map_or_else(String::new, |line| format!("p99 over time, {line}\n\n"));
-    let parts = [figures(summary), checks(summary), spark, trial_list(trials), command_line(run)];
+    let gates = run.gate.map_or_else(String::new, gates);
+    let parts =
+        [gates, figures(summary), checks(summary), spark, trial_list(trials), command_line(run)];
     for part in parts {
         // What would make it too long is left out.
         if text.len() + part.len() <= BYTES_MAX {
@@ -88,6 +90,16 @@ fn figures(summary: &Summary) -> String {
         text.push_str(&format!("| {name} | {} |\n", escaped(&value)));
     }
     format!("{text}\n")
+}
+
+fn gates(report: &GateReport) -> String {
+    let mut text = format!("| against {} | found |\n|---|---|\n", code(&report.baseline));
+    for line in &report.lines {
+        let (gate, found) = (code(&line.gate), escaped(&line.text));
+        text.push_str(&format!("| {}: {gate} | {found} |\n", line.word()));
+    }
+    let notes: Vec<_> = report.notes.iter().map(|note| escaped(note)).collect();
+    format!("{text}\n{}\n\n", notes.join(" "))
 }
 
 /// A load on the axis of a search.

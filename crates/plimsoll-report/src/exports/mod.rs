@@ -9,8 +9,9 @@ use plimsoll_model::summary::Summary;
 
 use crate::archive::Archive;
 use crate::error::ReportError;
+use crate::terminal::GateReport;
 
-mod csv;
+mod comma_separated;
 mod hgrm;
 mod hlog;
 mod junit;
@@ -18,6 +19,8 @@ mod markdown;
 mod ndjson;
 mod seconds;
 mod span;
+#[cfg(test)]
+mod tests;
 mod vegeta;
 mod xml;
 
@@ -50,6 +53,8 @@ pub struct ExportedRun<'a> {
     pub archive: &'a Archive,
     /// Its summary, rebuilt where the archive has none.
     pub summary: &'a Summary,
+    /// What was found against a baseline, where it was compared with one.
+    pub gate: Option<&'a GateReport>,
 }
 
 /// Writes `run` as `export`.
@@ -59,7 +64,7 @@ pub fn write_export(
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
     match export {
-        Export::Csv => csv::write(run, out),
+        Export::Csv => comma_separated::write(run, out),
         Export::Ndjson => ndjson::write(run, out),
         Export::Hgrm(span) => hgrm::write(run, span, out),
         Export::Hlog => hlog::write(run, out),

@@ -11,7 +11,7 @@ use plimsoll_model::row::{Row, RowEnd};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::csv;
+use super::comma_separated::text;
 use super::seconds::run_name;
 use crate::archive::{Archive, url_redacted};
 use crate::error::ReportError;
@@ -162,12 +162,12 @@ fn fields(line: &Line<'_>, unix_ns: u64) -> [String; 12] {
         line.latency.to_string(),
         line.bytes_out.to_string(),
         line.bytes_in.to_string(),
-        csv::text(&line.error),
+        text(&line.error),
         String::new(),
-        csv::text(line.attack),
+        text(line.attack),
         line.seq.to_string(),
-        csv::text(line.method),
-        csv::text(line.url),
+        text(line.method),
+        text(line.url),
         String::new(),
     ]
 }

@@ -14,6 +14,7 @@ mod causes;
 mod compare;
 mod confirmation;
 pub mod findings;
+mod gate;
 pub(crate) mod hints;
 mod hold;
 pub(crate) mod layout;
@@ -26,6 +27,7 @@ mod timers;
 
 pub use compare::{render_compare, render_round_line};
 pub use confirmation::{render_confirmation_pair, render_confirmation_plan};
+pub use gate::{GateLine, GateReport, render_gate};
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
 pub use layout::Style;

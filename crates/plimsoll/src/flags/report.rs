@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use plimsoll_model::gate::Gate;
 use plimsoll_model::units::ParseError;
 use plimsoll_report::exports::{Export, RowFormat, RowLatency, Span};
 
@@ -12,8 +13,12 @@ const EXAMPLES: &str = "\
 Examples:
   plimsoll report my-run
   plimsoll report my-run --json -
+  plimsoll report my-run --baseline main-run --fail-if 'safe<-5%' --junit checks.xml
   plimsoll report my-run --csv seconds.csv --junit checks.xml
-  plimsoll report my-run --markdown \"$GITHUB_STEP_SUMMARY\"";
+  plimsoll report my-run --markdown \"$GITHUB_STEP_SUMMARY\"
+
+Exit codes: 0 drawn, 1 a file could not be written, 2 bad usage or runs that cannot be compared, 97 a search of
+the pair claims no interval, 98 one of the pair is invalid, 99 a change that must not be was shown";
 
 /// `plimsoll report`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -25,6 +30,21 @@ pub(crate) struct ReportFlags {
 
     #[command(flatten)]
     pub(crate) files: ReportFiles,
+
+    /// Archive directory of the run to compare with
+    #[arg(long, value_name = "RUN", requires = "fail_if", help_heading = "CI")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Changes from the baseline that end with exit code 99 where the whole interval of the difference shows
+    /// them, such as safe<-5%, p99>10% or errors>0.1pp; repeatable
+    #[arg(
+        long,
+        value_name = "CHANGE,...",
+        value_delimiter = ',',
+        requires = "baseline",
+        help_heading = "CI"
+    )]
+    pub(crate) fail_if: Vec<Gate>,
 }
 
 /// What is written beside the report in the terminal; each is a file, or - for standard output.

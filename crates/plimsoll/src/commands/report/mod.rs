@@ -6,9 +6,12 @@ use std::path::Path;
 
 use plimsoll_model::summary::Summary;
 use plimsoll_report::exports::{Export, ExportedRun, write_export};
+use plimsoll_report::terminal::render_gate;
 use plimsoll_report::view::View;
 use plimsoll_report::watch::render_watched;
 use plimsoll_report::{Archive, ReportError, page, redraw};
+
+mod gate;
 
 use crate::exit::Stop;
 use crate::flags::ReportFlags;
@@ -23,25 +26,37 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
     let stream = output::report_stream(wanted.iter().map(|file| file.place));
     let wanted_page = wanted.iter().find(|file| file.format == FileFormat::Html);
     let mut views = Vec::new();
+    let mut gated = None;
     for (index, dir) in flags.runs.iter().enumerate() {
         if index > 0 {
             output::show(stream, b"\n")?;
         }
         match Archive::open(dir) {
             Ok(archive) => {
-                let summary = report_run(&archive, &wanted, stream)?;
+                let Reported { summary, stop } = report_run(&archive, flags, &wanted, stream)?;
+                gated = stop;
                 if wanted_page.is_some() {
                     let view = View::of_archive(&archive, &summary);
                     views.push(view.map_err(|error| Stop::CannotRun(error.to_string()))?);
                 }
             }
-            Err(ReportError::NotAnArchive { .. }) if wanted.is_empty() => {
+            Err(ReportError::NotAnArchive { .. })
+                if wanted.is_empty() && flags.baseline.is_none() =>
+            {
                 show_watched(dir, stream)?;
             }
             Err(error) => return Err(Stop::Usage(error.to_string())),
         }
     }
-    wanted_page.map_or(Ok(()), |file| write_page(file, &views))
+    wanted_page.map_or(Ok(()), |file| write_page(file, &views))?;
+    gated.map_or(Ok(()), Err)
+}
+
+/// A run that was drawn.
+struct Reported {
+    summary: Summary,
+    /// How the command ends once everything is written, where the gates are not passed.
+    stop: Option<Stop>,
 }
 
 /// Of one run, or of several over each other.
@@ -60,6 +75,9 @@ fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<(), Stop> {
         let what = format!("{} writes one run", file.flag);
         return Err(Stop::usage(what, "name one archive"));
     }
+    if flags.baseline.is_some() && flags.runs.len() > 1 {
+        return Err(Stop::usage("--baseline is compared with one run", "name one archive"));
+    }
     let mut to_stdout = wanted.iter().filter(|file| *file.place == OutputFile::Stdout);
     if let (Some(first), Some(second)) = (to_stdout.next(), to_stdout.next()) {
         let what = format!("{} and {} both write to standard output", first.flag, second.flag);
@@ -71,9 +89,10 @@ fn check(flags: &ReportFlags, wanted: &[WantedFile<'_>]) -> Result<(), Stop> {
 /// Draws a run, then writes the files; one that cannot be written does not stop the others.
 fn report_run(
     archive: &Archive,
+    flags: &ReportFlags,
     wanted: &[WantedFile<'_>],
     stream: Stream,
-) -> Result<Summary, Stop> {
+) -> Result<Reported, Stop> {
     let diagnose = |summary: &Summary| {
         let find = summary.find.as_ref()?;
         causes::of(&causes::readings(archive.dir()), find, archive.trials())
@@ -81,13 +100,22 @@ fn report_run(
     let mut text = Vec::new();
     let redrawn = redraw(archive, &diagnose, stream.style(), &mut text)
         .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let summary = redrawn.summary;
+    let gated =
+        flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));
+    let gated = gated.transpose()?;
+    if let Some(gated) = &gated {
+        // Memory can be written to.
+        let _ = render_gate(&gated.report, stream.style(), &mut text);
+    }
     let shown = output::show(stream, &text);
     let write = |file: &WantedFile<'_>| match file.format {
-        FileFormat::Json => run::write_json(file.place, &redrawn.summary),
+        FileFormat::Json => run::write_json(file.place, &summary),
         // When every run has been read.
         FileFormat::Html => Ok(()),
         FileFormat::Export(export) => {
-            let run = ExportedRun { archive, summary: &redrawn.summary };
+            let gate = gated.as_ref().map(|gated| &gated.report);
+            let run = ExportedRun { archive, summary: &summary, gate };
             let fill = |out: &mut dyn Write| write_export(export, &run, out);
             match export {
                 Export::Markdown => output::append(file.flag, file.place, fill),
@@ -96,7 +124,8 @@ fn report_run(
         }
     };
     wanted.iter().map(write).fold(shown, Result::and)?;
-    Ok(redrawn.summary)
+    let stop = gated.and_then(|gated| gated.stop);
+    Ok(Reported { summary, stop })
 }
 
 fn show_watched(dir: &Path, stream: Stream) -> Result<(), Stop> {

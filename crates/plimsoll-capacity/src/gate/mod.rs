@@ -1,0 +1,105 @@
+//! Whether a run is worse than a baseline by more than is allowed, of two runs that were not interleaved.
+//!
+//! A change is a finding only where the whole interval of the difference is beyond the limit. The interval
+//! covers what varied within each run; what differs between two runs an hour apart (the machine, its neighbours) is in
+//! none of them, and a comparison by rounds is the better test where there can be one.
+
+use plimsoll_model::gate::{
+    Estimate, Gate, GateFinding, GateMethod, GateMetric, GateResult, Incomparable, Side,
+};
+use plimsoll_model::summary::{FindSummary, Summary};
+use plimsoll_model::trial::Outcome;
+
+mod comparable;
+mod held;
+mod seconds;
+#[cfg(test)]
+mod tests;
+
+use comparable::comparable;
+pub use seconds::{SecondRecord, Seconds};
+
+/// What a gate is judged from.
+#[derive(Clone, Copy, Debug)]
+pub struct GateRun<'a> {
+    /// The run's summary.
+    pub summary: &'a Summary,
+    /// The seconds of a load; empty for other runs.
+    pub seconds: &'a Seconds,
+}
+
+/// What the gate says of `run` against `baseline`, which are comparable by it.
+pub fn judge(
+    gate: Gate,
+    baseline: GateRun<'_>,
+    run: GateRun<'_>,
+) -> Result<GateFinding, Incomparable> {
+    comparable(gate.metric, baseline.summary, run.summary)?;
+    match gate.metric {
+        GateMetric::Safe | GateMetric::TippingPoint => of_searches(gate, baseline, run),
+        GateMetric::MachineBytes
+        | GateMetric::SutBytes
+        | GateMetric::KernelBytes
+        | GateMetric::UserBytes => held::compare(gate, baseline.summary, run.summary),
+        _ => seconds::compare(gate, baseline.seconds, run.seconds),
+    }
+}
+
+/// Searches state an interval of their own.
+fn of_searches(
+    gate: Gate,
+    baseline: GateRun<'_>,
+    run: GateRun<'_>,
+) -> Result<GateFinding, Incomparable> {
+    let of = |side, run: GateRun<'_>| {
+        let find = run.summary.find.as_ref();
+        let found = find.and_then(|find| stated(gate.metric, find));
+        found.ok_or_else(|| Incomparable::no_interval(side, gate.metric))
+    };
+    let a = of(Side::Baseline, baseline)?;
+    let finding = |b: Estimate| {
+        let change = edge_to_edge(&a, &b);
+        GateFinding::new(gate, (a.value, b.value), change, GateMethod::Stated)
+    };
+    // A server that fails at the lowest load has no interval, and yet is below that load.
+    if let Some(below) = run.summary.find.as_ref().and_then(below_minimum) {
+        let finding = finding(below);
+        let is_shown = gate.is_below && finding.result == GateResult::Fail;
+        let why = "the server missed the SLO even at the lowest load";
+        let none = Incomparable::NoInterval { side: Side::Run, metric: gate.metric, why };
+        return if is_shown { Ok(finding) } else { Err(none) };
+    }
+    of(Side::Run, run).map(finding)
+}
+
+/// The interval that a search states of its figure.
+fn stated(metric: GateMetric, find: &FindSummary) -> Option<Estimate> {
+    // Bounds without a confidence are loads that were tried, and no interval.
+    let (_, (low, high)) = find.confidence.zip(find.lower.zip(find.upper))?;
+    if !(low > 0.0 && high >= low) || find.outcome != Outcome::Regular {
+        return None;
+    }
+    match metric {
+        // It is stated as what can be relied on; it is no more than the tipping point.
+        GateMetric::Safe => {
+            let safe = find.safe.filter(|safe| *safe > 0.0)?;
+            Some(Estimate { value: safe, low: safe.min(low), high })
+        }
+        _ => Some(Estimate { value: (low * high).sqrt(), low, high }),
+    }
+}
+
+/// What is known where even the lowest load missed the SLO.
+fn below_minimum(find: &FindSummary) -> Option<Estimate> {
+    let upper = find.upper.filter(|_| find.outcome == Outcome::FailsAtMinimum)?;
+    Some(Estimate { value: upper, low: 0.0, high: upper })
+}
+
+/// The relative change from one interval to another.
+fn edge_to_edge(from: &Estimate, to: &Estimate) -> Estimate {
+    Estimate {
+        value: to.value / from.value - 1.0,
+        low: to.low / from.high - 1.0,
+        high: to.high / from.low - 1.0,
+    }
+}

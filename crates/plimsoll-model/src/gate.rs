@@ -1,0 +1,380 @@
+//! Gates: by how much a figure of a run may differ from that of a baseline, and what was found.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::ParseError;
+
+/// A figure that two runs can be compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateMetric {
+    /// The safe load of a search.
+    Safe,
+    /// The tipping point of a search.
+    TippingPoint,
+    /// A quantile of the corrected latency of a load: failed and unsent operations count as slower than any.
+    P50,
+    /// As [`Self::P50`].
+    P90,
+    /// As [`Self::P50`].
+    P99,
+    /// As [`Self::P50`].
+    P999,
+    /// Failed and unsent operations of a load over all; compared in percentage points.
+    Errors,
+    /// Answers in time per second of a load.
+    Goodput,
+    /// Memory of the machine for a held connection.
+    MachineBytes,
+    /// Memory of the server's processes for one.
+    SutBytes,
+    /// Memory of the kernel for one.
+    KernelBytes,
+    /// Memory of the clients' processes for one.
+    UserBytes,
+}
+
+impl GateMetric {
+    /// Every metric that can be asked for.
+    pub const ALL: &'static [Self] = &[
+        Self::Safe,
+        Self::TippingPoint,
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::P999,
+        Self::Errors,
+        Self::Goodput,
+        Self::MachineBytes,
+        Self::SutBytes,
+        Self::KernelBytes,
+        Self::UserBytes,
+    ];
+
+    /// The name in expressions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::TippingPoint => "tipping-point",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Errors => "errors",
+            Self::Goodput => "goodput",
+            Self::MachineBytes => "machine-bytes-per-connection",
+            Self::SutBytes => "sut-bytes-per-connection",
+            Self::KernelBytes => "kernel-bytes-per-connection",
+            Self::UserBytes => "user-bytes-per-connection",
+        }
+    }
+
+    /// The quantile, where it is one.
+    pub const fn quantile(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            _ => None,
+        }
+    }
+
+    /// Whether its change is a difference in percentage points, not a ratio.
+    pub const fn is_in_points(self) -> bool {
+        matches!(self, Self::Errors)
+    }
+
+    fn named(text: &str) -> Option<Self> {
+        let text = match text {
+            "p999" => "p99.9",
+            "bytes-per-connection" => "machine-bytes-per-connection",
+            text => text,
+        };
+        Self::ALL.iter().copied().find(|metric| metric.name() == text)
+    }
+}
+
+/// A change that must not be: `safe<-5%`, `p99>10%`, `errors>0.1pp`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// What is compared.
+    pub metric: GateMetric,
+    /// Whether changes below the limit violate it; otherwise those above.
+    pub is_below: bool,
+    /// The change, relative to the baseline; a difference of shares where the metric is in points.
+    pub limit: f64,
+}
+
+impl Gate {
+    /// Whether a change violates it.
+    pub fn is_violated_by(&self, change: f64) -> bool {
+        if self.is_below { change < self.limit } else { change > self.limit }
+    }
+}
+
+const EXPECTED: &str = "a change that must not be, such as safe<-5%, tipping-point<-3%, p99>10%, \
+                        errors>0.1pp, goodput<-5% or bytes-per-connection>5%";
+
+impl FromStr for Gate {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = |expected| ParseError { text: text.trim().to_owned(), expected };
+        let at = text.find(['<', '>']).ok_or_else(|| error(EXPECTED))?;
+        let (name, rest) = text.split_at(at);
+        let metric = GateMetric::named(name.trim()).ok_or_else(|| error(EXPECTED))?;
+        let is_below = rest.starts_with('<');
+        let number = rest[1..].trim();
+        let percent = if metric.is_in_points() {
+            let in_points = || {
+                error(
+                    "in percentage points: a share of errors may be 0, of which nothing is a percentage; \
+                       write errors>0.1pp",
+                )
+            };
+            number.strip_suffix("pp").ok_or_else(in_points)?
+        } else {
+            number.strip_suffix('%').ok_or_else(|| error(EXPECTED))?
+        };
+        let percent = percent.trim();
+        let is_plain = percent.chars().all(|c| c.is_ascii_digit() || "+-.".contains(c));
+        let value: f64 = percent.parse().map_err(|_| error(EXPECTED))?;
+        let limit = value / 100.0;
+        if !is_plain || !limit.is_finite() || (is_below && limit <= -1.0) {
+            return Err(error("a change that can be: above -100 %, as in safe<-5%"));
+        }
+        Ok(Self { metric, is_below, limit })
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_below { '<' } else { '>' };
+        let unit = if self.metric.is_in_points() { "pp" } else { "%" };
+        let number = format!("{:.4}", self.limit * 100.0);
+        let number = number.trim_end_matches('0').trim_end_matches('.');
+        write!(f, "{}{sign}{number}{unit}", self.metric.name())
+    }
+}
+
+/// A figure with the interval that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// What is stated.
+    pub value: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval; may be infinite.
+    pub high: f64,
+}
+
+/// Where the interval of a difference comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateMethod {
+    /// The intervals that both runs state, from edge to edge.
+    Stated,
+    /// The test of Mann and Whitney over so many stretches of each run.
+    Stretches {
+        /// Of each run.
+        count: u32,
+    },
+    /// Slopes between levels of held connections, from edge to edge.
+    Slopes,
+}
+
+/// Which of the two runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is compared with.
+    Baseline,
+    /// What is compared.
+    Run,
+}
+
+/// Why two runs cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incomparable {
+    /// A setting without which the figures are not of the same thing.
+    Differs {
+        /// Its name.
+        what: String,
+        /// In the baseline.
+        baseline: String,
+        /// In the run.
+        run: String,
+    },
+    /// The figure has no interval in a run.
+    NoInterval {
+        /// Which one.
+        side: Side,
+        /// The figure.
+        metric: GateMetric,
+        /// Why.
+        why: &'static str,
+    },
+    /// The generator shaped a run's result.
+    Invalid {
+        /// Which one.
+        side: Side,
+    },
+    /// A search ended without an interval because its trials contradict each other, or its time was over.
+    Unsettled {
+        /// Which one.
+        side: Side,
+        /// What was seen.
+        why: String,
+    },
+}
+
+impl Incomparable {
+    /// A run says nothing of how sure its figure is.
+    pub const fn no_interval(side: Side, metric: GateMetric) -> Self {
+        Self::NoInterval { side, metric, why: "it states no interval of it" }
+    }
+}
+
+/// How a gate ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GateResult {
+    /// The figures do not violate it.
+    Pass,
+    /// The figures do, and the interval of their difference does not rule out that it is chance.
+    Warn,
+    /// The whole interval violates it.
+    Fail,
+}
+
+/// What was found for a gate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GateFinding {
+    /// What must not be.
+    pub gate: Gate,
+    /// The baseline's figure.
+    pub baseline: f64,
+    /// The run's figure.
+    pub run: f64,
+    /// The change, in the gate's unit.
+    pub change: Estimate,
+    /// Where its interval comes from.
+    pub method: GateMethod,
+    /// How it ended.
+    pub result: GateResult,
+    /// The smallest change in the gate's direction, from none, that this pair could have shown; `None` where none is
+    /// large enough.
+    pub smallest: Option<f64>,
+}
+
+impl GateFinding {
+    /// The finding that follows from a change.
+    pub fn new(gate: Gate, figures: (f64, f64), change: Estimate, method: GateMethod) -> Self {
+        let nearest = if gate.is_below { change.high } else { change.low };
+        let result = if gate.is_violated_by(nearest) {
+            GateResult::Fail
+        } else if gate.is_violated_by(change.value) {
+            GateResult::Warn
+        } else {
+            GateResult::Pass
+        };
+        let (baseline, run) = figures;
+        let smallest = smallest(&gate, &change);
+        Self { gate, baseline, run, change, method, result, smallest }
+    }
+}
+
+/// The change whose interval, as wide as this one, would just not hold none.
+fn smallest(gate: &Gate, change: &Estimate) -> Option<f64> {
+    let Estimate { value, low, high } = *change;
+    let shift = if gate.metric.is_in_points() {
+        if gate.is_below { value - high } else { value - low }
+    } else if gate.is_below {
+        (1.0 + value) / (1.0 + high) - 1.0
+    } else {
+        (1.0 + value) / (1.0 + low) - 1.0
+    };
+    let is_possible = shift.is_finite() && shift > -1.0;
+    is_possible.then_some(shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_come_back_as_they_were_written() {
+        for text in [
+            "safe<-5%",
+            "tipping-point<-2.5%",
+            "p99>10%",
+            "p99.9>0%",
+            "errors>0.1pp",
+            "goodput<-5%",
+            "machine-bytes-per-connection>5%",
+        ] {
+            assert_eq!(text.parse::<Gate>().map(|gate| gate.to_string()), Ok(text.to_owned()));
+        }
+        for (text, meant) in [
+            (" p999 > +10 % ", "p99.9>10%"),
+            ("bytes-per-connection>5%", "machine-bytes-per-connection>5%"),
+        ] {
+            assert_eq!(text.parse::<Gate>().map(|gate| gate.to_string()), Ok(meant.to_owned()));
+        }
+        for text in [
+            "",
+            "safe",
+            "safe<",
+            "safe<-5",
+            "safe=-5%",
+            "speed<-5%",
+            "safe<-100%",
+            "safe<x%",
+            "errors>0.1%",
+            "p99>infinity%",
+            "p99>1e3%",
+        ] {
+            assert!(text.parse::<Gate>().is_err(), "{text}");
+        }
+        let said = "errors>1%".parse::<Gate>().map_err(|error| error.to_string());
+        assert!(said.is_err_and(|said| said.contains("errors>0.1pp")));
+    }
+
+    fn found(text: &str, value: f64, low: f64, high: f64) -> GateFinding {
+        let gate = text.parse().expect("a gate");
+        GateFinding::new(gate, (1.0, 1.0), Estimate { value, low, high }, GateMethod::Stated)
+    }
+
+    #[test]
+    fn only_an_interval_that_violates_it_as_a_whole_fails() {
+        for (text, value, low, high, result) in [
+            ("safe<-5%", -0.12, -0.15, -0.06, GateResult::Fail),
+            ("safe<-5%", -0.12, -0.15, -0.05, GateResult::Warn),
+            ("safe<-5%", -0.04, -0.15, 0.05, GateResult::Pass),
+            ("p99>10%", 0.3, 0.11, 0.5, GateResult::Fail),
+            ("p99>10%", 0.3, 0.09, 0.5, GateResult::Warn),
+            ("p99>10%", 0.05, -0.2, 0.5, GateResult::Pass),
+            ("p99>10%", f64::INFINITY, 0.5, f64::INFINITY, GateResult::Fail),
+            ("errors>0.1pp", 0.002, 0.0011, 0.003, GateResult::Fail),
+            // Fails unless it became better by so much.
+            ("goodput<5%", 0.04, 0.03, 0.049, GateResult::Fail),
+        ] {
+            assert_eq!(found(text, value, low, high).result, result, "{text} {value} {low} {high}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_change_that_could_have_been_shown() {
+        let near = |found: GateFinding, expected: f64| {
+            let smallest = found.smallest.expect("there is one");
+            assert!((smallest - expected).abs() < 1e-9, "{smallest} {expected}");
+        };
+        // Of two alike runs: what lies a little below 1 / 1.25 is shown.
+        near(found("safe<-5%", 0.0, -0.2, 0.25), -0.2);
+        near(found("safe>5%", 0.0, -0.2, 0.25), 0.25);
+        near(found("errors>0.1pp", 0.001, -0.001, 0.003), 0.002);
+        assert_eq!(found("safe<-5%", 0.0, -0.2, f64::INFINITY).smallest, None);
+        assert_eq!(found("p99>5%", 0.0, -1.0, 1.0).smallest, None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What a gate against a baseline found, in words.
+
+use std::io;
+use std::io::Write;
+
+use plimsoll_model::gate::{
+    Gate, GateFinding, GateMethod, GateMetric, GateResult, Incomparable, Side,
+};
+use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
+
+use super::layout::{Page, Style, Tone, clean};
+
+/// One gate and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateLine {
+    /// As it is spelled: `safe<-5%`.
+    pub gate: String,
+    /// How it ended; `None` where the runs cannot be compared by it.
+    pub result: Option<GateResult>,
+    /// What was seen, or why nothing can be.
+    pub text: String,
+}
+
+/// Every gate of a run against one baseline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GateReport {
+    /// The baseline's name.
+    pub baseline: String,
+    /// What a reader should know of the pair.
+    pub notes: Vec<String>,
+    /// In the order of the flags.
+    pub lines: Vec<GateLine>,
+}
+
+impl GateLine {
+    /// Of what was found.
+    pub fn of(finding: &GateFinding) -> Self {
+        let gate = finding.gate.to_string();
+        Self { gate, result: Some(finding.result), text: sentence(finding) }
+    }
+
+    /// Of runs that cannot be compared.
+    pub fn refused(gate: &Gate, why: &Incomparable) -> Self {
+        Self { gate: gate.to_string(), result: None, text: refusal(why) }
+    }
+
+    /// The result in a word.
+    pub const fn word(&self) -> &'static str {
+        match self.result {
+            Some(GateResult::Pass) => "pass",
+            Some(GateResult::Warn) => "WARN",
+            Some(GateResult::Fail) => "FAIL",
+            None => "NONE",
+        }
+    }
+}
+
+/// Writes the gates below a report.
+pub fn render_gate(report: &GateReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page::new(out, style);
+    page.blank()?;
+    page.heading(&format!("Against the baseline {}", clean(&report.baseline)))?;
+    for line in &report.lines {
+        let tone = match line.result {
+            Some(GateResult::Pass) => Tone::Good,
+            Some(GateResult::Warn) | None => Tone::Warn,
+            Some(GateResult::Fail) => Tone::Bad,
+        };
+        let text = format!("{}: {}", line.gate, clean(&line.text));
+        page.hanging(tone, &format!("  {}", line.word()), &text)?;
+    }
+    for note in &report.notes {
+        page.quiet(2, &clean(note))?;
+    }
+    Ok(())
+}
+
+/// `p99 12.1 ms, 10.2 ms in the baseline: +18.6 % (interval +12 % to +25 %); …`
+fn sentence(found: &GateFinding) -> String {
+    let metric = found.gate.metric;
+    let (run, baseline) = (figure(metric, found.run), figure(metric, found.baseline));
+    let change = |value| signed(metric, value);
+    let (low, high) = (change(found.change.low), change(found.change.high));
+    let mut text = format!(
+        "{run}, {baseline} in the baseline: {} (interval {low} to {high}, {})",
+        change(found.change.value),
+        method(found.method)
+    );
+    if found.result == GateResult::Warn {
+        text.push_str("; the interval does not rule out that it is chance");
+    }
+    let direction = if found.gate.is_below { "fall" } else { "rise" };
+    let smallest = match found.smallest {
+        Some(smallest) => format!("a {direction} from {} on", signed(metric, smallest)),
+        None => format!("no {direction}"),
+    };
+    format!("{text}; this pair could have shown {smallest}")
+}
+
+fn method(method: GateMethod) -> String {
+    match method {
+        GateMethod::Stated => "edge to edge of the intervals that both runs state".to_owned(),
+        GateMethod::Stretches { count } => format!("at 99 %, from {count} stretches of each run"),
+        GateMethod::Slopes => "edge to edge of the slopes between the levels of both".to_owned(),
+    }
+}
+
+fn figure(metric: GateMetric, value: f64) -> String {
+    match metric {
+        _ if metric.quantile().is_some() && value.is_infinite() => {
+            format!("{} among the failed operations", metric.name())
+        }
+        _ if metric.quantile().is_some() => {
+            format!("{} {}", metric.name(), Nanos::from_secs_f64(value))
+        }
+        GateMetric::Errors => format!("errors {} %", trimmed(value * 100.0, 4)),
+        GateMetric::MachineBytes
+        | GateMetric::SutBytes
+        | GateMetric::KernelBytes
+        | GateMetric::UserBytes => format!("{} B a connection", grouped(value as u64)),
+        _ => Rate::per_second(value).unwrap_or_default().to_string(),
+    }
+}
+
+/// `+12.3 %`, `-0.02 pp`.
+fn signed(metric: GateMetric, change: f64) -> String {
+    if change.is_infinite() {
+        return "no bound".to_owned();
+    }
+    let (unit, decimals) = if metric.is_in_points() { ("pp", 4) } else { ("%", 1) };
+    let number = trimmed(change.abs() * 100.0, decimals);
+    let sign = if number == "0" {
+        ""
+    } else if change < 0.0 {
+        "-"
+    } else {
+        "+"
+    };
+    format!("{sign}{number} {unit}")
+}
+
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Why two runs cannot be compared.
+fn refusal(why: &Incomparable) -> String {
+    let whose = |side: &Side| match side {
+        Side::Baseline => "the baseline",
+        Side::Run => "the run",
+    };
+    match why {
+        Incomparable::Differs { what, baseline, run } => format!(
+            "the runs cannot be compared: {what} is {}, and {} in the baseline",
+            clean(run),
+            clean(baseline)
+        ),
+        Incomparable::NoInterval { side, metric, why } => {
+            format!("{} has no interval of {}: {why}", whose(side), metric.name())
+        }
+        Incomparable::Invalid { side } => {
+            format!("{} is INVALID: the generator, not the server, shaped it", whose(side))
+        }
+        Incomparable::Unsettled { side, why } => {
+            format!("{} claims no interval: {}", whose(side), clean(why))
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `--baseline RUN --fail-if EXPR`: whether a run is worse than another one by more than is allowed.
+
+use std::path::Path;
+
+use plimsoll_capacity::gate::{GateRun, SecondRecord, Seconds, judge};
+use plimsoll_model::gate::{Gate, GateResult, Incomparable};
+use plimsoll_model::summary::Summary;
+use plimsoll_report::terminal::{GateLine, GateReport};
+use plimsoll_report::{Archive, ReportError};
+
+use crate::exit::Stop;
+
+/// What the gates say, and how the command ends for it.
+pub(super) struct Gated {
+    pub(super) report: GateReport,
+    pub(super) stop: Option<Stop>,
+}
+
+/// Judges `summary`, of `archive`, by each gate.
+pub(super) fn gate(
+    gates: &[Gate],
+    baseline_dir: &Path,
+    archive: &Archive,
+    summary: &Summary,
+) -> Result<Gated, Stop> {
+    let refuse = |error: ReportError| Stop::Usage(error.to_string());
+    let baseline = Archive::open(baseline_dir).map_err(refuse)?;
+    let rebuilt;
+    let baseline_summary = match baseline.summary() {
+        Some(summary) => summary,
+        None => {
+            rebuilt = baseline.rebuild_summary().map_err(refuse)?;
+            &rebuilt
+        }
+    };
+    let seconds = [
+        seconds(&baseline, baseline_summary).map_err(refuse)?,
+        seconds(archive, summary).map_err(refuse)?,
+    ];
+    let before = GateRun { summary: baseline_summary, seconds: &seconds[0] };
+    let now = GateRun { summary, seconds: &seconds[1] };
+    let found: Vec<_> = gates.iter().map(|gate| (gate, judge(*gate, before, now))).collect();
+    let lines = found.iter().map(|(gate, found)| match found {
+        Ok(finding) => GateLine::of(finding),
+        Err(why) => GateLine::refused(gate, why),
+    });
+    let report = GateReport {
+        baseline: baseline_dir.display().to_string(),
+        notes: notes(&baseline, archive),
+        lines: lines.collect(),
+    };
+    let refusals = found.iter().filter_map(|(_, found)| found.as_ref().err());
+    let stop = stop(refusals.collect(), &report);
+    Ok(Gated { report, stop })
+}
+
+/// The seconds of a load; other runs are compared by what they state.
+fn seconds(archive: &Archive, summary: &Summary) -> Result<Seconds, ReportError> {
+    if summary.find.is_some() || summary.hold.is_some() || summary.compare.is_some() {
+        return Ok(Seconds::default());
+    }
+    let lines = archive.intervals()?;
+    let records: Result<Vec<_>, _> =
+        lines.map(|line| Ok(SecondRecord::of(&line?.interval.tally))).collect();
+    records.map(|records| Seconds::new(records, summary.seconds))
+}
+
+fn notes(baseline: &Archive, run: &Archive) -> Vec<String> {
+    let mut notes = vec![
+        "The two runs were not interleaved: a difference may be the machine's, and no interval covers what \
+         differs between two runs. `plimsoll compare` measures both in turns."
+            .to_owned(),
+    ];
+    let (before, now) = (&baseline.manifest().host, &run.manifest().host);
+    if before != now {
+        notes.push(format!(
+            "The baseline ran on another host or kernel: {}, {} CPUs; this one {}, {} CPUs.",
+            before.kernel, before.cpus, now.kernel, now.cpus
+        ));
+    }
+    notes
+}
+
+/// The worst that was found: what cannot be compared is no pass.
+fn stop(refusals: Vec<&Incomparable>, report: &GateReport) -> Option<Stop> {
+    let lines = |wanted: Option<GateResult>| -> Vec<String> {
+        let lines = report.lines.iter().filter(|line| line.result == wanted);
+        lines.map(|line| format!("{}: {}", line.gate, line.text)).collect()
+    };
+    let is = |of: fn(&Incomparable) -> bool| refusals.iter().any(|why| of(why));
+    if is(|why| matches!(why, Incomparable::Differs { .. } | Incomparable::NoInterval { .. })) {
+        let all = lines(None);
+        return all
+            .into_iter()
+            .next()
+            .map(|line| Stop::usage(line, "name another baseline, or drop it"));
+    }
+    if is(|why| matches!(why, Incomparable::Unsettled { .. })) {
+        return Some(Stop::GateUnsettled(lines(None)));
+    }
+    if !refusals.is_empty() {
+        return Some(Stop::GateInvalid(lines(None)));
+    }
+    let failed = lines(Some(GateResult::Fail));
+    (!failed.is_empty()).then_some(Stop::GateFailed(failed))
+}
