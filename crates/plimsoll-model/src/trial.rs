@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::Observations;
 use crate::tally::Tally;
-use crate::{Fault, Nanos, Rate};
+use crate::{ErrorClass, Fault, Nanos, Rate};
 
 mod check;
 
@@ -107,6 +107,26 @@ pub struct TrialMeasurement {
     /// What was observed beside the tally.
     #[serde(default, rename = "witnesses")]
     pub observations: Observations,
+}
+
+impl TrialMeasurement {
+    /// Answers per second that an overloaded server really gave: a hint where its capacity is. It only
+    /// says where to look, because an overload may also cost capacity.
+    pub fn carried_per_s(&self) -> f64 {
+        let tally = &self.tally;
+        let window_s = self.window.as_secs_f64().max(1e-3);
+        if self.aborted {
+            // The first answer needs its own time.
+            let own = tally.spans.corrected.min().unwrap_or_default().as_secs_f64();
+            return tally.ok as f64 / (window_s - own).max(1e-3);
+        }
+        let open = u64::from(tally.outstanding.last().copied().unwrap_or_default());
+        let ours = |class: ErrorClass| class.fault() == Fault::OwnTimer;
+        let given_up: u64 = tally.errors.iter().filter(|e| ours(e.0)).map(|e| e.1).sum();
+        // What was open at the end of the window may have been given up afterwards.
+        let lost = tally.errors_total() - given_up + open.max(given_up + tally.unsent);
+        tally.scheduled.saturating_sub(lost) as f64 / window_s
+    }
 }
 
 /// Three-valued verdict.

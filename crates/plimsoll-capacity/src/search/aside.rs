@@ -8,7 +8,6 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::trial::{TrialMeasurement, Verdict};
 
-use super::learn::carried_per_s;
 use super::{RateSearch, State};
 
 /// Share of a load that was GOOD below which a server carries "far less": noise of 10 % does not
@@ -82,7 +81,7 @@ impl RateSearch {
         }
         let best = self.trials.highest_good();
         let collapsed =
-            best.is_some_and(|best| carried_per_s(measurement) < COLLAPSED * best.min(rate));
+            best.is_some_and(|best| measurement.carried_per_s() < COLLAPSED * best.min(rate));
         let unexpected = matches!(self.state, State::Measure)
             && self.expected(rate, false).is_some_and(|p| p < UNEXPECTED);
         if !collapsed && !unexpected {

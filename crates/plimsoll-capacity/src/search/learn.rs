@@ -1,9 +1,9 @@
 //! What one more result means in each state of the search.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::trial::{
     CheckId, Judgement, Outcome, Phase, TrialMeasurement, TrialRequest, Verdict,
 };
-use plimsoll_model::{ErrorClass, Fault, Nanos};
 
 use crate::losses::Unloaded;
 use crate::validity::is_drifting;
@@ -150,7 +150,7 @@ impl RateSearch {
         judgement: &Judgement,
         pooled: Pooled,
     ) -> Trial {
-        let carried = carried_per_s(measurement);
+        let carried = measurement.carried_per_s();
         let is_long = measurement.window >= CARRIED_WINDOW_MIN;
         Trial {
             load: measurement.request.rate.get(),
@@ -312,22 +312,4 @@ const fn threads_may_help(check: &CheckId) -> bool {
             | CheckId::GeneratorNetwork
             | CheckId::GeneratorMemory
     )
-}
-
-/// Answers per second that an overloaded server really gave: a hint where its capacity is. It only
-/// says where to look, because an overload may also cost capacity.
-pub(super) fn carried_per_s(measurement: &TrialMeasurement) -> f64 {
-    let tally = &measurement.tally;
-    let window_s = measurement.window.as_secs_f64().max(1e-3);
-    if measurement.aborted {
-        // The first answer needs its own time.
-        let own = tally.spans.corrected.min().unwrap_or_default().as_secs_f64();
-        return tally.ok as f64 / (window_s - own).max(1e-3);
-    }
-    let open = u64::from(tally.outstanding.last().copied().unwrap_or_default());
-    let ours = |class: ErrorClass| class.fault() == Fault::OwnTimer;
-    let given_up: u64 = tally.errors.iter().filter(|e| ours(e.0)).map(|e| e.1).sum();
-    // What was open at the end of the window may have been given up afterwards.
-    let lost = tally.errors_total() - given_up + open.max(given_up + tally.unsent);
-    tally.scheduled.saturating_sub(lost) as f64 / window_s
 }

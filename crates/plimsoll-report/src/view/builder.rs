@@ -173,7 +173,7 @@ impl ViewBuilder {
             self.rows.iter().map(|row| Second { heat: None, ..row.clone() }).collect();
         let sentinels = self.trials.iter().filter(|trial| trial.phase == Phase::Sentinel);
         let sentinels = sentinels
-            .filter_map(|trial| Some((instant(trial.start_s? + trial.seconds), trial.goodput?)));
+            .filter_map(|trial| Some((instant(trial.start_s? + trial.seconds), trial.carried?)));
         View {
             schema: SCHEMA,
             run: self.run.clone(),

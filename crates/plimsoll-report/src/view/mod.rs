@@ -60,7 +60,7 @@ pub struct View {
     pub spectrum: Spectrum,
     /// By name.
     pub hosts: BTreeMap<String, HostColumns>,
-    /// `[seconds, good answers per second]` of the overloads that a search repeats.
+    /// `[seconds, answers per second, late ones included]` of the overloads that a search repeats.
     pub sentinels: Vec<(f64, f64)>,
     /// The levels of a hold: when each was reached.
     pub plateaus: Vec<Level>,

@@ -32,6 +32,8 @@ pub struct TrialRow {
     pub interval: Option<(f64, f64)>,
     /// Good answers in time per second; of a level of connections, how many answered.
     pub goodput: Option<f64>,
+    /// Answers per second, late ones included: what the server carried in an overload.
+    pub carried: Option<f64>,
     /// Late, failed and unsent over scheduled operations.
     pub loss_ratio: Option<f64>,
     /// Operations that were sent.
@@ -70,6 +72,7 @@ impl TrialRow {
             quantiles: Quantiles::of(corrected),
             interval: interval(corrected, quantile_of(slo)),
             goodput: short(goodput),
+            carried: short(measurement.carried_per_s()),
             loss_ratio: short(record.judgement.loss_ratio),
             sent: tally.scheduled.saturating_sub(tally.unsent),
             backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),
