@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod cgroup;
 pub mod cliff;
 pub mod conversation;
+pub mod cutting;
 pub mod doctor;
 pub mod fault;
 pub mod haproxy;

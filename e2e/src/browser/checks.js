@@ -121,6 +121,12 @@ function width() {
 function colours() {
   const found = new Map();
   const add = (what, colour, background, least) => found.set(`${what}|${colour}|${background}`, [what, colour, background, least]);
+  const addShape = (shape, what, background) => {
+    const { fill, stroke, strokeOpacity, opacity } = getComputedStyle(shape);
+    // The halo of a line is there to be as the background.
+    const colour = [stroke, fill].find((one) => one !== 'none' && one !== background);
+    if (colour && strokeOpacity === '1' && opacity === '1') add(what, colour, background, 3);
+  };
   for (const node of document.querySelectorAll('body, body *')) {
     if (!(node instanceof HTMLElement) || !hasText(node) || !isVisible(node) || isClipped(node)) continue;
     add(describe(node), getComputedStyle(node).color, backgroundOf(node), 4.5);
@@ -131,11 +137,12 @@ function colours() {
       const name = nameOf(figure);
       for (const text of svg.querySelectorAll('text')) if (text.textContent.trim()) add(`${name}: text`, getComputedStyle(text).fill, background, 4.5);
       for (const shape of svg.querySelectorAll('.verdict-mark :is(path, circle), [aria-label="line"] path, .goal, .limit, .safe')) {
-        const { fill, stroke, strokeOpacity } = getComputedStyle(shape);
-        // The halo of a line is there to be as the background.
-        const colour = [stroke, fill].find((one) => one !== 'none' && one !== background);
-        if (colour && strokeOpacity === '1') add(`${name}: ${shape.closest('[class]').getAttribute('class')}`, colour, background, 3);
+        addShape(shape, `${name}: ${shape.closest('[class]').getAttribute('class')}`, background);
       }
+    }
+    // Rectangles are areas, of which the light ones may be light.
+    for (const shape of figure.querySelectorAll('.legend svg :is(path, circle, line)')) {
+      if (isVisible(shape)) addShape(shape, `${nameOf(figure)}: legend, ${shape.closest('span').textContent}`, backgroundOf(shape.closest('span')));
     }
   }
   return [...found.values()];

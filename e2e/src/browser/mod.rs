@@ -5,6 +5,7 @@
 //! message is a JSON object. A check returns what is wrong, a line each; tests decide.
 
 pub mod checks;
+pub mod content;
 mod contrast;
 mod page;
 pub mod paper;

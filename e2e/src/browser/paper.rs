@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use crate::program;
 
-/// Paper is white, and little of it is printed on.
-const LIGHT_MIN: f64 = 0.75;
+/// A sheet full of marks and heat maps has three quarters of white, one of the dark theme a fifth.
+const LIGHT_MIN: f64 = 0.5;
 /// Enough to tell light from dark.
 const DOTS_PER_INCH: &str = "10";
 

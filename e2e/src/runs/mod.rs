@@ -45,7 +45,8 @@ impl Run {
         run
     }
 
-    fn of_finished(name: &'static str, finished: &Finished) -> Self {
+    /// The archive that a run left as `run` in its folder.
+    pub fn of_finished(name: &'static str, finished: &Finished) -> Self {
         let archive = finished.folder().join("run");
         assert!(archive.join("manifest.json").is_file(), "{name}: {finished:?}");
         Self::of(name, &archive)
@@ -58,12 +59,24 @@ impl Run {
 
     /// Its report as a file, by this name.
     pub fn html(&self, name: &str) -> PathBuf {
+        self.html_with(&[], name)
+    }
+
+    /// The report of it and others, laid over each other.
+    pub fn html_with(&self, others: &[&Self], name: &str) -> PathBuf {
         let path = self.folder.path().join(name);
-        let archive = self.archive();
-        let texts = [&archive, &path].map(|path| path.to_str().expect("a plain name").to_owned());
-        let drawn = Plimsoll::new(["report", &texts[0], "--html", &texts[1]]).run();
+        let archives = [self].into_iter().chain(others.iter().copied()).map(Self::archive);
+        let words: Vec<_> = archives.chain(["--html".into(), path.clone()]).collect();
+        let words = words.iter().map(|word| word.to_str().expect("a plain name"));
+        let drawn = Plimsoll::new(["report"].into_iter().chain(words)).run();
         assert_eq!(drawn.code, Some(0), "{}: {}", self.name, drawn.stderr);
         path
+    }
+
+    /// Its report as text.
+    pub fn report(&self) -> String {
+        let archive = self.archive();
+        Plimsoll::new(["report", archive.to_str().expect("a plain name")]).run().stdout
     }
 
     /// Its summary, which is made of the rest where the run was killed.
@@ -85,10 +98,20 @@ impl Run {
     }
 }
 
-/// One run of each command, made at the same time.
+/// One run of each command and axis, and some that failed or were cut off, made at the same time.
 pub fn each() -> Vec<Run> {
-    let make: [fn() -> Run; 8] =
-        [load, killed, find_rate, find_connections, hold, compare, rfc9411, failing];
+    let make: [fn() -> Run; 10] = [
+        load,
+        failing,
+        killed,
+        find_rate,
+        find_handshakes,
+        find_connections,
+        without_trials,
+        hold,
+        compare,
+        rfc9411,
+    ];
     thread::scope(|scope| {
         let making: Vec<_> = make.into_iter().map(|make| scope.spawn(make)).collect();
         making.into_iter().map(|made| made.join().expect("a run is made")).collect()
@@ -101,7 +124,7 @@ fn run(name: &'static str, arguments: &[&str], flags: &[&str]) -> Run {
 }
 
 /// `load`, three seconds of it.
-pub fn load() -> Run {
+fn load() -> Run {
     let serve = Serve::plain();
     let flags = ["--rate", "300", "-d", "3s", "-H", "sleep-fixed: 2", "--slo", "p99<1s,errors<1%"];
     run("load", &["load", serve.url()], &flags)
@@ -121,7 +144,7 @@ fn killed() -> Run {
 }
 
 /// A search that was cut off in its first trial.
-pub fn without_trials() -> Run {
+fn without_trials() -> Run {
     let serve = Serve::plain();
     let flags = ["find", "rate", serve.url(), "--out", "run", "--no-ui"];
     killed_once("without-trials", Plimsoll::new(flags), "intervals.jsonl", 1)
@@ -140,10 +163,18 @@ fn killed_once(name: &'static str, plimsoll: Plimsoll, file: &str, lines: usize)
 }
 
 /// A search for the rate whose every load is met.
-pub fn find_rate() -> Run {
+fn find_rate() -> Run {
     let serve = Serve::plain();
     let flags = ["--min", "200", "--max", "400", "--slo", "p99<500ms,errors<1%", "--mode", "quick"];
     run("find-rate", &["find", "rate", serve.url()], &flags)
+}
+
+/// A search for the rate of handshakes whose every load is met.
+fn find_handshakes() -> Run {
+    let serve = Serve::start(&["--https", "127.0.0.1:0"], 1);
+    let flags =
+        ["-k", "--mode", "quick", "--min", "20", "--max", "40", "--slo", "p99<2s,errors<1%"];
+    run("find-handshakes", &["find", "handshakes", serve.url()], &flags)
 }
 
 /// A search for held connections.

@@ -8,6 +8,7 @@ mod causes;
 mod cliffs;
 mod confirm;
 mod host_limits;
+mod page;
 mod sizing;
 mod truth;
 

@@ -49,7 +49,7 @@ const CHECKS: [(&str, Check); 8] = [
 ];
 
 /// What is broken, by which check it is found, and a part of what that says.
-const BROKEN: [(&str, &str, &str, &str); 29] = [
+const BROKEN: [(&str, &str, &str, &str); 30] = [
     // A chart that says too little.
     (">Latency against load<", "><", "charts", "no title"),
     ("corrected latency, ms (log)", "corrected latency (log)", "charts", "ends in no unit"),
@@ -94,6 +94,7 @@ const BROKEN: [(&str, &str, &str, &str); 29] = [
         "contrasts",
         "tipping: text",
     ),
+    ("stroke=\"#5b2bbf\"", "stroke=\"#d0c0ee\"", "contrasts", "tipping: legend, p99"),
     // Assistive technology.
     ("<html lang=\"en\">", "<html>", "accessibility", "html-has-lang"),
     ("<div id=\"status\"", "<img src=\"data:,\"><div id=\"status\"", "accessibility", "image-alt"),
