@@ -198,16 +198,20 @@ function whisker(x, low, high, stroke = 'var(--axis)') {
 }
 
 /**
- * A text that gives way: `settle` moves it up or down, or takes it out where there is no room. Lower priorities are placed first.
+ * A text that gives way: `settle` moves it up or down (`gives`: one of them only), or takes it out where there is no room. Lower
+ * priorities are placed first.
  */
-function label(text, x, y, { anchor = 'start', priority = 5, weight = null, fill = INK, keep = false } = {}) {
+function label(text, x, y, { anchor = 'start', priority = 5, weight = null, fill = INK, gives = null } = {}) {
   return element('text', {
     class: 'label', x, y, 'text-anchor': anchor, 'font-weight': weight, fill, stroke: 'var(--background)', 'stroke-width': 3,
-    'paint-order': 'stroke', 'stroke-linejoin': 'round', 'data-priority': priority, 'data-keep': keep ? '' : null,
+    'paint-order': 'stroke', 'stroke-linejoin': 'round', 'data-priority': priority, 'data-gives': gives,
   }, text);
 }
 
 const SHIFTS = [0, -15, 15, -30, 30, -45, 45, -60, 60];
+
+/** Of labels that stand below each other in the order of their lines: `gives` is `up` or `down`. */
+const shiftsOf = (gives) => SHIFTS.filter((shift) => !gives || shift === 0 || (shift > 0) === (gives === 'down'));
 
 /** Places the labels of a drawing that is in the document, so that no two texts touch. */
 function settle(svg) {
@@ -227,7 +231,7 @@ function settle(svg) {
     const box = boxOf(node);
     const over = Math.min(0, width - 1 - (box.x + box.width)) + Math.max(0, 1 - box.x);
     box.x += over;
-    const shift = SHIFTS.find((dy) => {
+    const shift = shiftsOf(node.dataset.gives).find((dy) => {
       const moved = { ...box, y: box.y + dy };
       return moved.y >= 0 && moved.y + moved.height <= height && !taken.some((other) => touches(moved, other));
     });
@@ -290,9 +294,9 @@ function step(points, options = {}) {
 
 /**
  * At most two points in each column of pixels, the least and the most of it: what a line of all of them would show. Never a mean.
- * Where x jumps by more than `gap`, the line is broken. A value is that of the time `lead` before x.
+ * Where x jumps by more than `gap`, or `parts` names another part, the line is broken. A value is that of the time `lead` before x.
  */
-function reduced(xs, ys, [low, high], pixels, gap = Infinity, lead = 0) {
+function reduced(xs, ys, [low, high], pixels, { gap = Infinity, lead = 0, parts = null } = {}) {
   const points = [];
   const perPixel = (high - low) / Math.max(1, pixels);
   const isThin = xs.length <= 2 * pixels;
@@ -307,7 +311,8 @@ function reduced(xs, ys, [low, high], pixels, gap = Infinity, lead = 0) {
   let before = null;
   xs.forEach((x, index) => {
     const y = ys[index];
-    if (before !== null && x - before > gap) {
+    const isOther = parts !== null && index > 0 && parts[index] !== parts[index - 1];
+    if (before !== null && (x - before > gap || isOther)) {
       flush();
       points.push([(x + before) / 2, null]);
     }

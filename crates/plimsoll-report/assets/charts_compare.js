@@ -166,7 +166,7 @@ CHARTS.overlay_time = ({ views, width, narrow, choice }) => {
     margin: { left: TIME_MARGIN, top: 30 },
     marks: runs.flatMap((run) => {
       const style = OVERLAY_STYLES[run.index];
-      const points = reduced(run.t.map((time) => time - start(run)), run.values.map((value) => value || null), x.domain, width - TIME_MARGIN, 2.6);
+      const points = reduced(run.t.map((time) => time - start(run)), run.values.map((value) => value || null), x.domain, width - TIME_MARGIN, { gap: 2.6 });
       return seriesMarks(points, { stroke: style.stroke, strokeWidth: style.width, strokeDasharray: style.dash });
     }),
   });

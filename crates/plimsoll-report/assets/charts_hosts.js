@@ -31,7 +31,7 @@ function hostPanel(view, host, spec, { width, narrow, height, most }) {
   const top = spec.full && most > 0.5 * spec.full ? spec.full * 1.12 : Math.max(most, ...near.map((limit) => limit.max)) * 1.12;
   const plot = width - TIME_MARGIN - 14;
   const gap = 3.5;
-  const scaled = (values) => reduced(data.t, values.map((value) => (isNumber(value) ? value / scale.divisor : null)), x.domain, plot, gap);
+  const scaled = (values) => reduced(data.t, values.map((value) => (isNumber(value) ? value / scale.divisor : null)), x.domain, plot, { gap });
   const drawn = panel({
     width, height, narrow: true, x,
     y: { domain: [0, (top || 1) / scale.divisor], title: scale.title, format: scale.format },
@@ -95,7 +95,8 @@ function coresPanel(view, data, width) {
   const cells = custom((scales, frame) => cores.map(([, values], row) => values.map((value, index) => {
     if (!isNumber(value)) return null;
     const right = scales.x(data.t[index]);
-    const left = index > 0 && data.t[index] - data.t[index - 1] < 3.5 ? scales.x(data.t[index - 1]) : scales.x(data.t[index] - 1);
+    const before = index > 0 && data.t[index] - data.t[index - 1] < 3.5 ? data.t[index - 1] : data.t[index] - 1;
+    const left = Math.max(frame.left, scales.x(before));
     return element('rect', {
       x: left, y: frame.top + row * rowHeight, width: Math.max(1, right - left), height: rowHeight - (rowHeight > 6 ? 1 : 0),
       fill: shades[Math.min(HEAT_STEPS - 1, Math.floor(value * HEAT_STEPS))],
@@ -165,8 +166,10 @@ CHARTS.memory = ({ view, width, narrow, height }) => {
   const yMost = isNear && limitBytes ? Math.max(limitBytes, bytesMost) * 1.1 : bytesMost * 1.2;
   const { divisor, unit } = byteScale(yMost);
   const last = lines.map(({ name, path, points }) => ({ name, at: points.at(-1), each: levels.findLast((level) => isNumber(level[path]))[path] }));
-  const labels = custom((scales) => last.map(({ name, at: [x, y], each }) => label(
-    `${name} ${shown(Math.round(each), 'B')} each`, scales.x(x) + 6, scales.y(y / divisor) + 4, { priority: 3, weight: 600 },
+  // From the lowest line up: where there is no room, the label of a higher line goes higher.
+  last.sort((a, b) => a.at[1] - b.at[1]);
+  const labels = custom((scales) => last.map(({ name, at: [x, y], each }, order) => label(
+    `${name} ${shown(Math.round(each), 'B')} each`, scales.x(x) + 6, scales.y(y / divisor) - 4, { priority: 3 + order / 10, weight: 600, gives: 'up' },
   )));
   const projected = isNear ? custom((scales, frame) => {
     const machine = lines.find(({ name }) => name === 'machine') ?? lines[0];

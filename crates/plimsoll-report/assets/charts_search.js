@@ -245,7 +245,7 @@ CHARTS.course = ({ view, width, narrow, height }) => {
     return [
       element('line', { x1: from, x2: to, y1: y, y2: y, stroke: 'var(--axis)', 'stroke-width': 3, 'stroke-opacity': 0.5 }),
       verdictMark({ verdict: trial.verdict, x: middle, y, ring: trial.phase === 'confirm', number: trial.number }),
-      narrow || trials.length > 80 ? null : label(String(trial.number), middle, y - 8, { anchor: 'middle', priority: 7, fill: 'var(--secondary)' }),
+      narrow || trials.length > 80 ? null : label(String(trial.number), middle, y - (trial.phase === 'confirm' ? 12 : 8), { anchor: 'middle', priority: 7, fill: 'var(--secondary)' }),
     ];
   }));
   const time = sharedTime(view, width, narrow);

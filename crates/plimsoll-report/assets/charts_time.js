@@ -50,17 +50,19 @@ function trialShades(view, above = 4) {
   }));
 }
 
-/** Numbered rules where something happened; the list of them stands below the charts. */
+/** Numbered rules where something happened; the list of them stands above the charts. Those of one instant have one rule. */
 function eventRules(view) {
-  const events = (view.events ?? []).filter((event) => isNumber(event.t));
+  const events = (view.events ?? []).map((event, index) => ({ ...event, number: index + 1 })).filter((event) => isNumber(event.t));
   if (!events.length) return null;
-  return custom((scales, frame) => events.map((event, index) => {
-    const x = scales.x(event.t);
+  const instants = d3.groups(events, (event) => Math.round(event.t * 2) / 2);
+  return custom((scales, frame) => instants.map(([, together]) => {
+    const x = scales.x(together[0].t);
     if (!(x >= frame.left && x <= frame.right)) return null;
+    const [first, last] = [together[0].number, together.at(-1).number];
     return [
       element('line', { x1: x, x2: x, y1: frame.top, y2: frame.bottom, stroke: 'var(--secondary)', 'stroke-width': 0.8 }),
       element('circle', { cx: x, cy: frame.top, r: 3, fill: 'var(--secondary)' }),
-      events.length <= 12 ? label(String(index + 1), x + 4, frame.top + 11, { priority: 9, fill: 'var(--secondary)' }) : null,
+      instants.length <= 12 ? label(first === last ? `${first}` : `${first} to ${last}`, x + 4, frame.top + 11, { priority: 9, fill: 'var(--secondary)', gives: 'down' }) : null,
     ];
   }));
 }
@@ -80,6 +82,9 @@ function cutOff(view) {
   });
 }
 
+/** Where a line over time is broken: at missing seconds, and between the trials of a search. */
+const breaksOf = (view) => ({ gap: 1.5 * (view.column_s ?? 1) + 0.6, parts: view.seconds.trial ?? null });
+
 /** The spots of the cursor: one for each second, at the y of `values`. */
 function secondSpots(t, values, drawn) {
   return t.map((time, row) => ({ x: drawn.toX(time), y: isNumber(values?.[row]) ? drawn.toY(values[row]) : null, row }));
@@ -92,7 +97,7 @@ CHARTS.rate = ({ view, width, narrow, height }) => {
   const x = sharedTime(view, width, narrow);
   const plotWidth = width - TIME_MARGIN - 16;
   const columnS = view.column_s ?? 1;
-  const points = (values) => reduced(t, values, x.domain, plotWidth, 1.5 * columnS + 0.6, columnS);
+  const points = (values) => reduced(t, values, x.domain, plotWidth, { ...breaksOf(view), lead: columnS });
   const curve = 'step-before';
   // Late answers are good ones that came too late.
   const good = seconds.ok.map((ok, index) => (isNumber(ok) ? Math.max(0, ok - (seconds.late[index] ?? 0)) : null));
@@ -189,7 +194,7 @@ CHARTS.latency = ({ view, width, narrow, height, choice }) => {
   const columnS = view.column_s ?? 1;
   // The quantiles of a column stand at its middle.
   const middles = t.map((time) => time - columnS / 2);
-  const points = (name) => reduced(middles, quantiles[name] ?? [], x.domain, plotWidth, 1.5 * columnS + 0.6);
+  const points = (name) => reduced(middles, quantiles[name] ?? [], x.domain, plotWidth, breaksOf(view));
   const { deadline, name } = goalOf(view);
   const edges = heat?.rows ?? [];
   const cells = heat?.[kind] ?? [];
@@ -331,7 +336,7 @@ CHARTS.connections = ({ view, width, narrow, height }) => {
   if (!t.length || !held.some((count) => count > 0)) return null;
   const x = sharedTime(view, width, narrow);
   const plotWidth = width - TIME_MARGIN - 16;
-  const gap = 1.5 * (view.column_s ?? 1) + 0.6;
+  const breaks = breaksOf(view);
   const lost = seconds.lost ?? [];
   const asked = seconds.asked ?? [];
   const most = d3.max([...held, ...asked]) || 1;
@@ -352,7 +357,7 @@ CHARTS.connections = ({ view, width, narrow, height }) => {
     const px = scales.x(level.t);
     if (!(px >= frame.left && px <= frame.right)) return null;
     const answered = isNumber(level.answered) ? `, ${level.answered >= level.held ? 'all' : grouped(level.answered)} answered` : '';
-    return label(`${short(level.held)}${answered}`, px, scales.y(level.held) - 8, { anchor: 'end', priority: 5 });
+    return label(`${short(level.held)}${answered}`, px, scales.y(level.held) - 8, { anchor: 'end', priority: 5, gives: 'up' });
   }));
   const drawn = panel({
     width, height: height(280, 240), narrow, x,
@@ -360,8 +365,8 @@ CHARTS.connections = ({ view, width, narrow, height }) => {
     margin: { left: TIME_MARGIN, right: 16, top: 30 },
     marks: [
       trialShades(view),
-      asked.some(isNumber) ? step(reduced(t, asked, x.domain, plotWidth, gap), { strokeWidth: 1 }) : null,
-      ...seriesMarks(reduced(t, held, x.domain, plotWidth, gap), { stroke: 'var(--series-a)', strokeWidth: 2 }),
+      asked.some(isNumber) ? step(reduced(t, asked, x.domain, plotWidth, breaks), { strokeWidth: 1 }) : null,
+      ...seriesMarks(reduced(t, held, x.domain, plotWidth, breaks), { stroke: 'var(--series-a)', strokeWidth: 2 }),
       levels, lossMarks, cutOff(view),
     ],
   });
@@ -372,7 +377,7 @@ CHARTS.connections = ({ view, width, narrow, height }) => {
       width, height: 150, narrow, x,
       y: { domain: [0, (d3.max(opened) || 1) * 1.1], title: 'connections opened, per second' },
       margin: { left: TIME_MARGIN, right: 16, top: 26 },
-      marks: [trialShadesBare(view), ...seriesMarks(reduced(t, opened, x.domain, plotWidth, gap, view.column_s ?? 1), { strokeWidth: 1.5, curve: 'step-before' })],
+      marks: [trialShadesBare(view), ...seriesMarks(reduced(t, opened, x.domain, plotWidth, { ...breaks, lead: view.column_s ?? 1 }), { strokeWidth: 1.5, curve: 'step-before' })],
     });
     panels.push({ ...rate, points: secondSpots(t, opened, rate), isTime: true });
   }

@@ -113,11 +113,13 @@ pub(super) fn answer(view: &View) -> Markup {
 }
 
 fn cut_off(view: &View, summary: &Summary) -> Markup {
+    // The summary of a search has the seconds of its last trial.
+    let last = view.seconds.get("t").and_then(Value::as_array).and_then(|t| t.last()?.as_f64());
     html! {
         @if summary.partial {
             p.banner {
-                strong { "Cut off" } " after " (span(summary.seconds)) ": everything below is what was seen until then."
-                @for note in &view.notes { " " (note) }
+                strong { "Cut off" } " after " (span(last.unwrap_or(summary.seconds)))
+                ": everything below is what was seen until then."
             }
         }
     }
@@ -131,7 +133,7 @@ fn why_invalid(summary: &Summary) -> Markup {
     html! {
         @if !failed.is_empty() {
             div.banner {
-                p { strong { "INVALID" } ": the generator or the path, not the server, shaped this result." }
+                p { strong { "INVALID" } ": what failed speaks against the measurement, not against the server." }
                 ul { @for check in failed {
                     li { (findings::line(check)) @if let Some(hint) = check.id.hint() { "; " (hint) } }
                 } }
