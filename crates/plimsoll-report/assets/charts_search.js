@@ -9,6 +9,9 @@ const AXIS_TITLES = {
 /** Trials by which the bounds move; the others overload on purpose, or are in other arrivals. */
 const BOUNDING = new Set(['qualify', 'expand', 'narrow', 'confirm']);
 
+/** What a search found; of one that goes on, what it raises. */
+const foundOf = (view) => view.summary?.find ?? { axis: view.head.axis };
+
 const isConnections = (find) => find?.axis === 'connections';
 const loadText = (find, load) => (isConnections(find) ? grouped(load) : shown(load, '/s'));
 
@@ -131,7 +134,7 @@ function trialsNear(find, trials) {
 }
 
 CHARTS.tipping = ({ view, width, narrow, height, choice }) => {
-  const find = view.summary?.find ?? view.head.find ?? {};
+  const find = foundOf(view);
   const all = (view.trials ?? []).filter((trial) => trial.load > 0);
   if (!all.length) return null;
   const trials = choice('trials') === 'near' ? trialsNear(find, all) : all;
@@ -204,7 +207,7 @@ function generatorCeiling(view) {
 }
 
 CHARTS.goodput = ({ view, width, narrow, height }) => {
-  const find = view.summary?.find ?? view.head.find ?? {};
+  const find = foundOf(view);
   const goodOf = (trial) => trial.goodput ?? null;
   const trials = (view.trials ?? []).filter((trial) => trial.load > 0 && isNumber(goodOf(trial)));
   if (!trials.length) return null;
@@ -230,7 +233,7 @@ function rowsIn(all, some, spots) {
 }
 
 CHARTS.course = ({ view, width, narrow, height }) => {
-  const find = view.summary?.find ?? view.head.find ?? {};
+  const find = foundOf(view);
   const trials = (view.trials ?? []).filter((trial) => trial.load > 0 && isNumber(trial.start_s));
   if (!trials.length) return null;
   const end = d3.max(trials, (trial) => trial.start_s + trial.seconds);

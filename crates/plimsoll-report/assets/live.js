@@ -106,6 +106,7 @@ function redrawLive() {
   // What was not in sight is drawn when it is scrolled to.
   live.isDirty = seen.length < figures().length;
   growTrials(state.views[0]);
+  adoptNewHosts();
 }
 
 /** The rows of the table of trials that came since it was written. */
@@ -134,18 +135,13 @@ function endText(summary) {
   return isKept ? `ended; this page is kept as ${summary.archive}/report.html` : `ended; plimsoll report ${summary.archive} --html FILE keeps this page`;
 }
 
-/** When the run has ended, the page is the report: the same that a file has. */
-async function finishLive() {
-  live.source?.close();
-  clearInterval(live.timer);
-  showLiveState(endText(state.views[0].summary));
-  document.getElementById('pause').hidden = true;
+/** Takes the text and the tables as the server writes them now; the charts are drawn again from the data that are here. */
+async function adoptPage() {
   const answer = await fetch('./');
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
   const fresh = page.getElementById('main');
   if (!fresh) return;
-  state.views = [await fetchView()];
   state.tables = null;
   state.drawn.clear();
   clearCursor();
@@ -153,4 +149,24 @@ async function finishLive() {
   document.title = page.title;
   addTools();
   drawAll();
+}
+
+/** When the run has ended, the page is the report: the same that a file has. */
+async function finishLive() {
+  live.source?.close();
+  clearInterval(live.timer);
+  showLiveState(endText(state.views[0].summary));
+  document.getElementById('pause').hidden = true;
+  state.views = [await fetchView()];
+  await adoptPage();
+}
+
+/** A host that was first read after the page was written has no place for its charts yet. */
+function adoptNewHosts() {
+  const placed = new Set(figures().map((figure) => figure.dataset.host));
+  const isNew = Object.keys(state.views[0].hosts ?? {}).some((host) => !placed.has(host));
+  const now = performance.now();
+  if (!isNew || now - (live.adoptedAt ?? -Infinity) < 5000) return;
+  live.adoptedAt = now;
+  adoptPage();
 }
