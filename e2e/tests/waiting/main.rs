@@ -6,6 +6,7 @@ mod cliffs;
 mod compare;
 mod connections;
 mod doctor;
+mod exports;
 mod faults;
 mod faulty_suts;
 mod foreign_servers;
