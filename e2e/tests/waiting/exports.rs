@@ -73,7 +73,7 @@ fn rows_are_sampled_and_say_so() {
 #[test]
 fn failed_operations_have_rows() {
     // Nobody listens on it.
-    let url = format!("http://127.0.0.1:{}/", e2e::port::free());
+    let url = format!("http://{}/", e2e::port::free());
     let flags = ["--rate", "200", "-n", "50", "--rows", "rows.csv", "--linger", "1s"];
     let ran = Plimsoll::load(&url, &flags).run();
     let found = rows(&ran.folder().join("rows.csv"));
@@ -100,7 +100,11 @@ fn what_cannot_be_written_is_one_line_and_leaves_nothing() {
     for (flags, code, said) in [
         (vec!["--csv", "/dev/full"], 1, "cannot write --csv /dev/full: No space left"),
         (vec!["--junit", "no/such/file.xml"], 1, "cannot write --junit no/such/file.xml: No such"),
-        (vec!["--csv", "-", "--ndjson", "-"], 2, "--csv and --ndjson both write to standard output"),
+        (
+            vec!["--csv", "-", "--ndjson", "-"],
+            2,
+            "--csv and --ndjson both write to standard output",
+        ),
         (vec!["--vegeta-json", "-"], 1, "holds no single operations"),
         (vec!["--baseline", "nowhere", "--fail-if", "p99>10%"], 2, "nowhere"),
         (vec!["--fail-if", "p99>10%"], 2, "--baseline"),

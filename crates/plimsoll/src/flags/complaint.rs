@@ -162,9 +162,10 @@ pub(super) fn one_line(error: &clap::Error, args: &[OsString], parser: &clap::Co
         ErrorKind::ValueValidation => refused_value(error),
         ErrorKind::ArgumentConflict => conflict(error),
         ErrorKind::MissingRequiredArgument => match typed.last() {
-            Some("report") => "report needs the directory of a run; for example: \
-                               plimsoll report my-run"
-                .to_owned(),
+            Some("report") if argument(error).contains("RUN>...") => {
+                "report needs the directory of a run; for example: plimsoll report my-run"
+                    .to_owned()
+            }
             Some("rfc9411") => {
                 "rfc9411 runs one test case; name it with --case 7.1 to --case 7.9".to_owned()
             }

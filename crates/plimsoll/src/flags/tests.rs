@@ -214,6 +214,10 @@ fn complaints_are_one_line_with_a_fix() {
             "report needs the directory of a run; for example: plimsoll report my-run",
         ),
         (
+            vec!["report", "my-run", "--fail-if", "p99>10%"],
+            "--baseline is missing; see plimsoll report --help",
+        ),
+        (
             vec!["serve", "--http", "::1:80"],
             "--http \"::1:80\" is not accepted; write an address such as 127.0.0.1:8080, \
              [::1]:8080, 0.0.0.0:8000-8009 or a bare port such as 8080 (on 127.0.0.1)",
