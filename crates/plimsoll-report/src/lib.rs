@@ -16,13 +16,14 @@ pub mod progress;
 pub mod settings;
 pub mod terminal;
 pub mod time_text;
+pub mod tui;
 pub mod view;
 pub mod watch;
 mod whole_file;
 
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
-pub use progress::{Progress, ProgressMode};
+pub use progress::Progress;
 pub use terminal::{Style, findings};
 pub use whole_file::WholeFile;
 

@@ -19,6 +19,7 @@ pub mod qdisc;
 pub mod signal;
 pub mod sock_diag;
 pub mod socket;
+pub mod terminal;
 pub mod thread;
 
 pub use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as a counted flag; SIGPIPE as an error value.
+//! SIGINT, SIGTERM and SIGHUP as a counted flag; SIGPIPE as an error value.
 //!
 //! The first stop signal is a request: stop, and report what there is. The second ends the process at
 //! once. Nothing else is decided here.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use signal_hook::low_level;
 
-use crate::clock;
+use crate::{clock, terminal};
 
 /// `timeout`, shells and service managers signal a process and then its group, so that one request
 /// arrives twice. Signals this close to the first are the same request.
@@ -28,19 +28,23 @@ struct State {
 }
 
 impl Interrupts {
-    /// Takes over SIGINT and SIGTERM, and turns SIGPIPE into an error of the write. Call it once,
+    /// Takes over SIGINT, SIGTERM and, unless it is ignored as by `nohup`, SIGHUP, and turns SIGPIPE into an error of the write. Call it once,
     /// in the process that the user started; its coordinator stops the agents.
     pub fn install() -> io::Result<Self> {
         let state = Arc::new(State::default());
-        for (signal, exit_code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        // Whose terminal is gone wants what whoever ends the process wants.
+        let hung_up = (!is_ignored(libc::SIGHUP)).then_some((libc::SIGHUP, 143));
+        for (signal, exit_code) in
+            [(libc::SIGINT, 130), (libc::SIGTERM, 143)].into_iter().chain(hung_up)
+        {
             let state = state.clone();
             let action = move || {
                 if state.handle_signal(exit_code, clock::monotonic_ns()) {
-                    low_level::exit(exit_code);
+                    end_now(exit_code);
                 }
             };
-            // SAFETY: the action runs inside a signal handler: it reads the clock, which is
-            // async-signal-safe, touches atomics, and may call _exit.
+            // SAFETY: the action runs inside a signal handler: it reads the clock, restores the terminal by
+            // system calls alone, which are async-signal-safe, touches atomics, and may call _exit.
             unsafe { low_level::register(signal, action) }?;
         }
         ignore_broken_pipes();
@@ -52,7 +56,14 @@ impl Interrupts {
         self.exit_code().is_some()
     }
 
-    /// The exit code that the signal asks for: 130 after SIGINT, 143 after SIGTERM.
+    /// The same as a SIGINT: to stop and report, and to end at once if that was asked for before.
+    pub fn interrupt(&self) {
+        if self.0.handle_signal(130, clock::monotonic_ns()) {
+            end_now(130);
+        }
+    }
+
+    /// The exit code that the signal asks for: 130 after SIGINT, 143 after SIGTERM or SIGHUP.
     pub fn exit_code(&self) -> Option<i32> {
         Some(self.0.exit_code.load(Ordering::Acquire)).filter(|code| *code != 0)
     }
@@ -70,6 +81,20 @@ impl State {
             Err(first_ns) => now_ns.saturating_sub(first_ns) > SAME_WISH_NS,
         }
     }
+}
+
+/// Ends the process without another word; its terminal is as before.
+pub fn end_now(exit_code: i32) -> ! {
+    terminal::restore();
+    low_level::exit(exit_code)
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zeroes is a value of this plain C struct.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null pointer as the new action changes nothing; `now` is written to.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
+    asked == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
 /// Makes writing to a closed pipe an error (EPIPE) instead of the process's death.

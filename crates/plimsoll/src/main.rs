@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 mod causes;
 mod commands;
+mod display;
 mod exit;
 mod experiments;
 mod flags;

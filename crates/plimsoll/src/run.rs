@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::io::Write;
+use std::mem;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
@@ -11,12 +13,12 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
-use plimsoll_report::{
-    ArchiveWriter, Progress, ProgressMode, ReportError, json, live, terminal, time_text,
-};
+use plimsoll_report::tui::{Head, Tracker, Wish};
+use plimsoll_report::{ArchiveWriter, Progress, ReportError, json, live, terminal, time_text};
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
+use crate::display::Display;
 use crate::exit::Stop;
 use crate::flags::values::OutputFile;
 use crate::hosts::archived_host;
@@ -24,10 +26,14 @@ use crate::output;
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
 use crate::rows::RowSink;
-use crate::screen::Stream;
+use crate::screen;
 
 /// Default directory of archives.
 const ARCHIVES: &str = "plimsoll-runs";
+/// Seconds from one line to the next, where no screen can be drawn.
+const LINE_EVERY_S: u32 = 1;
+/// The same in a log that is kept.
+const LINE_EVERY_S_IN_CI: u32 = 10;
 
 /// The name of a run and where its results are written.
 pub(crate) struct RunHead<'a> {
@@ -45,6 +51,8 @@ pub(crate) struct RunHead<'a> {
     pub(crate) always_archive: bool,
     /// Who is told meanwhile.
     pub(crate) publisher: Publisher,
+    /// What keys of its screen raise; `None` where its parts have screens of their own.
+    pub(crate) interrupts: Option<&'a Interrupts>,
 }
 
 /// The sinks of one invocation.
@@ -52,7 +60,7 @@ pub(crate) struct Run {
     /// RFC 3339.
     pub(crate) started_at: String,
     began: Nanos,
-    progress: Progress,
+    shown: Shown,
     archive: Option<(ArchiveWriter, PathBuf)>,
     /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
@@ -96,15 +104,22 @@ impl Run {
         let run =
             name.map_or_else(|| started_at.clone(), |name| name.to_string_lossy().into_owned());
         head.publisher.begin(|| live::RunHead { run, manifest, deadline: job.plan.deadline });
-        let mode = match (job.ui, Stream::Err.draws()) {
-            (false, _) => ProgressMode::Silent,
-            (true, true) => ProgressMode::Bar,
-            (true, false) => ProgressMode::Lines,
+        let began = now();
+        let tracked = Head {
+            command: head.command.to_owned(),
+            target: job.target_name.clone(),
+            slo: job.slo.as_ref().map(ToString::to_string),
+            deadline: job.plan.deadline,
+        };
+        let shown = if job.ui {
+            Shown::start(Tracker::new(tracked), began, head.interrupts)
+        } else {
+            Shown::Nothing
         };
         Ok(Self {
             started_at,
-            began: now(),
-            progress: Progress::new(mode),
+            began,
+            shown,
             archive,
             archive_error: None,
             json: job.json.clone(),
@@ -135,27 +150,59 @@ impl Run {
 
     /// Whether a sink shows what hosts do; the archive is written where they are read.
     pub(crate) fn wants_readings(&self) -> bool {
-        self.progress.wants_readings() || self.publisher.is_asked()
+        matches!(self.shown, Shown::Screen(..)) || self.publisher.is_asked()
     }
 
     /// Hands a reading of `host` to every sink that shows it.
     pub(crate) fn handle_reading(&mut self, host: &str, reading: &Reading) {
-        self.progress.handle_reading(host, reading);
+        if let Shown::Screen(display, tracker) = &mut self.shown {
+            tracker.handle_reading(host, reading);
+            display.show(tracker.state());
+        }
         self.publisher.handle_reading(host, reading);
     }
 
     fn show_event(&mut self, event: &Event) {
         let elapsed = self.elapsed();
-        self.progress.handle_event(event, elapsed, &mut io::stderr());
+        match &mut self.shown {
+            Shown::Screen(display, tracker) => {
+                tracker.handle_event(event, elapsed);
+                display.show(tracker.state());
+            }
+            Shown::Lines(progress) => progress.handle_event(event, elapsed, &mut io::stderr()),
+            Shown::Nothing => {}
+        }
     }
 
-    /// Redraws live displays, and passes on what the publisher has to say.
+    /// Lets time go on between events, and passes on what the publisher has to say.
     pub(crate) fn handle_tick(&mut self) {
         while let Some(note) = self.publisher.note() {
             self.handle_event(&Event::Note(note));
         }
         let elapsed = self.elapsed();
-        self.progress.handle_tick(elapsed, &mut io::stderr());
+        match &mut self.shown {
+            Shown::Screen(display, tracker) => {
+                while let Some(wish) = display.wish() {
+                    if wish == Wish::Pause {
+                        tracker.say(
+                            "not paused: what is sent, and when, is fixed before it begins",
+                            elapsed,
+                        );
+                        display.show(tracker.state());
+                    }
+                }
+            }
+            Shown::Lines(progress) => progress.handle_tick(elapsed, &mut io::stderr()),
+            Shown::Nothing => {}
+        }
+    }
+
+    /// The run is being ended.
+    pub(crate) fn handle_stop(&mut self) {
+        if let Shown::Screen(display, tracker) = &mut self.shown {
+            tracker.handle_stop();
+            display.show(tracker.state());
+        }
     }
 
     /// The archive's directory, if the archive is complete.
@@ -189,7 +236,7 @@ impl Run {
 
     /// Writes the archive alone, which the summary no longer names if it is not whole.
     pub(crate) fn store(mut self, summary: &mut Summary) -> Result<(), Stop> {
-        self.progress.finish();
+        mem::take(&mut self.shown).end();
         if let Some((archive, _)) = self.archive.take()
             && let Err(error) = archive.finish(summary)
         {
@@ -200,6 +247,40 @@ impl Run {
         self.archive_error.map_or(Ok(()), |error| {
             Err(Stop::CannotRun(format!("{error}; the archive is not whole")))
         })
+    }
+}
+
+/// How what goes on is shown.
+#[derive(Default)]
+enum Shown {
+    /// On a screen of the terminal.
+    Screen(Display, Box<Tracker>),
+    /// In lines on standard error.
+    Lines(Box<Progress>),
+    #[default]
+    Nothing,
+}
+
+impl Shown {
+    /// A screen where one can be drawn, else lines.
+    fn start(tracker: Tracker, began: Nanos, interrupts: Option<&Interrupts>) -> Self {
+        if let Some(interrupts) = interrupts.filter(|_| screen::takes_screen())
+            && let Ok(display) = Display::start(tracker.state().clone(), began, interrupts)
+        {
+            return Self::Screen(display, Box::new(tracker));
+        }
+        let every_s = if screen::is_ci() { LINE_EVERY_S_IN_CI } else { LINE_EVERY_S };
+        Self::Lines(Box::new(Progress::new(every_s)))
+    }
+
+    /// Leaves the screen; what was noted is worth reading beside the report.
+    fn end(self) {
+        if let Self::Screen(display, tracker) = self {
+            drop(display);
+            for note in tracker.notes() {
+                let _ = writeln!(io::stderr(), "{note}");
+            }
+        }
     }
 }
 

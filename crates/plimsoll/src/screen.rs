@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use plimsoll_report::Style;
+use plimsoll_sys::terminal;
 
 /// A stream that people may look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +39,43 @@ impl Stream {
     pub(crate) fn style(self) -> Style {
         let plain = Style { color: self.colours(), ..Style::default() };
         let size = match self {
-            Self::Out => terminal_size::terminal_size_of(std::io::stdout()),
-            Self::Err => terminal_size::terminal_size_of(std::io::stderr()),
+            Self::Out => terminal::size(std::io::stdout()),
+            Self::Err => terminal::size(std::io::stderr()),
         };
-        match size {
-            // A terminal of unknown size reports 0.
-            Some((terminal_size::Width(width), _)) if width > 0 => Style { width, ..plain },
-            _ => plain,
-        }
+        size.map_or(plain, |(width, _)| Style { width, ..plain })
     }
+}
+
+/// Whether a screen can be drawn on standard error while a command runs, and keys be read from standard input.
+pub(crate) fn takes_screen() -> bool {
+    let is_set = |name| var_os(name).is_some_and(|value| !value.is_empty());
+    Stream::Err.draws()
+        && std::io::stdin().is_terminal()
+        && is_set("TERM")
+        && !is_ci()
+        && terminal::is_ours()
+}
+
+/// Whether nobody looks on, but a log is kept: `CI` is set.
+pub(crate) fn is_ci() -> bool {
+    var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+/// Whether only characters that every console has can be shown.
+pub(crate) fn is_ascii() -> bool {
+    is_ascii_in(|name| var_os(name))
+}
+
+fn is_ascii_in(of: impl Fn(&str) -> Option<OsString>) -> bool {
+    // The first one that is set decides, as in every program of the system.
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
+        of(name)
+            .filter(|value| !value.is_empty())
+            .map(|value| value.to_string_lossy().to_lowercase())
+    });
+    let is_utf8 = locale.is_some_and(|name| name.contains("utf-8") || name.contains("utf8"));
+    // The console of Linux has few characters of its fonts beyond ASCII.
+    !is_utf8 || of("TERM").is_some_and(|term| term == "linux")
 }
 
 fn draws(is_terminal: bool, term: Option<OsString>) -> bool {
@@ -78,6 +107,22 @@ mod tests {
     fn colours_are_refused_by_any_value_but_none() {
         for (value, expected) in [(None, true), (Some(""), true), (Some("0"), false)] {
             assert_eq!(wants_colours(value.map(OsString::from)), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn characters_follow_the_locale() {
+        for (set, expected) in [
+            (&[("LANG", "en_GB.UTF-8")][..], false),
+            (&[("LANG", "en_GB.UTF-8"), ("LC_ALL", "C")], true),
+            (&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")], false),
+            (&[], true),
+            (&[("LANG", "C.UTF-8"), ("TERM", "linux")], true),
+        ] {
+            let of = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            };
+            assert_eq!(is_ascii_in(of), expected, "{set:?}");
         }
     }
 }

@@ -8,8 +8,8 @@ use plimsoll_model::{Nanos, Rate};
 use crate::terminal::layout::bytes;
 
 /// The state of progress of a hold; pure.
-#[derive(Debug)]
-pub(super) struct Holding {
+#[derive(Clone, Debug)]
+pub(crate) struct Holding {
     step: HoldStep,
     began: Nanos,
     baseline: Option<MemoryReading>,
@@ -23,7 +23,7 @@ pub(super) struct Holding {
 
 impl Holding {
     /// A hold before its first step.
-    pub(super) fn new(elapsed: Nanos) -> Self {
+    pub(crate) fn new(elapsed: Nanos) -> Self {
         Self {
             step: HoldStep::Settle,
             began: elapsed,
@@ -36,22 +36,22 @@ impl Holding {
         }
     }
 
-    pub(super) fn handle_step(&mut self, step: HoldStep, elapsed: Nanos) {
+    pub(crate) fn handle_step(&mut self, step: HoldStep, elapsed: Nanos) {
         self.step = step;
         self.began = elapsed;
     }
 
     /// The first reading is what there was before anything was held.
-    pub(super) fn handle_memory(&mut self, memory: MemoryReading) {
+    pub(crate) fn handle_memory(&mut self, memory: MemoryReading) {
         self.baseline.get_or_insert(memory);
         self.memory = memory;
     }
 
-    pub(super) fn baseline(&self) -> MemoryReading {
+    pub(crate) fn baseline(&self) -> MemoryReading {
         self.baseline.unwrap_or_default()
     }
 
-    pub(super) fn handle_second(&mut self, tally: &Tally) {
+    pub(crate) fn handle_second(&mut self, tally: &Tally) {
         self.held = tally.connections.held_end;
         self.opened = tally.connections.opened;
         self.failed += tally.connections.failed;
@@ -59,7 +59,7 @@ impl Holding {
     }
 
     /// `ramp to 10,000: 3,412 held, 1,998/s, 0 failed, 4 s left, 9.31 kB per connection`.
-    pub(super) fn line(&self, elapsed: Nanos) -> String {
+    pub(crate) fn line(&self, elapsed: Nanos) -> String {
         let held = grouped(self.held);
         let mut parts = match self.step {
             HoldStep::Ramp { connections, .. } => {

@@ -106,7 +106,7 @@ pub(super) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> 
 }
 
 /// Bytes and packets per second in and out of all interfaces but loopback, and of loopback.
-pub(super) fn traffic(change: &Change<'_>, loopback: bool) -> Traffic {
+pub(crate) fn traffic(change: &Change<'_>, loopback: bool) -> Traffic {
     let sum = |metric, direction| {
         change
             .rates(metric, &[])
@@ -125,14 +125,24 @@ pub(super) fn traffic(change: &Change<'_>, loopback: bool) -> Traffic {
 
 /// Traffic, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Traffic {
-    pub(super) bytes_in: f64,
-    pub(super) bytes_out: f64,
-    pub(super) packets_in: f64,
-    pub(super) packets_out: f64,
+pub(crate) struct Traffic {
+    pub(crate) bytes_in: f64,
+    pub(crate) bytes_out: f64,
+    pub(crate) packets_in: f64,
+    pub(crate) packets_out: f64,
 }
 
 impl Traffic {
+    /// This and that of other interfaces.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            bytes_in: self.bytes_in + other.bytes_in,
+            bytes_out: self.bytes_out + other.bytes_out,
+            packets_in: self.packets_in + other.packets_in,
+            packets_out: self.packets_out + other.packets_out,
+        }
+    }
+
     pub(super) fn is_none(&self) -> bool {
         *self == Self::default()
     }

@@ -8,6 +8,7 @@ mod line;
 mod page;
 
 pub use archived::render_watched;
+pub(crate) use events::{Traffic, traffic};
 pub use history::History;
 pub use json::json_line;
 pub use line::line;

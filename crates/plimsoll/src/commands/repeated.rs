@@ -71,6 +71,7 @@ pub(super) fn run(
         always_archive,
         // Each search is told for itself.
         publisher: Publisher::default(),
+        interrupts: None,
     })?;
     let dir = run.archive_dir().map(PathBuf::from).unwrap_or_default();
     let mut seen = Results::default();

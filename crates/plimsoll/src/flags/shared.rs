@@ -168,7 +168,7 @@ pub(crate) struct OutputFlags {
     #[arg(long, value_name = "FILE|-", value_parser = output_file)]
     pub(crate) json: Option<OutputFile>,
 
-    /// Do not show progress
+    /// Show no screen and no lines of progress
     #[arg(long)]
     pub(crate) no_ui: bool,
 

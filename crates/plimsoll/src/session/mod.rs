@@ -178,8 +178,16 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let settings = experiment.settings();
     let job = experiment.load();
     let publisher = publisher.clone();
-    let run =
-        Run::begin(RunHead { command, args, job, settings, search, always_archive, publisher })?;
+    let run = Run::begin(RunHead {
+        command,
+        args,
+        job,
+        settings,
+        search,
+        always_archive,
+        publisher,
+        interrupts: Some(interrupts),
+    })?;
     let archive_dir = run.archive_dir();
     let is_read = archive_dir.is_some() || run.wants_readings();
     let recorders =
@@ -431,7 +439,11 @@ impl<'a> Session<'a> {
             pass_on(recorders, &mut run);
         }
         run.handle_tick();
-        self.interrupts.is_raised()
+        let is_raised = self.interrupts.is_raised();
+        if is_raised {
+            run.handle_stop();
+        }
+        is_raised
     }
 
     /// Time since the run began.

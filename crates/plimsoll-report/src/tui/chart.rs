@@ -1,0 +1,194 @@
+//! Charts in the cells of a terminal.
+
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::Marker;
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
+
+use super::look::Look;
+use super::state::{Quantiles, State};
+use crate::terminal::layout::ms;
+
+/// Heights of a column, eighths.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The same for consoles that lack them.
+const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
+/// The least time that a chart shows, s.
+const SECONDS_MIN: usize = 60;
+/// Less is drawn as this on a logarithmic axis, ms.
+const LEAST_MS: f64 = 0.001;
+/// Columns of an axis and its labels.
+const AXIS_COLUMNS: u16 = 8;
+
+/// A column for each of the last `columns` values, from 0 to the largest of them.
+pub(super) fn bars(values: &[f64], columns: usize, ascii: bool) -> String {
+    let shown = &values[values.len().saturating_sub(columns)..];
+    let most = shown.iter().copied().fold(0.0, f64::max);
+    let heights = if ascii { ASCII_BARS } else { BARS };
+    let bar = |value: &f64| {
+        let eighths = if most > 0.0 { (value / most * 8.0).ceil() as usize } else { 0 };
+        heights[eighths.clamp(1, 8) - 1]
+    };
+    shown.iter().map(bar).collect()
+}
+
+/// The colour of a verdict; its mark says the same.
+pub(super) fn colour(verdict: Verdict) -> Color {
+    match verdict {
+        Verdict::Good => Color::Blue,
+        Verdict::Bad => Color::Yellow,
+        Verdict::Invalid => Color::DarkGray,
+    }
+}
+
+/// The mark of a verdict: one cell wide in every terminal.
+pub(super) const fn mark(verdict: Verdict) -> char {
+    match verdict {
+        Verdict::Good => 'o',
+        Verdict::Bad => 'x',
+        Verdict::Invalid => '?',
+    }
+}
+
+/// Latency over the last seconds: from below p50, p99 and the largest, and the deadline.
+pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
+    let columns = usize::from(area.width.saturating_sub(AXIS_COLUMNS)) * 2;
+    let count = state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN));
+    let seconds = state.seconds.iter().rev().take(count);
+    let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
+    let of = |index: usize| -> Vec<Option<f64>> {
+        let pick = |quantiles: Quantiles| quantiles.0[index];
+        let latencies = seconds
+            .clone()
+            .map(|one| if look.uncorrected { one.uncorrected } else { one.corrected });
+        latencies.map(pick).collect()
+    };
+    let series = [of(0), of(2), of(4)];
+    let values = series.iter().flatten().flatten().copied().chain(deadline);
+    let scale = Scale::new(look.linear, values);
+    let colours = [Color::Reset, Color::Cyan, Color::DarkGray];
+    let mut lines: Vec<(Vec<(f64, f64)>, Color)> = Vec::new();
+    for (latencies, colour) in series.iter().zip(colours) {
+        // Nothing is drawn across a gap.
+        let mut run = Vec::new();
+        for (age, latency) in latencies.iter().enumerate() {
+            match latency {
+                Some(latency) => run.push((-(age as f64), scale.at(*latency))),
+                None => lines.push((std::mem::take(&mut run), colour)),
+            }
+        }
+        lines.push((run, colour));
+    }
+    let dashes: Vec<(f64, f64)> = deadline
+        .map(|deadline| {
+            (0..count).step_by(4).map(|age| (-(age as f64), scale.at(deadline))).collect()
+        })
+        .unwrap_or_default();
+    let marker = if look.ascii { Marker::Custom('*') } else { Marker::Braille };
+    let mut sets = vec![
+        Dataset::default().marker(Marker::Custom('-')).graph_type(GraphType::Scatter).data(&dashes),
+    ];
+    sets.extend(lines.iter().filter(|(line, _)| !line.is_empty()).map(|(line, colour)| {
+        let set = Dataset::default().marker(marker).graph_type(GraphType::Line);
+        set.style(Style::new().fg(*colour)).data(line)
+    }));
+    let x = Axis::default()
+        .bounds([-((count - 1) as f64), 0.0])
+        .labels([format!("{count} s ago"), "now".to_owned()]);
+    let y = Axis::default().bounds(scale.bounds()).labels(scale.labels(area.height));
+    frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
+}
+
+/// Trials: load against p99, and the bounds.
+pub(super) fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
+    let deadline = state.head.deadline.map(|limit| limit.as_millis_f64());
+    let latencies = state.trials.iter().filter_map(|trial| trial.p99_ms).chain(deadline);
+    let scale = Scale::new(look.linear, latencies);
+    let running = state.trial.map(|trial| trial.rate.get());
+    let loads = state.trials.iter().map(|trial| trial.per_s).chain(running);
+    let most = loads.fold(1.0, f64::max) * 1.05;
+    let [bottom, top] = scale.bounds();
+    let rows = usize::from(area.height.max(2));
+    let upright = |load: Option<f64>| -> Vec<(f64, f64)> {
+        let at = |row: usize| bottom + (top - bottom) * row as f64 / rows as f64;
+        load.map(|load| (0..=rows).map(|row| (load, at(row))).collect()).unwrap_or_default()
+    };
+    let good = upright(state.good_max.map(|rate| rate.get()));
+    let bad = upright(state.bad_min.map(|rate| rate.get()));
+    let dashes: Vec<(f64, f64)> = deadline
+        .map(|deadline| {
+            (0..=30).map(|part| (most * f64::from(part) / 30.0, scale.at(deadline))).collect()
+        })
+        .unwrap_or_default();
+    let of = |verdict| -> Vec<(f64, f64)> {
+        let trials = state.trials.iter().filter(|trial| trial.verdict == verdict);
+        // Without any answer it stands at the top.
+        trials.map(|trial| (trial.per_s, trial.p99_ms.map_or(top, |p99| scale.at(p99)))).collect()
+    };
+    let verdicts = [Verdict::Invalid, Verdict::Bad, Verdict::Good];
+    let marks = verdicts.map(of);
+    let scatter = |points, sign: char, style: Style| {
+        let set = Dataset::default().marker(Marker::Custom(sign)).graph_type(GraphType::Scatter);
+        set.style(style).data(points)
+    };
+    let bound = |verdict| Style::new().fg(colour(verdict)).add_modifier(Modifier::DIM);
+    let mut sets = vec![
+        scatter(&dashes, '-', Style::new().fg(Color::DarkGray)),
+        scatter(&good, '|', bound(Verdict::Good)),
+        scatter(&bad, '|', bound(Verdict::Bad)),
+    ];
+    for (points, verdict) in marks.iter().zip(verdicts) {
+        let style = Style::new().fg(colour(verdict)).add_modifier(Modifier::BOLD);
+        sets.push(scatter(points, mark(verdict), style));
+    }
+    let x = Axis::default()
+        .bounds([0.0, most])
+        .labels([0.0, most / 2.0, most].map(|load| grouped(load.round() as u64)));
+    let y = Axis::default().bounds([bottom, top]).labels(scale.labels(area.height));
+    frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
+}
+
+/// An axis of milliseconds.
+struct Scale {
+    linear: bool,
+    bounds: [f64; 2],
+}
+
+impl Scale {
+    /// One that shows all of `values`.
+    fn new(linear: bool, values: impl Iterator<Item = f64>) -> Self {
+        let (least, most) = values
+            .map(|value| value.max(LEAST_MS))
+            .fold((f64::MAX, LEAST_MS), |(least, most), value| (least.min(value), most.max(value)));
+        let bounds = if linear {
+            [0.0, most]
+        } else {
+            // Whole powers of ten, so that the labels are round.
+            let top = most.log10().ceil();
+            [least.min(most).log10().floor().min(top - 1.0), top]
+        };
+        Self { linear, bounds }
+    }
+
+    fn at(&self, ms: f64) -> f64 {
+        if self.linear { ms } else { ms.max(LEAST_MS).log10() }
+    }
+
+    const fn bounds(&self) -> [f64; 2] {
+        self.bounds
+    }
+
+    /// Evenly spaced, as many as there is room for.
+    fn labels(&self, rows: u16) -> Vec<String> {
+        let [bottom, top] = self.bounds;
+        let steps = if self.linear { 2.0 } else { top - bottom };
+        // Not every power of ten, if they would stand on one row.
+        let steps = if steps + 1.0 > f64::from(rows.saturating_sub(2)) { 1.0 } else { steps };
+        let value = |step: i32| bottom + (top - bottom) * f64::from(step) / steps;
+        let text = |at: f64| ms(Some(if self.linear { at } else { 10_f64.powf(at) }));
+        (0..=steps as i32).map(value).map(text).collect()
+    }
+}

@@ -1,0 +1,383 @@
+//! The screen: title and figures above, one panel or two in the middle, hosts, notes and keys below.
+
+use plimsoll_model::trial::Verdict;
+use plimsoll_model::units::grouped;
+use plimsoll_model::{Nanos, Rate};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::chart;
+use super::look::{Look, Panel};
+use super::state::{Host, Quantiles, State};
+use crate::terminal::layout::{bytes, clean, cpu_percent, ms};
+
+/// Smaller terminals get the first lines only.
+const COLUMNS_MIN: u16 = 60;
+const ROWS_MIN: u16 = 15;
+/// From so many columns two panels stand side by side.
+const TWO_PANELS_FROM: u16 = 110;
+/// From so many rows every kind of latency is in the table.
+const WHOLE_TABLE_FROM: u16 = 24;
+/// Rows of the panel at least, its title included.
+const PANEL_ROWS_MIN: u16 = 4;
+
+/// How long the answer to a key stands in the place of the keys.
+const SAID_FOR: Nanos = Nanos::from_secs(4);
+
+/// What the keys do.
+const HELP: &[&str] = &[
+    "q, Ctrl-C   stop sending, wait for open answers, report; once more ends at once",
+    "Q           end at once, without a report",
+    "Tab, arrows next panel: trials, latency, errors, hosts, notes",
+    "u           corrected or uncorrected latency in the chart",
+    "l           logarithmic or linear axis of latency",
+    "?           this list; any key ends it",
+    "",
+    "corrected   from when an operation was due",
+    "uncorrected from when it was sent",
+    "wire        from when it was sent until the kernel had its answer",
+    "marks       o GOOD   x BAD   ? INVALID   | bounds   - deadline",
+];
+
+/// Draws `state`, `elapsed` after the run began.
+pub fn draw(state: &State, look: &Look, elapsed: Nanos, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
+        let mut lines = vec![title(state, elapsed, area.width), figures(state)];
+        let size = format!("terminal too small for more ({} x {})", area.width, area.height);
+        lines.push(Line::from(size));
+        return frame.render_widget(Paragraph::new(lines), area);
+    }
+    let mut top = top(state, look, elapsed, area);
+    let mut bottom = bottom(state, elapsed, area);
+    // What must go goes from the ends that are next to the panel.
+    let most = usize::from(area.height - PANEL_ROWS_MIN);
+    bottom.drain(
+        ..bottom.len().min((top.len() + bottom.len()).saturating_sub(most)).min(bottom.len() - 1),
+    );
+    top.truncate(most.saturating_sub(bottom.len()));
+    let rows = [top.len() as u16, 0, bottom.len() as u16];
+    let [above, middle, below] = Layout::vertical([
+        Constraint::Length(rows[0]),
+        Constraint::Fill(1),
+        Constraint::Length(rows[2]),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(top), above);
+    frame.render_widget(Paragraph::new(bottom), below);
+    if look.help {
+        let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::from(*line)).collect();
+        let whole = Rect { y: 1, height: area.height - 2, ..area };
+        frame.render_widget(ratatui::widgets::Clear, whole);
+        return frame.render_widget(Paragraph::new(lines), whole);
+    }
+    let panels = panels(state);
+    let shown = |step: usize| panels[look.panel.wrapping_add(step) % panels.len()];
+    if area.width >= TWO_PANELS_FROM {
+        let halves =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Length(1), Constraint::Fill(1)]);
+        let [left, _, right] = halves.areas(middle);
+        panel(shown(0), state, look, frame, left);
+        panel(shown(1), state, look, frame, right);
+    } else {
+        panel(shown(0), state, look, frame, middle);
+    }
+}
+
+/// Those that this run has, the first one first.
+fn panels(state: &State) -> Vec<Panel> {
+    let mut panels = vec![Panel::Latency, Panel::Errors, Panel::Hosts, Panel::Notes];
+    if state.is_search || !state.lines.is_empty() {
+        panels.insert(0, Panel::Trials);
+    }
+    panels
+}
+
+fn bold(text: impl Into<String>) -> Span<'static> {
+    Span::styled(text.into(), Style::new().add_modifier(Modifier::BOLD))
+}
+
+fn dim(text: impl Into<String>) -> Span<'static> {
+    Span::styled(text.into(), Style::new().add_modifier(Modifier::DIM))
+}
+
+/// Command and target, and where the run is, at the right edge.
+fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
+    let place = place(state, elapsed);
+    let room = usize::from(width).saturating_sub(place.chars().count() + 2);
+    let slo = state.head.slo.as_ref().map(|slo| format!("  SLO {slo}")).unwrap_or_default();
+    let text = clean(&format!("plimsoll {}  {}{slo}", state.head.command, state.head.target));
+    let text: String = text.chars().take(room).collect();
+    let pad = room - text.chars().count() + 2;
+    Line::from(vec![bold(text), Span::raw(" ".repeat(pad)), Span::raw(place)])
+}
+
+/// `12 s of 60 s`, `trial 7, 3 s of 5 s`, `waiting for 12 answers`.
+fn place(state: &State, elapsed: Nanos) -> String {
+    let mut parts = Vec::new();
+    if let Some(block) = &state.block {
+        parts.push(match block.round {
+            0 => format!("first loads, {}", block.arm.name()),
+            round => format!("round {round}, {}", block.arm.name()),
+        });
+    } else if let Some(trial) = &state.trial {
+        parts.push(format!("trial {}", trial.number));
+    }
+    let into = |from: Nanos| elapsed.since(from).as_secs_f64().floor();
+    parts.push(match (state.draining, state.started_at, state.planned) {
+        (Some(left), _, _) if left > 0 => format!("waiting for {} answers", grouped(left)),
+        (_, None, _) if state.trials_ended > 0 => "between trials".to_owned(),
+        (_, None, _) => format!("opening connections, {} s", into(Nanos::ZERO)),
+        (_, Some(from), Some(planned)) => {
+            format!(
+                "{} s of {} s",
+                into(from).min(planned.as_secs_f64()),
+                planned.as_secs_f64().ceil()
+            )
+        }
+        (_, Some(from), None) => format!("{} s", into(from)),
+    });
+    parts.join(", ")
+}
+
+fn rate(count: u64) -> String {
+    Rate::per_second(count as f64).unwrap_or_default().to_string()
+}
+
+/// The rates of the last second and the counts so far.
+fn figures(state: &State) -> Line<'static> {
+    let whole = &state.whole;
+    let last = state.seconds.back().copied().unwrap_or_default();
+    Line::from(format!(
+        "offered {}  achieved {}  errors {}  late {}  unsent {}  ok {}",
+        rate(last.offered),
+        rate(last.ended),
+        grouped(whole.failed),
+        grouped(whole.late),
+        grouped(whole.unsent),
+        grouped(whole.ok),
+    ))
+}
+
+/// Everything above the panel, the most important first.
+fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
+    let mut lines = vec![title(state, elapsed, area.width)];
+    if let Some(holding) = &state.holding {
+        lines.push(Line::from(holding.line(elapsed)));
+    }
+    if state.is_search {
+        lines.push(search(state));
+    }
+    lines.push(figures(state));
+    if area.height >= 20 {
+        lines.push(rates(state, look, area.width));
+    }
+    lines.extend(table(state, area.height));
+    lines
+}
+
+/// `good at 33,779/s, bad at 35,377/s (4.7 %)`, and what runs now.
+fn search(state: &State) -> Line<'static> {
+    let bounds = match (state.good_max, state.bad_min) {
+        (Some(good), Some(bad)) if bad.get() <= good.get() => {
+            // Trials may contradict each other; the search weighs them, this line does not.
+            format!("both good and bad from {bad} to {good}")
+        }
+        (Some(good), Some(bad)) => {
+            let width = (bad.get() - good.get()) / good.get() * 100.0;
+            format!("good at {good}, bad at {bad} ({width:.1} % apart)")
+        }
+        (Some(good), None) => format!("good at {good}"),
+        (None, Some(bad)) => format!("bad at {bad}"),
+        (None, None) => "no bounds yet".to_owned(),
+    };
+    let now =
+        state.trial.as_ref().map(|trial| format!("  now at {}", trial.rate)).unwrap_or_default();
+    Line::from(vec![bold(bounds), Span::raw(now)])
+}
+
+/// Operations that ended, a column for each second.
+fn rates(state: &State, look: &Look, width: u16) -> Line<'static> {
+    let columns = usize::from(width).saturating_sub(32).min(120);
+    let ended: Vec<f64> = state.seconds.iter().map(|second| second.ended as f64).collect();
+    let shown = &ended[ended.len().saturating_sub(columns)..];
+    let most = shown.iter().copied().fold(0.0, f64::max);
+    let bars = chart::bars(shown, columns, look.ascii);
+    Line::from(format!("rate     {bars}  most {} in {} s", rate(most as u64), shown.len()))
+}
+
+/// Latency by quantile: the last second, and the load so far.
+fn table(state: &State, height: u16) -> Vec<Line<'static>> {
+    let head = format!(
+        "{:20}{:>8}{:>8}{:>8}{:>8}{:>8}",
+        "latency, ms", "p50", "p90", "p99", "p99.9", "max"
+    );
+    let whole = if state.is_search && state.holding.is_none() { "trial" } else { "so far" };
+    let last = state.last.unwrap_or_default();
+    let so_far = &state.whole.spans;
+    let row = |name: &str, quantiles: Quantiles| {
+        let cells: String = quantiles.0.iter().map(|value| format!("{:>8}", ms(*value))).collect();
+        Line::from(format!("{name:20}{cells}"))
+    };
+    let mut lines = vec![Line::from(bold(head))];
+    lines.push(row("corrected, 1 s", last.corrected));
+    lines.push(row(&format!("corrected, {whole}"), so_far.corrected));
+    if height >= WHOLE_TABLE_FROM {
+        if height >= WHOLE_TABLE_FROM + 4 {
+            lines.push(row("uncorrected, 1 s", last.uncorrected));
+        }
+        lines.push(row(&format!("uncorrected, {whole}"), so_far.uncorrected));
+        if height >= WHOLE_TABLE_FROM + 4 {
+            lines.push(row("wire, 1 s", last.wire));
+        }
+        lines.push(row(&format!("wire, {whole}"), so_far.wire));
+    }
+    lines
+}
+
+/// Everything below the panel, the most important last.
+fn bottom(state: &State, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
+    let whole = &state.whole;
+    let send_lag = state.last.and_then(|last| last.send_lag_p99);
+    let mut lines = vec![Line::from(format!(
+        "connections  held {}  opened {}  failed {}  lost {}   send lag p99 {} ms",
+        grouped(whole.held),
+        grouped(whole.opened),
+        grouped(whole.connections_failed),
+        grouped(whole.reset + whole.closed + whole.lost),
+        ms(send_lag),
+    ))];
+    if !whole.errors.is_empty() {
+        let classes = whole
+            .errors
+            .iter()
+            .map(|(class, count)| format!("{} {}", class.name(), grouped(*count)));
+        lines.push(Line::from(format!("errors       {}", classes.collect::<Vec<_>>().join(", "))));
+    }
+    let hosts_max = if area.height >= 36 { 6 } else { 3 };
+    lines.extend(hosts(state, hosts_max));
+    let notes_max = usize::from(area.height / 12).min(4);
+    lines.extend(
+        state.notes.iter().rev().take(notes_max).map(|note| Line::from(format!("! {note}"))),
+    );
+    lines.push(keys(state, elapsed));
+    lines
+}
+
+fn keys(state: &State, elapsed: Nanos) -> Line<'static> {
+    if let Some((said, at)) = &state.said
+        && elapsed.since(*at) < SAID_FOR
+    {
+        return Line::from(bold(said.clone()));
+    }
+    if state.stopping {
+        return Line::from(bold("stopping: open operations end first; q again ends at once"));
+    }
+    Line::from(dim("q stop and report  Q end now  Tab panel  u/l chart  ? keys"))
+}
+
+/// A line for each host, and one that names the figures.
+fn hosts(state: &State, most: usize) -> Vec<Line<'static>> {
+    if state.hosts.is_empty() {
+        return Vec::new();
+    }
+    let head = format!(
+        "{:12}{:>9}{:>6}{:>11}{:>10}{:>11}{:>10}{:>10}",
+        "host", "busiest", "all", "TCP est.", "mem free", "packets/s", "in/s", "out/s"
+    );
+    let mut lines = vec![Line::from(bold(head))];
+    lines.extend(state.hosts.iter().take(most).map(|(name, host)| host_line(name, host)));
+    lines
+}
+
+fn host_line(name: &str, host: &Host) -> Line<'static> {
+    let percent = |share: Option<f64>| {
+        share.map_or_else(|| "-".to_owned(), |share| format!("{} %", cpu_percent(share)))
+    };
+    let size = |count: f64| bytes(count as u64).replace('\u{a0}', " ");
+    let count =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| grouped(value as u64));
+    let name: String = clean(name).chars().take(11).collect();
+    let figures = &host.figures;
+    Line::from(format!(
+        "{name:12}{:>9}{:>6}{:>11}{:>10}{:>11}{:>10}{:>10}",
+        percent(figures.busiest_cpu),
+        percent(figures.cpu),
+        count(figures.established),
+        host.available_bytes.map_or_else(|| "-".to_owned(), size),
+        count(figures.packets_per_s),
+        size(host.traffic.bytes_in),
+        size(host.traffic.bytes_out),
+    ))
+}
+
+/// One panel with its title.
+fn panel(what: Panel, state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
+    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    let scale = if look.linear { "linear" } else { "log" };
+    let rows = usize::from(body.height);
+    let (title, lines): (String, Option<Vec<Line<'_>>>) = match what {
+        Panel::Trials => ("trials".to_owned(), None),
+        Panel::Latency => {
+            let kind = if look.uncorrected { "uncorrected" } else { "corrected" };
+            (
+                format!(
+                    "{kind} latency over time, ms ({scale}): p50, p99, max from below; - deadline"
+                ),
+                None,
+            )
+        }
+        Panel::Errors => ("errors by class".to_owned(), Some(errors(state, rows))),
+        Panel::Hosts => ("hosts, last second".to_owned(), Some(hosts(state, rows))),
+        Panel::Notes => {
+            let notes = state.notes.iter().rev().take(rows).map(|note| Line::from(note.as_str()));
+            ("notes, newest first".to_owned(), Some(notes.collect()))
+        }
+    };
+    match (what, lines) {
+        (_, Some(lines)) => frame.render_widget(Paragraph::new(lines), body),
+        (Panel::Latency, None) => chart::latency(state, look, frame, body),
+        _ => return trials(state, look, frame, area),
+    }
+    frame.render_widget(Line::from(dim(title)), head);
+}
+
+fn errors(state: &State, rows: usize) -> Vec<Line<'static>> {
+    if state.whole.errors.is_empty() {
+        return vec![Line::from("none")];
+    }
+    let line = |(class, count): &(plimsoll_model::ErrorClass, u64)| {
+        Line::from(format!("{:>12}  {}", grouped(*count), class.name()))
+    };
+    state.whole.errors.iter().take(rows).map(line).collect()
+}
+
+/// The chart of trials, and below it the last ones in words.
+fn trials(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
+    // Levels of a plain hold have no verdict to be drawn.
+    let listed = if state.trials.is_empty() { area.height } else { (area.height / 3).min(8) };
+    let [head, chart, list] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(listed.min(state.lines.len() as u16)),
+    ])
+    .areas(area);
+    let unit = if state.holding.is_some() { "connections" } else { "per second" };
+    let scale = if look.linear { "linear" } else { "log" };
+    let mut title = vec![dim(format!("load, {unit}, against p99, ms ({scale})  "))];
+    for verdict in [Verdict::Good, Verdict::Bad, Verdict::Invalid] {
+        let count = state.trials.iter().filter(|trial| trial.verdict == verdict).count();
+        let word = format!("{} {} {count}  ", chart::mark(verdict), verdict.name().to_uppercase());
+        title.push(Span::styled(word, Style::new().fg(chart::colour(verdict))));
+    }
+    frame.render_widget(Line::from(title), head);
+    if !state.trials.is_empty() {
+        chart::trials(state, look, frame, chart);
+    }
+    let lines = state.lines.iter().rev().take(usize::from(list.height)).rev();
+    let lines: Vec<Line<'_>> = lines.map(|line| Line::from(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(lines), list);
+}

@@ -1,0 +1,338 @@
+//! What is known of a run while it goes on.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plimsoll_model::compare::BlockStart;
+use plimsoll_model::event::Event;
+use plimsoll_model::host::{Change, HostFigures, Metric, Reading};
+use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::trial::{TrialRecord, TrialRequest, Verdict};
+use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
+
+use crate::progress::holding::Holding;
+use crate::terminal::layout::clean;
+use crate::terminal::{level_line, plateau_line, render_trial_line};
+use crate::watch::{Traffic, traffic};
+
+/// Seconds that the chart shows at most.
+const SECONDS_MAX: usize = 300;
+/// Trials that are drawn at most; the oldest go first.
+const TRIALS_MAX: usize = 400;
+/// Notes and lines that are kept.
+const LINES_MAX: usize = 100;
+/// Hosts that are shown at most.
+const HOSTS_MAX: usize = 16;
+
+/// What a run is, before its first event.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    /// `load`, `find`, `lab hold`.
+    pub command: String,
+    /// What reports call the target.
+    pub target: String,
+    /// As `--slo` spells it.
+    pub slo: Option<String>,
+    /// An answer after this is late.
+    pub deadline: Option<Nanos>,
+}
+
+/// Everything that is drawn: as of the last event, of bounded size.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub(super) head: Head,
+    pub(super) is_search: bool,
+    pub(super) trial: Option<TrialRequest>,
+    pub(super) block: Option<BlockStart>,
+    pub(super) planned: Option<Nanos>,
+    pub(super) started_at: Option<Nanos>,
+    pub(super) draining: Option<u64>,
+    pub(super) seconds: VecDeque<Second>,
+    /// The last second of the current load.
+    pub(super) last: Option<Spans>,
+    /// The current load: of a search its trial.
+    pub(super) whole: Whole,
+    pub(super) trials: VecDeque<TrialMark>,
+    pub(super) trials_ended: u32,
+    pub(super) good_max: Option<Rate>,
+    pub(super) bad_min: Option<Rate>,
+    pub(super) holding: Option<Holding>,
+    /// Of trials, levels and rounds, the oldest first.
+    pub(super) lines: VecDeque<String>,
+    pub(super) notes: VecDeque<String>,
+    pub(super) hosts: BTreeMap<String, Host>,
+    /// Somebody has asked for an end.
+    pub(super) stopping: bool,
+    /// The answer to a key, and when it was given.
+    pub(super) said: Option<(String, Nanos)>,
+}
+
+/// One second of a load.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Second {
+    pub(super) offered: u64,
+    pub(super) ended: u64,
+    pub(super) corrected: Quantiles,
+    pub(super) uncorrected: Quantiles,
+}
+
+/// p50, p90, p99, p99.9 and the largest, ms.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Quantiles(pub(super) [Option<f64>; 5]);
+
+impl Quantiles {
+    fn of(latencies: &Histogram) -> Self {
+        let at = |q| latencies.quantile(q).map(Nanos::as_millis_f64);
+        Self([at(0.5), at(0.9), at(0.99), at(0.999), latencies.max().map(Nanos::as_millis_f64)])
+    }
+}
+
+/// Latencies of a stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spans {
+    pub(super) corrected: Quantiles,
+    pub(super) uncorrected: Quantiles,
+    pub(super) wire: Quantiles,
+    pub(super) send_lag_p99: Option<f64>,
+}
+
+/// Counts of a load so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Whole {
+    pub(super) scheduled: u64,
+    pub(super) ok: u64,
+    pub(super) late: u64,
+    pub(super) unsent: u64,
+    pub(super) failed: u64,
+    /// By class, the most first: operations, or attempts at connections where those are more.
+    pub(super) errors: Vec<(ErrorClass, u64)>,
+    pub(super) opened: u64,
+    pub(super) held: u64,
+    pub(super) connections_failed: u64,
+    pub(super) reset: u64,
+    pub(super) closed: u64,
+    pub(super) lost: u64,
+    pub(super) spans: Spans,
+}
+
+/// A trial that was judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TrialMark {
+    pub(super) per_s: f64,
+    pub(super) p99_ms: Option<f64>,
+    pub(super) verdict: Verdict,
+}
+
+/// What a host did in its last second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Host {
+    pub(super) figures: HostFigures,
+    pub(super) available_bytes: Option<f64>,
+    pub(super) traffic: Traffic,
+}
+
+/// Makes the state from what happens. Histograms stay here: the state is copied several times a second.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    state: State,
+    corrected: Histogram,
+    uncorrected: Histogram,
+    wire: Histogram,
+    send_lag: Histogram,
+    /// Of operations and losses, and of attempts at connections.
+    errors: BTreeMap<ErrorClass, [u64; 2]>,
+    readings: BTreeMap<String, Reading>,
+}
+
+impl Tracker {
+    /// A run before its first event.
+    pub fn new(head: Head) -> Self {
+        Self { state: State { head, ..State::default() }, ..Self::default() }
+    }
+
+    /// What is drawn.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Notes, the oldest first: they are worth reading after the screen is gone.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.state.notes.iter().map(String::as_str)
+    }
+
+    /// Somebody has asked for an end, which comes once open operations have ended.
+    pub fn handle_stop(&mut self) {
+        self.state.stopping = true;
+    }
+
+    /// Answers a key that the run cannot follow.
+    pub fn say(&mut self, what: impl Into<String>, elapsed: Nanos) {
+        self.state.said = Some((what.into(), elapsed));
+    }
+
+    /// Takes an event; `elapsed` since the run began.
+    pub fn handle_event(&mut self, event: &Event, elapsed: Nanos) {
+        match event {
+            Event::LoadStarted { trial, planned, .. } => self.begin_load(*trial, *planned, elapsed),
+            Event::Interval(interval) => self.handle_interval(interval),
+            Event::HoldStep(step) => self.hold(elapsed).handle_step(*step, elapsed),
+            Event::Memory(memory) => self.hold(elapsed).handle_memory(**memory),
+            Event::PlateauEnded(plateau) => {
+                let baseline = self.hold(elapsed).baseline();
+                push(&mut self.state.lines, plateau_line(plateau, &baseline));
+            }
+            Event::Draining { in_flight } => self.state.draining = Some(*in_flight),
+            Event::TrialStarted(trial) => {
+                self.state.trial = Some(*trial);
+                self.state.is_search = true;
+            }
+            Event::TrialEnded(record) => self.handle_trial(record),
+            Event::BlockStarted(block) => self.state.block = Some(*block),
+            Event::Note(text) => push(&mut self.state.notes, clean(text)),
+            Event::TimersProbed(_) | Event::SearchEnded(_) | Event::Rows(_) => {}
+        }
+    }
+
+    /// Takes a reading of `host`.
+    pub fn handle_reading(&mut self, host: &str, reading: &Reading) {
+        if let Some(before) = self.readings.get(host) {
+            let change = Change::new(before, reading);
+            let [all, lo] = [false, true].map(|loopback| traffic(&change, loopback));
+            let seen = Host {
+                figures: HostFigures::between(before, reading),
+                available_bytes: reading.sum(Metric::MemoryAvailableBytes, &[]),
+                traffic: all.plus(lo),
+            };
+            self.state.hosts.insert(host.to_owned(), seen);
+        }
+        if self.readings.len() < HOSTS_MAX || self.readings.contains_key(host) {
+            self.readings.insert(host.to_owned(), reading.clone());
+        }
+    }
+
+    fn hold(&mut self, elapsed: Nanos) -> &mut Holding {
+        self.state.holding.get_or_insert_with(|| Holding::new(elapsed))
+    }
+
+    fn begin_load(&mut self, trial: Option<TrialRequest>, planned: Option<Nanos>, elapsed: Nanos) {
+        let state = &mut self.state;
+        state.is_search |= trial.is_some();
+        state.trial = trial;
+        state.planned = planned;
+        state.started_at = Some(elapsed);
+        state.draining = None;
+        state.last = None;
+        state.whole = Whole::default();
+        self.errors.clear();
+        for latencies in
+            [&mut self.corrected, &mut self.uncorrected, &mut self.wire, &mut self.send_lag]
+        {
+            latencies.clear();
+        }
+    }
+
+    fn handle_interval(&mut self, interval: &Interval) {
+        let tally = &interval.tally;
+        let spans = &tally.spans;
+        for (whole, latencies) in [
+            (&mut self.corrected, &spans.corrected),
+            (&mut self.uncorrected, &spans.uncorrected),
+            (&mut self.wire, &spans.wire),
+            (&mut self.send_lag, &spans.send_lag),
+        ] {
+            whole.merge(latencies);
+        }
+        let of = |corrected, uncorrected, wire, send_lag: &Histogram| Spans {
+            corrected: Quantiles::of(corrected),
+            uncorrected: Quantiles::of(uncorrected),
+            wire: Quantiles::of(wire),
+            send_lag_p99: send_lag.quantile(0.99).map(Nanos::as_millis_f64),
+        };
+        let last = of(&spans.corrected, &spans.uncorrected, &spans.wire, &spans.send_lag);
+        let whole = of(&self.corrected, &self.uncorrected, &self.wire, &self.send_lag);
+        let ended = tally.errors.iter().chain(tally.losses.iter()).map(|one| (0, one));
+        let attempts = tally.connection_errors.iter().map(|one| (1, one));
+        for (kind, (class, count)) in ended.chain(attempts) {
+            self.errors.entry(class).or_default()[kind] += count;
+        }
+        let state = &mut self.state;
+        if let Some(holding) = &mut state.holding {
+            holding.handle_second(tally);
+        }
+        let ended = tally.ok + tally.errors_total();
+        // The second in which sending ended has earlier answers in it: this is an upper bound.
+        state.draining = state.draining.map(|left| left.saturating_sub(ended));
+        state.whole.add(tally, whole);
+        state.whole.errors = self
+            .errors
+            .iter()
+            .map(|(class, [ended, attempts])| (*class, *ended.max(attempts)))
+            .collect();
+        state.whole.errors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        state.last = Some(last);
+        if state.seconds.len() == SECONDS_MAX {
+            state.seconds.pop_front();
+        }
+        state.seconds.push_back(Second {
+            offered: tally.scheduled,
+            ended,
+            corrected: last.corrected,
+            uncorrected: last.uncorrected,
+        });
+    }
+
+    fn handle_trial(&mut self, record: &TrialRecord) {
+        let state = &mut self.state;
+        let verdict = record.judgement.verdict;
+        let rate = record.measurement.request.rate;
+        match verdict {
+            Verdict::Good if state.good_max.is_none_or(|good| good < rate) => {
+                state.good_max = Some(rate);
+            }
+            Verdict::Bad if state.bad_min.is_none_or(|bad| bad > rate) => {
+                state.bad_min = Some(rate);
+            }
+            Verdict::Good | Verdict::Bad | Verdict::Invalid => {}
+        }
+        let p99 = record.measurement.tally.spans.corrected.quantile(0.99);
+        if state.trials.len() == TRIALS_MAX {
+            state.trials.pop_front();
+        }
+        state.trials_ended += 1;
+        state.trials.push_back(TrialMark {
+            per_s: rate.get(),
+            p99_ms: p99.map(Nanos::as_millis_f64),
+            verdict,
+        });
+        if state.holding.is_some() {
+            // The load goes on.
+            push(&mut state.lines, level_line(record));
+            return;
+        }
+        push(&mut state.lines, render_trial_line(record));
+        state.started_at = None;
+    }
+}
+
+impl Whole {
+    fn add(&mut self, tally: &Tally, spans: Spans) {
+        self.scheduled += tally.scheduled;
+        self.ok += tally.ok;
+        self.late += tally.late;
+        self.unsent += tally.unsent;
+        self.failed += tally.errors_total();
+        self.opened += tally.connections.opened;
+        self.held = tally.connections.held_end;
+        self.connections_failed += tally.connections.failed;
+        self.reset += tally.connections.reset_by_peer;
+        self.closed += tally.connections.closed_by_peer;
+        self.lost += tally.losses.total();
+        self.spans = spans;
+    }
+}
+
+fn push(lines: &mut VecDeque<String>, line: String) {
+    if lines.len() == LINES_MAX {
+        lines.pop_front();
+    }
+    lines.push_back(line.replace('\u{a0}', " "));
+}

@@ -1,0 +1,194 @@
+//! Screens as text: every command, at every size.
+
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldStep;
+use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::tally::Interval;
+use plimsoll_model::{ErrorClass, trial};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::{Head, Look, Tracker, draw};
+use crate::fixtures;
+
+fn at(s: u64) -> Nanos {
+    Nanos::from_secs(s)
+}
+
+fn head(command: &str) -> Head {
+    Head {
+        command: command.to_owned(),
+        target: "http://127.0.0.1:8080/".to_owned(),
+        slo: Some("p99<50ms,errors<0.1%".to_owned()),
+        deadline: Some(Nanos::from_millis(50)),
+    }
+}
+
+fn reading(second: u64) -> Reading {
+    let now = at(second);
+    let mut reading = Reading { begin: now, end: now, ..Reading::default() };
+    reading.add(Metric::HostInfo, &[], 2.0);
+    for (cpu, busy) in [("0", 0.25), ("1", 0.5)] {
+        let labels = [(Label::Cpu, cpu), (Label::Mode, "idle")];
+        reading.add(Metric::CpuSeconds, &labels, second as f64 * (1.0 - busy));
+    }
+    for direction in ["receive", "transmit"] {
+        let labels = [(Label::Device, "lo"), (Label::Direction, direction)];
+        reading.add(Metric::NetworkBytes, &labels, second as f64 * 1_210_000.0);
+        reading.add(Metric::NetworkPackets, &labels, second as f64 * 5_000.0);
+    }
+    reading.add(Metric::TcpEstablished, &[], 64.0);
+    reading.add(Metric::MemoryTotalBytes, &[], 24e9);
+    reading.add(Metric::MemoryAvailableBytes, &[], 22.9e9);
+    reading.sort();
+    reading
+}
+
+fn load(tracker: &mut Tracker, seconds: u32) {
+    let planned = Some(at(60));
+    tracker.handle_event(&Event::LoadStarted { trial: None, planned, epoch: None }, at(1));
+    for second in 0..seconds {
+        let typical_us = if second % 10 == 9 { 20_000 } else { 1_000 };
+        let mut tally = fixtures::tally(1_000, typical_us, 1);
+        if second == 7 {
+            tally.errors.add(ErrorClass::ResetByPeer, 12);
+        }
+        let interval = Interval { second, tally };
+        tracker.handle_event(&Event::Interval(Box::new(interval)), at(u64::from(second) + 2));
+    }
+    for second in 1..3 {
+        for host in ["clients", "sut"] {
+            tracker.handle_reading(host, &reading(second));
+        }
+    }
+}
+
+fn search() -> Tracker {
+    let mut tracker = Tracker::new(head("find"));
+    for trial in fixtures::trials() {
+        let request = trial.measurement.request;
+        let planned = Some(request.duration);
+        tracker.handle_event(
+            &Event::LoadStarted { trial: Some(request), planned, epoch: None },
+            at(1),
+        );
+        tracker.handle_event(&Event::TrialEnded(Box::new(trial)), at(2));
+    }
+    let request = fixtures::trials()[6].measurement.request;
+    let started = Event::LoadStarted { trial: Some(request), planned: Some(at(5)), epoch: None };
+    tracker.handle_event(&started, at(50));
+    let interval = Interval { second: 0, tally: fixtures::tally(18_200, 2_000, 1) };
+    tracker.handle_event(&Event::Interval(Box::new(interval)), at(51));
+    tracker
+}
+
+fn drawn(tracker: &Tracker, look: &Look, columns: u16, rows: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    terminal.draw(|frame| draw(tracker.state(), look, at(53), frame)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn look() -> Look {
+    Look::new(true, false)
+}
+
+#[test]
+fn a_load_is_drawn_at_each_size() {
+    let mut tracker = Tracker::new(head("load"));
+    load(&mut tracker, 51);
+    tracker.handle_event(&Event::Note("4 agents on 2 CPUs\x1b[2J".to_owned()), at(3));
+    for (columns, rows) in [(80, 24), (60, 15), (120, 40), (40, 10)] {
+        insta::assert_snapshot!(
+            format!("load_{columns}x{rows}"),
+            drawn(&tracker, &look(), columns, rows)
+        );
+    }
+}
+
+#[test]
+fn a_search_is_drawn_at_each_size() {
+    let tracker = search();
+    for (columns, rows) in [(80, 24), (60, 15), (120, 40), (40, 10)] {
+        insta::assert_snapshot!(
+            format!("find_{columns}x{rows}"),
+            drawn(&tracker, &look(), columns, rows)
+        );
+    }
+}
+
+#[test]
+fn a_hold_shows_its_step() {
+    let mut tracker = Tracker::new(head("hold"));
+    let started = Event::LoadStarted { trial: None, planned: None, epoch: None };
+    tracker.handle_event(&started, at(1));
+    let ramp = HoldStep::Ramp { connections: 1_000_000_000_000, per_s: 2_000.0 };
+    tracker.handle_event(&Event::HoldStep(ramp), at(1));
+    let mut tally = plimsoll_model::tally::Tally::default();
+    tally.connections.held_end = 123_456_789_012;
+    tally.connections.opened = 2_000;
+    tracker.handle_event(&Event::Interval(Box::new(Interval { second: 0, tally })), at(2));
+    insta::assert_snapshot!(drawn(&tracker, &look(), 80, 24));
+}
+
+#[test]
+fn no_size_and_no_state_is_a_crash() {
+    let mut long = Tracker::new(Head { target: "x".repeat(300), ..head("lab rfc9411") });
+    load(&mut long, 400);
+    for host in 0..40 {
+        for second in 1..3 {
+            long.handle_reading(&format!("host-with-a-long-name-{host}"), &reading(second));
+        }
+    }
+    for (class, count) in ErrorClass::ALL.iter().zip(1..) {
+        let mut tally = plimsoll_model::tally::Tally::default();
+        tally.errors.add(*class, count);
+        long.handle_event(&Event::Interval(Box::new(Interval { second: 0, tally })), at(9));
+    }
+    for (columns, rows) in [(1, 1), (60, 15), (60, 200), (61, 16), (300, 15), (79, 23)] {
+        for tracker in [&Tracker::new(head("load")), &search(), &long] {
+            for keys in [&b""[..], b"\t", b"\t\t", b"\t\t\t", b"\t\t\t\t", b"?", b"lu"] {
+                for ascii in [false, true] {
+                    let mut look = Look::new(false, ascii);
+                    look.press(keys);
+                    drawn(tracker, &look, columns, rows);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_peer_writes_does_not_reach_the_terminal_as_it_is() {
+    let mut tracker =
+        Tracker::new(Head { target: "http://\x1b]0;x\x07/".to_owned(), ..head("load") });
+    tracker.handle_event(&Event::Note("\x1b[2J".to_owned()), at(1));
+    tracker.handle_reading("\x1bc", &reading(1));
+    tracker.handle_reading("\x1bc", &reading(2));
+    let text = drawn(&tracker, &look(), 80, 24);
+    assert!(!text.contains('\x1b') && text.contains("?[2J") && text.contains("?c"), "{text}");
+}
+
+#[test]
+fn ascii_is_ascii() {
+    let mut tracker = search();
+    load(&mut tracker, 51);
+    for keys in [&b""[..], b"\t", b"\t\t", b"\t\t\t", b"?"] {
+        let mut look = Look::new(false, true);
+        look.press(keys);
+        let text = drawn(&tracker, &look, 120, 40);
+        // Axes are drawn by the chart.
+        let odd: String = text.chars().filter(|c| !c.is_ascii() && !"│─└•".contains(*c)).collect();
+        assert_eq!(odd, "", "{text}");
+    }
+}
+
+#[test]
+fn every_verdict_has_its_mark() {
+    let text = drawn(&search(), &look(), 80, 24);
+    assert!(
+        text.contains("o GOOD 5") && text.contains("x BAD 2") && text.contains("? INVALID 1"),
+        "{text}"
+    );
+    assert_eq!(trial::Verdict::Invalid.name(), "invalid");
+}

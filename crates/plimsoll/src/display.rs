@@ -1,0 +1,141 @@
+//! The screen of a run: a thread that draws the latest state, and passes on what keys ask for.
+//!
+//! Nobody waits for the thread: a terminal that takes no output blocks it alone.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use plimsoll_model::Nanos;
+use plimsoll_report::tui::{Look, Painter, State, Wish, draw};
+use plimsoll_sys::signal::{Interrupts, end_now};
+use plimsoll_sys::terminal::{Input, Screen, Waker, restore, size};
+use plimsoll_sys::{clock, thread};
+
+use crate::exit::INTERRUPTED;
+use crate::screen::{Stream, is_ascii};
+
+/// From one frame to the next, at least.
+const FRAME: Duration = Duration::from_millis(250);
+/// How long a thread that draws is waited for at the end.
+const END_WAIT: Duration = Duration::from_millis(200);
+
+/// A screen that is drawn; the terminal is as before once it is dropped.
+pub(crate) struct Display {
+    latest: Arc<Mutex<State>>,
+    wishes: Receiver<Wish>,
+    waker: Waker,
+    /// Closed once the thread has ended.
+    ended: Receiver<()>,
+}
+
+impl Display {
+    /// Takes the terminal. Time counts from `began` on CLOCK_MONOTONIC.
+    pub(crate) fn start(state: State, began: Nanos, interrupts: &Interrupts) -> io::Result<Self> {
+        restore_in_panics();
+        let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        let (screen, waker) = Screen::enter()?;
+        let latest = Arc::new(Mutex::new(state));
+        let (send_wish, wishes) = channel();
+        let (end, ended) = channel();
+        let drawer = Drawer {
+            latest: Arc::clone(&latest),
+            look: Look::new(Stream::Err.colours(), is_ascii()),
+            began,
+            interrupts: interrupts.clone(),
+            wishes: send_wish,
+        };
+        let work = move || {
+            // A terminal that is gone is no reason to end the run.
+            let _ = drawer.work(&screen, out);
+            drop(end);
+        };
+        let started = thread::spawn("screen", None, work);
+        if let Err(error) = started {
+            restore();
+            return Err(error);
+        }
+        Ok(Self { latest, wishes, waker, ended })
+    }
+
+    /// Shows `state` from the next frame on.
+    pub(crate) fn show(&self, state: &State) {
+        lock(&self.latest).clone_from(state);
+    }
+
+    /// What a key has asked for and the run must do.
+    pub(crate) fn wish(&self) -> Option<Wish> {
+        self.wishes.try_recv().ok()
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.waker.wake();
+        // A thread that a terminal blocks is left behind.
+        let _ = self.ended.recv_timeout(END_WAIT);
+        restore();
+    }
+}
+
+/// What the thread has.
+struct Drawer {
+    latest: Arc<Mutex<State>>,
+    look: Look,
+    began: Nanos,
+    interrupts: Interrupts,
+    wishes: Sender<Wish>,
+}
+
+impl Drawer {
+    fn work(mut self, screen: &Screen, out: File) -> io::Result<()> {
+        let size_of = || size(io::stderr());
+        let mut painter = Painter::new(out, self.look.colours, Box::new(size_of))?;
+        let mut with_keys = true;
+        loop {
+            let state = lock(&self.latest).clone();
+            let elapsed = Nanos(clock::monotonic_ns()).since(self.began);
+            painter.paint(|frame| draw(&state, &self.look, elapsed, frame))?;
+            let drawn = Instant::now();
+            while let Some(left) = FRAME.checked_sub(drawn.elapsed()).filter(|left| !left.is_zero())
+            {
+                match screen.wait(left, with_keys)? {
+                    Input::Woken => return Ok(()),
+                    Input::Closed => with_keys = false,
+                    Input::Nothing => {}
+                    Input::Keys(keys) => self.press(&keys),
+                }
+            }
+        }
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        for wish in self.look.press(keys) {
+            match wish {
+                // Not over the run, which may hang.
+                Wish::Stop => self.interrupts.interrupt(),
+                Wish::StopNow => end_now(INTERRUPTED.into()),
+                Wish::Pause => drop(self.wishes.send(wish)),
+            }
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has a panic leave the screen before it says why.
+fn restore_in_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let say = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore();
+            say(panic);
+        }));
+    });
+}
