@@ -337,7 +337,9 @@ fn entries(entries: &[Entry]) -> Markup {
 /// What limits, and the evidence.
 pub(super) fn cause(view: &View) -> Markup {
     let Some(summary) = &view.summary else {
-        return html! { p.quiet { "The cause is looked for when the search has ended." } };
+        return html! {
+            @if view.head.axis.is_some() { p.quiet { "The cause is looked for when the search has ended." } }
+        };
     };
     let found = answer::cause(summary);
     html! {
@@ -505,7 +507,7 @@ const TRIALS: Rows = Rows {
 /// Every trial of a search.
 pub(super) fn trials(view: &View, json: &Value) -> Markup {
     html! {
-        @if view.summary.as_ref().is_none_or(|summary| summary.find.is_some()) || !view.trials.is_empty() {
+        @if view.head.axis.is_some() || !view.trials.is_empty() {
             section aria-labelledby="trials" {
                 h2 id="trials" { "Trials" }
                 div.scroll tabindex="0" role="region" aria-label="Trials" {
