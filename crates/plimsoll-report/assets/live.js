@@ -157,8 +157,19 @@ async function finishLive() {
   clearInterval(live.timer);
   showLiveState(endText(state.views[0].summary));
   document.getElementById('pause').hidden = true;
-  state.views = [await fetchView()];
-  await adoptPage();
+  try {
+    state.views = [await fetchView()];
+    await adoptPage();
+  } catch {
+    // The run has ended before the page could be read once more: what came is drawn, and the verdict is in it.
+    const { verdict, partial } = state.views[0].summary ?? {};
+    const badge = document.querySelector('.badge');
+    if (verdict && badge) {
+      badge.className = `badge ${partial ? 'plain' : verdict}`;
+      badge.textContent = partial ? 'PARTIAL' : verdict.toUpperCase();
+    }
+    drawAll();
+  }
 }
 
 /** A host that was first read after the page was written has no place for its charts yet. */
@@ -168,5 +179,5 @@ function adoptNewHosts() {
   const now = performance.now();
   if (!isNew || now - (live.adoptedAt ?? -Infinity) < 5000) return;
   live.adoptedAt = now;
-  adoptPage();
+  adoptPage().catch(() => {});
 }

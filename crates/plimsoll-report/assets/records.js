@@ -46,7 +46,7 @@ function rowsOf(view, spec) {
 
 function lengthOf(part) {
   if (Array.isArray(part)) return part.length;
-  return Object.values(part).find(Array.isArray)?.length ?? 0;
+  return (part.t ?? Object.values(part).find(Array.isArray))?.length ?? 0;
 }
 
 /** A column `errors.*` stands for one column of each key. */
@@ -126,10 +126,11 @@ function applyPatch(view, patch) {
       break;
     }
     case 'host': {
-      const { host, limits, ...reading } = more;
-      view.hosts[host] ??= { t: [] };
-      if (limits) view.hosts[host].limits = limits;
-      grow(view.hosts[host], reading);
+      const { host, limits: newer, ...reading } = more;
+      // The limits are no column: they are those of now.
+      const { limits = [], ...columns } = view.hosts[host] ?? { t: [] };
+      grow(columns, reading);
+      view.hosts[host] = { ...columns, limits: newer ?? limits };
       break;
     }
     case 'trial': (view.trials ??= []).push(more.trial ?? more); break;
