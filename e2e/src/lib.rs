@@ -30,4 +30,5 @@ pub mod runs;
 pub mod serve;
 pub mod silent;
 pub mod summary;
+pub mod terminal;
 pub mod wait;

@@ -19,6 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),
     ("pdftotext", "poppler-utils"),
+    ("tmux", "tmux"),
     ("wrk", "wrk"),
 ];
 

@@ -22,6 +22,7 @@ mod pool;
 mod published;
 mod repeat;
 mod rfc9411;
+mod screen;
 mod serve;
 mod tls_interop;
 mod watch;

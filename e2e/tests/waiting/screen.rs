@@ -1,0 +1,67 @@
+//! The screen of a run, in a terminal: it is drawn, and the terminal is as before in every end.
+
+use e2e::process::send_signal;
+use e2e::serve::Serve;
+use e2e::terminal::Terminal;
+
+/// Starts a load that nobody waits for; the shell says how it ended, and how the terminal was before and after.
+fn load(serve: &Serve) -> Terminal {
+    let terminal = Terminal::start();
+    let url = serve.url();
+    terminal.enter(&format!(
+        "stty -g > before; bash -c 'echo $$ > pid; exec $PLIMSOLL load {url} --rate 100 --duration 5m'; \
+         echo \"ended $?\"; stty -g > after; touch over"
+    ));
+    terminal.wait_for("achieved");
+    terminal
+}
+
+fn assert_restored(terminal: &Terminal, code: u32) {
+    // On the first screen, in which the command was typed.
+    terminal.wait_for(&format!("ended {code}"));
+    e2e::wait::until("the shell", || terminal.has_file("over").then_some(()));
+    assert_eq!(terminal.file("before"), terminal.file("after"));
+    assert!(!terminal.text().contains("stop and report"), "{}", terminal.text());
+}
+
+#[test]
+fn a_resized_screen_is_drawn_anew_and_q_leaves_it() {
+    let serve = Serve::plain();
+    let terminal = load(&serve);
+    terminal.resize(50, 10);
+    terminal.wait_for("terminal too small for more (50 x 10)");
+    terminal.resize(100, 30);
+    terminal.wait_for("wire, 1 s");
+    terminal.press("?");
+    terminal.wait_for("this list; any key ends it");
+    terminal.press("q");
+    assert_restored(&terminal, 130);
+}
+
+#[test]
+fn a_signal_leaves_the_screen() {
+    let serve = Serve::plain();
+    for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 143)] {
+        let terminal = load(&serve);
+        send_signal(signal, terminal.file("pid").trim());
+        assert_restored(&terminal, code);
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_little_behind() {
+    let serve = Serve::plain();
+    let terminal = load(&serve);
+    send_signal("KILL", terminal.file("pid").trim());
+    terminal.wait_for("ended 137");
+    let is_on = |file: &str, setting: &str| {
+        terminal.file(file).split([' ', ';', '\n']).any(|word| word == setting)
+    };
+    // A shell that edits lines has settings of its own meanwhile, and hands those on that it found.
+    terminal.enter("stty -a > killed; reset; stty -a > repaired; touch all");
+    e2e::wait::until("the shell", || terminal.has_file("all").then_some(()));
+    assert!(is_on("killed", "isig"), "{}", terminal.file("killed"));
+    for setting in ["isig", "icanon", "echo"] {
+        assert!(is_on("repaired", setting), "{}", terminal.file("repaired"));
+    }
+}
