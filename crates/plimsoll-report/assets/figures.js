@@ -18,7 +18,7 @@ function panelWidth(width, least = state.printing ? 320 : 400) {
 
 function draw(figure) {
   const place = figure.querySelector('.drawing');
-  const width = state.printing ? PAPER_PX : place.clientWidth;
+  const width = state.printing ? PAPER_PX : place.parentNode.clientWidth;
   if (width < 120 || !state.views.length) return;
   const chart = CHARTS[figure.dataset.chart];
   const box = {

@@ -4,9 +4,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use e2e::browser::{Browser, Page, Screen, Theme, checks};
+use e2e::browser::{Browser, Page, Screen, Theme, checks, content};
 use e2e::cutting::Cutting;
 use e2e::plimsoll::{Plimsoll, Running};
+use e2e::runs::Run;
 use e2e::serve::Serve;
 use e2e::{port, wait};
 
@@ -68,6 +69,8 @@ fn the_page_grows_without_a_gap_and_becomes_the_report() {
     wait_for_seconds(&pages[1], seen + 3);
     wait_for_seconds(&pages[0], seen + 3);
     pages.iter().for_each(assert_no_gap);
+    // The rate is drawn, though there was nothing to draw when the page was opened.
+    pages[0].wait_for("a chart", "document.querySelector('figure[data-chart=rate] svg') !== null");
     assert_eq!(checks::charts(&pages[0]), [""; 0]);
     assert_eq!(checks::overlaps(&pages[0]), [""; 0]);
     running.signal("INT");
@@ -84,6 +87,29 @@ fn the_page_grows_without_a_gap_and_becomes_the_report() {
     assert_eq!(reports, [""; 0]);
     let finished = running.finish();
     assert_eq!(finished.code, Some(130), "{}", finished.stderr);
+}
+
+#[test]
+fn the_page_of_a_search_grows_trial_by_trial() {
+    let serve = Serve::plain();
+    let (address, browser) = (port::free(), Browser::start());
+    let flags = ["find", "rate", serve.url(), "--mode", "quick", "--out", "run", "--no-ui"];
+    let goal = ["--min", "100", "--max", "800", "--slo", "p99<500ms,errors<1%"];
+    let live = ["--live", &address.to_string()];
+    let running = Plimsoll::new([&flags[..], &goal, &live].concat()).start();
+    wait::until("the live page to be served", || wait::accepts(address).then_some(()));
+    let page = opened(&browser, address);
+    wait::until("a trial's mark", || {
+        (!checks::trial_marks(&page, "tipping").is_empty()).then_some(())
+    });
+    // While the search goes on.
+    assert!(page.evaluate("state.views[0].summary ?? null").is_null());
+    assert_eq!(checks::overlaps(&page), [""; 0]);
+    page.wait_for("the report", "state.views[0]?.summary?.find !== undefined");
+    page.wait_for("its checks", "document.querySelector('#checks') !== null");
+    let finished = running.finish();
+    assert_eq!(content::differs(&page, &Run::of_finished("live", &finished)), [""; 0]);
+    assert_eq!(checks::charts(&page), [""; 0]);
 }
 
 #[test]
