@@ -11,6 +11,7 @@ mod host_limits;
 mod page;
 mod sizing;
 mod truth;
+mod vegeta;
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};

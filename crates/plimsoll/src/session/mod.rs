@@ -24,7 +24,7 @@ use plimsoll_model::sizing::SizingSummary;
 use plimsoll_model::summary::{FindSummary, Summary, SummaryHead};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
-use plimsoll_model::{Nanos, compare};
+use plimsoll_model::{Nanos, compare, units};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
@@ -206,7 +206,11 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     }
     let mut outcome = experiment.drive(&session)?;
     let interrupted = interrupts.is_raised();
-    let (run, server_end) = session.end();
+    let (mut run, server_end) = session.end();
+    if let Some(dropped) = run.rows().map(|rows| rows.dropped).filter(|dropped| *dropped > 0) {
+        let dropped = units::grouped(dropped);
+        run.handle_event(&Event::Note(format!("rows: {dropped} found no room and are missing")));
+    }
     if let Some(ServerEnd::Laboratory(how)) = &server_end {
         outcome.verdict = Verdict::Invalid;
         outcome.reasons.insert(0, Check::failed(CheckId::Laboratory, how));
