@@ -84,11 +84,11 @@ function sayTrial({ number, verdict }) {
   document.getElementById('status').textContent = `trial ${number}: ${String(verdict).toUpperCase()}`;
 }
 
+/** Another search of the command has begun. */
 async function onReset() {
   live.source.close();
   state.views = [await fetchView()];
-  live.isDirty = true;
-  redrawLive();
+  await adoptPage();
   if (state.views[0].summary) await finishLive();
   else listen();
 }

@@ -41,7 +41,7 @@ pub(super) struct Document {
     has_asked: bool,
     /// Says that there is something new: how often that was.
     changed: watch::Sender<u64>,
-    /// How often the document was fetched after the end.
+    /// How often the page or its document was fetched after the end.
     fetched_at_end: watch::Sender<u32>,
 }
 
@@ -113,19 +113,24 @@ impl Document {
 
     /// The page as it is now.
     pub(super) fn page(&self) -> String {
+        self.see_fetch();
         self.view().map_or_else(|| EMPTY.to_owned(), |view| page::render_live(&view))
     }
 
     /// The document as JSON, compressed; `None` before a run begins.
     pub(super) fn fetch(&self) -> Option<io::Result<Vec<u8>>> {
         let view = self.view()?;
-        if self.is_over {
-            self.fetched_at_end.send_modify(|times| *times += 1);
-        }
+        self.see_fetch();
         // 1 MB after half an hour: the fastest level makes a third of it.
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         let written = serde_json::to_writer(&mut gzip, &view).map_err(io::Error::from);
         Some(written.and_then(|()| gzip.flush()).and_then(|()| gzip.finish()))
+    }
+
+    fn see_fetch(&self) {
+        if self.is_over {
+            self.fetched_at_end.send_modify(|times| *times += 1);
+        }
     }
 
     fn view(&self) -> Option<View> {
@@ -164,7 +169,7 @@ impl SharedDocument {
         self.lock().changed.subscribe()
     }
 
-    /// Waits until the last document was fetched so many times.
+    /// Waits until the last page and its document were fetched so many times.
     pub(super) async fn fetched_at_end(&self, times: u32) {
         let mut fetched = self.lock().fetched_at_end.subscribe();
         let _ = fetched.wait_for(|fetched| *fetched >= times).await;

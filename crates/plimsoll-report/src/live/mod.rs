@@ -128,8 +128,9 @@ impl Outlets {
         if let Some(pushes) = pushes {
             pushes.finish(last).await;
         }
-        let looking_on = u32::try_from(viewers.count()).unwrap_or(0);
-        let _ = timeout(LAST_FETCH, document.fetched_at_end(looking_on)).await;
+        // Each page fetches itself and its document once more.
+        let fetches = u32::try_from(2 * viewers.count()).unwrap_or(0);
+        let _ = timeout(LAST_FETCH, document.fetched_at_end(fetches)).await;
         if has_scrapers {
             let _ = timeout(self.linger, figures.read_at_end(LAST_SCRAPES)).await;
         }
