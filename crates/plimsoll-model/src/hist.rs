@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
@@ -155,25 +155,15 @@ impl Histogram {
 
     /// HdrHistogram's compressed V2 encoding in base64 with its padding, as interval logs hold it.
     pub fn encode_for_log(&self) -> String {
-        let empty = allocate();
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(self.0.as_ref().unwrap_or(&empty), &mut bytes)
-            .expect("writing to memory cannot fail, and the counts fit in 64 bits");
-        STANDARD.encode(bytes)
+        STANDARD.encode(compressed(self.0.as_ref().unwrap_or(&allocate())))
     }
 
-    /// HdrHistogram's V2 encoding in base64, empty for an empty histogram.
+    /// HdrHistogram's compressed V2 encoding in base64, empty for an empty histogram.
     pub fn encode(&self) -> String {
-        let Some(hdr) = self.filled() else { return String::new() };
-        let mut bytes = Vec::new();
-        V2Serializer::new()
-            .serialize(hdr, &mut bytes)
-            .expect("writing to memory cannot fail, and the counts fit in 64 bits");
-        STANDARD_NO_PAD.encode(bytes)
+        self.filled().map_or_else(String::new, |hdr| STANDARD_NO_PAD.encode(compressed(hdr)))
     }
 
-    /// The inverse of [`Self::encode`].
+    /// The inverse of [`Self::encode`]; reads the encoding without compression too, which older versions wrote.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         if text.is_empty() {
             return Ok(Self::new());
@@ -193,6 +183,14 @@ impl Histogram {
         hdr.add(&decoded).map_err(|_| DecodeError)?;
         Ok(Self(Some(hdr)))
     }
+}
+
+fn compressed(hdr: &Hdr<u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(hdr, &mut bytes)
+        .expect("writing to memory cannot fail, and the counts fit in 64 bits");
+    bytes
 }
 
 /// The text is not a histogram in HdrHistogram's V2 encoding.
@@ -234,6 +232,7 @@ impl<'de> Deserialize<'de> for Histogram {
 
 #[cfg(test)]
 mod tests {
+    use hdrhistogram::serialization::V2Serializer;
     use proptest::prelude::*;
 
     use super::*;
@@ -277,6 +276,21 @@ mod tests {
         assert!(within(hist.quantile(0.5), Nanos::from_secs(3599)), "{hist:?}");
         assert!(within(hist.max(), Nanos::from_secs(3600)), "{hist:?}");
         assert_eq!(Histogram::decode(&hist.encode()), Ok(hist));
+    }
+
+    #[test]
+    fn histograms_of_older_versions_are_read() {
+        let mut hist = Histogram::new();
+        for us in 1..=5_000 {
+            hist.record(Nanos(us * us % 7_919 * 1_000));
+        }
+        let mut plain = Vec::new();
+        let hdr = hist.filled().expect("it holds values");
+        V2Serializer::new().serialize(hdr, &mut plain).expect("memory takes it");
+        let plain = STANDARD_NO_PAD.encode(plain);
+        assert_eq!(Histogram::decode(&plain), Ok(hist.clone()));
+        assert!(plain.starts_with("HISTE") && hist.encode().starts_with("HISTF"));
+        assert!(2 * hist.encode().len() < plain.len(), "{} of {}", hist.encode().len(), plain.len());
     }
 
     #[test]
