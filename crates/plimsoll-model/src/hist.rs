@@ -290,7 +290,12 @@ mod tests {
         let plain = STANDARD_NO_PAD.encode(plain);
         assert_eq!(Histogram::decode(&plain), Ok(hist.clone()));
         assert!(plain.starts_with("HISTE") && hist.encode().starts_with("HISTF"));
-        assert!(2 * hist.encode().len() < plain.len(), "{} of {}", hist.encode().len(), plain.len());
+        assert!(
+            2 * hist.encode().len() < plain.len(),
+            "{} of {}",
+            hist.encode().len(),
+            plain.len()
+        );
     }
 
     #[test]

@@ -55,6 +55,31 @@ pub enum ReportError {
         /// The directory.
         dir: PathBuf,
     },
+    /// A file where the directory of a run was expected.
+    #[error(
+        "{} is a file, and a run archive is a directory; \
+         give the directory that a run named in its last line",
+        path.display()
+    )]
+    IsFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An archive in another form than this program reads.
+    #[error(
+        "{} is an archive of schema {found:?}, written by plimsoll {by}; this one reads {:?}: \
+         use the plimsoll that wrote it",
+        dir.display(),
+        crate::archive::SCHEMA
+    )]
+    ArchiveSchema {
+        /// The archive's directory.
+        dir: PathBuf,
+        /// The schema that it names.
+        found: String,
+        /// The version that wrote it.
+        by: String,
+    },
     /// Single operations were not recorded.
     #[error(
         "{} holds no single operations; record some with `plimsoll load --rows FILE --out DIR`",

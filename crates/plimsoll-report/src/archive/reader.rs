@@ -10,8 +10,9 @@ use plimsoll_model::row::RowBatch;
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::Interval;
 use plimsoll_model::trial::TrialRecord;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SCHEMA, SUMMARY, TRIALS};
 use crate::error::ReportError;
@@ -33,6 +34,8 @@ pub struct Archive {
     manifest: Manifest,
     trials: Vec<TrialRecord>,
     events: Vec<Event>,
+    /// Lines of events that this program does not know.
+    newer: u64,
     summary: Option<Summary>,
 }
 
@@ -42,9 +45,9 @@ impl Archive {
     pub fn open(dir: &Path) -> Result<Self, ReportError> {
         let manifest = read_manifest(dir)?;
         let trials = Lines::open(dir.join(TRIALS))?.collect::<Result<_, _>>()?;
-        let events = Lines::open(dir.join(EVENTS))?.collect::<Result<_, _>>()?;
+        let (events, newer) = read_events(dir.join(EVENTS))?;
         let summary = read_summary(&dir.join(SUMMARY))?;
-        Ok(Self { dir: dir.to_owned(), manifest, trials, events, summary })
+        Ok(Self { dir: dir.to_owned(), manifest, trials, events, newer, summary })
     }
 
     /// The manifest.
@@ -60,6 +63,18 @@ impl Archive {
     /// Every event that is neither an interval nor a judged trial, in order.
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// One line about the records of a newer version, which were left out.
+    pub fn newer_records(&self) -> Option<String> {
+        let records = if self.newer == 1 { "record is" } else { "records are" };
+        let version = &self.manifest.plimsoll_version;
+        (self.newer > 0).then(|| {
+            format!(
+                "written by plimsoll {version}: {} {records} newer than this program and left out",
+                self.newer
+            )
+        })
     }
 
     /// The run's own summary; `None` when it was killed before it wrote one.
@@ -101,10 +116,43 @@ impl Archive {
     }
 }
 
+/// The events, and how many lines are of a newer version.
+fn read_events(path: PathBuf) -> Result<(Vec<Event>, u64), ReportError> {
+    let mut events = Vec::new();
+    let mut newer = 0;
+    for line in Lines::open(path)? {
+        match line? {
+            EventLine::Known(event) => events.push(event),
+            EventLine::Newer => newer += 1,
+        }
+    }
+    Ok((events, newer))
+}
+
+/// One line of the events.
+enum EventLine {
+    Known(Event),
+    /// It holds a name that this program does not know.
+    Newer,
+}
+
+impl<'de> Deserialize<'de> for EventLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match Event::deserialize(value) {
+            Ok(event) => Ok(Self::Known(event)),
+            // serde has no other way to tell an unknown name from a value that does not fit.
+            Err(error) if error.to_string().starts_with("unknown variant") => Ok(Self::Newer),
+            Err(error) => Err(D::Error::custom(error)),
+        }
+    }
+}
+
 fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,
+        plimsoll_version: Option<String>,
     }
     let path = dir.join(MANIFEST);
     let text = match std::fs::read(&path) {
@@ -112,12 +160,15 @@ fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
         Err(e) if e.kind() == ErrorKind::NotFound && dir.is_dir() => {
             return Err(ReportError::NotAnArchive { dir: dir.to_owned() });
         }
+        Err(_) if dir.is_file() => return Err(ReportError::IsFile { path: dir.to_owned() }),
         Err(source) => return Err(ReportError::Read { path: dir.to_owned(), source }),
     };
     let head: Head = serde_json::from_slice(&text)
         .map_err(|e| damaged(&path, e.line(), e.to_string(), RESTORE))?;
     if head.schema != SCHEMA {
-        return Err(ReportError::Schema { found: head.schema, expected: SCHEMA });
+        let (found, by) = (head.schema, head.plimsoll_version);
+        let by = by.unwrap_or_else(|| "(version unknown)".to_owned());
+        return Err(ReportError::ArchiveSchema { dir: dir.to_owned(), found, by });
     }
     serde_json::from_slice(&text).map_err(|e| damaged(&path, e.line(), e.to_string(), RESTORE))
 }

@@ -51,6 +51,9 @@ pub fn redraw(
     for line in &disagreements {
         writeln!(out, "WARNING: the archive disagrees with itself: {line}")?;
     }
+    if let Some(line) = archive.newer_records() {
+        writeln!(out, "WARNING: {line}")?;
+    }
     Ok(Redrawn { summary, disagreements })
 }
 

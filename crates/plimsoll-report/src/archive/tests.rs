@@ -12,7 +12,7 @@ use plimsoll_model::trial::{CheckId, TrialRecord};
 use plimsoll_model::{ErrorClass, Nanos};
 use proptest::prelude::*;
 
-use super::manifest::{INTERVALS, MANIFEST, TRIALS};
+use super::manifest::{EVENTS, INTERVALS, MANIFEST, TRIALS};
 use super::*;
 use crate::error::ReportError;
 use crate::fixtures::{manifest, manifest_of};
@@ -285,7 +285,37 @@ fn what_is_no_archive_is_refused() {
     let missing = dir.path().join("missing");
     assert!(matches!(Archive::open(&missing), Err(ReportError::Read { .. })));
     fs::write(dir.path().join(MANIFEST), r#"{"schema":"plimsoll.archive/9"}"#).unwrap();
-    assert!(matches!(Archive::open(dir.path()), Err(ReportError::Schema { .. })));
+    assert!(matches!(Archive::open(dir.path()), Err(ReportError::ArchiveSchema { .. })));
+    let newer = r#"{"schema":"plimsoll.archive/9","plimsoll_version":"7.1.0"}"#;
+    fs::write(dir.path().join(MANIFEST), newer).unwrap();
+    let error = Archive::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("plimsoll.archive/9") && error.contains("plimsoll 7.1.0"), "{error}");
+    let error = Archive::open(&dir.path().join(MANIFEST)).unwrap_err().to_string();
+    assert!(error.contains("manifest.json is a file"), "{error}");
+    fs::write(dir.path().join(MANIFEST), r#"{"schema":"plimsoll.arch"#).unwrap();
+    let error = Archive::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("manifest.json:1: damaged"), "{error}");
+}
+
+#[test]
+fn records_of_a_newer_version_are_left_out_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [fixtures::tally(1_000, 900, 1)];
+    write_load(dir.path(), &parts).finish(&summary_of(&parts)).unwrap();
+    let path = dir.path().join(EVENTS);
+    let text = fs::read_to_string(&path).unwrap();
+    let newer = "{\"moon-phase\":{\"full\":true}}\n\"eclipse\"\n{\"hold-step\":\"waltz\"}\n";
+    fs::write(&path, format!("{newer}{text}")).unwrap();
+    let archive = Archive::open(dir.path()).unwrap();
+    assert_eq!(archive.events().len(), text.lines().count());
+    let line = archive.newer_records().unwrap();
+    assert!(line.starts_with("written by plimsoll 0.1.0: 3 records are newer"), "{line}");
+    let (drawn, _) = redrawn(dir.path(), Style::default());
+    assert!(drawn.ends_with(&format!("WARNING: {line}\n")), "{drawn}");
+    // What is known and does not fit is damage, not news.
+    fs::write(&path, "{\"note\":7}\n").unwrap();
+    let error = Archive::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("events.jsonl:1: damaged"), "{error}");
 }
 
 #[test]
