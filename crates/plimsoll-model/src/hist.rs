@@ -155,7 +155,7 @@ impl Histogram {
 
     /// HdrHistogram's compressed V2 encoding in base64 with its padding, as interval logs hold it.
     pub fn encode_for_log(&self) -> String {
-        STANDARD.encode(compressed(self.0.as_ref().unwrap_or(&allocate())))
+        STANDARD.encode(self.0.as_ref().map_or_else(|| compressed(&allocate()), compressed))
     }
 
     /// HdrHistogram's compressed V2 encoding in base64, empty for an empty histogram.
