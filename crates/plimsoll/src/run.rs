@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
@@ -14,7 +14,10 @@ use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
 use plimsoll_report::tui::{Head, Tracker, Wish};
-use plimsoll_report::{ArchiveWriter, Progress, ReportError, json, live, terminal, time_text};
+use plimsoll_report::view::View;
+use plimsoll_report::{
+    Archive, ArchiveWriter, Progress, ReportError, WholeFile, json, live, page, terminal, time_text,
+};
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
@@ -30,6 +33,8 @@ use crate::screen;
 
 /// Default directory of archives.
 const ARCHIVES: &str = "plimsoll-runs";
+/// The page of a run in its archive.
+const PAGE: &str = "report.html";
 /// Seconds from one line to the next, where no screen can be drawn.
 const LINE_EVERY_S: u32 = 1;
 /// The same in a log that is kept.
@@ -62,6 +67,8 @@ pub(crate) struct Run {
     began: Nanos,
     shown: Shown,
     archive: Option<(ArchiveWriter, PathBuf)>,
+    /// Whether the archive gets a page: those of searches and of the laboratory.
+    draws_page: bool,
     /// Why the archive is incomplete.
     archive_error: Option<ReportError>,
     json: Option<OutputFile>,
@@ -121,6 +128,7 @@ impl Run {
             began,
             shown,
             archive,
+            draws_page: head.always_archive,
             archive_error: None,
             json: job.json.clone(),
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
@@ -236,13 +244,21 @@ impl Run {
 
     /// Writes the archive alone, which the summary no longer names if it is not whole.
     pub(crate) fn store(mut self, summary: &mut Summary) -> Result<(), Stop> {
-        mem::take(&mut self.shown).end();
-        if let Some((archive, _)) = self.archive.take()
-            && let Err(error) = archive.finish(summary)
-        {
-            summary.archive = None;
-            self.archive_error = Some(error);
+        if let Some((archive, dir)) = self.archive.take() {
+            match archive.finish(summary) {
+                Ok(()) if self.draws_page && self.archive_error.is_none() => {
+                    if let Err(error) = write_page(&dir, summary) {
+                        self.show_event(&Event::Note(format!("no {PAGE}: {error}")));
+                    }
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    summary.archive = None;
+                    self.archive_error = Some(error);
+                }
+            }
         }
+        mem::take(&mut self.shown).end();
         self.publisher.end(summary);
         self.archive_error.map_or(Ok(()), |error| {
             Err(Stop::CannotRun(format!("{error}; the archive is not whole")))
@@ -282,6 +298,16 @@ impl Shown {
             }
         }
     }
+}
+
+/// Draws the archived run for a browser, beside its other files.
+fn write_page(dir: &Path, summary: &Summary) -> Result<(), ReportError> {
+    let view = View::of_archive(&Archive::open(dir)?, summary)?;
+    let path = dir.join(PAGE);
+    let failed = |source| ReportError::Write { path: path.clone(), source };
+    let mut file = WholeFile::create(&path).map_err(failed)?;
+    file.write_all(page::render(&view).as_bytes()).map_err(failed)?;
+    file.finish().map_err(failed)
 }
 
 /// The default place of an archive.
