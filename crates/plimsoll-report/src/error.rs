@@ -89,6 +89,12 @@ pub enum ReportError {
         /// The archive's directory.
         dir: PathBuf,
     },
+    /// Runs that are not of one load.
+    #[error("cannot merge: {why}")]
+    NotMergeable {
+        /// The first difference, or what is missing.
+        why: String,
+    },
     /// A file's content is not what was written there.
     #[error("{}:{line}: damaged: {why}; {fix}", path.display())]
     Damaged {

@@ -36,6 +36,21 @@ impl ClockPair {
     }
 }
 
+/// One of the runs that a merged run was made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MergedPart {
+    /// Its archive's directory, without the path.
+    pub run: String,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Its clocks then, which no other run shares.
+    pub clock: ClockPair,
+    /// Seconds from the first start of load among all to its own, by the wall clocks.
+    pub offset_s: f64,
+    /// Operations that came due.
+    pub scheduled: u64,
+}
+
 /// The host that made the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedHost {
@@ -112,6 +127,9 @@ pub struct Manifest {
     pub search: Option<SearchHead>,
     /// The plan without secrets, for people: bodies are lengths, so it is no plan to run again.
     pub plan: Value,
+    /// The runs that this one was merged from; none for a run that was measured as one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged_from: Vec<MergedPart>,
 }
 
 impl Manifest {
@@ -130,6 +148,7 @@ impl Manifest {
             settings: head.settings,
             search: head.search,
             plan: redact::plan_redacted(head.plan),
+            merged_from: Vec::new(),
         }
     }
 }

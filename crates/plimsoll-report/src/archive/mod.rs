@@ -15,6 +15,7 @@
 
 mod hosts;
 mod manifest;
+mod merge;
 mod reader;
 mod rebuild;
 mod redact;
@@ -22,7 +23,10 @@ mod writer;
 
 pub(crate) use hosts::each_reading;
 pub use hosts::{HostWriter, read_hosts, summarise_hosts};
-pub use manifest::{ArchivedHost, ClockPair, Manifest, ManifestHead, SCHEMA, SearchHead};
+pub use manifest::{
+    ArchivedHost, ClockPair, Manifest, ManifestHead, MergedPart, SCHEMA, SearchHead,
+};
+pub use merge::Merge;
 pub use reader::{Archive, IntervalLine, Lines};
 pub use rebuild::{Redrawn, redraw};
 pub(crate) use redact::url_redacted;

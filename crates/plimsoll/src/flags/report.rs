@@ -15,6 +15,7 @@ Examples:
   plimsoll report my-run --json -
   plimsoll report my-run --baseline main-run --fail-if 'safe<-5%' --junit checks.xml
   plimsoll report my-run --csv seconds.csv --junit checks.xml
+  plimsoll report --merge client1-run client2-run --out merged-run
   plimsoll report my-run --markdown \"$GITHUB_STEP_SUMMARY\"
 
 Exit codes: 0 drawn, 1 a file could not be written, 2 bad usage or runs that cannot be compared, 97 a search of
@@ -27,6 +28,14 @@ pub(crate) struct ReportFlags {
     /// Archive directory of a run, or of `plimsoll watch --out`
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
+
+    /// Join runs of one load, which several machines made at the same time, into one archive: DIR of --out
+    #[arg(long, requires = "out", help_heading = "Merging")]
+    pub(crate) merge: bool,
+
+    /// Directory of the merged run
+    #[arg(long, value_name = "DIR", requires = "merge", help_heading = "Merging")]
+    pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) files: ReportFiles,

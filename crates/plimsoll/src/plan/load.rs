@@ -109,6 +109,9 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
         job.plan.prewarm = false;
     }
     job.settings.insert("rate".to_owned(), rate);
+    if let Some(slo) = &job.slo {
+        job.settings.insert("slo".to_owned(), slo.to_string());
+    }
     if let Some((plan, rows)) = rows::plan(&flags.rows, &job.plan.pacing, job.plan.targets.len())? {
         outputs::check_rows(&rows.place, &flags.output)?;
         job.plan.rows = Some(plan);

@@ -12,6 +12,7 @@ use plimsoll_report::watch::render_watched;
 use plimsoll_report::{Archive, ReportError, page, redraw};
 
 mod gate;
+mod merge;
 
 use crate::exit::Stop;
 use crate::flags::ReportFlags;
@@ -21,6 +22,10 @@ use crate::screen::Stream;
 use crate::{causes, output, run};
 
 pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
+    if let (true, Some(out)) = (flags.merge, &flags.out) {
+        let runs = vec![merge::merge(&flags.runs, out)?];
+        return run(&ReportFlags { runs, merge: false, ..flags.clone() });
+    }
     let wanted = flags.files.wanted();
     check(flags, &wanted)?;
     let stream = output::report_stream(wanted.iter().map(|file| file.place));

@@ -1,0 +1,77 @@
+//! What the hosts of merged runs did, on one clock.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plimsoll_model::Nanos;
+
+use super::{Merge, Part};
+use crate::archive::manifest::ClockPair;
+use crate::archive::{HostWriter, each_reading};
+use crate::error::ReportError;
+
+/// Two readings of when a host booted differ by no more than this: clocks are set and disciplined.
+const BOOT_SLACK_NS: i128 = 2_000_000_000;
+
+impl Merge<'_> {
+    /// Copies the readings of each host once, and says where two runs had the same one.
+    pub(super) fn write_hosts(&self, dir: &Path) -> Result<Vec<String>, ReportError> {
+        let mut writer = None;
+        let mut notes = Vec::new();
+        // Of each name, when the hosts of that name booted, and the run that has their readings.
+        let mut known = BTreeMap::<String, Vec<(i128, String)>>::new();
+        for part in &self.parts {
+            let mut names = BTreeMap::<String, Option<String>>::new();
+            let mut failed = None;
+            each_reading(part.archive.dir(), &mut |host, mut reading| {
+                let name = names.entry(host.to_owned()).or_insert_with(|| {
+                    name_of(host, part, known.entry(host.to_owned()).or_default(), &mut notes)
+                });
+                let Some(name) = name.as_ref().filter(|_| failed.is_none()) else { return };
+                reading.begin = self.moved(reading.begin, &part.clock);
+                reading.end = self.moved(reading.end, &part.clock);
+                let pushed = match &mut writer {
+                    Some(writer) => HostWriter::push(writer, name, &reading),
+                    none => HostWriter::create(dir)
+                        .and_then(|created| none.insert(created).push(name, &reading)),
+                };
+                failed = pushed.err();
+            })?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
+        }
+        Ok(notes)
+    }
+
+    /// The instant `at` of `clock` on the monotonic clock of the merged run.
+    fn moved(&self, at: Nanos, clock: &ClockPair) -> Nanos {
+        let to = &self.parts[0].clock;
+        let since = i128::from(clock.unix_ns_at(at)) - i128::from(to.unix_ns);
+        let moved = i128::from(to.monotonic.0) + since;
+        Nanos(u64::try_from(moved.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+/// The name of `host` in the merged run; `None` where another run has its readings.
+fn name_of(
+    host: &str,
+    part: &Part<'_>,
+    known: &mut Vec<(i128, String)>,
+    notes: &mut Vec<String>,
+) -> Option<String> {
+    let booted = i128::from(part.clock.unix_ns) - i128::from(part.clock.monotonic.0);
+    let same = known.iter().find(|(other, _)| (booted - other).abs() <= BOOT_SLACK_NS);
+    if let Some((_, run)) = same {
+        notes.push(format!(
+            "{host} is the host of {run} and of {}: its readings are those of {run}",
+            part.run()
+        ));
+        return None;
+    }
+    known.push((booted, part.run()));
+    Some(match known.len() {
+        1 => host.to_owned(),
+        number => format!("{host}-{number}"),
+    })
+}
