@@ -105,10 +105,11 @@ fn the_page_of_a_search_grows_trial_by_trial() {
     // While the search goes on.
     assert!(page.evaluate("state.views[0].summary ?? null").is_null());
     assert_eq!(checks::overlaps(&page), [""; 0]);
-    page.wait_for("the report", "state.views[0]?.summary?.find !== undefined");
-    page.wait_for("its checks", "document.querySelector('#checks') !== null");
-    let finished = running.finish();
-    assert_eq!(content::differs(&page, &Run::of_finished("live", &finished)), [""; 0]);
+    let run = Run::of_finished("live", &running.finish());
+    // The page fetches the report when the search has ended.
+    let differs = || content::differs(&page, &run);
+    wait::within(wait::PATIENCE, &mut || differs().is_empty().then_some(()));
+    assert_eq!(differs(), [""; 0]);
     assert_eq!(checks::charts(&page), [""; 0]);
 }
 

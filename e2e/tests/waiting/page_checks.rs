@@ -154,7 +154,7 @@ fn what_is_wrong_on_paper_is_found() {
     };
     assert_eq!(printed("Sound", "Sound"), [""; 0]);
     assert_eq!(
-        printed("<svg ", "<svg style=\"display: none\" "),
+        printed("<svg role", "<svg style=\"display: none\" role"),
         ["no \"offered load, requests/s\""]
     );
     let empty = printed("</main>", "</main><div style=\"break-before: page\"><br></div>");
