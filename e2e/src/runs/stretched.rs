@@ -19,6 +19,14 @@ pub const HOSTILE: [&str; 3] = [
 ];
 
 impl Run {
+    /// Its archive without its page, which is of other figures.
+    fn copied(&self, name: &'static str) -> Self {
+        let run = Self::of(name, &self.archive());
+        // A load leaves none.
+        let _ = fs::remove_file(run.archive().join("report.html"));
+        run
+    }
+
     /// A search like this one with so many trials, GOOD up to about half of the loads, some of them INVALID.
     #[must_use]
     pub fn with_trials(&self, name: &'static str, count: u64) -> Self {
@@ -56,7 +64,7 @@ impl Run {
         events.push(ended);
         let mut summary = self.json("summary.json");
         summary["find"]["trials"] = count.into();
-        let run = Self::of(name, &self.archive());
+        let run = self.copied(name);
         run.write_lines("trials.jsonl", &new_trials);
         run.write_lines("intervals.jsonl", &new_intervals);
         run.write_lines("events.jsonl", &events);
@@ -82,7 +90,7 @@ impl Run {
             let counted = at(&summary, &format!("/{count}")).as_f64().expect("a count");
             summary[count] = json!((counted * times).round() as u64);
         }
-        let run = Self::of(name, &self.archive());
+        let run = self.copied(name);
         let lines: Vec<_> = (0..seconds).map(seconds_of).collect();
         run.write_lines("intervals.jsonl", &lines);
         let readings = self.lines("hosts.jsonl");
@@ -96,7 +104,7 @@ impl Run {
     /// A load like this one of which nothing has a decent name.
     #[must_use]
     pub fn hostile(&self, name: &'static str) -> Self {
-        let run = Self::of(name, &self.archive());
+        let run = self.copied(name);
         let [script, image, formula] = HOSTILE;
         let target = format!("http://127.0.0.1:80/{script}{}", "x".repeat(300));
         for file in ["manifest.json", "summary.json"] {
