@@ -68,10 +68,11 @@ impl Histogram {
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Self) {
         let Some(theirs) = other.filled() else { return };
-        self.0
-            .get_or_insert_with(allocate)
-            .add(theirs)
-            .expect("it grows up to an hour, and no value is above");
+        match &mut self.0 {
+            Some(ours) => ours.add(theirs).expect("it grows up to an hour, and no value is above"),
+            // A copy is made at once; one that grows is made again with every doubling.
+            none => *none = Some(theirs.clone()),
+        }
     }
 
     /// Forgets every count and gives the memory back.

@@ -62,10 +62,7 @@ impl Range {
 
     /// The limits of the rows, milliseconds.
     pub(super) fn edges(self) -> Vec<f64> {
-        let edge = |row: usize| {
-            let exponent = f64::from(LEAST_EXPONENT) + row as f64 / ROWS_PER_DECADE as f64;
-            number::short(10_f64.powf(exponent) * 1e3).unwrap_or_default()
-        };
+        let edge = |row: usize| number::short(edge_s(row) * 1e3).unwrap_or_default();
         (self.first..=self.first + self.count).map(edge).collect()
     }
 
@@ -88,6 +85,11 @@ fn push(cells: &mut Cells, row: usize, count: u64) {
     }
 }
 
+/// Where a row begins, seconds.
+fn edge_s(row: usize) -> f64 {
+    10_f64.powf(f64::from(LEAST_EXPONENT) + row as f64 / ROWS_PER_DECADE as f64)
+}
+
 fn row_of(span: Nanos) -> usize {
     let exponent = span.as_secs_f64().max(1e-9).log10() - f64::from(LEAST_EXPONENT);
     ((exponent * ROWS_PER_DECADE as f64).max(0.0) as usize).min(DECADES * ROWS_PER_DECADE - 1)
@@ -96,6 +98,14 @@ fn row_of(span: Nanos) -> usize {
 /// The cells of a histogram, in all rows there could be.
 pub(super) fn cells(histogram: &Histogram) -> Cells {
     let mut cells = Cells::new();
-    histogram.buckets().for_each(|(span, count)| push(&mut cells, row_of(span), count));
+    let (mut row, mut end) = (0, Nanos::ZERO);
+    for (span, count) in histogram.buckets() {
+        // Most buckets are in the row of the one before, and a logarithm for each takes as long as reading them.
+        if span >= end {
+            row = row_of(span);
+            end = Nanos::from_secs_f64(edge_s(row + 1));
+        }
+        push(&mut cells, row, count);
+    }
     cells
 }
