@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::slo::{Goal, Slo};
+use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::Summary;
 
 use super::{Head, View, ViewBuilder};
@@ -14,7 +14,7 @@ impl Head {
     pub fn of(manifest: &Manifest) -> Self {
         let slo = manifest.search.as_ref().map(|search| search.slo.clone());
         let slo = slo.or_else(|| manifest.settings.get("slo").cloned());
-        let deadline_ms = slo.as_ref().and_then(|slo| deadline_ms(slo));
+        let deadline = slo.as_ref().and_then(|slo| slo.parse::<Slo>().ok()?.deadline());
         Self {
             command: manifest.command.clone(),
             target: manifest.target.clone(),
@@ -24,19 +24,9 @@ impl Head {
             host: manifest.host.clone(),
             axis: manifest.search.as_ref().map(|search| search.axis),
             slo,
-            deadline_ms,
+            deadline_ms: deadline.map(Nanos::as_millis_f64),
         }
     }
-}
-
-/// The smallest limit of a goal about latency.
-fn deadline_ms(slo: &str) -> Option<f64> {
-    let slo: Slo = slo.parse().ok()?;
-    let limits = slo.goals.iter().filter_map(|goal| match goal {
-        Goal::Latency { limit, .. } => Some(limit.as_secs_f64() * 1e3),
-        Goal::Errors { .. } => None,
-    });
-    limits.reduce(f64::min)
 }
 
 /// The seconds of an archive, handed on in the order of its events.
@@ -68,7 +58,7 @@ impl Seconds<'_> {
                 return Ok(());
             }
             self.last = Some((line.trial, line.interval.second));
-            self.builder.handle_event(&Event::Interval(Box::new(line.interval)));
+            self.builder.handle_second(Box::new(line.interval));
         }
     }
 
@@ -112,7 +102,7 @@ impl View {
         let mut seconds = Seconds { lines, next: None, last: None, builder: &mut builder };
         seconds.replay(archive.events())?;
         for record in archive.trials() {
-            builder.handle_event(&Event::TrialEnded(Box::new(record.clone())));
+            builder.handle_trial(record);
         }
         if !builder.has_origin() {
             // Archives of versions that did not say when a load began.

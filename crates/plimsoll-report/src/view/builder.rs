@@ -15,7 +15,7 @@ use super::columns::columns;
 use super::heat::{Heat, Range};
 use super::hosts::Host;
 use super::number::{instant, short};
-use super::seconds::{Second, Stretch, is_whole};
+use super::seconds::{HeatColumn, Second, Stretch, is_whole};
 use super::spectrum::Spectrum;
 use super::{Happened, Head, Level, Patch, SCHEMA, TrialRow, View};
 use crate::terminal::TrialsAtLoad;
@@ -49,7 +49,9 @@ pub struct ViewBuilder {
     open: Stretch,
     /// The last second: whether it is whole shows when the next one comes.
     last: Option<Box<Interval>>,
+    /// The columns, without those of the heat map.
     rows: VecDeque<Second>,
+    heats: VecDeque<HeatColumn>,
     /// When the first second of each trial began.
     begins: BTreeMap<u32, f64>,
     whole: Spans,
@@ -80,6 +82,7 @@ impl ViewBuilder {
             open: Stretch::default(),
             last: None,
             rows: VecDeque::new(),
+            heats: VecDeque::new(),
             begins: BTreeMap::new(),
             whole: Spans::default(),
             trials: Vec::new(),
@@ -117,14 +120,8 @@ impl ViewBuilder {
                 self.load.trial = Some(request.number);
                 patches.extend(self.enter(request.phase));
             }
-            Event::Interval(interval) => {
-                patches.extend(self.take_last(Some(interval)));
-                self.begin_second(interval);
-            }
-            Event::TrialEnded(record) => {
-                patches.extend(self.end_seconds());
-                patches.push(self.end_trial(record));
-            }
+            Event::Interval(interval) => return self.handle_second(interval.clone()),
+            Event::TrialEnded(record) => return self.handle_trial(record),
             Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
             Event::Note(text) => patches.push(self.note(text)),
             Event::SearchEnded(_)
@@ -135,6 +132,20 @@ impl ViewBuilder {
             | Event::HoldStep(_)
             | Event::Memory(_) => {}
         }
+        self.count(patches)
+    }
+
+    /// Takes a second of the load that goes on.
+    pub(super) fn handle_second(&mut self, interval: Box<Interval>) -> Vec<Patch> {
+        let patch = self.take_last(Some(&interval));
+        self.begin_second(interval);
+        self.count(patch.into_iter().collect())
+    }
+
+    /// Takes a trial that was judged.
+    pub(super) fn handle_trial(&mut self, record: &TrialRecord) -> Vec<Patch> {
+        let mut patches = self.end_seconds();
+        patches.push(self.end_trial(record));
         self.count(patches)
     }
 
@@ -169,8 +180,7 @@ impl ViewBuilder {
 
     /// The document so far.
     pub fn view(&self) -> View {
-        let rows: Vec<Second> =
-            self.rows.iter().map(|row| Second { heat: None, ..row.clone() }).collect();
+        let rows: Vec<&Second> = self.rows.iter().collect();
         let sentinels = self.trials.iter().filter(|trial| trial.phase == Phase::Sentinel);
         let sentinels = sentinels
             .filter_map(|trial| Some((instant(trial.start_s? + trial.seconds), trial.carried?)));
@@ -182,7 +192,7 @@ impl ViewBuilder {
             head: self.head.clone(),
             summary: self.summary.clone(),
             column_s: f64::from(self.column_s),
-            seconds: columns(&rows, &Stretch::default().row(), &["errors"]),
+            seconds: columns(&rows, &&Stretch::default().row(), &["errors"]),
             heat: self.heat(),
             trials: self.trials.clone(),
             spectrum: self.spectrum(),
@@ -237,19 +247,19 @@ impl ViewBuilder {
         if before == Some(phase) || is_between(phase) || before.is_some_and(is_between) {
             return None;
         }
-        let text = format!("phase {}", phase_name(phase));
+        let text = format!("phase {}", phase.name());
         let happened = Happened { t: instant(self.load.begin_s), text };
         self.events.push(happened.clone());
         Some(Patch::Step(happened))
     }
 
-    fn begin_second(&mut self, interval: &Interval) {
+    fn begin_second(&mut self, interval: Box<Interval>) {
         let begin_s = self.load.begin_s + f64::from(interval.second);
         if let Some(trial) = self.load.trial {
             self.begins.entry(trial).or_insert(begin_s);
         }
         self.whole.merge(&interval.tally.spans);
-        self.last = Some(Box::new(interval.clone()));
+        self.last = Some(interval);
     }
 
     /// The last second becomes part of a column; `next` follows it in the same load.
@@ -272,12 +282,15 @@ impl ViewBuilder {
         if stretch.seconds == 0 || stretch.is_empty() {
             return None;
         }
-        let row = stretch.row();
-        self.rows.push_back(row.clone());
+        let second = stretch.row();
+        let mut row = second.clone();
+        self.heats.push_back(row.heat.take().unwrap_or_default());
+        self.rows.push_back(row);
         if self.rows.len() > COLUMNS_MAX {
             self.rows.pop_front();
+            self.heats.pop_front();
         }
-        Some(Patch::Second(Box::new(row)))
+        Some(Patch::Second(Box::new(second)))
     }
 
     fn end_trial(&mut self, record: &TrialRecord) -> Patch {
@@ -316,7 +329,7 @@ impl ViewBuilder {
     }
 
     fn heat(&self) -> Heat {
-        let columns = || self.rows.iter().filter_map(|row| row.heat.as_ref());
+        let columns = || self.heats.iter();
         let both = columns().flat_map(|column| [&column.corrected, &column.uncorrected]);
         let range = if self.summary.is_some() { Range::of(both) } else { Range::LIVE };
         Heat {
@@ -333,20 +346,5 @@ impl ViewBuilder {
         let lower = find.and_then(|find| Rate::per_second(find.lower?));
         let at = lower.and_then(|lower| TrialsAtLoad::at_lower_bound(&self.records, lower));
         Spectrum::of(at.as_ref().map_or(&self.whole, |at| &at.tally.spans))
-    }
-}
-
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Qualify => "qualify",
-        Phase::Expand => "expand",
-        Phase::Narrow => "narrow",
-        Phase::Confirm => "confirm",
-        Phase::Sentinel => "sentinel",
-        Phase::Safe => "safe",
-        Phase::Overload => "overload",
-        Phase::Recover => "recover",
-        Phase::Reramp => "reramp",
-        Phase::Usage => "usage",
     }
 }
