@@ -17,6 +17,13 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
+    /// The whole file at once.
+    pub fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+        let mut file = Self::create(path)?;
+        file.write_all(text)?;
+        file.finish()
+    }
+
     /// Begins the file.
     pub fn create(path: &Path) -> io::Result<Self> {
         // A link stays one: what it leads to is replaced.

@@ -306,10 +306,8 @@ fn write_page(dir: &Path, summary: &Summary) -> Result<(), ReportError> {
     // As it was written, with the words of its checks: `report --html` is to give the same bytes.
     let view = View::of_archive(&archive, archive.summary().unwrap_or(summary))?;
     let path = dir.join(PAGE);
-    let failed = |source| ReportError::Write { path: path.clone(), source };
-    let mut file = WholeFile::create(&path).map_err(failed)?;
-    file.write_all(page::render(&view).as_bytes()).map_err(failed)?;
-    file.finish().map_err(failed)
+    WholeFile::write(&path, page::render(&view).as_bytes())
+        .map_err(|source| ReportError::Write { path, source })
 }
 
 /// The default place of an archive.

@@ -15,6 +15,7 @@ use super::manifest::{EVENTS, INTERVALS, MANIFEST, Manifest, ROWS, SUMMARY, TRIA
 use crate::error::ReportError;
 use crate::json;
 use crate::terminal::findings::worded;
+use crate::whole_file::WholeFile;
 
 /// Writes the events of one run into a directory.
 #[derive(Debug)]
@@ -143,16 +144,9 @@ impl ArchiveWriter {
     }
 }
 
-/// Writes a file under another name and renames it, so that it is never half there.
 fn write_whole(dir: &Path, name: &str, text: &[u8]) -> Result<(), ReportError> {
     let path = dir.join(name);
-    let part = dir.join(format!("{name}.part"));
-    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
-    if written.is_err() {
-        // What was left of a full disk's last write is of no use; the error below is the news.
-        let _ = fs::remove_file(&part);
-    }
-    written.map_err(ReportError::write(&path))
+    WholeFile::write(&path, text).map_err(ReportError::write(&path))
 }
 
 /// A file of JSON lines.
