@@ -41,6 +41,15 @@ pub(crate) use sized::sizing_better;
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";
 
+/// Compares a page or a file with what it was when somebody looked at it.
+pub(crate) fn golden(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
 pub(crate) fn rate(per_s: f64) -> Rate {
     Rate::per_second(per_s).expect("fixtures are finite")
 }

@@ -18,19 +18,12 @@ use serde_json::Value;
 
 use super::*;
 use crate::archive::{ArchiveWriter, ArchivedHost, ClockPair, HostWriter, Manifest, ManifestHead};
+use crate::fixtures::golden;
 use crate::terminal::GateLine;
 use crate::{fixtures, settings};
 
 /// On CLOCK_MONOTONIC, when the first operation is due.
 const EPOCH: Nanos = Nanos::from_secs(70);
-
-fn golden(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("../../snapshots");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, text));
-}
 
 /// An archive that is called `run`, below a directory that lasts as long.
 struct Made {

@@ -8,20 +8,13 @@ use plimsoll_model::trial::{CheckId, Confirmations, Outcome, Phase, TrialRecord,
 
 use super::*;
 use crate::fixtures;
+use crate::fixtures::golden;
 
 fn page(summary: &Summary, trials: &[TrialRecord], color: bool) -> String {
     let mut out = Vec::new();
     render(summary, trials, Style { color, width: 80 }, &mut out).expect("memory takes all");
     // Escapes are shown, so that a snapshot is plain text.
     String::from_utf8(out).expect("reports are UTF-8").replace('\x1b', "<esc>")
-}
-
-fn golden(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("../../snapshots");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use plimsoll_model::event::Event;
 use plimsoll_model::host::{Label, Metric, Reading};
-use plimsoll_model::search::{Axis, Mode};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{Histogram, Nanos};
@@ -13,30 +12,8 @@ use proptest::prelude::*;
 
 use super::heat::{Range, cells};
 use super::*;
-use crate::archive::{
-    Archive, ArchiveWriter, ClockPair, HostWriter, Manifest, ManifestHead, SearchHead,
-};
-use crate::{fixtures, settings};
-
-fn manifest(search: bool) -> Manifest {
-    let plan = fixtures::plan();
-    Manifest::new(ManifestHead {
-        plimsoll_version: "0.1.0",
-        command: if search { "find" } else { "load" },
-        args: &["find".to_owned()],
-        target: "https://127.0.0.1:8443/",
-        started_at: "2026-11-21T02:15:30Z",
-        clock: ClockPair { monotonic: Nanos::from_secs(69), unix_ns: 1_795_227_330_000_000_000 },
-        host: ArchivedHost::default(),
-        settings: settings::from_plan(&plan),
-        search: search.then(|| SearchHead {
-            axis: Axis::Rate,
-            slo: "p99<50ms,errors<0.1%".to_owned(),
-            mode: Mode::Quick,
-        }),
-        plan: &plan,
-    })
-}
+use crate::archive::{Archive, ArchiveWriter, HostWriter};
+use crate::fixtures;
 
 /// A search whose trials follow each other 2 s apart; each has a second of everything and one without.
 fn search_events() -> Vec<Event> {
@@ -80,7 +57,7 @@ fn reading(second: u64) -> Reading {
 
 /// The document of what a run that goes on was told, and the one of its archive.
 fn live_and_archived(dir: &Path, search: bool, events: &[Event], summary: &Summary) -> [View; 2] {
-    let manifest = manifest(search);
+    let manifest = fixtures::manifest(search);
     let mut writer = ArchiveWriter::create(dir, &manifest).expect("a folder");
     let run = dir.file_name().expect("a name").to_string_lossy().into_owned();
     let mut builder = ViewBuilder::new(run, "0.1.0".to_owned(), Head::of(&manifest), 1);

@@ -8,6 +8,7 @@ use plimsoll_model::trial::Measure;
 
 use super::*;
 use crate::fixtures;
+use crate::fixtures::golden;
 
 fn kpis() -> Kpis {
     let ms = |min, avg, max| MinAvgMax { min: Some(min), avg: Some(avg), max: Some(max) };
@@ -169,11 +170,7 @@ fn a_case_with_every_kind_of_result() {
     let mut out = Vec::new();
     super::super::render(&summary(), &[], Style::default(), &mut out).expect("memory takes all");
     let text = String::from_utf8(out).expect("reports are UTF-8");
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("../../../snapshots");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("rfc9411", text));
+    golden("rfc9411", &text);
 }
 
 #[test]
