@@ -195,7 +195,7 @@ fn escaped(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // A name after it would be told of the comment.
+            // GitHub notifies the user whose name follows it.
             '@' => out.push_str("&#64;"),
             c if c.is_control() => out.push(' '),
             c => out.push(c),

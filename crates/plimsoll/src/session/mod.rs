@@ -135,7 +135,7 @@ pub(crate) struct SetUp<'a> {
     pub(crate) command: &'static str,
     /// The server under test.
     pub(crate) server: &'a mut dyn WatchedServer,
-    /// Who is told of it meanwhile.
+    /// Where its figures are published while it runs.
     pub(crate) publisher: &'a Publisher,
     pub(crate) interrupts: &'a Interrupts,
     /// Lines that are shown first.
