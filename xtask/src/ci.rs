@@ -1,7 +1,11 @@
 //! The steps of `cargo xtask ci`, in order, each named by what fails and with its time. A step
 //! that fails does not keep the later ones from running: one run shows all that is wrong.
+//!
+//! End-to-end tests mostly wait. What only computes (the other tests, clippy, the documentation) runs beside them
+//! in the CPU time that they leave; those that measure run alone at the end.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,27 +23,61 @@ pub(crate) enum Extent {
     Fast,
 }
 
-/// One step: its name, whether `--fast` runs it, and what it does.
+/// One step: its name and what it does.
+#[derive(Clone, Copy)]
 struct Step {
     name: &'static str,
-    is_fast: bool,
-    run: fn() -> Result<()>,
+    action: Action,
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "packages", is_fast: false, run: packages::run },
-    Step { name: "fmt", is_fast: true, run: fmt },
-    Step { name: "layers", is_fast: true, run: layers::run },
-    Step { name: "tidy", is_fast: true, run: tidy::run },
-    Step { name: "licences", is_fast: true, run: licences::run },
-    Step { name: "clippy", is_fast: true, run: clippy },
-    Step { name: "doc", is_fast: true, run: doc },
-    Step { name: "fuzz-check", is_fast: false, run: fuzz_check },
-    Step { name: "test-pure", is_fast: true, run: test_pure },
-    Step { name: "build", is_fast: false, run: build },
-    // Last, so that the closing lines of `cargo test` stand at the end of the log.
-    Step { name: "test", is_fast: false, run: test },
+#[derive(Clone, Copy)]
+enum Action {
+    /// A check of ours.
+    Check(fn() -> Result<()>),
+    Cargo(fn() -> Result<Command>),
+}
+
+use Action::{Cargo, Check};
+
+const PACKAGES: Step = Step { name: "packages", action: Check(packages::run) };
+const BUILD: Step = Step { name: "build", action: Cargo(build) };
+const TEST_PURE: Step = Step { name: "test-pure", action: Cargo(test_pure) };
+/// Those that take a second.
+const QUICK: [Step; 4] = [
+    Step { name: "fmt", action: Cargo(fmt) },
+    Step { name: "layers", action: Check(layers::run) },
+    Step { name: "tidy", action: Check(tidy::run) },
+    Step { name: "licences", action: Check(licences::run) },
 ];
+const TESTS: [Step; 3] = [
+    Step { name: "unit tests", action: Cargo(|| tests(&["--lib", "--bins"])) },
+    Step { name: "integration", action: Cargo(|| tests(&["--exclude", "e2e", "--test", "*"])) },
+    Step { name: "doc tests", action: Cargo(|| tests(&["--exclude", "e2e", "--doc"])) },
+];
+const CLIPPY: Step = Step { name: "clippy", action: Cargo(clippy) };
+const DOC: Step = Step { name: "doc", action: Cargo(doc) };
+const FUZZ_CHECK: Step = Step { name: "fuzz-check", action: Cargo(fuzz_check) };
+
+/// Whom a step leaves the CPU to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Priority {
+    Usual,
+    /// It gets a tenth of what another wants, too: tests of real connections have timeouts.
+    Low,
+    /// It gets only what nobody else wants.
+    Idle,
+}
+
+impl Priority {
+    /// The command that starts another with it.
+    const fn prefix(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &[],
+            Self::Low => &["nice", "-n", "10"],
+            Self::Idle => &["chrt", "--idle", "0"],
+        }
+    }
+}
 
 /// What became of one step.
 struct Outcome {
@@ -50,16 +88,13 @@ struct Outcome {
 
 /// Runs the steps and lists at the end which failed.
 pub(crate) fn run(extent: Extent) -> Result<()> {
-    let mut outcomes = Vec::new();
-    for step in STEPS.iter().filter(|step| is_wanted(step, extent)) {
-        println!("\n==> {}", step.name);
-        let started = Instant::now();
-        let result = (step.run)();
-        if let Err(error) = &result {
-            println!("{} FAILED: {error:#}", step.name);
+    let outcomes = match extent {
+        Extent::Full => full(),
+        Extent::Fast => {
+            let steps = QUICK.into_iter().chain([CLIPPY, DOC, TEST_PURE]);
+            steps.map(|step| carry_out(step, Priority::Usual)).collect()
         }
-        outcomes.push(Outcome { name: step.name, passed: result.is_ok(), took: started.elapsed() });
-    }
+    };
     println!("\n{}", overview(&outcomes));
     let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.passed).collect();
     if !failed.is_empty() {
@@ -69,12 +104,39 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     Ok(())
 }
 
-/// The full run tests everything at once, so it needs no separate run of the pure crates.
-fn is_wanted(step: &Step, extent: Extent) -> bool {
-    match extent {
-        Extent::Full => step.name != "test-pure",
-        Extent::Fast => step.is_fast,
+fn full() -> Vec<Outcome> {
+    let first = [PACKAGES].into_iter().chain(QUICK).chain([BUILD]);
+    let mut outcomes: Vec<_> = first.map(|step| carry_out(step, Priority::Usual)).collect();
+    let began = Instant::now();
+    let waiting = start_suite("waiting", 8);
+    for (steps, priority) in
+        [(&TESTS[..], Priority::Low), (&[CLIPPY, DOC, FUZZ_CHECK], Priority::Idle)]
+    {
+        outcomes.extend(steps.iter().map(|step| carry_out(*step, priority)));
     }
+    outcomes.push(outcome("waiting", began, || end_suite("waiting", waiting?)));
+    let began = Instant::now();
+    let measuring = || end_suite("measuring", start_suite("measuring", 1)?);
+    // Last, so that the closing lines of `cargo test` stand at the end of the log.
+    outcomes.push(outcome("measuring", began, measuring));
+    outcomes
+}
+
+fn carry_out(step: Step, priority: Priority) -> Outcome {
+    outcome(step.name, Instant::now(), || match step.action {
+        Check(run) => run(),
+        Cargo(command) => run_cargo(&command()?, priority),
+    })
+}
+
+/// What becomes of what began at `began` and ends with `rest`.
+fn outcome(name: &'static str, began: Instant, rest: impl FnOnce() -> Result<()>) -> Outcome {
+    println!("\n==> {name}");
+    let result = rest();
+    if let Err(error) = &result {
+        println!("{name} FAILED: {error:#}");
+    }
+    Outcome { name, passed: result.is_ok(), took: began.elapsed() }
 }
 
 fn overview(outcomes: &[Outcome]) -> String {
@@ -85,84 +147,72 @@ fn overview(outcomes: &[Outcome]) -> String {
     lines.collect()
 }
 
-fn fmt() -> Result<()> {
-    cargo(&["fmt", "--all", "--check"], &[])
+fn fmt() -> Result<Command> {
+    Ok(cargo(&["fmt", "--all", "--check"]))
 }
 
-fn clippy() -> Result<()> {
-    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    cargo(&arguments, &[])
+fn clippy() -> Result<Command> {
+    Ok(cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-fn doc() -> Result<()> {
-    let arguments = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
-    cargo(&arguments, &[("RUSTDOCFLAGS", OsStr::new("-D warnings"))])
+fn doc() -> Result<Command> {
+    let mut command =
+        cargo(&["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    Ok(command)
 }
 
 /// The crates that build and test in seconds.
-fn test_pure() -> Result<()> {
+fn test_pure() -> Result<Command> {
     let pure = ["plimsoll-model", "plimsoll-proto", "plimsoll-capacity", "xtask"];
-    let mut arguments = vec!["test", "--locked"];
-    arguments.extend(pure.iter().flat_map(|name| ["--package", name]));
-    cargo(&arguments, &[])
+    let mut command = cargo(&["test", "--locked"]);
+    command.args(pure.iter().flat_map(|name| ["--package", name]));
+    Ok(command)
 }
 
 /// Everything that tests need, in one command: one set of features, so that nothing is built twice.
-fn build() -> Result<()> {
-    cargo(&["build", "--locked", "--workspace", "--all-targets"], &[])
+fn build() -> Result<Command> {
+    Ok(cargo(&["build", "--locked", "--workspace", "--all-targets"]))
+}
+
+/// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
+/// what was checked of the dependencies, and need no fuzzing engine to be checked.
+fn fuzz_check() -> Result<Command> {
+    let mut command = cargo(&["check", "--locked", "--manifest-path", fuzz::MANIFEST, "--bins"]);
+    command.env("CARGO_TARGET_DIR", target()?);
+    command.env("CUSTOM_LIBFUZZER_PATH", "not-linked/libfuzzer.a");
+    Ok(command)
 }
 
 /// How many failed end-to-end tests are run again. More than that is no accident of a busy machine.
 const RUN_AGAIN_MAX: usize = 3;
 
-/// All tests. Those end-to-end tests that mostly wait run beside the others, which leave them the CPU
-/// when they want it; those that measure run alone at the end. All drive the debug build, which checks
-/// its own assertions as well.
-fn test() -> Result<()> {
-    let waiting = piped(&mut tests(0, &["--test", "waiting", "--", "--test-threads=8"])?)?;
-    let mut failed = Vec::new();
-    for (name, arguments) in [
-        ("unit tests", &["--lib", "--bins"][..]),
-        ("integration tests", &["--exclude", "e2e", "--test", "*"]),
-        ("documentation tests", &["--exclude", "e2e", "--doc"]),
-    ] {
-        let status = tests(10, arguments)?.status().context("cannot run cargo test")?;
-        failed.extend((!status.success()).then_some(name));
-    }
-    let has_passed = end_to_end("waiting", waiting)?;
-    failed.extend((!has_passed).then_some("end-to-end tests that wait"));
-    let measuring = piped(&mut tests(0, &["--test", "measuring", "--", "--test-threads=1"])?)?;
-    let has_passed = end_to_end("measuring", measuring)?;
-    failed.extend((!has_passed).then_some("end-to-end tests that measure"));
-    if !failed.is_empty() {
-        bail!("{}", failed.join(", "));
-    }
-    Ok(())
-}
-
-fn piped(command: &mut Command) -> Result<Child> {
+/// Starts end-to-end tests, so many at once. All drive the debug build, which checks its own assertions as well.
+fn start_suite(suite: &str, threads: u32) -> Result<Child> {
+    let mut command = tests(&["--test", suite, "--", &format!("--test-threads={threads}")])?;
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().context("cannot run cargo test")
 }
 
 /// Whether all tests of a suite pass, a few of them on a second run, alone: they drive real servers, and
 /// the machine's other work may spoil one of them.
-fn end_to_end(suite: &str, first: Child) -> Result<bool> {
+fn end_suite(suite: &str, first: Child) -> Result<()> {
     let output = first.wait_with_output().context("cannot wait for cargo test")?;
     let printed = String::from_utf8_lossy(&output.stdout);
     println!("{}\n{printed}", String::from_utf8_lossy(&output.stderr));
+    if output.status.success() {
+        return Ok(());
+    }
     let failures = failures(&printed);
-    if output.status.success() || failures.is_empty() || failures.len() > RUN_AGAIN_MAX {
-        return Ok(output.status.success());
+    if failures.is_empty() || failures.len() > RUN_AGAIN_MAX {
+        bail!("{}", output.status);
     }
     println!("run again, alone: {}", failures.join(", "));
     let mut arguments = vec!["--test", suite, "--", "--test-threads=1", "--exact"];
     arguments.extend(&failures);
-    let has_passed = tests(0, &arguments)?.status().context("cannot run cargo test")?.success();
-    if has_passed {
-        println!("FLAKY, passed on the second run: {}", failures.join(", "));
-    }
-    Ok(has_passed)
+    run_cargo(&tests(&arguments)?, Priority::Usual)?;
+    println!("FLAKY, passed on the second run: {}", failures.join(", "));
+    Ok(())
 }
 
 /// The names of failed tests, in the list with which the test harness ends.
@@ -173,37 +223,36 @@ fn failures(printed: &str) -> Vec<&str> {
 
 /// `cargo test` of the workspace with these arguments. One selection of packages means one set of
 /// features, so that nothing is compiled again.
-fn tests(niceness: u32, arguments: &[&str]) -> Result<Command> {
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_directory;
-    let mut command = Command::new("nice");
-    command.args(["-n", &niceness.to_string()]).arg(cargo_program());
-    command.args(["test", "--locked", "--workspace", "--no-fail-fast"]).args(arguments);
+fn tests(arguments: &[&str]) -> Result<Command> {
+    let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
+    command.args(arguments);
     // No INSTA_UPDATE: a snapshot that differs fails, and leaves no file behind.
-    command.env("PLIMSOLL_BIN", target.join("debug/plimsoll")).env("INSTA_UPDATE", "no");
+    command.env("PLIMSOLL_BIN", target()?.join("debug/plimsoll")).env("INSTA_UPDATE", "no");
     command.stdin(Stdio::null());
     Ok(command)
 }
 
-/// The fuzz targets compile, so that a change of an interface cannot leave them behind. They share
-/// what was checked of the dependencies, and need no fuzzing engine to be checked.
-fn fuzz_check() -> Result<()> {
-    let target = metadata::read(&crate::root(), Depth::Ours)?.target_directory;
-    let environment = [
-        ("CARGO_TARGET_DIR", target.as_os_str()),
-        ("CUSTOM_LIBFUZZER_PATH", OsStr::new("not-linked/libfuzzer.a")),
-    ];
-    cargo(&["check", "--locked", "--manifest-path", fuzz::MANIFEST, "--bins"], &environment)
+fn target() -> Result<PathBuf> {
+    Ok(metadata::read(&crate::root(), Depth::Ours)?.target_directory)
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo_program());
+    command.args(arguments);
+    command
 }
 
 /// Runs cargo, whose output goes where ours goes.
-fn cargo(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
+fn run_cargo(command: &Command, priority: Priority) -> Result<()> {
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
     let shown = format!("cargo {}", arguments.join(" "));
     println!("{shown}");
-    let status = Command::new(cargo_program())
-        .args(arguments)
-        .envs(environment.iter().copied())
-        .status()
-        .with_context(|| format!("cannot run {shown}"))?;
+    let words = priority.prefix().iter().map(OsStr::new).chain([command.get_program()]);
+    let mut words = words.chain(command.get_args());
+    let mut started = Command::new(words.next().unwrap_or_default());
+    started.args(words).stdin(Stdio::null());
+    started.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let status = started.status().with_context(|| format!("cannot run {shown}"))?;
     if !status.success() {
         bail!("{shown}: {status}");
     }
@@ -218,18 +267,19 @@ fn cargo_program() -> OsString {
 mod tests {
     use super::*;
 
-    fn names(extent: Extent) -> Vec<&'static str> {
-        STEPS.iter().filter(|step| is_wanted(step, extent)).map(|step| step.name).collect()
-    }
-
     #[test]
-    fn fast_leaves_out_what_is_slow() {
-        let fast = ["fmt", "layers", "tidy", "licences", "clippy", "doc", "test-pure"];
-        assert_eq!(names(Extent::Fast), fast);
-        let full = names(Extent::Full);
-        assert_eq!(full.first(), Some(&"packages"));
-        assert_eq!(full.last(), Some(&"test"));
-        assert!(!full.contains(&"test-pure"));
+    fn steps_leave_the_cpu_to_others_as_they_are_told() {
+        // Its niceness is its exit code, or 99.
+        let script = "case $(chrt -p $$) in *SCHED_IDLE*) exit 99;; esac; exit $(nice)";
+        let mut command = Command::new("bash");
+        command.args(["-c", script]);
+        let code = |priority| match run_cargo(&command, priority) {
+            Ok(()) => 0,
+            Err(error) => error.to_string().rsplit(' ').next().unwrap().parse().unwrap(),
+        };
+        let usual: u32 = code(Priority::Usual);
+        assert_eq!(code(Priority::Low), 19.min(usual + 10));
+        assert_eq!(code(Priority::Idle), 99);
     }
 
     #[test]
