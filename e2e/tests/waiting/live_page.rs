@@ -17,7 +17,7 @@ const SECONDS: &str = "(state.views[0]?.seconds?.t ?? [])";
 
 /// A load that goes on until it is stopped, shown at `live`.
 fn load(url: &str, live: &str) -> Running {
-    let flags = ["load", url, "--rate", "100", "-d", "10m", "--out", "run", "--no-ui"];
+    let flags = ["load", url, "--rate", "100", "-d", "10m", "--out", "run"];
     Plimsoll::new(flags.into_iter().chain(["--live", live])).start()
 }
 
@@ -77,6 +77,9 @@ fn the_page_grows_without_a_gap_and_becomes_the_report() {
     for page in &pages {
         page.wait_for("the report", "state.views[0]?.summary?.partial === true");
         page.wait_for("its checks", "document.querySelector('#checks') !== null");
+        let said = page.texts("[document.getElementById('live-state').textContent]");
+        assert!(said[0].starts_with("ended"), "{said:?}");
+        assert!(said[0].contains("plimsoll report run --html FILE"), "{said:?}");
         assert_no_gap(page);
         assert_eq!(checks::charts(page), [""; 0]);
     }
@@ -87,6 +90,8 @@ fn the_page_grows_without_a_gap_and_becomes_the_report() {
     assert_eq!(reports, [""; 0]);
     let finished = running.finish();
     assert_eq!(finished.code, Some(130), "{}", finished.stderr);
+    let question = "does the browser that looks on run on this machine?";
+    assert_eq!(finished.stderr.matches(question).count(), 1, "{}", finished.stderr);
 }
 
 #[test]

@@ -5,9 +5,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use serde_json::json;
-
-use e2e::browser::{Browser, Screen, Theme, checks};
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
 use e2e::{port, wait};
@@ -82,43 +79,6 @@ fn an_address_that_is_taken_starts_nothing() {
         assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
         finished.assert_no_scratch();
     }
-}
-
-#[test]
-fn the_page_of_a_run_grows_and_becomes_the_report() {
-    let serve = Serve::start(&["--http", "0"], 1);
-    let at = port::free();
-    let (address, url) = (at.to_string(), format!("http://{at}/"));
-    let browser = Browser::start();
-    let flags = ["--rate", "100", "-d", "8s", "--out", "run", "--live", &address];
-    let running = Plimsoll::load(serve.url(), &flags).start();
-    wait::until("the page", || TcpStream::connect(at).ok());
-    let page = browser.page();
-    page.show_on(Screen { theme: Theme::Light, width: 1_600 });
-    page.load(&url);
-    page.wait_until_drawn();
-    let seconds = "state.views[0].seconds.t.length";
-    let first = page.evaluate(seconds).as_u64().expect("a number");
-    page.wait_for("more seconds", &format!("{seconds} >= {}", first + 2));
-    let follows = "state.views[0].seconds.t.every((t, i) => t === i + 1)";
-    assert_eq!(page.evaluate(follows), true, "each second once, without a gap");
-    let ended = "document.getElementById('live-state').textContent.startsWith('ended')";
-    page.wait_for("the end", ended);
-    page.wait_for(
-        "the report",
-        "document.querySelector('h1') !== null && state.views[0].summary !== null",
-    );
-    // The last one may only have waited for answers.
-    let times = page.evaluate("state.views[0].seconds.t.slice(0, 8)");
-    assert_eq!(times, json!([1, 2, 3, 4, 5, 6, 7, 8]));
-    // Nothing but the page's own program ran, and it asked for nothing but its own.
-    assert_eq!(checks::reports(&page, &[&url]), Vec::<String>::new());
-    let said = page.texts("[document.getElementById('live-state').textContent]");
-    assert!(said[0].contains("plimsoll report run --html FILE"), "{said:?}");
-    let finished = running.finish();
-    let question = "does the browser that looks on run on this machine?";
-    assert_eq!(finished.stderr.matches(question).count(), 1, "{}", finished.stderr);
-    finished.summary(0);
 }
 
 #[test]
