@@ -91,6 +91,11 @@ impl Nginx {
         text.split_inclusive('\n').filter_map(|line| logged(line.strip_suffix('\n')?)).collect()
     }
 
+    /// Waits until it has logged so many requests, or more.
+    pub fn wait_for_requests(&self, count: usize) {
+        wait::until("requests", || (self.log().len() >= count).then_some(()));
+    }
+
     /// The log, once it has `count` lines; nginx writes a line after it has sent the answer.
     pub fn log_of(&self, count: u64) -> Vec<Logged> {
         let enough = wait::within(wait::PATIENCE, &mut || {

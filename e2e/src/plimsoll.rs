@@ -203,6 +203,12 @@ impl Running {
         self.descendants().into_iter().filter(|seen| seen.name == name).collect()
     }
 
+    /// Its agents, as soon as there is one.
+    pub fn agents(&self) -> Vec<Process> {
+        let agents = || Some(self.named("plimsoll-agent")).filter(|agents| !agents.is_empty());
+        wait::until("the agents", agents)
+    }
+
     /// Sends a signal, such as `INT`, to the coordinator alone.
     pub fn signal(&self, signal: &str) {
         self.guarded.signal(signal);
@@ -323,6 +329,16 @@ impl Finished {
         assert_eq!(self.code, Some(code), "{shown}");
         let json = std::fs::read_to_string(self.folder().join("out.json"));
         Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
+    }
+
+    /// Checks that it called itself INVALID, for one of these reasons.
+    pub fn assert_invalid(&self, reasons: &[&str]) {
+        let summary = self.summary(98);
+        assert_eq!(summary.text("verdict"), "invalid");
+        let checks = summary.at("reasons").as_array().expect("a list").iter();
+        let failed = checks.filter(|check| check["level"] == "fail");
+        let names: Vec<_> = failed.filter_map(|check| check["check"].as_str()).collect();
+        assert!(names.iter().any(|name| reasons.contains(name)), "{names:?}\n{summary:?}");
     }
 
     /// Whether it says that it did not get the CPU it needed: by its JSON where there is one, else by

@@ -395,12 +395,6 @@ pub fn all() -> Vec<Recipe> {
         .concat()
 }
 
-/// The recipe called `name`.
-pub fn named(name: &str) -> Recipe {
-    let found = all().into_iter().find(|recipe| recipe.name == name);
-    found.unwrap_or_else(|| panic!("no recipe is called {name:?}"))
-}
-
 /// HAProxy's configuration: lines of `global` beside the socket, of the frontend, and further sections.
 fn haproxy(global: &str, frontend: &str, sections: &str) -> String {
     format!(

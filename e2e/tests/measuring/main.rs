@@ -1,7 +1,6 @@
 //! Tests whose verdict depends on how fast something is. `cargo xtask ci` runs them one at a time,
 //! with nothing of ours beside them.
 
-mod causes;
 mod find;
 mod generator_limits;
 mod lab;

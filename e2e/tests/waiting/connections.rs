@@ -1,11 +1,11 @@
-//! The search for held connections against servers that hold a known number of them.
+//! The search for held connections against servers that hold a known number of them. `nightly/memory.rs` has one whose
+//! memory ends.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use e2e::capped::CappedServer;
-use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Finished, Plimsoll, Running, undisturbed};
 use e2e::serve::Serve;
@@ -28,8 +28,6 @@ const QUICK: [&str; 10] = [
     "1k",
 ];
 const TRUTH: f64 = 731.0;
-/// How often a prediction is tried that a busy host may spoil.
-const ATTEMPTS: usize = 3;
 const PONG: &str = "    http-request return status 200 content-type text/plain string pong";
 
 fn find(url: &str, flags: &[&str]) -> Plimsoll {
@@ -110,48 +108,6 @@ fn a_haproxy_that_is_asked_has_its_maxconn_predicted() {
     let finished = find(&haproxy.url("http"), &watched).run();
     assert_eq!(finished.code, Some(1), "{}", finished.stdout);
     assert!(finished.stderr.contains("--watch haproxy:nowhere.sock: "), "{}", finished.stderr);
-}
-
-/// A HAProxy with TLS whose address space ends at 70 MB: it uses 37 MB of it without any
-/// connection. One thread, because another one's memory grows by 64 MB at a time.
-fn capped_haproxy(certificate: &Certificate) -> Haproxy {
-    let bind = format!("ssl crt {}", certificate.both().display());
-    Haproxy::after("ulimit -v 70000", &bind, PONG, "global\n    nbthread 1\n")
-}
-
-#[test]
-fn memory_that_is_capped_ends_the_search_before_it_ends_and_where_predicted() {
-    let certificate = Certificate::new();
-    // Handshakes are slow on a busy machine, and that is not what is looked for.
-    let flags = ["--max", "3900", "--linger", "5s", "--rate", "700"];
-    let ended_before = || {
-        let mut haproxy = capped_haproxy(&certificate);
-        let pid = format!("pid:{}", haproxy.pid());
-        let finished =
-            find(&haproxy.url("https"), &[&flags[..], &["--watch", &pid]].concat()).run();
-        let summary = summary_of(&finished, 0);
-        let cap = summary.text("find.outcome.not-reached.cap");
-        assert!(cap.starts_with("server address space runs out at about"), "{cap}");
-        assert_eq!(summary.text("find.connections.first_limit_of"), "server");
-        assert!(haproxy.is_alive());
-        assert_report_repeats(&finished, &finished.folder());
-        (summary.count("hold.lost") == 0).then_some(summary)
-    };
-    // Where the host is busy, more handshakes hold their buffers at once: they may take the memory that was
-    // left free, and the first levels show connections that are too expensive.
-    let summary =
-        (0..ATTEMPTS).find_map(|_| ended_before()).expect("connections were lost each time");
-
-    let off = || {
-        let haproxy = capped_haproxy(&certificate);
-        let pid = format!("pid:{}", haproxy.pid());
-        let watched = [&flags[..], &["--watch", &pid, "--push"]].concat();
-        let pushed = summary_of(&find(&haproxy.url("https"), &watched).run(), 0);
-        assert!(pushed.number("find.lower") >= summary.number("find.lower"), "{pushed:?}");
-        pushed.number("find.connections.gave_way.foretold_off")
-    };
-    let offs: Vec<f64> = (0..ATTEMPTS).map(|_| off()).take_while(|off| off.abs() > 0.10).collect();
-    assert!(offs.len() < ATTEMPTS, "predicted with errors of {offs:?}");
 }
 
 #[test]

@@ -1,18 +1,12 @@
 //! The cases of RFC 9411, each with a sustain phase of a second and a target that any server meets:
-//! what the report says, and that the archive says it again.
-
-use std::time::Duration;
+//! what the report says, and that the archive says it again. `nightly/rfc9411.rs` has a target that is not met.
 
 use serde_json::Value;
 
-use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Finished, Plimsoll, undisturbed};
 use e2e::serve::Serve;
 use e2e::summary::Summary;
-
-/// The search's own budget is longer, but each of its iterations takes seconds here.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(420);
 
 const SHORT: [&str; 4] = ["--sustain", "1s", "--out", "run"];
 
@@ -158,36 +152,6 @@ fn a_traffic_mix_over_two_servers() {
     assert_eq!(summary.text("rfc9411.environment.mix"), "3 targets in turn, 1 over TLS");
     assert!(kpi(&results[0], "tls_handshake_rate") > 0.0);
     assert_near(kpi(&results[0], "application_transactions_per_second"), 120.0);
-}
-
-#[test]
-fn a_maximum_is_found_below_a_target_that_is_not_met() {
-    // HAProxy accepts 60 connections a second; the others wait.
-    let rules = "    rate-limit sessions 60\n    \
-                 http-request return status 200 content-type text/plain string pong";
-    let haproxy = Haproxy::start("", rules, "");
-    let url = haproxy.url("http");
-    let flags = [&url, "--case", "7.2", "--target", "150", "--object-size", "4"];
-    let finished = undisturbed(|| {
-        // Waiting for an answer is given up soon, or each failing iteration would wait for it.
-        let running = find(&[&flags[..], &["--linger", "500ms"]].concat()).start();
-        running.finish_within(SEARCH_PATIENCE)
-    });
-    // A target that was asked for and is not met is a goal that was missed.
-    let summary = finished.summary(99);
-    let result = summary.at("rfc9411.results").as_array().expect("a list")[0].clone();
-    assert_eq!(result["ending"], "maximum", "{result}");
-    let load = result["load"].as_f64().expect("a load");
-    assert!((40.0..=90.0).contains(&load), "{load}");
-    let mut steps: Vec<_> = result["iterations"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|one| one["step"].as_str().expect("a text").to_owned())
-        .collect();
-    // Each as often as it took.
-    steps.dedup();
-    assert_eq!(steps, ["initial", "target", "search", "final"]);
 }
 
 #[test]
