@@ -3,6 +3,7 @@
 //! - `memory`: user memory of a held connection, client and server.
 //! - `cost`: client CPU of a request and of a connection, and how exactly a schedule is kept.
 //! - `serve`: CPU of a request in the backend.
+//! - `look`: what the screen and the live page cost beside `--no-ui`, and how long an archive takes to open.
 //! - `hold`: a million connections and more, both ends on this machine; only on request.
 //!
 //! Each part writes its results to `docs/benchmarks/PART.json`. `docs/benchmarks.md` is rendered from
@@ -13,6 +14,7 @@ mod comparison;
 mod cost;
 mod footprint;
 mod hold;
+mod look;
 mod machine;
 mod memory;
 mod page;
@@ -98,6 +100,7 @@ fn measure(bench: &Bench, part: Part) -> Results {
         Part::Memory => memory::measure(bench, &mut results),
         Part::Cost => cost::measure(bench, &mut results),
         Part::Serve => serve::measure(bench, &mut results),
+        Part::Look => look::measure(bench, &mut results),
         Part::Hold => hold::measure(bench, &mut results),
     };
     let stolen = before.zip(machine::CpuTime::now());

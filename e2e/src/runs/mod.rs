@@ -31,11 +31,14 @@ impl Run {
     /// A copy of an archive.
     pub fn of(name: &'static str, archive: &Path) -> Self {
         let run = Self::empty(name);
-        for entry in fs::read_dir(archive).expect("the run has an archive") {
-            let entry = entry.expect("a readable folder");
-            fs::copy(entry.path(), run.archive().join(entry.file_name())).expect("disk space");
-        }
+        copy(archive, &run.archive());
         run
+    }
+
+    /// Copies the archive to a folder, which it makes.
+    pub fn copy_to(&self, folder: &Path) {
+        fs::create_dir_all(folder).expect("the folder can be made");
+        copy(&self.archive(), folder);
     }
 
     fn empty(name: &'static str) -> Self {
@@ -98,6 +101,13 @@ impl Run {
     }
 }
 
+fn copy(archive: &Path, to: &Path) {
+    for entry in fs::read_dir(archive).expect("the run has an archive") {
+        let entry = entry.expect("a readable folder");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("disk space");
+    }
+}
+
 /// One run of each command and axis, and some that failed or were cut off, made at the same time.
 pub fn each() -> Vec<Run> {
     let make: [fn() -> Run; 10] = [
@@ -124,7 +134,7 @@ fn run(name: &'static str, arguments: &[&str], flags: &[&str]) -> Run {
 }
 
 /// `load`, three seconds of it.
-fn load() -> Run {
+pub fn load() -> Run {
     let serve = Serve::plain();
     let flags = ["--rate", "300", "-d", "3s", "-H", "sleep-fixed: 2", "--slo", "p99<1s,errors<1%"];
     run("load", &["load", serve.url()], &flags)

@@ -74,11 +74,16 @@ impl Tools {
         Some(self.job_of(tool, url, words, load, extent.connections))
     }
 
-    /// The summary of plimsoll with these arguments.
-    pub(crate) fn summary(&self, words: &str) -> Result<Value> {
+    /// plimsoll with these arguments, without TLS.
+    pub(crate) fn plimsoll_job(&self, words: &str) -> Job {
         let words = format!("{words} --json {SUMMARY}");
         let load = Load { is_tls: false, connection: Connection::Kept };
-        let job = self.job_of(Tool::Plimsoll, "", words, load, 0);
+        self.job_of(Tool::Plimsoll, "", words, load, 0)
+    }
+
+    /// The summary of plimsoll with these arguments.
+    pub(crate) fn summary(&self, words: &str) -> Result<Value> {
+        let job = self.plimsoll_job(words);
         job.execute()?;
         serde_json::from_str(&job.file(SUMMARY)?).context(SUMMARY)
     }

@@ -37,9 +37,13 @@ fn pss(text: &str) -> Option<u64> {
 
 /// User and system time so far, seconds, to a hundredth.
 pub(crate) fn cpu_s(pid: u32) -> f64 {
-    let stats = process::tree(pid).into_iter().map(|pid| format!("/proc/{pid}/stat"));
-    let ticks = stats.filter_map(|path| ticks(&fs::read_to_string(path).ok()?));
-    ticks.sum::<u64>() as f64 / TICKS_PER_S
+    process::tree(pid).into_iter().filter_map(own_cpu_s).sum()
+}
+
+/// The same without what it started; `None` once it has ended.
+pub(crate) fn own_cpu_s(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(ticks(&stat)? as f64 / TICKS_PER_S)
 }
 
 /// Fields 14 and 15 of /proc/PID/stat. The second field is a name in parentheses that may hold

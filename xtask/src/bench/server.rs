@@ -6,7 +6,7 @@ mod config;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -98,18 +98,26 @@ impl Server {
             }
             ServerKind::Plimsoll => {
                 addresses.tickets = tls;
-                let mut command = process::roomy(SERVER_CPU, plimsoll);
-                command.args(["serve", "--threads", "1", "--processes", "1", "--no-ui"]);
-                command.args(["--idle-timeout", "1h", "--request-timeout", "1h"]);
-                command.args(["--http", &plain.to_string(), "--https", &tls.to_string()]);
-                command
+                serve(plimsoll, addresses, &["--processes", "1"])
             }
         };
+        Self::of(&mut command, addresses).with_context(|| kind.name())
+    }
+
+    /// `plimsoll serve` with as many processes as so many connections need.
+    pub(crate) fn for_many(plimsoll: &Path, connections: u32) -> Result<Self> {
+        let [plain, tls] = free_addresses()?;
+        let addresses = Addresses { plain, tls, tickets: tls };
+        let mut command = serve(plimsoll, addresses, &["--connections", &connections.to_string()]);
+        Self::of(&mut command, addresses)
+    }
+
+    fn of(command: &mut Command, addresses: Addresses) -> Result<Self> {
         // HAProxy warns of the descriptors that it does not need.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut process = Guarded::start(&mut command)?;
-        for address in [plain, tls] {
-            process.wait_until_ready(address).with_context(|| kind.name())?;
+        let mut process = Guarded::start(command)?;
+        for address in [addresses.plain, addresses.tls] {
+            process.wait_until_ready(address)?;
         }
         Ok(Self { process, addresses })
     }
@@ -134,8 +142,16 @@ impl Server {
     }
 }
 
+fn serve(plimsoll: &Path, addresses: Addresses, flags: &[&str]) -> Command {
+    let mut command = process::roomy(SERVER_CPU, plimsoll);
+    command.args(["serve", "--threads", "1", "--no-ui"]).args(flags);
+    command.args(["--idle-timeout", "1h", "--request-timeout", "1h"]);
+    command.args(["--http", &addresses.plain.to_string(), "--https", &addresses.tls.to_string()]);
+    command
+}
+
 /// Addresses that were free a moment ago.
-fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut addresses = [any; N];
     // All are held until the last is known, or the kernel could give one twice.

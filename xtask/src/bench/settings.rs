@@ -12,15 +12,17 @@ const CONNECTIONS_MAX: u32 = 10_000_000;
 
 /// What `--help` prints.
 pub(crate) const USAGE: &str = "\
-usage: cargo xtask bench [page] [flags]
+usage: cargo xtask bench [page | PART...] [flags]
 
   page               only render benchmarks.md again from the results in benchmarks/
+  PART               memory, cost, serve, look or hold (default: memory, cost and serve)
 
-  --part PART        memory, cost, serve or hold; repeatable (default: all but hold)
+  --part PART        the same
   --rounds N         interleaved rounds, 1 to 1000 (default 3 in memory, else 5)
-  --seconds N        length of one measurement in cost and serve, 1 to 60 (default 5)
+  --seconds N        length of one measurement in cost, serve and look, 1 to 60 (default 5)
   --connections N    connections of each client, such as 2000, 15k or 1M; repeatable in memory and
-                     hold (default 100 in cost and serve, 2k and 15k in memory; hold has no default)
+                     hold (default 100 in cost and serve, 2k and 15k in memory, 100k in look; hold has no
+                     default)
   --server KIND      nginx, haproxy or plimsoll, for cost (default nginx)
   --sut KIND         embedded or haproxy, for hold (default embedded)
   --plimsoll PATH    the binary to measure (default: build the release binary)
@@ -34,11 +36,13 @@ pub(crate) enum Part {
     Memory,
     Cost,
     Serve,
+    Look,
     Hold,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 4] = [Self::Memory, Self::Cost, Self::Serve, Self::Hold];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Memory, Self::Cost, Self::Serve, Self::Look, Self::Hold];
     /// Measured when none is named: what leaves the machine usable for others meanwhile.
     const DEFAULT: [Self; 3] = [Self::Memory, Self::Cost, Self::Serve];
 
@@ -47,6 +51,7 @@ impl Part {
             Self::Memory => "memory",
             Self::Cost => "cost",
             Self::Serve => "serve",
+            Self::Look => "look",
             Self::Hold => "hold",
         }
     }
@@ -126,6 +131,10 @@ pub(crate) fn parse(flags: &[&str]) -> Result<Settings> {
             settings.is_page_only = true;
             continue;
         }
+        if let Some(part) = Part::ALL.into_iter().find(|part| part.name() == *flag) {
+            settings.parts.push(part);
+            continue;
+        }
         let value = flags.next().with_context(|| format!("{flag} needs a value\n\n{USAGE}"))?;
         match *flag {
             "--part" => settings.parts.push(named(flag, value, &Part::ALL, |part| part.name())?),
@@ -198,11 +207,13 @@ mod tests {
         let settings = parse(&sizes).unwrap();
         assert_eq!(settings.sizes_or(&[7]), [15_000, 2_000_000]);
         assert!(parse(&["page"]).unwrap().is_page_only);
+        let parts = parse(&["look", "--rounds", "1", "--part", "cost"]).unwrap().parts;
+        assert_eq!(parts, [Part::Look, Part::Cost]);
         for (flags, text) in [
             (vec!["--rounds"], "--rounds needs a value"),
             (vec!["--rounds", "0"], "--rounds 0: give a number from 1 to 1000"),
             (vec!["--server", "iis"], "--server iis: give one of plimsoll, nginx, haproxy"),
-            (vec!["--part", "speed"], "--part speed: give one of memory, cost, serve, hold"),
+            (vec!["--part", "speed"], "--part speed: give one of memory, cost, serve, look, hold"),
             (vec!["--part", "hold"], "--part hold needs --connections"),
             (vec!["--sut", "nginx"], "--sut nginx: give one of embedded, haproxy"),
             (vec!["--connections", "5G"], "--connections 5G: give a number from 1 to 10M"),
