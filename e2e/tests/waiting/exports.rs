@@ -1,10 +1,11 @@
 //! Runs in the formats of other programs, single operations, and gates: what is written where, and exit codes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use e2e::nginx::Nginx;
-use e2e::plimsoll::{Finished, Plimsoll};
+use e2e::plimsoll::{Finished, Plimsoll, Running};
+use e2e::serve::Serve;
 use e2e::summary::Summary;
 use serde_json::{Value, json};
 
@@ -52,6 +53,76 @@ fn every_operation_has_a_row_and_the_same_quantiles() {
     let again = Plimsoll::new(["report", archive, "--vegeta-csv", out_name]).run();
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert_eq!(rows(&out), found);
+}
+
+/// How often two loads are started that a busy machine may keep from being one.
+const ATTEMPTS: usize = 3;
+
+/// Two runs of one load at the same time, and both as one run.
+fn merged(url: &str) -> ([Finished; 2], Finished) {
+    for _ in 0..ATTEMPTS {
+        let flags = ["load", url, "--rate", "150", "-d", "4s", "--slo", "errors<1%"];
+        let start = |seed| {
+            let own = ["--seed", seed, "--out", "run", "--rows", "rows.csv", "--json", "-"];
+            Plimsoll::new([&flags[..], &own].concat()).start()
+        };
+        let parts = ["1", "2"].map(start).map(Running::finish);
+        let merged = merge(&parts.each_ref().map(|part| part.folder().join("run")));
+        if !merged.stderr.contains("were loading together for") {
+            return (parts, merged);
+        }
+    }
+    panic!("no two loads began together");
+}
+
+/// `report --merge` into `merged`.
+fn merge(archives: &[PathBuf]) -> Finished {
+    let archives = archives.iter().map(|archive| archive.to_str().expect("text"));
+    let words = ["report", "--merge"].into_iter().chain(archives);
+    Plimsoll::new(words.chain(["--out", "merged"])).run()
+}
+
+#[test]
+fn runs_of_one_load_are_merged_exactly() {
+    let serve = Serve::start(&["--http", "127.0.0.1:0", "--http", "127.0.0.1:0"], 2);
+    let (parts, both) = merged(&serve.urls[0]);
+    assert_eq!(both.code, Some(0), "{}", both.stderr);
+    let read = Plimsoll::new(["report", "merged", "--json", "-"]).within(&both.folder()).run();
+    let summary = read.summary(0);
+    let mut latencies = Vec::new();
+    for part in &parts {
+        let found = rows(&part.folder().join("rows.csv"));
+        assert_eq!(found.len() as u64, part.summary(0).count("ok"));
+        latencies.extend(found.iter().map(|(_, latency, ..)| *latency));
+    }
+    // Those of all operations of both, and no mean of two quantiles.
+    assert_eq!(summary.count("ok"), latencies.len() as u64);
+    for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
+        let of_rows = quantile_ms(&mut latencies, q);
+        let stated = summary.number(&format!("latency_ms.corrected.{name}"));
+        // Three significant digits.
+        assert!((of_rows / stated - 1.0).abs() < 0.001, "{name}: {of_rows} {stated}");
+    }
+
+    let run = parts[0].folder().join("run");
+    let other =
+        Plimsoll::load(&serve.urls[1], &["--rate", "150", "-n", "10", "--out", "run"]).run();
+    let newer = other.folder().join("newer");
+    fs::create_dir(&newer).expect("an own folder is writable");
+    let manifest = fs::read_to_string(run.join("manifest.json")).expect("archived");
+    let manifest = manifest.replacen("plimsoll.archive/1", "plimsoll.archive/9", 1);
+    fs::write(newer.join("manifest.json"), manifest).expect("an own folder is writable");
+    for (with, said) in [
+        (other.folder().join("run"), "differ: target is"),
+        (run.clone(), "hold the same run"),
+        (newer, "plimsoll.archive/9"),
+    ] {
+        let refused = merge(&[run.clone(), with]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+        assert!(!refused.folder().join("merged").exists());
+    }
 }
 
 #[test]
