@@ -57,7 +57,6 @@ const SUT: &str = "127.0.0.1:4433";
 
 /// Whatever a command line asks for, so that one table can hold them all.
 #[derive(Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a table of tests holds a few of them")]
 enum Asked {
     Load(LoadJob),
     Experiment(Job),
@@ -127,7 +126,7 @@ fn hosts(words: &[&str]) -> lab::Hosts {
     }
 }
 
-fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {
+pub(crate) fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {
     match build(words, stdin) {
         Err(stop) => (stop.complaint().unwrap(), stop.code()),
         Ok(job) => panic!("{words:?} was accepted: {job:?}"),
