@@ -16,11 +16,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("go", "golang-go"),
     ("haproxy", "haproxy"),
+    ("mosquitto", "mosquitto"),
+    ("mosquitto_pub", "mosquitto-clients"),
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),
     ("pdftotext", "poppler-utils"),
-    ("ssh", "openssh-client"),
-    ("sshd", "openssh-server"),
     ("tmux", "tmux"),
     ("wrk", "wrk"),
 ];

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn plan() -> ServePlan {
     let address = "127.0.0.1:0".parse().unwrap();
     ServePlan {
-        listeners: vec![Listener { address, tls: false }; 2],
+        listeners: vec![Listener { address, tls: false, mqtt: false }; 2],
         identity: None,
         ticket_key: None,
         threads: 2,
@@ -29,6 +29,7 @@ fn plan() -> ServePlan {
         seed: 1,
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
+        acknowledgement_delay: Nanos::ZERO,
     }
 }
 

@@ -48,7 +48,7 @@ impl OwnServers {
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
         let ip = self.host.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
-        let listener = |tls: &bool| Listener { address: (ip, 0).into(), tls: *tls };
+        let listener = |tls: &bool| Listener { address: (ip, 0).into(), tls: *tls, mqtt: false };
         self.start_at(with_tls.iter().map(listener).collect(), identity)
     }
 
@@ -70,6 +70,7 @@ impl OwnServers {
             seed: 1,
             request_timeout: self.timeout,
             idle_timeout: self.timeout,
+            acknowledgement_delay: Nanos::ZERO,
         };
         let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
         let network = self.host.as_ref().map(|host| host.network.clone());

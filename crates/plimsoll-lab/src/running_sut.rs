@@ -68,7 +68,7 @@ impl RunningSut {
             host: at.isolated().map(|hosts| hosts.sut.clone()),
             ..plan.own_servers(plan.sut_cpus())
         };
-        let listener = Listener { address: at.listen, tls: plan.tls };
+        let listener = Listener { address: at.listen, tls: plan.tls, mqtt: false };
         let servers = own.start_at(vec![listener], Some(at.identity().clone()))?;
         Ok(Self {
             name: several(own.processes, "plimsoll serve (embedded)"),

@@ -88,6 +88,18 @@ error_classes! {
     LocalOther = "local-other", Local;
     /// The agent process of the operation ended early.
     AgentLost = "agent-lost", Local;
+    /// The server did not switch to WebSocket.
+    WsRefused = "ws-refused", Peer;
+    /// What came after the switch is not WebSocket.
+    WsMalformed = "ws-malformed", Peer;
+    /// CONNACK refused the connection.
+    MqttRefused = "mqtt-refused", Peer;
+    /// An acknowledgement refused the message.
+    MqttRejected = "mqtt-rejected", Peer;
+    /// The broker sent DISCONNECT.
+    MqttDisconnected = "mqtt-disconnected", Peer;
+    /// The answer is not MQTT.
+    MqttMalformed = "mqtt-malformed", Peer;
 }
 
 impl ErrorClass {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
-use crate::target::{Target, TargetUrl};
+use crate::target::{MqttVersion, Protocol, Target, TargetUrl};
 use crate::units::ParseError;
 
 /// How operations come due.
@@ -294,8 +294,7 @@ pub struct LoadPlan {
     pub cpus: Vec<u32>,
     /// Seed of arrivals and of everything else that is random.
     pub seed: u64,
-    /// The part of the receiver's first thread among all threads of the load; the others follow. The whole
-    /// load where nobody else takes part.
+    /// Which part of the load the receiver makes.
     pub shard: Shard,
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
@@ -303,12 +302,27 @@ pub struct LoadPlan {
     /// Record single operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowPlan>,
+    /// What each connection says of itself; for MQTT alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mqtt: Option<MqttPlan>,
+}
+
+/// What an MQTT client says in its CONNECT. Identifiers are this prefix, a number for each shard and
+/// one for each of its connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MqttPlan {
+    /// The version that is spoken.
+    pub version: MqttVersion,
+    /// How client identifiers begin.
+    pub client_id_prefix: String,
+    /// Seconds within which the client sends something; 0 for no bound.
+    pub keep_alive_s: u16,
 }
 
 impl LoadPlan {
-    /// The part of one of the receiver's threads.
-    pub fn shard_of_thread(&self, index: u32) -> Shard {
-        Shard { index: self.shard.index + index, of: self.shard.of.max(self.threads).max(1) }
+    /// What is spoken with every server.
+    pub fn protocol(&self) -> Protocol {
+        self.targets.first().map_or(Protocol::Http1, |target| target.url.protocol)
     }
 
     /// The simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8
@@ -320,6 +334,7 @@ impl LoadPlan {
             .map(|address| Target {
                 method: "GET".to_owned(),
                 url: TargetUrl {
+                    protocol: Protocol::Http1,
                     tls: false,
                     host: address.ip().to_string(),
                     port: address.port(),
@@ -327,6 +342,7 @@ impl LoadPlan {
                 },
                 headers: Vec::new(),
                 body: Vec::new(),
+                publish: None,
             })
             .into_iter()
             .collect();
@@ -358,6 +374,7 @@ impl LoadPlan {
             shard: Shard::WHOLE,
             abort_bad_ops: None,
             rows: None,
+            mqtt: None,
         }
     }
 }
@@ -386,6 +403,8 @@ pub struct ServePlan {
     pub request_timeout: Nanos,
     /// Longest wait for the next request on a kept-alive connection.
     pub idle_timeout: Nanos,
+    /// How long each acknowledgement of an MQTT publish waits.
+    pub acknowledgement_delay: Nanos,
 }
 
 /// One listening socket.
@@ -395,4 +414,6 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Whether TLS is spoken here.
     pub tls: bool,
+    /// Whether MQTT is spoken here, rather than HTTP/1.1 and WebSocket.
+    pub mqtt: bool,
 }

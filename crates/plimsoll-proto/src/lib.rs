@@ -5,4 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used)]
 
+pub mod conversation;
 pub mod http1;
+pub mod mqtt;
+pub mod websocket;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use plimsoll_model::target::{Target, TargetUrl};
+use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_proto::http1::{
     BodyLength, Progress, Request, RequestParser, RequestProgress, Response, ResponseParser, encode,
 };
@@ -149,8 +149,14 @@ fn target() -> impl Strategy<Value = Target> {
             if chunked {
                 headers.push(("Transfer-Encoding".into(), "chunked".into()));
             }
-            let url = TargetUrl { tls: false, host: "::1".into(), port: 8080, path };
-            Target { method: method.into(), url, headers, body }
+            let url = TargetUrl {
+                protocol: Protocol::Http1,
+                tls: false,
+                host: "::1".into(),
+                port: 8080,
+                path,
+            };
+            Target { method: method.into(), url, headers, body, publish: None }
         },
     )
 }

@@ -125,6 +125,7 @@ pub(crate) fn plan() -> LoadPlan {
                 ("sleep".to_owned(), "20".to_owned()),
             ],
             body: SECRET.as_bytes().to_vec(),
+            publish: None,
         }],
         destinations: vec![Destination {
             name: "127.0.0.1:8443".to_owned(),

@@ -1,7 +1,9 @@
 //! One client connection: a hot record that the loop touches, a cold one that it seldom needs.
 
 use plimsoll_model::Nanos;
-use plimsoll_proto::http1::client::ResponseParser;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::target::{MqttVersion, Protocol};
+use plimsoll_proto::conversation::Conversation;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
@@ -19,6 +21,8 @@ pub(crate) enum State {
     Connecting,
     /// TCP established, TLS not yet.
     Handshaking,
+    /// What makes the connection usable in its protocol is sent, and not answered yet.
+    Greeting,
     /// Usable, no operation.
     Idle,
     /// An operation is being sent or awaits its answer.
@@ -135,9 +139,10 @@ pub(crate) enum Sweep {
 
 /// The parsers of the connections that await an answer; idle ones need none. There are never more
 /// than connections that awaited one at the same time.
-#[derive(Default)]
 struct Parsers {
-    parsers: Vec<ResponseParser>,
+    protocol: Protocol,
+    mqtt: MqttVersion,
+    parsers: Vec<Conversation>,
     free: Vec<u32>,
 }
 
@@ -146,17 +151,26 @@ const NO_PARSER: u32 = 0;
 
 impl Parsers {
     /// A fresh parser; its number is at least 1.
-    fn take(&mut self) -> u32 {
-        if let Some(number) = self.free.pop() {
-            return number;
+    fn take(&mut self, is_greeted: bool) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.parsers.push(self.fresh(true));
+            self.parsers.len() as u32
+        });
+        if !is_greeted {
+            self.parsers[number as usize - 1] = self.fresh(false);
         }
-        self.parsers.push(ResponseParser::new());
-        self.parsers.len() as u32
+        number
+    }
+
+    fn fresh(&self, is_greeted: bool) -> Conversation {
+        Conversation::new(self.protocol, self.mqtt, is_greeted)
     }
 
     fn give_back(&mut self, number: u32) {
         // A partial head in it would count as memory of the next connection.
-        self.parsers[number as usize - 1] = ResponseParser::new();
+        if !self.parsers[number as usize - 1].is_fresh() {
+            self.parsers[number as usize - 1] = self.fresh(true);
+        }
         self.free.push(number);
     }
 }
@@ -177,14 +191,19 @@ pub(crate) struct Slab {
 impl Slab {
     /// An empty slab, with addresses set aside for `conns`: growing by doubling would copy it, and
     /// leave the copies behind, while the connections are being opened.
-    pub(crate) fn with_capacity(conns: u64) -> Self {
+    pub(crate) fn with_capacity(conns: u64, plan: &LoadPlan) -> Self {
         let reserved = conns.min(RESERVED_MAX) as usize;
         Self {
             hot: Vec::with_capacity(reserved),
             cold: Vec::with_capacity(reserved),
             tls: Sessions::reserving(reserved),
             free: Vec::new(),
-            parsers: Parsers::default(),
+            parsers: Parsers {
+                protocol: plan.protocol(),
+                mqtt: plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default(),
+                parsers: Vec::new(),
+                free: Vec::new(),
+            },
         }
     }
 
@@ -199,12 +218,20 @@ impl Slab {
     }
 
     /// The parser of a connection that awaits an answer, lent to it at the first call.
-    pub(crate) fn parser(&mut self, index: u32) -> &mut ResponseParser {
+    pub(crate) fn parser(&mut self, index: u32) -> &mut Conversation {
         let hot = &mut self.hot[index as usize];
         if hot.parser == NO_PARSER {
-            hot.parser = self.parsers.take();
+            hot.parser = self.parsers.take(hot.state != State::Greeting);
         }
         &mut self.parsers.parsers[hot.parser as usize - 1]
+    }
+
+    /// Takes the connection's parser back, unless it holds a part of a message.
+    pub(crate) fn return_idle_parser(&mut self, index: u32) {
+        let number = self.hot[index as usize].parser;
+        if number != NO_PARSER && self.parsers.parsers[number as usize - 1].is_idle() {
+            self.return_parser(index);
+        }
     }
 
     /// Takes the connection's parser back, if it has one.

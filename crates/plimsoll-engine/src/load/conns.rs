@@ -17,7 +17,7 @@ use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 
 use super::conn::{ConnHot, Peer, Slab, State};
 use super::origin::{OriginError, Origins};
-use crate::transport::{Pump, Sent, send_plain};
+use crate::transport::{Pump, Sent, Unsent, send_plain};
 use crate::wheel::Wheel;
 
 /// Events per wait. The schedule is checked between two events, so this bounds only how often the
@@ -57,7 +57,7 @@ impl Conns {
     ) -> Result<Self, Errno> {
         let conns_max = shard.share(plan.connections);
         Ok(Self {
-            slab: Slab::with_capacity(conns_max),
+            slab: Slab::with_capacity(conns_max, plan),
             origins: Origins::new(plan, shard),
             poller: Poller::new(EVENT_BATCH)?,
             wheel: Wheel::with_capacity(now, conns_max),
@@ -192,11 +192,18 @@ impl Conns {
         let mut rest = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
         if !self.slab.tls.has(index) {
             let Some(socket) = &hot.socket else { return Sent::NOTHING };
+            if has_unsent {
+                let unsent = std::mem::take(&mut self.slab.cold[index as usize].unsent);
+                let sent = send_plain(socket, unsent.bytes());
+                let left = unsent.bytes().get(sent.bytes..).unwrap_or_default();
+                self.slab.cold[index as usize].unsent = Unsent::new(left);
+                return sent;
+            }
             let sent = send_plain(socket, rest);
             hot.request_sent_bytes += sent.bytes as u32;
             return sent;
         }
-        if hot.state != State::Busy || has_unsent {
+        if !matches!(hot.state, State::Busy | State::Greeting) || has_unsent {
             rest = &[];
         }
         let piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];
@@ -205,6 +212,20 @@ impl Conns {
             Some(link) => self.pump.send(link, piece),
             None => Sent::NOTHING,
         }
+    }
+
+    /// Sends bytes that belong to no request, such as the answer to a server's ping; what the kernel does
+    /// not accept is kept. Never in the middle of a request.
+    pub(super) fn send_aside(&mut self, index: u32, bytes: &[u8]) -> Sent {
+        if let Some(link) = self.slab.link(index) {
+            return self.pump.send(link, bytes);
+        }
+        let Some(socket) = &self.slab.hot[index as usize].socket else { return Sent::NOTHING };
+        let unsent = &mut self.slab.cold[index as usize].unsent;
+        let all = [unsent.bytes(), bytes].concat();
+        let sent = send_plain(socket, &all);
+        *unsent = Unsent::new(all.get(sent.bytes..).unwrap_or_default());
+        sent
     }
 
     /// Sends what TLS itself has queued: handshake messages, alerts.

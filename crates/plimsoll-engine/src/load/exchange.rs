@@ -2,8 +2,10 @@
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::row::RowEnd;
+use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::http1::client::{Progress, Response, ResponseError};
+use plimsoll_proto::conversation::{Answer, Expected, Progress};
+use plimsoll_proto::http1::ResponseError;
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
 
@@ -46,8 +48,10 @@ impl Worker {
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
-        let head_method = self.requests.get(hot.target).head_method;
-        self.conns.slab.parser(index).expect_response(head_method);
+        let expected = self.requests.get(hot.target).expected;
+        if expected != Expected::Nothing {
+            self.conns.slab.parser(index).expect(expected);
+        }
         self.conns.arm(index, now + self.answer_timeout());
         let leaves = self.time_of_sending(index, now);
         let hot = &mut self.conns[index];
@@ -55,13 +59,56 @@ impl Worker {
         self.push(index, now);
     }
 
-    /// Sends as much of the request as the kernel accepts.
+    /// Sends what makes the connection usable in its protocol.
+    pub(super) fn begin_greeting(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.conns[index];
+        hot.state = State::Greeting;
+        hot.request_sent_bytes = 0;
+        self.conns.slab.parser(index).expect(Expected::Greeting);
+        self.push(index, now);
+    }
+
+    /// Sends as much of the request, or of the greeting, as the kernel accepts.
     fn push(&mut self, index: u32, now: Nanos) {
         loop {
-            let request = self.requests.get(self.conns[index].target);
-            let sent = self.conns.send_request(index, &request.bytes);
-            if !self.handle_sent(index, sent, now) || !self.has_more_to_send(index) {
+            let hot = &self.conns[index];
+            let sent = match hot.state {
+                State::Greeting => {
+                    let greeting = self.requests.greeting(&self.plan, hot.destination, index);
+                    self.conns.send_request(index, &greeting)
+                }
+                _ => self.conns.send_request(index, &self.requests.get(hot.target).bytes),
+            };
+            if !self.handle_sent(index, sent, now) {
                 return;
+            }
+            if !self.has_more_to_send(index) {
+                return self.note_sent(index);
+            }
+        }
+    }
+
+    /// All of it is sent. Where nothing answers it the operation ends, but not within the call that
+    /// began it: the next one would begin within that one.
+    fn note_sent(&mut self, index: u32) {
+        let hot = &self.conns[index];
+        let is_unanswered =
+            hot.state == State::Busy && self.requests.get(hot.target).expected == Expected::Nothing;
+        if is_unanswered {
+            self.unanswered.push(self.conns.slab.token(index));
+        }
+    }
+
+    /// Ends the operations that nothing answers and that are sent.
+    pub(super) fn end_unanswered(&mut self, now: Nanos) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        for token in std::mem::take(&mut self.unanswered) {
+            if let Some(index) = self.conns.slab.index_of(token)
+                && self.conns[index].state == State::Busy
+            {
+                self.handle_answer(index, &Answer::plain(0, None), true, now);
             }
         }
     }
@@ -78,7 +125,7 @@ impl Worker {
         match sent.outcome {
             Outcome::All => return true,
             Outcome::Blocked => {}
-            Outcome::Refused(error) => self.fail_op_and_close(index, error.class(), now),
+            Outcome::Refused(error) => self.fail(index, error.class(), &error, now),
             // A connection that was reset may hold an answer that arrived before the reset: 408,
             // 413. The event of the reset reads it.
             Outcome::Failed(errno) if exchange_error(errno) == ErrorClass::ResetByPeer => {
@@ -119,13 +166,17 @@ impl Worker {
     fn has_more_to_send(&self, index: u32) -> bool {
         let hot = &self.conns[index];
         let is_begun = self.conns.has_unsent(index)
-            || (hot.state == State::Busy && !self.request_is_sent(index));
+            || (matches!(hot.state, State::Busy | State::Greeting) && !self.request_is_sent(index));
         is_begun && hot.peer != Peer::Reset
     }
 
     pub(super) fn request_is_sent(&self, index: u32) -> bool {
         let hot = &self.conns[index];
-        hot.request_sent_bytes as usize >= self.requests.get(hot.target).bytes.len()
+        let bytes = match hot.state {
+            State::Greeting => self.requests.greeting(&self.plan, hot.destination, index).len(),
+            _ => self.requests.get(hot.target).bytes.len(),
+        };
+        hot.request_sent_bytes as usize >= bytes
     }
 
     /// Reads what has arrived, up to the read budget.
@@ -203,12 +254,9 @@ impl Worker {
         let alive = |worker: &Self| worker.conns[index].generation == generation;
         match received {
             Err(error) => {
-                let handshaking = self.conns[index].state == State::Handshaking;
                 self.transmit_tls_if_due(index, now);
-                if alive(self) && handshaking {
-                    self.fail_opening(index, error.class(), &error, now);
-                } else if alive(self) {
-                    self.fail_op_and_close(index, error.class(), now);
+                if alive(self) {
+                    self.fail(index, error.class(), &error, now);
                 }
             }
             Ok(received) => {
@@ -219,7 +267,7 @@ impl Worker {
                 }
                 if received.handshake_finished {
                     // The first request leaves with the handshake's last message.
-                    self.handle_usable(index, now);
+                    self.handle_established(index, now);
                 }
                 if alive(self) {
                     self.transmit_tls_if_due(index, now);
@@ -248,16 +296,27 @@ impl Worker {
         }
     }
 
-    /// Parses bytes of answers.
+    /// Parses what the server sent.
     fn handle_bytes(&mut self, index: u32, bytes: &[u8], now: Nanos) {
-        let hot = &mut self.conns[index];
-        if hot.state != State::Busy {
-            // No request is open, so this cannot be an answer.
-            self.count_lifetime(index, Closer::PeerAnswer, now);
-            self.meter.tally().connection_errors.count(ErrorClass::HttpMalformed);
-            return self.close_and_refill(index, Some(ErrorClass::HttpMalformed), now);
+        let generation = self.conns[index].generation;
+        let mut rest = bytes;
+        while !rest.is_empty() && self.conns[index].generation == generation {
+            let consumed = self.handle_part(index, rest, now);
+            rest = rest.get(consumed..).unwrap_or_default();
         }
-        if !hot.answer_begun {
+    }
+
+    /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
+    /// connection has ended.
+    fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
+        let is_http = self.plan.protocol() == Protocol::Http1;
+        let hot = &mut self.conns[index];
+        if is_http && hot.state != State::Busy {
+            // No request is open, so this cannot be an answer.
+            self.end_idle(index, ErrorClass::HttpMalformed, now);
+            return bytes.len();
+        }
+        if hot.state == State::Busy && !hot.answer_begun {
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
             let spans = &mut self.meter.tally().spans;
@@ -266,13 +325,65 @@ impl Worker {
                 spans.syn_to_first_byte.record(now.since(hot.since));
             }
         }
-        match self.conns.slab.parser(index).handle_bytes(bytes) {
-            Ok((_, Progress::NeedMore)) => {}
-            Ok((consumed, Progress::Complete(response))) => {
-                self.handle_answer(index, &response, consumed == bytes.len(), now);
-            }
-            Err(error) => self.fail_op_and_close(index, error.class(), now),
+        let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
+        if !self.reply.is_empty() && !self.send_reply(index, now) {
+            return bytes.len();
         }
+        match read {
+            Ok((consumed, progress)) => {
+                match progress {
+                    Progress::NeedMore if self.conns[index].state == State::Idle => {
+                        self.conns.slab.return_idle_parser(index);
+                    }
+                    Progress::NeedMore => {}
+                    Progress::Greeted => self.handle_usable(index, now),
+                    Progress::Complete(answer) => {
+                        // Other protocols than HTTP/1.1 let a server send of its own accord.
+                        let is_exact = consumed == bytes.len() || !is_http;
+                        self.handle_answer(index, &answer, is_exact, now);
+                    }
+                    Progress::Closed => self.handle_end_of_stream(index, now),
+                }
+                consumed
+            }
+            Err(error) => {
+                self.fail(index, error.class(), &error, now);
+                bytes.len()
+            }
+        }
+    }
+
+    /// Sends what the server must be answered at once; returns whether the connection is still there.
+    fn send_reply(&mut self, index: u32, now: Nanos) -> bool {
+        let generation = self.conns[index].generation;
+        let reply = std::mem::take(&mut self.reply);
+        // In the middle of a request it would be read as part of that request.
+        if !self.has_more_to_send(index) || self.conns[index].state == State::Idle {
+            let sent = self.conns.send_aside(index, &reply);
+            self.handle_sent(index, sent, now);
+        }
+        self.reply = reply;
+        self.reply.clear();
+        self.conns[index].generation == generation
+    }
+
+    /// The connection cannot go on, for `class`.
+    fn fail(&mut self, index: u32, class: ErrorClass, detail: &dyn std::fmt::Display, now: Nanos) {
+        match self.conns[index].state {
+            State::Free | State::Closing => {}
+            State::Connecting | State::Handshaking | State::Greeting => {
+                self.fail_opening(index, class, detail, now);
+            }
+            State::Idle if !self.conns.slab.tls.has(index) => self.end_idle(index, class, now),
+            State::Idle | State::Busy => self.fail_op_and_close(index, class, now),
+        }
+    }
+
+    /// What the server sent on an idle connection ends it.
+    fn end_idle(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        self.count_lifetime(index, Closer::PeerAnswer, now);
+        self.meter.tally().connection_errors.count(class);
+        self.close_and_refill(index, Some(class), now);
     }
 
     fn handle_end_of_stream(&mut self, index: u32, now: Nanos) {
@@ -290,6 +401,15 @@ impl Worker {
             State::Handshaking => {
                 let refusal = "the server closed during the handshake";
                 self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
+            }
+            State::Greeting => {
+                let class = match self.plan.protocol() {
+                    Protocol::Mqtt => ErrorClass::MqttRefused,
+                    Protocol::Http1 | Protocol::WebSocket => ErrorClass::WsRefused,
+                };
+                let refusal =
+                    "the server closed without an answer to the connection's first message";
+                self.fail_opening(index, class, &refusal, now);
             }
             State::Idle => {
                 self.count_lifetime(index, Closer::PeerFin, now);
@@ -323,7 +443,7 @@ impl Worker {
         self.conns[index].peer = Peer::Ended;
         match self.conns[index].state {
             State::Free => {}
-            State::Connecting | State::Handshaking => {
+            State::Connecting | State::Handshaking | State::Greeting => {
                 self.fail_opening(index, opening_error(errno), &errno, now);
             }
             State::Closing => {
@@ -345,24 +465,22 @@ impl Worker {
 
     // ---- operations end
 
-    fn handle_answer(&mut self, index: u32, answer: &Response, exact: bool, now: Nanos) {
+    fn handle_answer(&mut self, index: u32, answer: &Answer, exact: bool, now: Nanos) {
         if answer.status >= 400 {
             self.count_failing_answer(index, answer.status, now);
         }
         self.detach_op(index);
-        let stamped = if answer.status < 400 { self.take_stamped(index, now) } else { None };
+        let stamped = if answer.failed.is_none() { self.take_stamped(index, now) } else { None };
         let hot = &mut self.conns[index];
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
         hot.reused = true;
         hot.ops_total += 1;
         let ops_total = u64::from(hot.ops_total);
-        self.meter.count_status(answer.status);
-        let failed = match answer.status {
-            500.. => Some(ErrorClass::Status5xx),
-            400.. => Some(ErrorClass::Status4xx),
-            _ => None,
-        };
+        if answer.status != 0 {
+            self.meter.count_status(answer.status);
+        }
+        let failed = answer.failed;
         if let Some(class) = failed {
             self.meter.count_error(class);
         } else {
@@ -406,7 +524,7 @@ impl Worker {
         hot.state = State::Idle;
         hot.since = now;
         let (destination, is_open) = (hot.destination, hot.peer == Peer::Open);
-        self.conns.slab.return_parser(index);
+        self.conns.slab.return_idle_parser(index);
         if self.demand.is_hold() {
             return self.rest(index, now);
         }

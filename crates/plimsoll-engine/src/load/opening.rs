@@ -1,6 +1,8 @@
 //! Opens and closes connections: TCP, then TLS where the destination uses it.
 
+use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_proto::conversation;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
@@ -103,7 +105,7 @@ impl Worker {
         let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
         let Some(name) = &self.plan.destinations[hot.destination as usize].tls else {
-            return self.handle_usable(index, now);
+            return self.handle_established(index, now);
         };
         hot.state = State::Handshaking;
         match self.conns.begin_tls(index, name) {
@@ -112,13 +114,10 @@ impl Worker {
         }
     }
 
-    /// The connection can carry requests.
-    pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
-        self.conns.disarm(index);
-        self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
+    /// TCP, and TLS where the destination uses it, are established.
+    pub(super) fn handle_established(&mut self, index: u32, now: Nanos) {
         let handshake = self.conns.slab.tls.get(index).and_then(|session| session.handshake());
         let hot = &mut self.conns[index];
-        hot.state = State::Idle;
         let tally = self.meter.tally();
         let connect = Nanos(u64::from(hot.offset_us) * 1000);
         tally.spans.connect.record(connect);
@@ -129,6 +128,19 @@ impl Worker {
                 HandshakeKind::Resumed => tally.handshakes.resumed += 1,
             }
         }
+        match self.plan.protocol() {
+            Protocol::Http1 => self.handle_usable(index, now),
+            Protocol::WebSocket | Protocol::Mqtt => self.begin_greeting(index, now),
+        }
+    }
+
+    /// The connection can carry operations.
+    pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
+        self.conns.disarm(index);
+        self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
+        let hot = &mut self.conns[index];
+        hot.state = State::Idle;
+        let tally = self.meter.tally();
         self.pools.hold(hot.destination);
         tally.connections.opened += 1;
         tally.connections.held_max = tally.connections.held_max.max(self.pools.held());
@@ -177,7 +189,18 @@ impl Worker {
         let hot = &self.conns[index];
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         self.pools.close(hot.destination, is_held);
+        if !reset && is_held && !hot.has_op && self.plan.protocol() != Protocol::Http1 {
+            self.take_leave(index);
+        }
         self.conns.close(index, reset);
+    }
+
+    /// Says that the client ends the connection, in its protocol's words. Best effort: the server may
+    /// have closed already.
+    fn take_leave(&mut self, index: u32) {
+        let mut words = Vec::new();
+        conversation::farewell(&mut words, self.plan.protocol());
+        self.conns.send_aside(index, &words);
     }
 
     /// `op` becomes the current operation of the connection.

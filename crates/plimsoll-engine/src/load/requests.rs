@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::LoadPlan;
-use plimsoll_proto::http1::encode;
+use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_proto::conversation::{self, Expected, Operation};
 
 /// What a target needs to be sent.
 pub(super) struct Request {
     pub(super) bytes: Arc<[u8]>,
     pub(super) destination: u32,
-    /// The answer has no body.
-    pub(super) head_method: bool,
+    /// What answers it.
+    pub(super) expected: Expected,
 }
 
 /// The plan's targets as requests, by their indices.
 pub(super) struct Requests {
     all: Vec<Request>,
+    /// Number of the worker among all of the load.
+    worker: u32,
     next: u32,
     step: u32,
 }
@@ -25,13 +27,19 @@ impl Requests {
     /// For the worker that makes `shard` of the load. Targets are taken in turn; shards begin at
     /// different ones and step over each other's.
     pub(super) fn new(plan: &LoadPlan, shard: Shard) -> Self {
+        let operation = match plan.pacing {
+            Pacing::Hold(_) => Operation::Beat,
+            Pacing::Open { .. } | Pacing::Closed { .. } => Operation::Exchange,
+        };
+        // A session's client ends it, so no request asks the server to.
+        let keepalive = plan.keepalive || plan.session.is_some();
+        let version = plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default();
         let targets = plan.targets.iter().zip(&plan.target_destination);
         let all: Vec<_> = targets
-            .map(|(target, destination)| Request {
-                // A session's client ends it, so no request asks the server to.
-                bytes: encode::request(target, plan.keepalive || plan.session.is_some()).into(),
-                destination: *destination,
-                head_method: target.method == "HEAD",
+            .map(|(target, destination)| {
+                let outgoing = conversation::outgoing(target, operation, keepalive, version);
+                let (bytes, expected) = (outgoing.bytes.into(), outgoing.expected);
+                Request { bytes, destination: *destination, expected }
             })
             .collect();
         let count = all.len().max(1) as u32;
@@ -39,11 +47,22 @@ impl Requests {
             0 => 1,
             step => step,
         };
-        Self { all, next: shard.index % count, step }
+        Self { all, worker: shard.index, next: shard.index % count, step }
     }
 
     pub(super) fn get(&self, target: u32) -> &Request {
         &self.all[target as usize]
+    }
+
+    /// What makes the connection in slot `index` to `destination` usable; empty where the protocol has
+    /// no such thing.
+    pub(super) fn greeting(&self, plan: &LoadPlan, destination: u32, index: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(target) = plan.targets.get(self.first_for(destination, 0) as usize) {
+            let client = (self.worker, index);
+            conversation::greeting(&mut bytes, target, plan.mqtt.as_ref(), client);
+        }
+        bytes
     }
 
     /// The target whose turn it is.

@@ -6,7 +6,7 @@
 
 use plimsoll_model::plan::Session;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::http1::client::Response;
+use plimsoll_proto::conversation::Answer;
 
 use super::conn::{Op, Peer, State};
 use super::worker::Worker;
@@ -20,7 +20,7 @@ impl Worker {
         &mut self,
         index: u32,
         session: Session,
-        answer: &Response,
+        answer: &Answer,
         exact: bool,
         now: Nanos,
     ) {

@@ -124,7 +124,7 @@ impl Stamps {
         socket: &Socket,
         buffer: &mut [u8],
     ) -> Result<usize, plimsoll_sys::Errno> {
-        let awaits = matches!(hot.state, State::Busy | State::Handshaking);
+        let awaits = matches!(hot.state, State::Busy | State::Handshaking | State::Greeting);
         if awaits && (self.samples(index, hot, 0) || self.samples(index, hot, 1)) {
             return self.read_stamped(socket, buffer);
         }

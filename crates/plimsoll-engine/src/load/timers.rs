@@ -26,7 +26,9 @@ impl Worker {
         match hot.state {
             State::Free => None,
             State::Idle => self.tickets_due(index),
-            State::Connecting | State::Handshaking => Some(hot.since + self.plan.connect_timeout),
+            State::Connecting | State::Handshaking | State::Greeting => {
+                Some(hot.since + self.plan.connect_timeout)
+            }
             State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
                 let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
@@ -52,7 +54,7 @@ impl Worker {
         match self.conns[index].state {
             State::Free => {}
             State::Idle => self.handle_tickets(index, now),
-            State::Connecting | State::Handshaking => {
+            State::Connecting | State::Handshaking | State::Greeting => {
                 let refusal = "not usable within --connect-timeout";
                 self.fail_opening(index, ErrorClass::Timeout, &refusal, now);
             }
@@ -76,7 +78,7 @@ impl Worker {
                     Err(errno) => self.fail_opening(index, opening_error(errno), &errno, now),
                 }
             }
-            State::Handshaking | State::Busy => {
+            State::Handshaking | State::Greeting | State::Busy => {
                 let mut turns_left = TURNS_MAX;
                 while turns_left > 0 && self.read_until(index, Until::Arrived(gave_up), now) {
                     turns_left -= 1;

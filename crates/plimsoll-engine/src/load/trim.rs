@@ -34,7 +34,7 @@ impl Worker {
 
     fn trim_slot(&mut self, index: u32, keep: u64, now: Nanos) {
         match self.conns[index].state {
-            State::Connecting | State::Handshaking => {
+            State::Connecting | State::Handshaking | State::Greeting => {
                 let why = "given up by a trim";
                 self.fail_opening(index, ErrorClass::Interrupted, &why, now);
             }

@@ -35,6 +35,10 @@ pub(super) struct Worker {
     pub(super) stamps: Stamps,
     pub(super) phases: Phases,
     pub(super) requests: Requests,
+    /// What must be sent at once in answer to the server; empty between events.
+    pub(super) reply: Vec<u8>,
+    /// Tokens of connections whose operation ends with its sending; ended at the next turn.
+    pub(super) unanswered: Vec<u64>,
     pub(super) rows: Rows,
     pub(super) conns: Conns,
     pub(super) pools: Pools,
@@ -56,13 +60,15 @@ impl Worker {
         events: Sender<WorkerEvent>,
     ) -> Result<Self, Errno> {
         let now = Nanos(clock::monotonic_ns());
-        let shard = plan.shard_of_thread(index);
+        let shard = plan.shard.split(index, plan.threads.max(1));
         let pools = Pools::new(&plan, shard);
         Ok(Self {
             meter: Meter::new(index, events.clone(), now),
             stamps: Stamps::new(&plan, shard),
             phases: Phases::new(),
             requests: Requests::new(&plan, shard),
+            reply: Vec::new(),
+            unanswered: Vec::new(),
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
             prewarm: Prewarm::new(&plan, &pools),
@@ -127,6 +133,7 @@ impl Worker {
         while let Some(index) = self.conns.next_expired(now) {
             self.handle_timer(index, now);
         }
+        self.end_unanswered(now);
         self.renew_timers(now);
         match self.phases.phase() {
             Phase::Prewarming => self.fill_pools(now),
@@ -157,6 +164,9 @@ impl Worker {
 
     fn next_deadline(&self) -> Nanos {
         let now = Nanos(clock::monotonic_ns());
+        if !self.unanswered.is_empty() {
+            return now;
+        }
         let control = match self.phases.phase() {
             Phase::Prewarming | Phase::Ready => CONTROL_PERIOD_BEFORE_START,
             Phase::Running | Phase::Draining => CONTROL_PERIOD,

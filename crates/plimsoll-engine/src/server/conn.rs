@@ -2,6 +2,8 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::RequestParser;
+use plimsoll_proto::mqtt::Broker;
+use plimsoll_proto::websocket::{MessageReader, Side};
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
@@ -58,6 +60,14 @@ pub(super) const LINGER: u16 = 1 << 8;
 pub(super) const IN_BODY: u16 = 1 << 9;
 /// The connection waits for its next turn.
 pub(super) const QUEUED: u16 = 1 << 10;
+/// The connection has switched to WebSocket.
+pub(super) const WEBSOCKET: u16 = 1 << 11;
+/// The connection speaks MQTT.
+pub(super) const MQTT: u16 = 1 << 12;
+/// Its CONNECT was accepted.
+pub(super) const MQTT_CONNECTED: u16 = 1 << 13;
+/// It speaks version 5.
+pub(super) const MQTT_5: u16 = 1 << 14;
 
 impl Flags {
     pub(super) const fn has(self, bits: u16) -> bool {
@@ -80,9 +90,15 @@ impl Flags {
 /// What a connection needs while bytes move; pooled per worker, absent while idle or sleeping.
 pub(super) struct Active<N> {
     pub(super) parser: RequestParser,
+    /// Of a connection that has switched to WebSocket.
+    pub(super) messages: MessageReader,
+    /// Of a connection that speaks MQTT.
+    pub(super) packets: Broker,
     pub(super) notes: N,
     /// Request bytes after the current request; at most those of one read.
     pub(super) stash: Vec<u8>,
+    /// The frame that is sent when the sleep is over; at most one read's worth.
+    pub(super) delayed: Vec<u8>,
     /// Answer bytes, as they go on the wire, that the kernel did not accept.
     pub(super) unsent: Unsent,
 }
@@ -91,8 +107,11 @@ impl<N: Default> Default for Active<N> {
     fn default() -> Self {
         Self {
             parser: RequestParser::new(),
+            messages: MessageReader::new(Side::Server),
+            packets: Broker::new(),
             notes: N::default(),
             stash: Vec::new(),
+            delayed: Vec::new(),
             unsent: Unsent::default(),
         }
     }
@@ -101,7 +120,12 @@ impl<N: Default> Default for Active<N> {
 impl<N> Active<N> {
     /// Whether nothing would be lost by giving it back.
     pub(super) fn is_spare(&self) -> bool {
-        self.parser.is_idle() && self.stash.is_empty() && self.unsent.is_empty()
+        self.parser.is_idle()
+            && self.messages.is_idle()
+            && self.packets.is_idle()
+            && self.stash.is_empty()
+            && self.delayed.is_empty()
+            && self.unsent.is_empty()
     }
 }
 

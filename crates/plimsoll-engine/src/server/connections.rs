@@ -120,8 +120,10 @@ impl<N: Default> Connections<N> {
         if !active.is_spare() {
             *active = Active::default();
         }
-        if active.stash.capacity() > SPARE_BUFFER_BYTES_MAX {
-            active.stash = Vec::new();
+        for buffer in [&mut active.stash, &mut active.delayed] {
+            if buffer.capacity() > SPARE_BUFFER_BYTES_MAX {
+                *buffer = Vec::new();
+            }
         }
         active.notes = N::default();
         self.spare.push(active);

@@ -51,6 +51,12 @@ counters! {
     requests_malformed,
     /// Requests that the service refused.
     requests_refused,
+    /// Connections that switched to WebSocket.
+    conns_upgraded,
+    /// Clients of MQTT whose CONNECT was accepted.
+    mqtt_connected,
+    /// WebSocket messages and MQTT publishes received completely.
+    messages,
     /// Bytes received, TLS included.
     rx_bytes,
     /// Bytes sent, TLS included.

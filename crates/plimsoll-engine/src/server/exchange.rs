@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
+use plimsoll_proto::websocket::Opening;
 use plimsoll_sys::poll::Ready;
 use plimsoll_sys::socket::Socket;
 use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{HandshakeKind, Session};
 
 use super::conn::{
-    BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE, Phase, QUEUED,
-    READ_TO_END, READABLE,
+    BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, MQTT, PEER_DONE, Phase,
+    QUEUED, READ_TO_END, READABLE, WEBSOCKET,
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
@@ -31,7 +32,7 @@ const FILL_BYTES: usize = 16 * 1024;
 const TURN_BYTES: usize = 1 << 20;
 /// Answer bytes are handed to the kernel when so many have gathered, or when there is nothing
 /// else to do.
-const OUT_BYTES: usize = 32 * 1024;
+pub(super) const OUT_BYTES: usize = 32 * 1024;
 /// How long a closed connection still reads what the peer sends.
 const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
 
@@ -57,14 +58,16 @@ enum Flushed {
 }
 
 pub(super) struct Timeouts {
+    /// Each acknowledgement of a publish waits for so long.
+    pub(super) acknowledgement: Nanos,
     pub(super) request: Nanos,
     pub(super) idle: Nanos,
 }
 
 /// The connections of one worker and the state for serving them.
 pub(super) struct Exchange<S: Service> {
-    service: S,
-    timeouts: Timeouts,
+    pub(super) service: S,
+    pub(super) timeouts: Timeouts,
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) conns: Connections<S::Notes>,
     /// A connection has closed since this was last cleared: descriptors may be free.
@@ -75,7 +78,9 @@ pub(super) struct Exchange<S: Service> {
     // ---- scratch, empty between connections
     read_buffer: Box<[u8]>,
     /// Answer bytes of the current connection, before encryption.
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
+    /// Payload of the current message, unmasked.
+    pub(super) payload: Vec<u8>,
     /// How many bytes at the end of `out` are body bytes that can be made again.
     out_tail_body: usize,
     pump: Pump,
@@ -96,6 +101,7 @@ impl<S: Service> Exchange<S> {
             queue_spare: Vec::new(),
             read_buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             out: Vec::new(),
+            payload: Vec::new(),
             out_tail_body: 0,
             // Clients may open any number of connections.
             pump: Pump::new(u64::MAX, READ_BUFFER_BYTES),
@@ -106,7 +112,7 @@ impl<S: Service> Exchange<S> {
     // ---- what the worker's loop brings
 
     /// A connection that was just accepted.
-    pub(super) fn begin(&mut self, socket: Socket, session: Option<Session>) -> u32 {
+    pub(super) fn begin(&mut self, socket: Socket, session: Option<Session>, mqtt: bool) -> u32 {
         let (phase, timeout) = match &session {
             Some(_) => (Phase::Handshaking, self.timeouts.request),
             None => (Phase::Idle, self.timeouts.idle),
@@ -115,6 +121,7 @@ impl<S: Service> Exchange<S> {
         self.counters.conns_accepted.add(1);
         self.counters.conns_open.add(1);
         self.conns.slab[index].phase = phase;
+        self.conns.slab[index].flags.put(MQTT, mqtt);
         self.conns.set_deadline(index, timeout);
         index
     }
@@ -349,13 +356,20 @@ impl<S: Service> Exchange<S> {
         if input.is_empty() {
             return;
         }
+        if self.conns.slab[index].flags.has(WEBSOCKET) {
+            return self.handle_frames(index, input);
+        }
+        if self.conns.slab[index].flags.has(MQTT) {
+            return self.handle_packets(index, input);
+        }
         let mut active = self.conns.take_active(index);
         let mut rest = input;
         while !rest.is_empty() && self.out.len() < OUT_BYTES {
-            let mut saw_head = false;
+            let (mut saw_head, mut opening) = (false, Opening::default());
             let (notes, service) = (&mut active.notes, &mut self.service);
             let parsed = active.parser.handle_bytes(rest, &mut |name, value| {
                 saw_head = true;
+                opening.handle_header(name, value);
                 service.handle_header(notes, name, value);
             });
             if saw_head {
@@ -368,7 +382,10 @@ impl<S: Service> Exchange<S> {
                         RequestProgress::NeedMore => break,
                         RequestProgress::ExpectContinue => encode::continue_100(&mut self.out),
                         RequestProgress::Complete(request) => {
-                            self.begin_answer(index, &active.notes, request);
+                            match opening.is_asked_for() {
+                                true => self.switch(index, &opening, &active.notes, request),
+                                false => self.begin_answer(index, &active.notes, request),
+                            }
                             active.notes = S::Notes::default();
                         }
                     }
@@ -382,10 +399,10 @@ impl<S: Service> Exchange<S> {
                 Phase::Sending => {
                     self.write_answer(index);
                 }
-                Phase::Idle | Phase::Reading => continue,
+                Phase::Idle | Phase::Reading if !self.is_switched(index) => continue,
                 _ => {}
             }
-            if self.conns.slab[index].phase != Phase::Idle {
+            if self.conns.slab[index].phase != Phase::Idle || self.is_switched(index) {
                 break;
             }
         }
@@ -436,7 +453,7 @@ impl<S: Service> Exchange<S> {
 
     // ---- answers
 
-    fn begin_answer(&mut self, index: u32, notes: &S::Notes, request: Request) {
+    pub(super) fn begin_answer(&mut self, index: u32, notes: &S::Notes, request: Request) {
         self.counters.request_body_bytes.add(request.body_bytes);
         let answer = self.service.handle_request(notes, &request);
         let conn = &mut self.conns.slab[index];
@@ -465,7 +482,7 @@ impl<S: Service> Exchange<S> {
         }
     }
 
-    fn sleep(&mut self, index: u32, delay: Nanos) {
+    pub(super) fn sleep(&mut self, index: u32, delay: Nanos) {
         // Work since the event may have taken longer than a short sleep.
         self.conns.read_clock();
         self.conns.slab[index].phase = Phase::Sleeping;
@@ -473,7 +490,7 @@ impl<S: Service> Exchange<S> {
     }
 
     /// Answers what is not an acceptable request, and ends the connection.
-    fn refuse(&mut self, index: u32, status: u16, text: &str) {
+    pub(super) fn refuse(&mut self, index: u32, status: u16, text: &str) {
         let flags = &mut self.conns.slab[index].flags;
         flags.clear(KEEP_ALIVE | BODILESS);
         flags.set(LINGER);
@@ -581,6 +598,7 @@ impl<S: Service> Exchange<S> {
         let conn = &mut self.conns.slab[index];
         match conn.phase {
             Phase::Free => return,
+            Phase::Sleeping if conn.flags.has(WEBSOCKET | MQTT) => self.send_delayed(index),
             Phase::Sleeping => {
                 conn.phase = Phase::Sending;
                 self.conns.set_deadline(index, self.timeouts.idle);

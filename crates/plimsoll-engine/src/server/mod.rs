@@ -1,4 +1,5 @@
-//! The server role: HTTP/1.1 over TCP and TLS, answered by a [`Service`].
+//! The server role: HTTP/1.1 over TCP and TLS, answered by a [`Service`], WebSocket, whose messages
+//! are sent back, and MQTT, whose publishes are acknowledged and not delivered.
 //!
 //! Every worker thread has its own listening sockets on every port (SO_REUSEPORT), its own
 //! connections and its own service; nothing is shared while it runs but a stop flag. What an
@@ -8,6 +9,8 @@ mod conn;
 mod connections;
 mod counters;
 mod exchange;
+mod messages;
+mod packets;
 mod service;
 mod stop;
 mod worker;
@@ -189,7 +192,11 @@ pub fn start<S: Service>(
     };
     for (index, listeners) in (0..).zip(sockets) {
         let counters = Arc::new(WorkerCounters::default());
-        let timeouts = Timeouts { request: plan.request_timeout, idle: plan.idle_timeout };
+        let timeouts = Timeouts {
+            acknowledgement: plan.acknowledgement_delay,
+            request: plan.request_timeout,
+            idle: plan.idle_timeout,
+        };
         let exchange = Exchange::new(make_service(index), timeouts, Arc::clone(&counters));
         let worker = Worker::new(exchange, listeners, tls.clone(), Arc::clone(&stop));
         let worker = worker.map_err(start_error)?;
@@ -222,7 +229,7 @@ fn bind_all(
                 reason: bind_reason(errno),
             })?;
             listener.address = address;
-            set.push(WorkerListener { socket, tls: listener.tls });
+            set.push(WorkerListener { socket, tls: listener.tls, mqtt: listener.mqtt });
         }
         sets.push(set);
     }

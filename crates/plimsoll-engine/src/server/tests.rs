@@ -17,6 +17,8 @@ use plimsoll_tls::{ClientContext, HandshakeKind, KeyKind, Session, ThreadContext
 
 use super::*;
 
+mod websocket;
+
 /// A test that waits longer than this has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATTERN: &[u8] = b"abcdefg";
@@ -68,7 +70,11 @@ impl Service for Obedient {
 
 fn plan() -> ServePlan {
     ServePlan {
-        listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: false }],
+        listeners: vec![Listener {
+            address: "127.0.0.1:0".parse().unwrap(),
+            tls: false,
+            mqtt: false,
+        }],
         identity: None,
         ticket_key: None,
         threads: 1,
@@ -78,6 +84,7 @@ fn plan() -> ServePlan {
         seed: 0,
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
+        acknowledgement_delay: Nanos::ZERO,
     }
 }
 
@@ -584,7 +591,7 @@ fn a_handshake_that_does_not_end_is_given_up() {
 
 #[test]
 fn what_cannot_start_says_why_in_one_line() {
-    let foreign = Listener { address: "192.0.2.1:80".parse().unwrap(), tls: false };
+    let foreign = Listener { address: "192.0.2.1:80".parse().unwrap(), tls: false, mqtt: false };
     let tls = Listener { tls: true, ..plan().listeners[0] };
     for (plan, text) in [
         (ServePlan { listeners: vec![foreign], ..plan() }, "cannot listen on 192.0.2.1:80: this"),
@@ -597,7 +604,8 @@ fn what_cannot_start_says_why_in_one_line() {
     }
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap();
-    let plan = ServePlan { listeners: vec![Listener { address, tls: false }], ..plan() };
+    let plan =
+        ServePlan { listeners: vec![Listener { address, tls: false, mqtt: false }], ..plan() };
     let message = start(&plan, |_| Obedient).unwrap_err().to_string();
     assert!(message.contains(&address.to_string()) && message.contains("another program"));
 }

@@ -35,6 +35,7 @@ const TOKEN_LISTENERS: u64 = u64::MAX << 16;
 pub(super) struct WorkerListener {
     pub(super) socket: ListenSocket,
     pub(super) tls: bool,
+    pub(super) mqtt: bool,
 }
 
 pub(super) struct Worker<S: Service> {
@@ -117,7 +118,10 @@ impl<S: Service> Worker<S> {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPT_BATCH {
-            let Some(WorkerListener { socket, tls }) = self.listeners.get(listener) else { return };
+            let Some(WorkerListener { socket, tls, mqtt }) = self.listeners.get(listener) else {
+                return;
+            };
+            let mqtt = *mqtt;
             let socket = match socket.accept() {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return,
@@ -136,7 +140,7 @@ impl<S: Service> Worker<S> {
             };
             self.accepted_untidied += 1;
             self.accepted_last = self.now();
-            let index = self.exchange.begin(socket, session);
+            let index = self.exchange.begin(socket, session, mqtt);
             let slab = &self.exchange.conns.slab;
             let added = match &slab[index].socket {
                 Some(socket) => self.poller.add(socket, slab.token(index)),

@@ -38,7 +38,7 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
     let names = ["localhost".to_owned()];
     let identity = plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256).unwrap();
     let plan = ServePlan {
-        listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls }],
+        listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls, mqtt: false }],
         identity: Some(identity),
         ticket_key: None,
         tls_state: TlsState::Compact,
@@ -48,6 +48,7 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
         seed: 0,
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
+        acknowledgement_delay: Nanos::ZERO,
     };
     let handle = server::start(&plan, |_| Pong).unwrap();
     let address = handle.addresses()[0].address;

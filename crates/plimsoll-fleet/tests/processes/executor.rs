@@ -133,9 +133,7 @@ impl Executor for Script {
             }
             // It reports often enough.
             ToAgent::Count => {}
-            ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => {
-                panic!("the fleet keeps these for itself")
-            }
+            ToAgent::Supervise(_) | ToAgent::Exit => panic!("the fleet keeps these for itself"),
         }
     }
 

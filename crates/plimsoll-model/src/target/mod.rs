@@ -6,37 +6,76 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+mod mqtt;
 pub mod vegeta;
 
-/// An absolute `http://` or `https://` URL, parsed.
+pub use mqtt::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, is_topic};
+
+/// What is spoken with a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// HTTP/1.1, RFC 9112.
+    #[default]
+    Http1,
+    /// WebSocket, RFC 6455.
+    WebSocket,
+    /// MQTT 3.1.1 or 5.0.
+    Mqtt,
+}
+
+/// A scheme of URLs: what it says, and the port where a URL names none.
+struct Scheme {
+    name: &'static str,
+    protocol: Protocol,
+    tls: bool,
+    port: u16,
+}
+
+const SCHEMES: [Scheme; 6] = [
+    Scheme { name: "http", protocol: Protocol::Http1, tls: false, port: 80 },
+    Scheme { name: "https", protocol: Protocol::Http1, tls: true, port: 443 },
+    Scheme { name: "ws", protocol: Protocol::WebSocket, tls: false, port: 80 },
+    Scheme { name: "wss", protocol: Protocol::WebSocket, tls: true, port: 443 },
+    Scheme { name: "mqtt", protocol: Protocol::Mqtt, tls: false, port: 1883 },
+    Scheme { name: "mqtts", protocol: Protocol::Mqtt, tls: true, port: 8883 },
+];
+
+/// An absolute URL of one of the schemes `http`, `https`, `ws`, `wss`, `mqtt` and `mqtts`, parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TargetUrl {
-    /// Whether the scheme is `https`.
+    /// What is spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Whether it is spoken over TLS.
     pub tls: bool,
     /// Host name or address, without brackets.
     pub host: String,
-    /// The port, 80 or 443 when the URL names none.
+    /// The port; the scheme's when the URL names none.
     pub port: u16,
     /// Path and query as sent; starts with `/`.
     pub path: String,
 }
 
 impl TargetUrl {
+    fn scheme(&self) -> &'static Scheme {
+        let is_ours = |scheme: &&Scheme| (scheme.protocol, scheme.tls) == (self.protocol, self.tls);
+        SCHEMES.iter().find(is_ours).unwrap_or(&SCHEMES[0])
+    }
+
     /// The value of a `Host` header: no default port, IPv6 in brackets.
     pub fn authority(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        match (self.tls, self.port) {
-            (false, 80) | (true, 443) => host,
-            (_, port) => format!("{host}:{port}"),
-        }
+        if self.port == self.scheme().port { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 impl fmt::Display for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        write!(f, "{}://{}", self.scheme().name, self.authority())?;
+        // What has no paths is written without one.
+        if self.protocol == Protocol::Mqtt { Ok(()) } else { f.write_str(&self.path) }
     }
 }
 
@@ -44,7 +83,7 @@ impl fmt::Display for TargetUrl {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UrlError {
     /// No scheme, or one that is not spoken.
-    #[error("URL {0:?} must start with http:// or https://")]
+    #[error("URL {0:?} must start with http://, https://, ws://, wss://, mqtt:// or mqtts://")]
     Scheme(String),
     /// No host, a bad port, forbidden characters.
     #[error("URL {url:?} is malformed: {why}; write it like https://host:8443/path")]
@@ -62,25 +101,25 @@ impl FromStr for TargetUrl {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let malformed =
             |why: &str| UrlError::Malformed { url: text.to_owned(), why: why.to_owned() };
-        let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-        if !lower.starts_with("http://") && !lower.starts_with("https://") {
-            return Err(UrlError::Scheme(text.to_owned()));
-        }
+        let name = text.split_once("://").map(|(name, _)| name).unwrap_or_default();
+        let scheme = SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name));
+        let scheme = scheme.ok_or_else(|| UrlError::Scheme(text.to_owned()))?;
         let uri: http::Uri =
             text.parse().map_err(|e: http::uri::InvalidUri| malformed(&e.to_string()))?;
-        let tls = lower.starts_with("https");
         let authority = uri.authority().ok_or_else(|| malformed("no host"))?;
         if authority.as_str().contains('@') {
-            return Err(malformed("user and password belong in --header 'Authorization: …'"));
+            return Err(malformed(match scheme.protocol {
+                Protocol::Mqtt => "it must not hold a user and a password, which archives keep",
+                _ => "user and password belong in --header 'Authorization: …'",
+            }));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() {
             return Err(malformed("no host"));
         }
-        let default_port = if tls { 443 } else { 80 };
         let port_text = authority.as_str().strip_prefix(authority.host()).unwrap_or("");
         let port = match port_text.strip_prefix(':') {
-            None | Some("") => default_port,
+            None | Some("") => scheme.port,
             Some(digits) => match digits.parse::<u16>() {
                 Ok(port) if port > 0 => port,
                 _ => return Err(malformed("the port must be 1 to 65535")),
@@ -91,7 +130,10 @@ impl FromStr for TargetUrl {
             Some(path) => format!("/{}", path.as_str()),
             None => "/".to_owned(),
         };
-        Ok(Self { tls, host: host.to_owned(), port, path })
+        if scheme.protocol == Protocol::Mqtt && path != "/" {
+            return Err(malformed("MQTT has no paths; give the topic with --topic"));
+        }
+        Ok(Self { protocol: scheme.protocol, tls: scheme.tls, host: host.to_owned(), port, path })
     }
 }
 
@@ -104,9 +146,12 @@ pub struct Target {
     pub url: TargetUrl,
     /// Names and values in order, without `Host` unless the user set it.
     pub headers: Vec<(String, String)>,
-    /// The body; empty sends none.
+    /// The body, message or payload; an empty body is not sent.
     #[serde(with = "base64_text")]
     pub body: Vec<u8>,
+    /// How the body is published; for MQTT alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish: Option<Publish>,
 }
 
 /// Bytes as one base64 text: a list of numbers would be four times their size.
@@ -155,7 +200,8 @@ mod tests {
             ("https://[::1]:8443/", true, "::1", 8443, "/"),
             ("HTTP://127.0.0.1:9/ping", false, "127.0.0.1", 9, "/ping"),
         ] {
-            let expected = TargetUrl { tls, host: host.into(), port, path: path.into() };
+            let protocol = Protocol::Http1;
+            let expected = TargetUrl { protocol, tls, host: host.into(), port, path: path.into() };
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
         for text in [
@@ -172,6 +218,8 @@ mod tests {
             "http://[::1",
             "é",
             "https://é",
+            "mqtt://a/topic",
+            "mqtt://user@a",
         ] {
             assert!(text.parse::<TargetUrl>().is_err(), "{text}");
         }
@@ -179,7 +227,14 @@ mod tests {
 
     #[test]
     fn authority_round_trips() {
-        for text in ["http://a/", "https://[::1]:8443/x", "https://h:80/"] {
+        for text in [
+            "http://a/",
+            "https://[::1]:8443/x",
+            "https://h:80/",
+            "ws://a/x",
+            "wss://a:80/",
+            "mqtts://a",
+        ] {
             assert_eq!(text.parse::<TargetUrl>().map(|url| url.to_string()), Ok(text.to_owned()));
         }
     }

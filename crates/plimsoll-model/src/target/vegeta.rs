@@ -300,7 +300,7 @@ impl Draft {
             }
         };
         let method = method.to_owned();
-        let target = Target { method, url, headers: Vec::new(), body: Vec::new() };
+        let target = Target { method, url, headers: Vec::new(), body: Vec::new(), publish: None };
         Ok(Self { target, authorization })
     }
 

@@ -126,6 +126,7 @@ mod tests {
             url: "http://[::1]:8080/p?q=1".parse().expect("a URL"),
             headers: headers.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
             body: body.into(),
+            publish: None,
         }
     }
 

@@ -3,14 +3,14 @@
 
 /// The bytes of a head whose end has not come yet; exists only until it comes.
 #[derive(Debug)]
-pub(super) struct PartialHead {
+pub(crate) struct PartialHead {
     /// 0 < bytes.len() <= bytes.capacity() <= the limit given to [`feed`].
     bytes: Vec<u8>,
 }
 
 /// What became of bytes that belong to a head.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fed<T> {
+pub(crate) enum Fed<T> {
     /// The head ended after `consumed` bytes of the input.
     Complete { consumed: usize, head: T },
     /// All of the input was kept; more is needed.
@@ -24,7 +24,7 @@ pub(super) enum Fed<T> {
 ///
 /// A head in one piece is neither copied nor allocated for. Bytes that hold no newline cannot end a
 /// head and are kept unparsed, so a head sent byte by byte costs one parse per line, not per byte.
-pub(super) fn feed<T, E>(
+pub(crate) fn feed<T, E>(
     slot: &mut Option<Box<PartialHead>>,
     input: &[u8],
     limit: usize,
@@ -100,14 +100,14 @@ impl Field {
 /// known to the compiler this is a few wide instructions, on every header of every response; a
 /// carriage return would pass for `-`, and none can be inside a parsed name or value.
 #[inline]
-fn is<const N: usize>(word: &[u8], lower: &[u8; N]) -> bool {
+pub(crate) fn is<const N: usize>(word: &[u8], lower: &[u8; N]) -> bool {
     <&[u8; N]>::try_from(word).is_ok_and(|word| {
         word.iter().zip(lower).fold(0, |diff, (w, l)| diff | ((w | 0x20) ^ l)) == 0
     })
 }
 
 /// The elements of a comma-separated list, trimmed, empty ones left out.
-pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 

@@ -8,7 +8,7 @@ pub mod encode;
 pub mod server;
 
 mod body;
-mod head;
+pub(crate) mod head;
 
 pub use client::{Progress, Response, ResponseError, ResponseParser};
 pub use encode::BodyLength;

@@ -77,6 +77,20 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         ErrorClass::AgentLost => {
             "a plimsoll process ended early: out of memory or killed? see `dmesg`; fewer --connections"
         }
+        ErrorClass::WsRefused => {
+            "the server did not switch to WebSocket: check the path, and the proxy's rules for it"
+        }
+        ErrorClass::WsMalformed => {
+            "what came after the switch is not WebSocket: see the server's log"
+        }
+        ErrorClass::MqttRefused => {
+            "the broker refused CONNECT: its log says why; it may want a user or a client certificate"
+        }
+        ErrorClass::MqttRejected => {
+            "the broker refused the message: check its rules for the topic, its quotas and limits"
+        }
+        ErrorClass::MqttDisconnected => "the broker ended the connection and said why: see its log",
+        ErrorClass::MqttMalformed => "the answer is not MQTT: is it the broker's port?",
     }
 }
 

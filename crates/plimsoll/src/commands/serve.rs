@@ -120,8 +120,14 @@ fn check_ports(listeners: &[Listener]) -> Result<(), Stop> {
 fn announce(listeners: &[Listener], processes: u32, self_signed: &str) {
     let mut out = std::io::stdout();
     for listener in listeners {
-        let (scheme, remark) = if listener.tls { ("https", self_signed) } else { ("http", "") };
-        let _ = writeln!(out, "listening on {scheme}://{}/{remark}", listener.address);
+        let (scheme, path) = match (listener.mqtt, listener.tls) {
+            (false, false) => ("http", "/"),
+            (false, true) => ("https", "/"),
+            (true, false) => ("mqtt", ""),
+            (true, true) => ("mqtts", ""),
+        };
+        let remark = if listener.tls { self_signed } else { "" };
+        let _ = writeln!(out, "listening on {scheme}://{}{path}{remark}", listener.address);
     }
     let _ = out.flush();
     let plural = if processes == 1 { "" } else { "es" };
@@ -148,7 +154,7 @@ mod tests {
     fn a_port_in_use_is_refused() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = holder.local_addr().unwrap();
-        let listener = |address| Listener { address, tls: false };
+        let listener = |address| Listener { address, tls: false, mqtt: false };
         let refused = check_ports(&[listener(address)]).unwrap_err();
         assert_eq!(refused.code(), 1);
         assert!(refused.complaint().unwrap().contains(&address.to_string()));

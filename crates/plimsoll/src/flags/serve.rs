@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use plimsoll_model::Nanos;
+use plimsoll_model::units::parse_duration;
 
 use super::values::{
     ListenAt, Processes, TlsStateFlag, connections, listen_at, positive_duration, processes, seed,
@@ -13,13 +14,15 @@ use super::values::{
 const SERVE_EXAMPLES: &str = "\
 Answers `pong`. Request headers: `sleep: MS` answers after a random time of up to MS ms,
 `sleep-fixed: MS` after exactly MS, `times: N` writes N further chunks, each after its own sleep,
-`size: BYTES` sets the body's size.
+`size: BYTES` sets the body's size. A request that asks for WebSocket gets it: each message is sent back,
+after the sleep that the request asked for.
 
 Examples:
   plimsoll serve
   plimsoll serve --http 8080 --https 8443
   plimsoll serve --http 0.0.0.0:8000-8099 --processes 2 --statsd 127.0.0.1:8125
   plimsoll serve --https 8443 --connections 100k
+  plimsoll serve --mqtt 1883 --mqtts 8883 --mqtt-delay 10ms
   plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key";
 
 /// `plimsoll serve`.
@@ -27,7 +30,7 @@ Examples:
 #[command(after_help = SERVE_EXAMPLES, next_help_heading = "Listen")]
 pub(crate) struct ServeFlags {
     /// Serve plain HTTP/1.1 here; a bare port listens on 127.0.0.1 only, port 0 lets the kernel
-    /// choose; repeatable [default: 127.0.0.1:8080 when no --https is given]
+    /// choose; repeatable [default: 127.0.0.1:8080 when nothing else is given]
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) http: Vec<ListenAt>,
 
@@ -35,7 +38,15 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) https: Vec<ListenAt>,
 
-    /// Certificate chain for --https, PEM [default: a self-signed one is made]
+    /// Speak MQTT here: clients are accepted, publishes acknowledged, nothing is delivered; repeatable
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
+    pub(crate) mqtt: Vec<ListenAt>,
+
+    /// Speak MQTT over TLS here; repeatable
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
+    pub(crate) mqtts: Vec<ListenAt>,
+
+    /// Certificate chain for --https and --mqtts, PEM [default: a self-signed one is made]
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
 
@@ -96,6 +107,16 @@ pub(crate) struct ServeFlags {
         help_heading = "Behaviour"
     )]
     pub(crate) idle_timeout: Nanos,
+
+    /// Delay of each acknowledgement of an MQTT publish
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0s",
+        value_parser = parse_duration,
+        help_heading = "Behaviour"
+    )]
+    pub(crate) mqtt_delay: Nanos,
 
     /// Random seed of the delays
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed, help_heading = "Behaviour")]

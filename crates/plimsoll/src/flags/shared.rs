@@ -6,18 +6,19 @@ use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Group, TlsVersion};
 
-use super::hosts::LoadHostFlags;
 use super::live::LiveFlags;
+use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
 use super::values::{
     Cidr, InputFile, OutputFile, Processes, TargetFormat, TlsStateFlag, cidr, connections, header,
     input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
 };
 
-/// An existing server, how its certificate is verified, and the machines that load it.
+/// An existing server, and how its certificate is verified.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerFlags {
-    /// URL to request, such as https://127.0.0.1:8443/path; or use --targets
+    /// URL to request: http, https, ws, wss, mqtt or mqtts, such as https://127.0.0.1:8443/path; or
+    /// use --targets
     #[arg(value_name = "URL", help_heading = None::<&str>)]
     pub(crate) url: Option<String>,
 
@@ -31,9 +32,6 @@ pub(crate) struct ServerFlags {
 
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
-
-    #[command(flatten)]
-    pub(crate) hosts: LoadHostFlags,
 }
 
 /// What is sent.
@@ -54,6 +52,9 @@ pub(crate) struct RequestFlags {
     /// Request body, given on the command line
     #[arg(long, value_name = "TEXT")]
     pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) mqtt: MqttFlags,
 }
 
 /// Headers of the requests.

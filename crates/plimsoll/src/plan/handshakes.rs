@@ -4,6 +4,7 @@
 //! is the client. A rate that the ports do not allow is refused before anything is started.
 
 use plimsoll_model::Rate;
+use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
 use plimsoll_sys::ports::{PORTS_RESTING_MAX, TIME_WAIT_S};
 
@@ -26,9 +27,12 @@ pub(super) fn apply(
     search: &mut SearchJob,
     inputs: &Inputs<'_>,
 ) -> Result<(), Stop> {
-    if let Some(plain) = load.plan.destinations.iter().find(|server| server.tls.is_none()) {
+    // Of MQTT a handshake ends with CONNACK, with or without TLS below it.
+    if load.plan.protocol() != Protocol::Mqtt
+        && let Some(plain) = load.plan.destinations.iter().find(|server| server.tls.is_none())
+    {
         return Err(Stop::usage(
-            format_args!("find handshakes needs https, and {} is http", plain.name),
+            format_args!("find handshakes needs TLS, and {} is plain", plain.name),
             "write https://, or use find rate with --no-keepalive",
         ));
     }

@@ -7,7 +7,7 @@
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{Pacing, Session};
 use plimsoll_model::rfc9411::{Case, KB, Kind, Object};
-use plimsoll_model::target::Target;
+use plimsoll_model::target::{Protocol, Target};
 use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
@@ -356,6 +356,11 @@ fn one_per_second() -> Result<Rate, Stop> {
 }
 
 fn check_scheme(case: Case, targets: &[Target]) -> Result<(), Stop> {
+    let is_http = |target: &&Target| target.url.protocol == Protocol::Http1;
+    if let Some(wrong) = targets.iter().find(|target| !is_http(target)) {
+        let what = format_args!("RFC 9411 measures HTTP, and {} is not", wrong.url);
+        return Err(Stop::usage(what, "write http:// or https://"));
+    }
     let Some(wanted) = case.tls() else { return Ok(()) };
     let Some(wrong) = targets.iter().find(|target| target.url.tls != wanted) else { return Ok(()) };
     let (is, other) = if wanted { ("HTTPS", "http") } else { ("HTTP", "https") };

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Listener, ServePlan};
 
 use super::Inputs;
@@ -11,8 +12,11 @@ use crate::flags::ServeFlags;
 use crate::flags::values::{ListenAt, Processes};
 
 /// Where `serve` listens by default.
-const LISTENER_DEFAULT: Listener =
-    Listener { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080), tls: false };
+const LISTENER_DEFAULT: Listener = Listener {
+    address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
+    tls: false,
+    mqtt: false,
+};
 
 /// Most listening sockets; each needs a descriptor in every process.
 const LISTENERS_MAX: usize = 4096;
@@ -35,8 +39,14 @@ pub(crate) struct ServeJob {
 
 /// Checks and resolves the flags of `serve`.
 pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob, Stop> {
-    if flags.https.is_empty() && flags.cert.is_some() {
-        return Err(Stop::usage("--cert is for --https, and there is none", "add --https 8443"));
+    if flags.https.is_empty() && flags.mqtts.is_empty() && flags.cert.is_some() {
+        return Err(Stop::usage(
+            "--cert is for --https and --mqtts, and there is none",
+            "add --https 8443",
+        ));
+    }
+    if flags.mqtt.is_empty() && flags.mqtts.is_empty() && flags.mqtt_delay > Nanos::ZERO {
+        return Err(Stop::usage("--mqtt-delay is for --mqtt and --mqtts", "add --mqtt 1883"));
     }
     if let (Some(_), Processes::Exactly(_)) = (flags.connections, flags.processes) {
         return Err(Stop::usage(
@@ -45,9 +55,14 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
         ));
     }
     let mut listeners = Vec::new();
-    for (ranges, tls) in [(&flags.http, false), (&flags.https, true)] {
+    for (ranges, spoken) in [
+        (&flags.http, (false, false)),
+        (&flags.https, (true, false)),
+        (&flags.mqtt, (false, true)),
+        (&flags.mqtts, (true, true)),
+    ] {
         for range in ranges {
-            listen(range, tls, inputs, &mut listeners)?;
+            listen(range, spoken, inputs, &mut listeners)?;
         }
     }
     if listeners.is_empty() {
@@ -69,6 +84,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             seed: flags.seed,
             request_timeout: flags.request_timeout,
             idle_timeout: flags.idle_timeout,
+            acknowledgement_delay: flags.mqtt_delay,
         },
         processes: flags.processes,
         connections: flags.connections,
@@ -78,7 +94,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
 
 fn listen(
     range: &ListenAt,
-    tls: bool,
+    (tls, mqtt): (bool, bool),
     inputs: &Inputs<'_>,
     listeners: &mut Vec<Listener>,
 ) -> Result<(), Stop> {
@@ -97,7 +113,7 @@ fn listen(
         if listeners.iter().any(taken) {
             return Err(Stop::usage(format_args!("{address} is given twice"), "drop one of them"));
         }
-        listeners.push(Listener { address, tls });
+        listeners.push(Listener { address, tls, mqtt });
     }
     Ok(())
 }

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use plimsoll_model::plan::{Destination as Server, ServerName};
-use plimsoll_model::target::{Target, TargetUrl, UrlError, is_method, vegeta};
+use plimsoll_model::target::{Protocol, Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::inputs::{both_stdin, read_bounded};
-use super::{Destination, Inputs};
+use super::{Destination, Inputs, protocol};
 use crate::exit::Stop;
 use crate::flags::shared::{RequestFlags, ServerFlags};
 use crate::flags::values::{InputFile, TargetFormat};
@@ -50,7 +50,9 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
         }
         (None, Some(from)) => listed(from, server.format, flags, inputs)?,
     };
-    for (index, target) in targets.iter_mut().enumerate() {
+    protocol::complete(&mut targets, flags)?;
+    let is_http = |target: &&mut Target| target.url.protocol != Protocol::Mqtt;
+    for (index, target) in targets.iter_mut().filter(is_http).enumerate() {
         add_headers(target, &flags.header.headers);
         check_framing(target).map_err(|why| match targets_name(server) {
             None => Stop::usage(why, "drop the header"),
@@ -87,7 +89,7 @@ fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<T
         None if body.is_some() => "POST".to_owned(),
         None => "GET".to_owned(),
     };
-    Ok(Target { method, url, headers: Vec::new(), body: body.unwrap_or_default() })
+    Ok(Target { method, url, headers: Vec::new(), body: body.unwrap_or_default(), publish: None })
 }
 
 fn url(text: &str) -> Result<TargetUrl, Stop> {
@@ -97,8 +99,8 @@ fn url(text: &str) -> Result<TargetUrl, Stop> {
             format_args!("write http://{text} or https://{text}"),
         ),
         UrlError::Scheme(text) => Stop::usage(
-            format_args!("URL {text:?} is not HTTP"),
-            "write one that starts with http:// or https://",
+            format_args!("URL {text:?} has a scheme that is not spoken"),
+            "write one that starts with http://, https://, ws://, wss://, mqtt:// or mqtts://",
         ),
         UrlError::Malformed { url, why } => Stop::usage(
             format_args!("URL {url:?} is malformed: {why}"),

@@ -11,7 +11,7 @@ use plimsoll_model::plan::{
     Destination, HoldPlan, LoadPlan, Pacing, ServerName, Session as Sessions, Steer, Trust,
 };
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::target::{Target, TargetUrl};
+use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{Nanos, Rate};
 
@@ -221,6 +221,7 @@ impl Traffic {
     pub(super) fn against(&self, responder: SocketAddr, trust: Option<&str>, bytes: u64) -> Self {
         let mut plan = self.plan.clone();
         let url = TargetUrl {
+            protocol: Protocol::Http1,
             tls: trust.is_some(),
             host: responder.ip().to_string(),
             port: responder.port(),
@@ -231,6 +232,7 @@ impl Traffic {
             url,
             headers: vec![("size".to_owned(), bytes.to_string())],
             body: Vec::new(),
+            publish: None,
         }];
         plan.target_destination = vec![0];
         plan.destinations = vec![Destination {

@@ -9,7 +9,8 @@ fn bad_loads() {
         (vec!["a:80"], "URL \"a:80\" has no scheme; write http://a:80 or https://a:80"),
         (
             vec!["ftp://a"],
-            "URL \"ftp://a\" is not HTTP; write one that starts with http:// or https://",
+            "URL \"ftp://a\" has a scheme that is not spoken; write one that starts with http://, https://, ws://, \
+             wss://, mqtt:// or mqtts://",
         ),
         (
             vec!["http://a:0"],
@@ -150,7 +151,7 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["find", "handshakes", URL],
-            "find handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find \
+            "find handshakes needs TLS, and 127.0.0.1:9 is plain; write https://, or use find \
              rate with --no-keepalive",
         ),
         (
@@ -281,7 +282,7 @@ fn bad_searches_laboratories_and_servers() {
         (vec!["serve", "--http", "1-5000"], "more than 4096 ports to listen on; narrow the ranges"),
         (
             vec!["serve", "--cert", "a", "--key", "b"],
-            "--cert is for --https, and there is none; add --https 8443",
+            "--cert is for --https and --mqtts, and there is none; add --https 8443",
         ),
         (
             vec!["serve", "--https", "1", "--cert", "a"],

@@ -49,7 +49,7 @@ fn a_rate_of_bare_tcp_connections_is_refused_with_what_to_write() {
     assert_eq!(stop.code(), 2);
     assert_eq!(
         stop.complaint().unwrap(),
-        "plimsoll: find handshakes needs https, and 127.0.0.1:9 is http; write https://, or use find rate \
+        "plimsoll: find handshakes needs TLS, and 127.0.0.1:9 is plain; write https://, or use find rate \
          with --no-keepalive"
     );
 }

@@ -1,0 +1,149 @@
+//! WebSocket on one connection: every message is sent back as it came, after the delay that the request
+//! of the upgrade asked for.
+
+use plimsoll_model::Nanos;
+use plimsoll_proto::http1::Request;
+use plimsoll_proto::websocket::{FrameError, Opcode, Opening, Progress, write_frame};
+
+use super::conn::{Active, LINGER, Phase, WEBSOCKET};
+use super::exchange::{Exchange, OUT_BYTES};
+use super::service::{Answer, Service};
+
+/// Closed by us without having been asked to (RFC 6455 7.4.1): nothing was said.
+const NORMAL_CLOSURE: u16 = 1000;
+
+impl<S: Service> Exchange<S> {
+    pub(super) fn is_switched(&self, index: u32) -> bool {
+        self.conns.slab[index].flags.has(WEBSOCKET)
+    }
+
+    /// Answers a request that asks for WebSocket.
+    pub(super) fn switch(
+        &mut self,
+        index: u32,
+        opening: &Opening,
+        notes: &S::Notes,
+        request: Request,
+    ) {
+        let Answer::Body(body) = self.service.handle_request(notes, &request) else {
+            return self.begin_answer(index, notes, request);
+        };
+        if let Err(refusal) = opening.accept(&mut self.out) {
+            self.counters.requests_malformed.add(1);
+            return self.refuse(index, 400, &refusal.to_string());
+        }
+        self.counters.requests.add(1);
+        self.counters.conns_upgraded.add(1);
+        let conn = &mut self.conns.slab[index];
+        conn.flags.set(WEBSOCKET);
+        conn.token = body.token;
+        conn.phase = Phase::Idle;
+        self.conns.set_deadline(index, self.timeouts.idle);
+    }
+
+    /// Handles decrypted bytes; keeps those that must wait until the current message is answered.
+    pub(super) fn handle_frames(&mut self, index: u32, input: &[u8]) {
+        let mut active = self.conns.take_active(index);
+        let mut rest = input;
+        self.conns.set_deadline(index, self.timeouts.idle);
+        while !rest.is_empty()
+            && self.out.len() < OUT_BYTES
+            && self.conns.slab[index].phase == Phase::Idle
+        {
+            match self.handle_frame(index, rest, &mut active) {
+                Ok(consumed) => rest = rest.get(consumed..).unwrap_or_default(),
+                Err(error) => {
+                    self.counters.requests_malformed.add(1);
+                    self.conns.slab[index].flags.set(LINGER);
+                    self.end_messages(index, error.close_code());
+                }
+            }
+        }
+        if self.conns.slab[index].phase == Phase::Closing {
+            if !rest.is_empty() {
+                self.conns.slab[index].flags.set(LINGER);
+            }
+        } else {
+            active.stash.extend_from_slice(rest);
+        }
+        self.conns.slab[index].active = Some(active);
+    }
+
+    /// Handles bytes up to the end of a message or of a control frame; returns how many.
+    fn handle_frame(
+        &mut self,
+        index: u32,
+        input: &[u8],
+        active: &mut Active<S::Notes>,
+    ) -> Result<usize, FrameError> {
+        // A part of the message that went back already.
+        let has_begun = active.messages.has_begun();
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        let read = active.messages.handle_bytes(input, &mut |bytes| {
+            payload.extend_from_slice(bytes);
+        });
+        if let Ok((_, progress)) = read {
+            let is_text = match progress {
+                Progress::Message { is_text, .. } => is_text,
+                _ => active.messages.is_in_text(),
+            };
+            let opcode = match (has_begun, is_text) {
+                (true, _) => Opcode::Continuation,
+                (false, true) => Opcode::Text,
+                (false, false) => Opcode::Binary,
+            };
+            match progress {
+                Progress::Message { .. } => self.answer_message(index, opcode, &payload, active),
+                _ if payload.is_empty() => {}
+                _ => write_frame(&mut self.out, false, opcode, &payload, None),
+            }
+            match progress {
+                Progress::Ping => {
+                    let payload = active.messages.control_payload();
+                    write_frame(&mut self.out, true, Opcode::Pong, payload, None);
+                }
+                Progress::Close(code) => self.end_messages(index, code.unwrap_or(NORMAL_CLOSURE)),
+                Progress::NeedMore | Progress::Pong | Progress::Message { .. } => {}
+            }
+        }
+        self.payload = payload;
+        read.map(|(consumed, _)| consumed)
+    }
+
+    /// Sends the last or only frame of a message back, at once or when its delay is over.
+    fn answer_message(
+        &mut self,
+        index: u32,
+        opcode: Opcode,
+        payload: &[u8],
+        active: &mut Active<S::Notes>,
+    ) {
+        self.counters.messages.add(1);
+        let delay = self.service.next_delay(self.conns.slab[index].token);
+        if delay == Nanos::ZERO {
+            return write_frame(&mut self.out, true, opcode, payload, None);
+        }
+        write_frame(&mut active.delayed, true, opcode, payload, None);
+        self.sleep(index, delay);
+    }
+
+    /// The delay of the last message is over.
+    pub(super) fn send_delayed(&mut self, index: u32) {
+        let conn = &mut self.conns.slab[index];
+        conn.phase = Phase::Idle;
+        if let Some(active) = &mut conn.active {
+            self.out.append(&mut active.delayed);
+        }
+        match self.is_switched(index) {
+            true => self.conns.set_deadline(index, self.timeouts.idle),
+            false => self.await_packet(index),
+        }
+    }
+
+    /// Sends a close frame, then closes.
+    fn end_messages(&mut self, index: u32, code: u16) {
+        write_frame(&mut self.out, true, Opcode::Close, &code.to_be_bytes(), None);
+        self.conns.slab[index].phase = Phase::Closing;
+    }
+}

@@ -1,0 +1,115 @@
+//! What MQTT says of a message beside its payload.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::ParseError;
+
+/// Most bytes of an MQTT packet behind its length.
+pub const REMAINING_LENGTH_MAX: usize = 268_435_455;
+
+/// A version of MQTT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MqttVersion {
+    /// ISO/IEC 20922:2016.
+    #[serde(rename = "3.1.1")]
+    V3_1_1,
+    /// OASIS, 2019.
+    #[default]
+    #[serde(rename = "5")]
+    V5,
+}
+
+impl MqttVersion {
+    /// The protocol level in CONNECT.
+    pub const fn level(self) -> u8 {
+        match self {
+            Self::V3_1_1 => 4,
+            Self::V5 => 5,
+        }
+    }
+}
+
+impl FromStr for MqttVersion {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "3.1.1" => Ok(Self::V3_1_1),
+            "5" | "5.0" => Ok(Self::V5),
+            _ => {
+                Err(ParseError { text: text.to_owned(), expected: "a version of MQTT: 3.1.1 or 5" })
+            }
+        }
+    }
+}
+
+/// How often a message is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Qos {
+    /// QoS 0: not acknowledged.
+    #[serde(rename = "0")]
+    AtMostOnce = 0,
+    /// QoS 1: acknowledged by PUBACK.
+    #[default]
+    #[serde(rename = "1")]
+    AtLeastOnce = 1,
+    /// QoS 2: acknowledged by PUBREC and PUBCOMP.
+    #[serde(rename = "2")]
+    ExactlyOnce = 2,
+}
+
+impl FromStr for Qos {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "0" => Ok(Self::AtMostOnce),
+            "1" => Ok(Self::AtLeastOnce),
+            "2" => Ok(Self::ExactlyOnce),
+            _ => Err(ParseError {
+                text: text.to_owned(),
+                expected: "a quality of service: 0, 1 or 2",
+            }),
+        }
+    }
+}
+
+/// How a target's body is published.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publish {
+    /// Where to; 1 to 65,535 bytes without wildcards.
+    pub topic: String,
+    /// How often it is delivered.
+    pub qos: Qos,
+    /// The broker keeps it for later subscribers.
+    pub retain: bool,
+}
+
+/// Whether messages can be published to `topic` (MQTT 5.0, 4.7).
+pub fn is_topic(topic: &str) -> bool {
+    (1..=usize::from(u16::MAX)).contains(&topic.len()) && !topic.contains(['#', '+', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics() {
+        assert!(is_topic("a") && is_topic("sensors/é/7") && is_topic("$SYS"));
+        for topic in ["", "a/#", "+/b", "a\0b", &"x".repeat(65_536)] {
+            assert!(!is_topic(topic), "{topic:.20}");
+        }
+    }
+
+    #[test]
+    fn versions_and_qualities() {
+        assert_eq!("5".parse(), Ok(MqttVersion::V5));
+        assert_eq!("3.1.1".parse::<MqttVersion>().map(MqttVersion::level), Ok(4));
+        assert_eq!("2".parse(), Ok(Qos::ExactlyOnce));
+        assert!("3".parse::<Qos>().is_err() && "4".parse::<MqttVersion>().is_err());
+    }
+}

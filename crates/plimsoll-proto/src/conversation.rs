@@ -1,0 +1,303 @@
+//! The client half of whatever protocol is spoken: what opens a connection, what an operation sends,
+//! and what its answer means.
+
+use plimsoll_model::ErrorClass;
+use plimsoll_model::plan::MqttPlan;
+use plimsoll_model::target::{MqttVersion, Protocol, Qos, Target};
+use thiserror::Error;
+
+use crate::http1::{self, ResponseError, ResponseParser};
+use crate::mqtt::{self, MqttError};
+use crate::websocket::{self, WebSocketError};
+
+/// What is sent while a connection is held: the smallest thing that a server must answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The target's request, message or publish.
+    Exchange,
+    /// A ping, where the protocol has one; else the target's request.
+    Beat,
+}
+
+/// What an operation sends, and what its sending means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The bytes, the same for each operation.
+    pub bytes: Vec<u8>,
+    /// What answers it.
+    pub expected: Expected,
+}
+
+/// What is to come from the server next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// What makes a connection usable: the switch to WebSocket, CONNACK.
+    Greeting,
+    /// An HTTP response, without a body where it answers HEAD.
+    Response {
+        /// It answers HEAD.
+        head_method: bool,
+    },
+    /// A message of WebSocket.
+    Message,
+    /// The acknowledgement of a publish at QoS 1, or with `exactly_once` 2.
+    Acknowledgement {
+        /// QoS 2.
+        exactly_once: bool,
+    },
+    /// The answer to a ping.
+    Pong,
+    /// Nothing: sent is done.
+    Nothing,
+}
+
+/// Reads what the server sends on one connection that awaits something. After an error it is of no more
+/// use.
+#[derive(Debug)]
+pub enum Conversation {
+    /// HTTP/1.1.
+    Http1(ResponseParser),
+    /// WebSocket; boxed, so that HTTP does not pay for it.
+    WebSocket(Box<websocket::Client>),
+    /// MQTT.
+    Mqtt(mqtt::Client),
+}
+
+/// One per connection that awaits an answer.
+const _: () = assert!(size_of::<Conversation>() <= 32);
+
+/// The result of handling bytes from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes were consumed; nothing has ended.
+    NeedMore,
+    /// The connection is usable.
+    Greeted,
+    /// The operation has its answer.
+    Complete(Answer),
+    /// The server ends the connection in its protocol's way.
+    Closed,
+}
+
+/// The answer to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP's; 0 where the protocol has none.
+    pub status: u16,
+    /// Whether the connection may carry another operation.
+    pub keep_alive: bool,
+    /// Payload bytes, without framing.
+    pub body_bytes: u64,
+    /// The class in which the operation ends where the answer says that it failed.
+    pub failed: Option<ErrorClass>,
+}
+
+impl Answer {
+    const fn of_http(response: &http1::Response) -> Self {
+        let failed = match response.status {
+            500.. => Some(ErrorClass::Status5xx),
+            400.. => Some(ErrorClass::Status4xx),
+            _ => None,
+        };
+        let http1::Response { status, keep_alive, body_bytes } = *response;
+        Self { status, keep_alive, body_bytes, failed }
+    }
+
+    /// Of a protocol that knows only success, or failure of this class.
+    pub const fn plain(body_bytes: u64, failed: Option<ErrorClass>) -> Self {
+        Self { status: 0, keep_alive: true, body_bytes, failed }
+    }
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ConversationError {
+    /// As HTTP/1.1.
+    #[error(transparent)]
+    Http1(#[from] ResponseError),
+    /// As WebSocket.
+    #[error(transparent)]
+    WebSocket(#[from] WebSocketError),
+    /// As MQTT.
+    #[error(transparent)]
+    Mqtt(#[from] MqttError),
+}
+
+impl ConversationError {
+    /// The class in which the operation ends.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Http1(error) => error.class(),
+            Self::WebSocket(error) => error.class(),
+            Self::Mqtt(error) => error.class(),
+        }
+    }
+}
+
+/// What is sent for `operation` to `target`. `keepalive` is for HTTP alone, `version`
+/// for MQTT.
+pub fn outgoing(
+    target: &Target,
+    operation: Operation,
+    keepalive: bool,
+    version: MqttVersion,
+) -> Outgoing {
+    let mut bytes = Vec::new();
+    let expected = match (target.url.protocol, operation) {
+        (Protocol::Http1, _) => {
+            bytes = http1::encode::request(target, keepalive);
+            Expected::Response { head_method: target.method == "HEAD" }
+        }
+        (Protocol::WebSocket, Operation::Exchange) => {
+            websocket::message(&mut bytes, &target.body);
+            Expected::Message
+        }
+        (Protocol::WebSocket, Operation::Beat) => {
+            websocket::ping(&mut bytes);
+            Expected::Pong
+        }
+        (Protocol::Mqtt, Operation::Beat) => {
+            mqtt::pingreq(&mut bytes);
+            Expected::Pong
+        }
+        (Protocol::Mqtt, Operation::Exchange) => {
+            let publish = target.publish.clone().unwrap_or_default();
+            mqtt::publish(&mut bytes, version, &publish, &target.body);
+            match publish.qos {
+                Qos::AtMostOnce => Expected::Nothing,
+                qos => Expected::Acknowledgement { exactly_once: qos == Qos::ExactlyOnce },
+            }
+        }
+    };
+    Outgoing { bytes, expected }
+}
+
+/// Appends what makes a connection usable; nothing for HTTP. `client` tells it from every other one of the
+/// load.
+pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, client: (u32, u32)) {
+    match (target.url.protocol, mqtt) {
+        (Protocol::WebSocket, _) => websocket::opening(out, target),
+        (Protocol::Mqtt, Some(plan)) => {
+            let id = format!("{}{:x}-{:x}", plan.client_id_prefix, client.0, client.1);
+            mqtt::connect(out, plan.version, &id, plan.keep_alive_s);
+        }
+        (Protocol::Http1 | Protocol::Mqtt, _) => {}
+    }
+}
+
+/// Appends what a client says before it closes; nothing where the protocol has no such thing.
+pub fn farewell(out: &mut Vec<u8>, protocol: Protocol) {
+    match protocol {
+        Protocol::Http1 => {}
+        Protocol::WebSocket => websocket::close(out),
+        Protocol::Mqtt => mqtt::disconnect(out),
+    }
+}
+
+impl Conversation {
+    /// For a connection that speaks `protocol`, MQTT in `version`; `is_greeted` where it is usable
+    /// already.
+    pub fn new(protocol: Protocol, version: MqttVersion, is_greeted: bool) -> Self {
+        match protocol {
+            Protocol::Http1 => Self::Http1(ResponseParser::new()),
+            Protocol::WebSocket => Self::WebSocket(Box::new(websocket::Client::new(is_greeted))),
+            Protocol::Mqtt => Self::Mqtt(mqtt::Client::new(version)),
+        }
+    }
+
+    /// Something is sent that is answered by `expected`. Call it only when nothing is awaited.
+    #[inline]
+    pub fn expect(&mut self, expected: Expected) {
+        match (self, expected) {
+            (Self::Http1(parser), Expected::Response { head_method }) => {
+                parser.expect_response(head_method);
+            }
+            (Self::WebSocket(client), Expected::Message) => client.expect_message(),
+            (Self::WebSocket(client), Expected::Pong) => client.expect_pong(),
+            (Self::Mqtt(client), Expected::Greeting) => client.expect_connack(),
+            (Self::Mqtt(client), Expected::Pong) => client.expect_pingresp(),
+            (Self::Mqtt(client), Expected::Acknowledgement { exactly_once }) => {
+                client.expect_acknowledgement(exactly_once);
+            }
+            // A client of WebSocket begins with the switch.
+            (Self::WebSocket(_), Expected::Greeting) | (_, Expected::Nothing) => {}
+            (_, expected) => debug_assert!(false, "{expected:?} of another protocol"),
+        }
+    }
+
+    /// Whether nothing would be lost by dropping it.
+    pub fn is_idle(&self) -> bool {
+        match self {
+            // Bytes that no request asked for end the connection.
+            Self::Http1(_) => true,
+            Self::WebSocket(client) => client.is_idle(),
+            Self::Mqtt(client) => client.is_idle(),
+        }
+    }
+
+    /// Whether it is as for a connection that was just made usable.
+    pub fn is_fresh(&self) -> bool {
+        !matches!(self, Self::Http1(_)) && self.is_idle()
+    }
+
+    /// Handles bytes from the server, up to what ends something; returns how many were consumed, and
+    /// the result. What must be sent at once is appended to `reply`.
+    #[inline]
+    pub fn handle_bytes(
+        &mut self,
+        input: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), ConversationError> {
+        match self {
+            Self::Http1(parser) => {
+                let (consumed, progress) = parser.handle_bytes(input)?;
+                Ok((
+                    consumed,
+                    match progress {
+                        http1::Progress::NeedMore => Progress::NeedMore,
+                        http1::Progress::Complete(response) => {
+                            Progress::Complete(Answer::of_http(&response))
+                        }
+                    },
+                ))
+            }
+            Self::WebSocket(client) => {
+                let (consumed, progress) = client.handle_bytes(input, reply)?;
+                Ok((
+                    consumed,
+                    match progress {
+                        websocket::ClientProgress::NeedMore => Progress::NeedMore,
+                        websocket::ClientProgress::Switched => Progress::Greeted,
+                        websocket::ClientProgress::Complete(bytes) => {
+                            Progress::Complete(Answer::plain(bytes, None))
+                        }
+                        websocket::ClientProgress::Closed => Progress::Closed,
+                    },
+                ))
+            }
+            Self::Mqtt(client) => {
+                let (consumed, progress) = client.handle_bytes(input, reply)?;
+                let rejected = Some(ErrorClass::MqttRejected);
+                Ok((
+                    consumed,
+                    match progress {
+                        mqtt::Progress::NeedMore => Progress::NeedMore,
+                        mqtt::Progress::Connected => Progress::Greeted,
+                        mqtt::Progress::Complete => Progress::Complete(Answer::plain(0, None)),
+                        mqtt::Progress::Rejected(_) => {
+                            Progress::Complete(Answer::plain(0, rejected))
+                        }
+                    },
+                ))
+            }
+        }
+    }
+
+    /// The server ended its stream while something was awaited.
+    pub fn handle_eof(&mut self) -> Result<Answer, ResponseError> {
+        match self {
+            Self::Http1(parser) => parser.handle_eof().map(|response| Answer::of_http(&response)),
+            Self::WebSocket(_) | Self::Mqtt(_) => Err(ResponseError::ClosedBeforeResponse),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Packets, byte by byte.
+
+use plimsoll_model::target::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX};
+
+use super::PACKET_ID;
+
+pub(super) const CONNECT: u8 = 0x10;
+pub(super) const CONNACK: u8 = 0x20;
+pub(super) const PUBLISH: u8 = 0x30;
+pub(super) const PUBACK: u8 = 0x40;
+pub(super) const PUBREC: u8 = 0x50;
+pub(super) const PUBREL: u8 = 0x62;
+pub(super) const PUBCOMP: u8 = 0x70;
+pub(super) const SUBSCRIBE: u8 = 0x82;
+pub(super) const SUBACK: u8 = 0x90;
+pub(super) const UNSUBSCRIBE: u8 = 0xA2;
+pub(super) const UNSUBACK: u8 = 0xB0;
+pub(super) const PINGREQ: u8 = 0xC0;
+pub(super) const PINGRESP: u8 = 0xD0;
+pub(super) const DISCONNECT: u8 = 0xE0;
+
+/// Clean session (3.1.1) or clean start (5).
+const CLEAN: u8 = 0x02;
+const RETAIN: u8 = 0x01;
+/// Longest CONNECT that [`connect`] writes: an identifier of 64 KiB and what is around it.
+pub const CONNECT_BYTES_MAX: usize = 1 + 4 + 10 + 1 + 2 + 65_535;
+
+/// Appends a CONNECT that asks for a clean session. `client_id` is cut at 65,535 bytes.
+pub fn connect(out: &mut Vec<u8>, version: MqttVersion, client_id: &str, keep_alive_s: u16) {
+    let id = client_id.as_bytes();
+    let id = id.get(..usize::from(u16::MAX)).unwrap_or(id);
+    let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
+    begin(out, CONNECT, 10 + properties.len() + 2 + id.len());
+    string(out, b"MQTT");
+    out.extend_from_slice(&[version.level(), CLEAN]);
+    out.extend_from_slice(&keep_alive_s.to_be_bytes());
+    out.extend_from_slice(properties);
+    string(out, id);
+}
+
+/// Appends a PUBLISH of `payload`. The caller has checked that all of it fits a packet.
+pub fn publish(out: &mut Vec<u8>, version: MqttVersion, publish: &Publish, payload: &[u8]) {
+    let id: &[u8] = if publish.qos == Qos::AtMostOnce { &[] } else { &PACKET_ID.to_be_bytes() };
+    let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
+    let retain = if publish.retain { RETAIN } else { 0 };
+    let topic = publish.topic.as_bytes();
+    let length = 2 + topic.len() + id.len() + properties.len() + payload.len();
+    begin(out, PUBLISH | (publish.qos as u8) << 1 | retain, length);
+    string(out, topic);
+    out.extend_from_slice(id);
+    out.extend_from_slice(properties);
+    out.extend_from_slice(payload);
+}
+
+/// Appends a PINGREQ.
+pub fn pingreq(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[PINGREQ, 0]);
+}
+
+/// Appends a DISCONNECT without a reason: a will is not published.
+pub fn disconnect(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[DISCONNECT, 0]);
+}
+
+/// Appends the PUBREL of a publish whose PUBREC has come.
+pub(super) fn pubrel(out: &mut Vec<u8>) {
+    begin(out, PUBREL, 2);
+    out.extend_from_slice(&PACKET_ID.to_be_bytes());
+}
+
+/// The fixed header.
+pub(super) fn begin(out: &mut Vec<u8>, first: u8, length: usize) {
+    debug_assert!(length <= REMAINING_LENGTH_MAX);
+    out.push(first);
+    let mut left = length;
+    loop {
+        let more = left >> 7;
+        out.push((left & 0x7F) as u8 | if more > 0 { 0x80 } else { 0 });
+        left = more;
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// The caller has checked that it is at most 65,535 bytes.
+fn string(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    }
+
+    #[test]
+    fn packets_as_the_standards_draw_them() {
+        let four = written(|out| connect(out, MqttVersion::V3_1_1, "ab", 60));
+        assert_eq!(four, b"\x10\x0E\0\x04MQTT\x04\x02\0\x3C\0\x02ab");
+        let five = written(|out| connect(out, MqttVersion::V5, "ab", 0));
+        assert_eq!(five, b"\x10\x0F\0\x04MQTT\x05\x02\0\0\0\0\x02ab");
+        let of = |qos, retain| Publish { topic: "a/b".to_owned(), qos, retain };
+        let zero = written(|out| {
+            publish(out, MqttVersion::V3_1_1, &of(Qos::AtMostOnce, true), b"hi");
+        });
+        assert_eq!(zero, b"\x31\x07\0\x03a/bhi");
+        let two = written(|out| publish(out, MqttVersion::V5, &of(Qos::ExactlyOnce, false), b""));
+        assert_eq!(two, b"\x34\x08\0\x03a/b\0\x01\0");
+        assert_eq!(written(pubrel), b"\x62\x02\0\x01");
+        let long = written(|out| {
+            publish(out, MqttVersion::V5, &of(Qos::AtLeastOnce, false), &[7; 20_000]);
+        });
+        assert_eq!(long[..4], [0x32, 0xA8, 0x9C, 0x01]);
+        assert_eq!(long.len(), 4 + 8 + 20_000);
+        let largest = written(|out| connect(out, MqttVersion::V5, &"x".repeat(70_000), 0));
+        assert!(largest.len() <= CONNECT_BYTES_MAX);
+    }
+}

@@ -1,0 +1,314 @@
+//! The client half: the switch, then messages, of which one is awaited at a time.
+
+use std::mem::MaybeUninit;
+
+use httparse::Header;
+use plimsoll_model::ErrorClass;
+use plimsoll_model::target::Target;
+use thiserror::Error;
+
+use super::frame::{Opcode, write_frame};
+use super::opening::{KEY_BYTES, accept_for};
+use super::reader::{FrameError, MessageReader, Progress as FrameProgress, Side};
+use crate::http1::head::{self, Fed, PartialHead, is};
+use crate::http1::{RESPONSE_HEAD_BYTES_MAX, RESPONSE_HEADERS_MAX, encode};
+
+/// The key of every opening. The standard wants a new one for each; no server can tell, and the
+/// answer that proves that the server has read it is computed once.
+const KEY: &[u8; KEY_BYTES] = b"cGxpbXNvbGwtbG9hZC1saQ==";
+/// The masking key of every frame: what is sent is our own, so that nobody could choose bytes for an
+/// intermediary to see.
+const MASK: [u8; 4] = [0x9E, 0x37, 0x79, 0xB9];
+/// RFC 6455 7.4.1.
+const NORMAL_CLOSURE: u16 = 1000;
+/// The payload of a ping.
+const PING: &[u8] = b"plimsoll";
+
+/// Reads what the server sends on one connection. After an error it is of no more use.
+#[derive(Debug)]
+pub struct Client {
+    /// The head of the answer, as far as it came; `None` once the server has switched.
+    opening: Option<Option<Box<PartialHead>>>,
+    messages: MessageReader,
+    awaited: Awaited,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Nothing,
+    Message,
+    Pong,
+}
+
+/// The result of handling bytes from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes were consumed; nothing has ended.
+    NeedMore,
+    /// The server has switched.
+    Switched,
+    /// The awaited message or pong is complete, with so many bytes of payload.
+    Complete(u64),
+    /// The server closes.
+    Closed,
+}
+
+/// Why the connection is of no more use.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum WebSocketError {
+    /// Any answer to the opening but the right one.
+    #[error("the server does not switch to WebSocket: {what}; check the URL's path")]
+    Refused {
+        /// What it did instead.
+        what: &'static str,
+    },
+    /// Another status than 101.
+    #[error(
+        "the server does not switch to WebSocket: it answers with status {status}; check the URL's path"
+    )]
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// A frame that is none.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+impl WebSocketError {
+    /// The class in which the operation ends.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Refused { .. } | Self::Status { .. } => ErrorClass::WsRefused,
+            Self::Frame(_) => ErrorClass::WsMalformed,
+        }
+    }
+}
+
+/// Appends the request that asks `target`'s server to switch.
+pub fn opening(out: &mut Vec<u8>, target: &Target) {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut target = Target { body: Vec::new(), ..target.clone() };
+    target.headers.extend([
+        header("Upgrade", "websocket"),
+        header("Connection", "Upgrade"),
+        header("Sec-WebSocket-Version", "13"),
+        header("Sec-WebSocket-Key", &String::from_utf8_lossy(KEY)),
+    ]);
+    out.extend_from_slice(&encode::request(&target, true));
+}
+
+/// Appends `payload` as one message: text where it is UTF-8.
+pub fn message(out: &mut Vec<u8>, payload: &[u8]) {
+    let is_text = std::str::from_utf8(payload).is_ok();
+    let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
+    write_frame(out, true, opcode, payload, Some(MASK));
+}
+
+/// Appends a ping.
+pub fn ping(out: &mut Vec<u8>) {
+    write_frame(out, true, Opcode::Ping, PING, Some(MASK));
+}
+
+/// Appends a close frame with the code of a normal end.
+pub fn close(out: &mut Vec<u8>) {
+    write_frame(out, true, Opcode::Close, &NORMAL_CLOSURE.to_be_bytes(), Some(MASK));
+}
+
+impl Client {
+    /// For a connection on which the opening is sent, or with `is_switched` answered.
+    pub const fn new(is_switched: bool) -> Self {
+        Self {
+            opening: if is_switched { None } else { Some(None) },
+            messages: MessageReader::new(Side::Client),
+            awaited: Awaited::Nothing,
+        }
+    }
+
+    /// A message is sent, and the next one from the server answers it.
+    pub const fn expect_message(&mut self) {
+        self.awaited = Awaited::Message;
+    }
+
+    /// A ping is sent.
+    pub const fn expect_pong(&mut self) {
+        self.awaited = Awaited::Pong;
+    }
+
+    /// Whether nothing would be lost by dropping it.
+    pub fn is_idle(&self) -> bool {
+        self.opening.is_none() && self.messages.is_idle() && self.awaited == Awaited::Nothing
+    }
+
+    /// Handles bytes from the server, up to what ends something; returns how many were consumed, and
+    /// the result. What must be sent at once is appended to `reply`.
+    pub fn handle_bytes(
+        &mut self,
+        input: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), WebSocketError> {
+        if let Some(partial) = &mut self.opening {
+            return Ok(match head::feed(partial, input, RESPONSE_HEAD_BYTES_MAX, parse_answer)? {
+                Fed::Complete { consumed, head: () } => {
+                    self.opening = None;
+                    (consumed, Progress::Switched)
+                }
+                Fed::Partial => (input.len(), Progress::NeedMore),
+                Fed::TooLarge => return refused("its answer's head is over 64 KiB"),
+            });
+        }
+        let mut rest = input;
+        loop {
+            let (consumed, progress) = self.messages.handle_bytes(rest, &mut |_| {})?;
+            rest = rest.get(consumed..).unwrap_or_default();
+            let ended = match (progress, self.awaited) {
+                (FrameProgress::NeedMore, _) => return Ok((input.len(), Progress::NeedMore)),
+                (FrameProgress::Message { bytes, .. }, Awaited::Message) => {
+                    Progress::Complete(bytes)
+                }
+                (FrameProgress::Pong, Awaited::Pong) => Progress::Complete(0),
+                (FrameProgress::Close(_), _) => {
+                    let code = self.messages.control_payload();
+                    write_frame(reply, true, Opcode::Close, code, Some(MASK));
+                    Progress::Closed
+                }
+                (FrameProgress::Ping, _) => {
+                    let payload = self.messages.control_payload();
+                    write_frame(reply, true, Opcode::Pong, payload, Some(MASK));
+                    continue;
+                }
+                // What the server sends of its own accord.
+                (FrameProgress::Message { .. } | FrameProgress::Pong, _) => continue,
+            };
+            self.awaited = Awaited::Nothing;
+            return Ok((input.len() - rest.len(), ended));
+        }
+    }
+}
+
+const fn refused<T>(what: &'static str) -> Result<T, WebSocketError> {
+    Err(WebSocketError::Refused { what })
+}
+
+/// Judges the answer to the opening once its head is complete.
+fn parse_answer(bytes: &[u8]) -> Result<Option<(usize, ())>, WebSocketError> {
+    if bytes.first() != Some(&b'H') {
+        return refused("it does not answer with HTTP");
+    }
+    let mut headers = [MaybeUninit::<Header<'_>>::uninit(); RESPONSE_HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        bytes,
+        &mut headers,
+    );
+    let length = match parsed {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return refused("its answer is not valid HTTP/1.1"),
+    };
+    match response.code {
+        Some(101) => {}
+        status => return Err(WebSocketError::Status { status: status.unwrap_or_default() }),
+    }
+    let value_of = |name: &[u8]| {
+        let mut fields = response.headers.iter();
+        fields
+            .find(|field| field.name.as_bytes().eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    };
+    let is_upgrade = value_of(b"upgrade").is_some_and(|value| is(value.trim_ascii(), b"websocket"));
+    if !is_upgrade {
+        return refused("its answer has no Upgrade: websocket");
+    }
+    let accepts = value_of(b"sec-websocket-accept");
+    if accepts.map(<[u8]>::trim_ascii) != Some(accept_for(KEY).as_bytes()) {
+        return refused("its Sec-WebSocket-Accept does not belong to our key");
+    }
+    if value_of(b"sec-websocket-extensions").is_some() {
+        return refused("it uses an extension that was not asked for");
+    }
+    Ok(Some((length, ())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::opening::Opening;
+    use super::*;
+    use crate::http1::{RequestParser, RequestProgress};
+
+    fn switched() -> Client {
+        Client::new(true)
+    }
+
+    #[test]
+    fn our_two_halves_agree_on_the_switch() {
+        let url = "ws://h/chat".parse().unwrap();
+        let (headers, body, publish) = (Vec::new(), b"not sent".to_vec(), None);
+        let target = Target { method: "GET".to_owned(), url, headers, body, publish };
+        let mut request = Vec::new();
+        opening(&mut request, &target);
+        let mut asked = Opening::default();
+        let (consumed, progress) = RequestParser::new()
+            .handle_bytes(&request, &mut |name, value| asked.handle_header(name, value))
+            .unwrap();
+        assert_eq!(consumed, request.len());
+        assert!(matches!(progress, RequestProgress::Complete(_)));
+        let mut answer = Vec::new();
+        asked.accept(&mut answer).unwrap();
+        answer.extend_from_slice(b"frames");
+        let mut client = Client::new(false);
+        let read = client.handle_bytes(&answer, &mut Vec::new());
+        assert_eq!(read, Ok((answer.len() - 6, Progress::Switched)));
+        assert!(client.is_idle());
+        for cut in 1..answer.len() - 6 {
+            let mut client = Client::new(false);
+            let read = client.handle_bytes(&answer[..cut], &mut Vec::new());
+            assert_eq!(read, Ok((cut, Progress::NeedMore)));
+            let read = client.handle_bytes(&answer[cut..], &mut Vec::new());
+            assert_eq!(read, Ok((answer.len() - 6 - cut, Progress::Switched)));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_switch_is_refused() {
+        let switch = "HTTP/1.1 101 Switching Protocols\r\n";
+        for (answer, what) in [
+            ("HTTP/1.1 404 Not Found\r\n\r\n".to_owned(), "status 404"),
+            ("\x15\x03\x01".to_owned(), "with HTTP"),
+            (format!("{switch}\r\n"), "no Upgrade"),
+            (format!("{switch}Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n"), "our key"),
+        ] {
+            let error = Client::new(false).handle_bytes(answer.as_bytes(), &mut Vec::new());
+            let error = error.unwrap_err();
+            assert_eq!(error.class(), ErrorClass::WsRefused);
+            assert!(error.to_string().contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_ends_what_waits_for_it_and_pings_are_answered() {
+        let mut frames = Vec::new();
+        write_frame(&mut frames, true, Opcode::Ping, b"you?", None);
+        write_frame(&mut frames, true, Opcode::Text, b"answer", None);
+        let first = frames.len();
+        write_frame(&mut frames, true, Opcode::Close, b"\x03\xe8", None);
+        let (mut client, mut reply) = (switched(), Vec::new());
+        client.expect_message();
+        let read = client.handle_bytes(&frames, &mut reply);
+        assert_eq!(read, Ok((first, Progress::Complete(6))));
+        let mut pong = Vec::new();
+        write_frame(&mut pong, true, Opcode::Pong, b"you?", Some(MASK));
+        assert_eq!(reply, pong);
+        let read = client.handle_bytes(&frames[first..], &mut reply);
+        assert_eq!(read, Ok((frames.len() - first, Progress::Closed)));
+
+        let mut client = switched();
+        client.expect_pong();
+        let mut frames = Vec::new();
+        write_frame(&mut frames, true, Opcode::Binary, b"pushed", None);
+        write_frame(&mut frames, true, Opcode::Pong, PING, None);
+        let read = client.handle_bytes(&frames, &mut Vec::new());
+        assert_eq!(read, Ok((frames.len(), Progress::Complete(0))));
+    }
+}

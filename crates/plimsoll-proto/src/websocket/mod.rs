@@ -1,0 +1,23 @@
+//! WebSocket (RFC 6455): the opening handshake's fields, frames, and messages made of them.
+//!
+//! Both halves are here: a [`MessageReader`] is told which side it reads for. No extension is
+//! spoken, so that reserved bits and opcodes are errors. Payload is handed on as it comes and never kept, but
+//! for that of control frames, of which there are at most [`CONTROL_PAYLOAD_BYTES_MAX`].
+
+mod client;
+mod frame;
+mod opening;
+mod reader;
+mod utf8;
+
+pub use client::{
+    Client, Progress as ClientProgress, WebSocketError, close, message, opening, ping,
+};
+pub use frame::{FRAME_HEAD_BYTES_MAX, Opcode, apply_mask, write_frame};
+pub use opening::{KEY_BYTES, Opening, Refusal, accept_for};
+pub use reader::{FrameError, MessageReader, Progress, Side};
+
+/// Longest payload of a ping, pong or close frame (RFC 6455 5.5).
+pub const CONTROL_PAYLOAD_BYTES_MAX: usize = 125;
+/// Longest message that is read; a longer one is refused with 1009.
+pub const MESSAGE_BYTES_MAX: u64 = 1 << 30;

@@ -1,0 +1,101 @@
+//! Whether bytes that come in pieces are UTF-8 (RFC 3629), told as early as it can be.
+
+/// The bytes of a character whose end has not come yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Utf8 {
+    bytes: [u8; 3],
+    count: u8,
+}
+
+impl Utf8 {
+    /// Takes the next bytes; `false` where they cannot be UTF-8, whatever follows.
+    pub(super) fn handle_bytes(&mut self, mut input: &[u8]) -> bool {
+        while self.count > 0 {
+            let Some((&next, rest)) = input.split_first() else { return true };
+            input = rest;
+            let kept = usize::from(self.count);
+            let mut character = [0; 4];
+            for (to, from) in character.iter_mut().zip(self.bytes.iter().take(kept)) {
+                *to = *from;
+            }
+            if let Some(to) = character.get_mut(kept) {
+                *to = next;
+            }
+            match unfinished(character.get(..=kept).unwrap_or_default()) {
+                Some(0) => self.count = 0,
+                Some(_) => match self.bytes.get_mut(kept) {
+                    Some(to) => {
+                        *to = next;
+                        self.count += 1;
+                    }
+                    // A character has at most four bytes.
+                    None => return false,
+                },
+                None => return false,
+            }
+        }
+        let Some(count) = unfinished(input) else { return false };
+        let tail = input.get(input.len() - count..).unwrap_or_default();
+        for (to, from) in self.bytes.iter_mut().zip(tail) {
+            *to = *from;
+        }
+        self.count = count as u8;
+        true
+    }
+
+    /// Whether the last character is complete.
+    pub(super) const fn is_complete(self) -> bool {
+        self.count == 0
+    }
+}
+
+/// How many bytes at the end of `bytes`, 0 to 3, begin a character that is not complete; `None`
+/// where they are not UTF-8.
+fn unfinished(bytes: &[u8]) -> Option<usize> {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => Some(0),
+        Err(error) if error.error_len().is_none() => Some(bytes.len() - error.valid_up_to()),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_mended_is_told_at_once() {
+        for (first, second) in [
+            (&[0xF4][..], &[0x90][..]),
+            (&[0xE0], &[0x80]),
+            (&[0xED], &[0xA0]),
+            (&[], &[0xC0]),
+            (&[0xCE], b"a"),
+        ] {
+            let mut utf8 = Utf8::default();
+            assert!(utf8.handle_bytes(first), "{first:?}");
+            assert!(!utf8.handle_bytes(second), "{first:?} {second:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_judged_like_the_whole(
+            bytes in prop_oneof![
+                any::<Vec<u8>>(),
+                any::<String>().prop_map(String::into_bytes),
+                prop::collection::vec(0x80u8..=0xFF, 0..8),
+            ],
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let mut utf8 = Utf8::default();
+            let is_good = cuts.windows(2).all(|cut| utf8.handle_bytes(&bytes[cut[0]..cut[1]]));
+            prop_assert_eq!(is_good && utf8.is_complete(), std::str::from_utf8(&bytes).is_ok());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Packets of MQTT: no input panics either half, none is over-consumed, and splitting changes nothing. The
+//! first byte chooses how the rest is split.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use plimsoll_model::target::MqttVersion;
+use plimsoll_proto::mqtt::{Broker, BrokerError, Client, Event, MqttError, Progress};
+
+/// What the broker's half tells and answers, up to the first error.
+fn broker<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<Event>, Vec<u8>, Option<BrokerError>) {
+    let (mut broker, mut reply) = (Broker::new(), Vec::new());
+    let (mut events, mut connected) = (Vec::new(), None);
+    for piece in pieces {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            match broker.handle_bytes(rest, connected, &mut reply) {
+                Ok((consumed, event)) => {
+                    assert!(consumed <= rest.len());
+                    rest = &rest[consumed..];
+                    if let Some(Event::Connected { version, .. }) = event {
+                        connected = Some(version);
+                    }
+                    events.extend(event);
+                }
+                Err(error) => return (events, reply, Some(error)),
+            }
+        }
+    }
+    (events, reply, None)
+}
+
+/// The same of the client's half, which awaits the end of a publish at QoS 2.
+fn client<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<Progress>, Vec<u8>, Option<MqttError>) {
+    let (mut client, mut reply) = (Client::new(MqttVersion::V5), Vec::new());
+    client.expect_acknowledgement(true);
+    let mut events = Vec::new();
+    for piece in pieces {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            match client.handle_bytes(rest, &mut reply) {
+                Ok((consumed, progress)) => {
+                    assert!(consumed <= rest.len());
+                    rest = &rest[consumed..];
+                    events.extend((progress != Progress::NeedMore).then_some(progress));
+                }
+                Err(error) => return (events, reply, Some(error)),
+            }
+        }
+    }
+    (events, reply, None)
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&choice, input)) = bytes.split_first() else { return };
+    let size = usize::from(choice) + 1;
+    assert_eq!(broker(std::iter::once(input)), broker(input.chunks(size)));
+    assert_eq!(client(std::iter::once(input)), client(input.chunks(size)));
+});
