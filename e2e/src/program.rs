@@ -24,6 +24,7 @@ fn package(name: &str) -> &str {
     match name {
         "ab" => "apache2-utils",
         "chromium-headless-shell" => "chromium-headless-shell fonts-liberation",
+        "mosquitto_pub" | "mosquitto_sub" => "mosquitto-clients",
         "nginx" => "nginx-light",
         "pdftotext" => "poppler-utils",
         other => other,

@@ -1,0 +1,70 @@
+//! A real mosquitto, and its clients.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::certificate::Certificate;
+use crate::process::Guarded;
+use crate::{port, program, wait};
+
+/// A running broker that lets everybody in.
+#[derive(Debug)]
+pub struct Mosquitto {
+    /// Where it speaks MQTT.
+    pub plain: SocketAddr,
+    /// Where it speaks MQTT over TLS.
+    pub tls: SocketAddr,
+    guarded: Guarded,
+    folder: TempDir,
+}
+
+impl Mosquitto {
+    /// Starts one on 127.0.0.1 with a certificate for it.
+    pub fn start(certificate: &Certificate) -> Self {
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let (plain, tls) = (port::free(), port::free());
+        let path = folder.path().display();
+        let config = format!(
+            "user root\nallow_anonymous true\npersistence false\nset_tcp_nodelay true\n\
+             log_dest file {path}/log\nlog_type all\nconnection_messages true\n\
+             listener {} 127.0.0.1\n\
+             listener {} 127.0.0.1\ncertfile {}\nkeyfile {}\n",
+            plain.port(),
+            tls.port(),
+            certificate.chain().display(),
+            certificate.key().display(),
+        );
+        let file = folder.path().join("mosquitto.conf");
+        fs::write(&file, config).expect("an own folder is writable");
+        let mut command = Command::new(program::installed("mosquitto"));
+        command.arg("-c").arg(&file).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut guarded = Guarded::start(&mut command);
+        wait::until("mosquitto to listen", || {
+            let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+            assert!(guarded.ended().is_none(), "mosquitto: {log}");
+            (wait::accepts(plain) && wait::accepts(tls)).then_some(())
+        });
+        Self { plain, tls, guarded, folder }
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Waits until its log contains `text` so many times.
+    pub fn wait_for(&self, text: &str, count: usize) {
+        wait::until("mosquitto to log it", || {
+            (self.log().matches(text).count() >= count).then_some(())
+        });
+    }
+
+    /// Ends it and all its connections at once.
+    pub fn kill(&mut self) {
+        self.guarded.kill();
+    }
+}

@@ -1,0 +1,105 @@
+//! MQTT: our client against mosquitto, mosquitto's clients against `plimsoll serve`.
+
+use std::process::{Child, Command, Output, Stdio};
+
+use e2e::certificate::Certificate;
+use e2e::mosquitto::Mosquitto;
+use e2e::plimsoll::Plimsoll;
+use e2e::program;
+use e2e::serve::Serve;
+
+const TOPIC: &str = "e2e/load";
+
+/// A client of mosquitto's at this address.
+fn client(name: &str, port: u16, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program::installed(name));
+    command.args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("an installed program can be run")
+}
+
+fn output(child: Child) -> Output {
+    let output = child.wait_with_output().expect("it can be waited for");
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+#[test]
+fn mosquitto_receives_what_was_published_at_every_quality() {
+    let broker = Mosquitto::start(&Certificate::new());
+    let subscribe = ["-t", TOPIC, "-q", "2", "-C", "90", "-W", "30"];
+    let subscriber = client("mosquitto_sub", broker.plain.port(), &subscribe);
+    broker.wait_for("SUBACK", 1);
+    for (url, qos, mqtt) in [
+        (format!("mqtt://{}", broker.plain), "0", "3.1.1"),
+        (format!("mqtt://{}", broker.plain), "1", "5"),
+        (format!("mqtts://{}", broker.tls), "2", "3.1.1"),
+    ] {
+        let message = ["--topic", TOPIC, "--qos", qos, "--mqtt", mqtt, "--data", "a message"];
+        let pace = ["--rate", "0", "-n", "30", "-c", "3", "-k"];
+        let load = Plimsoll::load(&url, &[&message[..], &pace].concat());
+        let finished = load.run();
+        finished.summary(0).assert_all_ok(30);
+    }
+    let received = String::from_utf8(output(subscriber).stdout).expect("text");
+    assert_eq!(received, "a message\n".repeat(90));
+    // DISCONNECT, and not only a closed connection.
+    broker.wait_for("Received DISCONNECT from plimsoll-", 9);
+}
+
+#[test]
+fn mosquitto_holds_sessions_that_ping() {
+    let broker = Mosquitto::start(&Certificate::new());
+    let url = format!("mqtts://{}", broker.tls);
+    let hold =
+        ["hold", &url, "-k", "-c", "50", "--rate", "200", "--for", "2s", "--heartbeat", "1s"];
+    let output = ["--no-ui", "--json", "-"];
+    let summary = Plimsoll::new([&hold[..], &output].concat()).run().summary(0);
+    assert_eq!(summary.count("errors"), 0, "{summary:?}");
+    assert!(broker.log().matches("Received PINGREQ").count() >= 100);
+    assert!(broker.log().contains("(p2, c1, k1)") || broker.log().contains("(p5, c1, k1)"));
+}
+
+#[test]
+fn mosquittos_clients_are_served() {
+    let serve = Serve::start(&["--mqtt", "127.0.0.1:0", "--mqtt-delay", "1ms"], 1);
+    let port: u16 =
+        serve.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    for qos in ["0", "1", "2"] {
+        for version in ["311", "5"] {
+            let publish = ["-V", version, "-q", qos, "-t", "a/b", "-m", "hello"];
+            output(client("mosquitto_pub", port, &publish));
+            // Ends once the subscription is granted.
+            output(client("mosquitto_sub", port, &["-V", version, "-q", qos, "-t", "a/#", "-E"]));
+        }
+    }
+    let url = format!("mqtt://127.0.0.1:{port}");
+    for qos in ["0", "1", "2"] {
+        let load = Plimsoll::load(&url, &["--qos", qos, "--rate", "0", "-n", "50", "-c", "5"]);
+        let summary = load.run().summary(0);
+        summary.assert_all_ok(50);
+        let waited_ms = summary.number("latency_ms.uncorrected.p50");
+        assert_eq!(waited_ms >= 1.0, qos != "0", "QoS {qos}: {waited_ms} ms");
+    }
+}
+
+#[test]
+fn what_is_not_a_broker_is_told() {
+    let serve = Serve::plain();
+    let url = serve.url().replacen("http", "mqtt", 1);
+    let load = Plimsoll::load(url.trim_end_matches('/'), &["--rate", "0", "-n", "3", "-c", "1"]);
+    let finished = load.run();
+    assert_eq!(finished.code, Some(99), "{finished:?}");
+    assert!(finished.stderr.contains("as HTTP does"), "{}", finished.stderr);
+    let refused = |arguments: &[&str], what: &str| {
+        let finished = Plimsoll::new(arguments).run();
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert!(finished.stderr.contains(what), "{}", finished.stderr);
+    };
+    refused(&["load", "mqtt://127.0.0.1:1", "-H", "a: b"], "MQTT has no --header");
+    refused(&["load", "mqtt://127.0.0.1:1", "--topic", "a/#"], "is not a topic to publish to");
+    refused(&["load", "http://127.0.0.1:1", "--qos", "1"], "--qos is for MQTT");
+    let hold =
+        ["hold", "mqtt://127.0.0.1:1", "-c", "1", "--heartbeat", "60s", "--keep-alive", "30"];
+    refused(&hold, "ends before the heartbeat");
+}
