@@ -1,8 +1,15 @@
 //! The screen of a run, in a terminal: it is drawn, and the terminal is as before in every end.
 
+use std::time::Duration;
+
 use e2e::process::send_signal;
 use e2e::serve::Serve;
 use e2e::terminal::Terminal;
+use e2e::{process, wait};
+
+/// The second one ends a run; more, for a busy machine.
+const PRESSES: usize = 5;
+const BETWEEN_PRESSES: Duration = Duration::from_secs(1);
 
 /// Starts a load that nobody waits for; the shell says how it ended, and how the terminal was before and after.
 fn load(serve: &Serve) -> Terminal {
@@ -19,7 +26,7 @@ fn load(serve: &Serve) -> Terminal {
 fn assert_restored(terminal: &Terminal, code: u32) {
     // On the first screen, in which the command was typed.
     terminal.wait_for(&format!("ended {code}"));
-    e2e::wait::until("the shell", || terminal.has_file("over").then_some(()));
+    wait::until("the shell", || terminal.has_file("over").then_some(()));
     assert_eq!(terminal.file("before"), terminal.file("after"));
     assert!(!terminal.text().contains("stop and report"), "{}", terminal.text());
 }
@@ -49,6 +56,27 @@ fn a_signal_leaves_the_screen() {
 }
 
 #[test]
+fn a_second_interrupt_leaves_the_screen_at_once() {
+    let serve = Serve::plain();
+    let terminal = load(&serve);
+    let pid = terminal.file("pid").trim().parse().expect("a process id");
+    let agents = process::descendants(pid);
+    let signal = |name| agents.iter().for_each(|agent| send_signal(name, &agent.pid.to_string()));
+    // A run whose agents do not answer waits for them.
+    signal("STOP");
+    let presses = (1..=PRESSES).find(|_| {
+        terminal.press("C-c");
+        let ended = &mut || terminal.text().contains("ended").then_some(());
+        wait::within(BETWEEN_PRESSES, ended).is_some()
+    });
+    assert!(presses > Some(1), "{presses:?}: {}", terminal.text());
+    signal("KILL");
+    assert_restored(&terminal, 130);
+    // Nothing was reported.
+    assert!(!terminal.text().contains("Operations"), "{}", terminal.text());
+}
+
+#[test]
 fn a_killed_run_leaves_little_behind() {
     let serve = Serve::plain();
     let terminal = load(&serve);
@@ -59,7 +87,7 @@ fn a_killed_run_leaves_little_behind() {
     };
     // A shell that edits lines has settings of its own meanwhile, and hands those on that it found.
     terminal.enter("stty -a > killed; reset; stty -a > repaired; touch all");
-    e2e::wait::until("the shell", || terminal.has_file("all").then_some(()));
+    wait::until("the shell", || terminal.has_file("all").then_some(()));
     assert!(is_on("killed", "isig"), "{}", terminal.file("killed"));
     for setting in ["isig", "icanon", "echo"] {
         assert!(is_on("repaired", setting), "{}", terminal.file("repaired"));
