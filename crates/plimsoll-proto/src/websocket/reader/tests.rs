@@ -5,12 +5,11 @@ use proptest::prelude::*;
 use super::super::frame::write_frame;
 use super::*;
 
-/// What a reader tells of `bytes`, given in pieces that end at `cuts`: events, and all payload.
-fn read(
-    side: Side,
-    bytes: &[u8],
-    cuts: &[usize],
-) -> (Vec<(Progress, Vec<u8>)>, Option<FrameError>, bool) {
+/// Events with their payload, what ended them, and whether no message is half read.
+type Seen = (Vec<(Progress, Vec<u8>)>, Option<FrameError>, bool);
+
+/// What a reader tells of `bytes`, given in pieces that end at `cuts`.
+fn read(side: Side, bytes: &[u8], cuts: &[usize]) -> Seen {
     let mut reader = MessageReader::new(side);
     let (mut events, mut payload) = (Vec::new(), Vec::new());
     let mut ends: Vec<usize> = cuts.to_vec();
