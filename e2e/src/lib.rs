@@ -30,6 +30,7 @@ pub mod reference;
 pub mod runs;
 pub mod serve;
 pub mod silent;
+pub mod ssh_hosts;
 pub mod summary;
 pub mod terminal;
 pub mod wait;

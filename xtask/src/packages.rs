@@ -21,6 +21,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),
     ("pdftotext", "poppler-utils"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
     ("tmux", "tmux"),
     ("wrk", "wrk"),
 ];

@@ -1,20 +1,23 @@
 //! The agent's side: one thread reads commands, an executor carries them out, another thread writes
 //! events.
 //!
-//! An agent never outlives its coordinator: when its input ends, it stops at once.
+//! An agent never outlives its coordinator: when its input ends, it stops at once. On another host its input
+//! may stay open for minutes after the path has failed: there it also stops when it hears nothing.
 
+use std::io;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{process, thread};
 
-use plimsoll_sys::limits;
+use plimsoll_model::Nanos;
+use plimsoll_sys::{clock, limits};
 
 use crate::error::FleetError;
 use crate::frame::FrameError;
-use crate::message::{AgentFault, FromAgent, SupervisorPlan, ToAgent, VERSION};
+use crate::message::{AgentFault, FromAgent, Machine, SupervisorPlan, ToAgent, VERSION};
 use crate::programs::Programs;
 use crate::{frame, programs};
 
@@ -23,6 +26,9 @@ use crate::{frame, programs};
 const STOP_WAIT: Duration = Duration::from_millis(600);
 /// The longest wait for a coordinator to read the last events.
 const FLUSH_WAIT: Duration = Duration::from_millis(300);
+
+/// How often it is checked whether the coordinator was heard.
+const LEASE_CHECKS: Duration = Duration::from_millis(200);
 
 /// Carries out a coordinator's commands: the interface between the fleet and what makes load or
 /// serves.
@@ -38,7 +44,7 @@ const FLUSH_WAIT: Duration = Duration::from_millis(300);
 /// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
-/// - `Supervise` and `Exit` never arrive here.
+/// - `Supervise`, `Ping` and `Exit` never arrive here.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
     /// report through clones of `events`.
@@ -52,16 +58,20 @@ pub trait Executor: Send + 'static {
 enum Input {
     Command(ToAgent),
     Closed(Option<FrameError>),
+    /// Nothing was heard for so long.
+    Silent(Duration),
 }
 
-/// Runs an agent until it receives the exit command or its input ends. Returns within a second of that (a
-/// supervisor: within five); the caller then ends the process, and with it any thread that hangs.
+/// Runs an agent until it receives the exit command, its input ends, or it hears nothing for `lease`. Returns
+/// within a second of that (a supervisor: within five); the caller then ends the process, and with it any
+/// thread that hangs.
 ///
 /// Raises this process's descriptor limit as far as it goes.
 pub fn run(
     executor: impl Executor,
     stdin: impl Read + Send + 'static,
     stdout: impl Write + Send + 'static,
+    lease: Option<Duration>,
 ) -> Result<(), FleetError> {
     let (events, outbox) = mpsc::channel();
     let (inputs, inbox) = mpsc::channel();
@@ -71,6 +81,7 @@ pub fn run(
         version: VERSION.to_owned(),
         pid: process::id(),
         descriptors_max: limits::raise_descriptor_limit(),
+        machine: Machine::here(),
     };
     // The receiver is alive: it is in `outbox`.
     let _ = events.send(hello);
@@ -87,14 +98,25 @@ pub fn run(
         let _ = written.send(());
     })?;
     let reader_closing = closing.clone();
+    let heard = Arc::new(AtomicU64::new(clock::monotonic_ns()));
+    if let Some(lease) = lease {
+        let (heard, inputs, closing) = (Arc::clone(&heard), inputs.clone(), closing.clone());
+        start("agent-lease", move || {
+            await_silence(&heard, lease);
+            let _ = inputs.send(Input::Silent(lease));
+            let _ = closing.send(());
+        })?;
+    }
+    let pongs = events.clone();
     start("agent-in", move || {
-        read_commands(stdin, &inputs);
+        read_commands(stdin, &inputs, &pongs, &heard);
         let _ = reader_closing.send(());
     })?;
     let (end, ended) = mpsc::channel();
     let is_supervising = supervises.clone();
     start("agent", move || {
-        let worker = Worker { executor, events, programs: None, is_supervising };
+        let is_remote = lease.is_some();
+        let worker = Worker { executor, events, programs: None, is_supervising, is_remote };
         let result = worker.run(&inbox);
         let _ = end.send(result);
         let _ = closing.send(());
@@ -125,9 +147,48 @@ fn write_events(outbox: &Receiver<FromAgent>, mut stdout: impl Write) -> Result<
     outbox.iter().try_for_each(|event| frame::write(&mut stdout, &event))
 }
 
-fn read_commands(mut stdin: impl Read, inputs: &Sender<Input>) {
+/// Returns when nothing was heard for `lease`. The time that this host was suspended for does not count.
+fn await_silence(heard: &AtomicU64, lease: Duration) {
     loop {
-        let input = match frame::read(&mut stdin) {
+        thread::sleep(LEASE_CHECKS.min(lease));
+        let silence = clock::monotonic_ns().saturating_sub(heard.load(Ordering::Relaxed));
+        if Duration::from_nanos(silence) > lease {
+            return;
+        }
+    }
+}
+
+/// An input that notes when something arrives: a large plan may be on its way for long.
+struct Heard<'a, R> {
+    stdin: R,
+    at_ns: &'a AtomicU64,
+}
+
+impl<R: Read> Read for Heard<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stdin.read(buffer);
+        self.at_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
+        read
+    }
+}
+
+fn read_commands(
+    stdin: impl Read,
+    inputs: &Sender<Input>,
+    events: &Sender<FromAgent>,
+    heard_at_ns: &AtomicU64,
+) {
+    let mut stdin = Heard { stdin, at_ns: heard_at_ns };
+    loop {
+        let read = frame::read(&mut stdin);
+        let arrived = Nanos(clock::monotonic_ns());
+        let input = match read {
+            // Answered here: what the agent is busy with must not look like a slow path.
+            Ok(Some(ToAgent::Ping { sent })) => {
+                let answered = Nanos(clock::monotonic_ns());
+                let _ = events.send(FromAgent::Pong { sent, arrived, answered });
+                continue;
+            }
             Ok(Some(command)) => Input::Command(command),
             Ok(None) => Input::Closed(None),
             Err(error) => Input::Closed(Some(error)),
@@ -146,6 +207,8 @@ struct Worker<E> {
     programs: Option<Programs>,
     /// Lets the main thread wait longer for the stop.
     is_supervising: Arc<AtomicBool>,
+    /// The coordinator is on another host.
+    is_remote: bool,
 }
 
 impl<E: Executor> Worker<E> {
@@ -154,8 +217,9 @@ impl<E: Executor> Worker<E> {
             match inbox.recv() {
                 Ok(Input::Command(ToAgent::Exit) | Input::Closed(None)) | Err(_) => break Ok(()),
                 Ok(Input::Closed(Some(error))) => break Err(error.into()),
+                Ok(Input::Silent(lease)) => break Err(FleetError::Silence { lease }),
                 Ok(Input::Command(ToAgent::Supervise(plan))) => self.handle_programs(*plan),
-                Ok(Input::Command(command)) => self.executor.handle(command, &self.events),
+                Ok(Input::Command(command)) => self.handle_command(command),
             }
         };
         self.executor.stop_now();
@@ -163,6 +227,22 @@ impl<E: Executor> Worker<E> {
             programs.stop();
         }
         result
+    }
+
+    fn handle_command(&mut self, command: ToAgent) {
+        if let (ToAgent::Start { epoch_monotonic }, true) = (&command, self.is_remote) {
+            let late = Nanos(clock::monotonic_ns()).since(*epoch_monotonic);
+            if late > Nanos::ZERO {
+                // What is due already would all be sent at once.
+                let message = format!(
+                    "the order to start came {} ms after the start",
+                    late.as_millis_f64().ceil()
+                );
+                let _ = self.events.send(FromAgent::Failed { fault: AgentFault::Host, message });
+                return;
+            }
+        }
+        self.executor.handle(command, &self.events);
     }
 
     fn handle_programs(&mut self, plan: SupervisorPlan) {
@@ -187,11 +267,8 @@ impl<E: Executor> Worker<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::io::{PipeReader, PipeWriter};
     use std::thread::JoinHandle;
-
-    use plimsoll_model::Nanos;
 
     use super::*;
 
@@ -226,10 +303,14 @@ mod tests {
     }
 
     fn agent(hangs: bool) -> Harness {
+        leased(hangs, None)
+    }
+
+    fn leased(hangs: bool, lease: Option<Duration>) -> Harness {
         let (stdin, commands) = io::pipe().unwrap();
         let (events, stdout) = io::pipe().unwrap();
         let (sender, stopped) = mpsc::channel();
-        let run = thread::spawn(move || run(Echo { stopped: sender, hangs }, stdin, stdout));
+        let run = thread::spawn(move || run(Echo { stopped: sender, hangs }, stdin, stdout, lease));
         Harness { commands, events, stopped, run }
     }
 
@@ -271,6 +352,50 @@ mod tests {
         let result = agent.run.join().unwrap();
         assert!(matches!(result, Err(FleetError::Frame(FrameError::NotFrames { .. }))));
         agent.stopped.recv().unwrap();
+    }
+
+    #[test]
+    fn silence_ends_an_agent_that_has_a_lease() {
+        let agent = leased(false, Some(Duration::from_millis(50)));
+        let _hello = next(&agent.events);
+        // Its input stays open.
+        let result = agent.run.join().unwrap();
+        assert!(matches!(result, Err(FleetError::Silence { .. })), "{result:?}");
+        agent.stopped.recv().unwrap();
+        drop(agent.commands);
+    }
+
+    #[test]
+    fn a_start_that_comes_too_late_from_another_host_is_refused() {
+        let agent = leased(false, Some(Duration::from_secs(3600)));
+        let _hello = next(&agent.events);
+        for (epoch, says) in [(0, "after the start"), (u64::MAX, "Start { ")] {
+            let start = ToAgent::Start { epoch_monotonic: Nanos(epoch) };
+            frame::write(&agent.commands, &start).unwrap();
+            let answer = next(&agent.events);
+            assert!(
+                matches!(&answer, Some(FromAgent::Failed { message, .. }) if message.contains(says)),
+                "{answer:?}"
+            );
+        }
+        drop(agent.commands);
+        agent.run.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn pings_are_answered_with_the_times_of_this_host() {
+        let agent = leased(false, Some(Duration::from_secs(3600)));
+        let _hello = next(&agent.events);
+        let before = clock::monotonic_ns();
+        frame::write(&agent.commands, &ToAgent::Ping { sent: Nanos(7) }).unwrap();
+        let pong = next(&agent.events);
+        let Some(FromAgent::Pong { sent: Nanos(7), arrived, answered }) = pong else {
+            panic!("{pong:?}")
+        };
+        assert!(before <= arrived.0 && arrived <= answered);
+        assert!(answered.0 <= clock::monotonic_ns());
+        drop(agent.commands);
+        agent.run.join().unwrap().unwrap();
     }
 
     #[test]

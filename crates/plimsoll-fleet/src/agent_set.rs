@@ -1,17 +1,20 @@
 //! Several agents of one kind: started together, read through one channel, ended together.
 
-use std::sync::mpsc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
 use plimsoll_sys::namespace::Namespace;
-use plimsoll_sys::process::Ties;
+use plimsoll_sys::process::{Group, Ties};
 
 use crate::error::FleetError;
-use crate::frame::FrameError;
-use crate::link::{Link, LinkEvent, Received};
-use crate::message::{FromAgent, ToAgent, VERSION};
+use crate::hosts::clock::Sample;
+use crate::hosts::{HostName, LoadHosts, Program, fold, identity};
+use crate::link::{AgentPlace, Ending, Launch, Link, LinkEvent, Received, Remote};
+use crate::message::{FromAgent, Machine, ToAgent, VERSION};
 
 pub use crate::link::AgentCommand;
 
@@ -25,6 +28,9 @@ const HELLO_WAIT_EACH: Duration = Duration::from_millis(100);
 /// How long an agent that makes load or serves may take to end: one second, and half as much again
 /// on a busy host.
 pub(crate) const AGENT_EXIT_WAIT: Duration = Duration::from_millis(1500);
+
+/// How long an agent on another host goes on without a message of the coordinator, which sends one each second.
+const LEASE: Duration = Duration::from_secs(10);
 
 /// Which agents to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +59,20 @@ impl AgentSpec {
         }
     }
 
-    /// How agents that make load or serve are tied to this process.
-    pub(crate) fn ties(&self) -> Vec<Ties> {
+    /// How the agents are started, which are called `role`, tied to this process.
+    pub(crate) fn launches(&self, role: &str) -> Vec<Launch> {
         (0..self.count.max(1) as usize)
-            .map(|index| Ties {
-                dies_with_parent: true,
-                ignores_stop_signals: true,
-                cpus: self.cpus_of(index).to_vec(),
-                nice: self.nice,
-                network: self.network.clone(),
-                ..Ties::default()
+            .map(|index| Launch {
+                name: format!("{role} {}", index + 1),
+                place: AgentPlace::Here(self.command.clone()),
+                ties: Ties {
+                    dies_with_parent: true,
+                    ignores_stop_signals: true,
+                    cpus: self.cpus_of(index).to_vec(),
+                    nice: self.nice,
+                    network: self.network.clone(),
+                    ..Ties::default()
+                },
             })
             .collect()
     }
@@ -76,50 +86,82 @@ impl AgentSpec {
     }
 }
 
+/// How the agents of other hosts are started: each is one process, which ends when it hears nothing for
+/// [`LEASE`].
+pub(crate) fn remote_launches(hosts: &LoadHosts) -> Result<Vec<Launch>, FleetError> {
+    let program = Program::of_this_process()
+        .map_err(|source| FleetError::Start { name: "agents on other hosts".to_owned(), source })?;
+    let launch = |(rank, host): (usize, &HostName)| Launch {
+        name: host.to_string(),
+        place: AgentPlace::There(Arc::new(Remote {
+            host: host.clone(),
+            rank,
+            launcher: hosts.launcher.clone(),
+            path: hosts.path.clone(),
+            program: program.clone(),
+            lease: LEASE,
+        })),
+        ties: Ties {
+            // No terminal that ssh could ask on; what it starts itself ends with it.
+            group: Group::Session,
+            dies_with_parent: true,
+            ignores_stop_signals: true,
+            ..Ties::default()
+        },
+    };
+    Ok(hosts.hosts.iter().map(|host| &host.name).enumerate().map(launch).collect())
+}
+
+/// Hosts that are logged in to at once: above ten, an sshd begins to drop them, and one may stand before all.
+const FANOUT: usize = 6;
+/// Timeout of another host's first message, and of a copy of the program to it.
+const OPENING_WAIT: Duration = Duration::from_secs(30);
+const COPYING_WAIT: Duration = Duration::from_secs(300);
+/// Timeout of the pings that compare the clocks.
+const CLOCK_WAIT: Duration = Duration::from_secs(10);
+/// How often it is checked whether they were answered.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// One agent of the set.
 #[derive(Debug)]
 struct Place {
     link: Link,
-    ties: Ties,
+    launch: Launch,
     descriptors_max: u64,
+    machine: Machine,
+    /// When it must have sent its first message.
+    deadline: Instant,
     is_lost: bool,
 }
 
 /// The agents, by index. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct AgentSet {
-    /// The name of its members in messages, before the number.
-    role: &'static str,
-    command: AgentCommand,
     places: Vec<Place>,
     next_id: u64,
     sender: Sender<(u64, Received)>,
     events: Receiver<(u64, Received)>,
+    /// Lines for the reader.
+    notes: Vec<String>,
     /// Timeout of its members' exit.
     exit_wait: Duration,
 }
 
 impl AgentSet {
-    /// Starts one agent per entry of `ties` and waits for the first message of each.
-    pub(crate) fn start(
-        role: &'static str,
-        command: &AgentCommand,
-        ties: Vec<Ties>,
-        exit_wait: Duration,
-    ) -> Result<Self, FleetError> {
+    /// Starts one agent per entry of `launches` and waits for the first message of each.
+    pub(crate) fn start(launches: Vec<Launch>, exit_wait: Duration) -> Result<Self, FleetError> {
         let (sender, events) = mpsc::channel();
-        let command = command.clone();
-        let mut set =
-            Self { role, command, places: Vec::new(), next_id: 0, sender, events, exit_wait };
-        set.start_more(ties)?;
+        let (places, notes) = (Vec::new(), Vec::new());
+        let mut set = Self { places, next_id: 0, sender, events, notes, exit_wait };
+        set.start_more(launches)?;
         Ok(set)
     }
 
-    /// Adds one agent per entry of `ties`, or none of them. To be called between two loads, when no
+    /// Adds one agent per entry of `launches`, or none of them. To be called between two loads, when no
     /// agent sends anything.
-    pub(crate) fn add(&mut self, ties: Vec<Ties>) -> Result<(), FleetError> {
+    pub(crate) fn add(&mut self, launches: Vec<Launch>) -> Result<(), FleetError> {
         let before = self.places.len();
-        let added = self.start_more(ties);
+        let added = self.start_more(launches);
         if added.is_err() {
             // Dropping a link ends its agent.
             self.places.truncate(before);
@@ -127,45 +169,156 @@ impl AgentSet {
         added
     }
 
-    fn start_more(&mut self, ties: Vec<Ties>) -> Result<(), FleetError> {
+    fn start_more(&mut self, launches: Vec<Launch>) -> Result<(), FleetError> {
         let before = self.places.len();
-        for ties in ties {
-            let link = self.start_link(self.places.len(), &ties)?;
-            self.places.push(Place { link, ties, descriptors_max: 0, is_lost: false });
+        let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(launches.len()).unwrap_or(u32::MAX);
+        let mut launches = launches.into_iter();
+        let mut opening = Opening::default();
+        loop {
+            while opening.has_room() {
+                let Some(launch) = launches.next() else { break };
+                let index = self.places.len();
+                match self.place(launch, wait) {
+                    Ok(place) => {
+                        opening.add(index, &place.launch);
+                        self.places.push(place);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if opening.waiting.is_empty() {
+                break;
+            }
+            self.await_hello(&mut opening)?;
         }
-        self.await_hellos((before..self.places.len()).collect())
+        opening.finish()?;
+        let begun = (before..self.places.len()).collect::<Vec<_>>();
+        self.check_machines()?;
+        self.await_clocks(&begun)
     }
 
-    fn start_link(&mut self, index: usize, ties: &Ties) -> Result<Link, FleetError> {
+    fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place, FleetError> {
         self.next_id += 1;
-        let name = format!("{} {}", self.role, index + 1);
-        Link::start(self.next_id, name, &self.command, ties, self.sender.clone())
+        let link = Link::start(self.next_id, &launch, self.sender.clone())?;
+        let wait = match launch.place {
+            AgentPlace::Here(_) => wait,
+            AgentPlace::There(_) => OPENING_WAIT,
+        };
+        Ok(Place {
+            link,
+            launch,
+            descriptors_max: 0,
+            machine: Machine::default(),
+            deadline: Instant::now() + wait,
+            is_lost: false,
+        })
     }
 
-    fn await_hellos(&mut self, mut waiting: Vec<usize>) -> Result<(), FleetError> {
-        let wait = HELLO_WAIT + HELLO_WAIT_EACH * u32::try_from(waiting.len()).unwrap_or(0);
-        let deadline = Instant::now() + wait;
-        while let Some(first) = waiting.first().copied() {
-            let slow = FleetError::Slow {
-                agent: self.name(first).to_owned(),
-                what: "start",
-                waited: wait,
-            };
-            let (index, event) = self.poll_event(deadline).ok_or(slow)?;
-            let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { continue };
-            match *frame {
-                FromAgent::Hello { version, .. } if version != VERSION => {
-                    return Err(FleetError::Version {
-                        agent: self.name(index).to_owned(),
-                        theirs: version,
-                        ours: VERSION.to_owned(),
+    /// Waits for the first message of one of those that are being opened. The first failure on this host
+    /// is an error; those of other hosts are collected.
+    fn await_hello(&mut self, opening: &mut Opening) -> Result<(), FleetError> {
+        let deadline = |index: &usize| self.places[*index].deadline;
+        let Some(first) = opening.waiting.iter().copied().min_by_key(deadline) else {
+            return Ok(());
+        };
+        let deadline = self.places[first].deadline;
+        let (index, failure) = match self.poll_event(deadline) {
+            // It may have been put off meanwhile.
+            None if Instant::now() < self.places[first].deadline => return Ok(()),
+            None => {
+                let waited = match self.places[first].launch.place {
+                    AgentPlace::Here(_) => HELLO_WAIT,
+                    AgentPlace::There(_) => OPENING_WAIT,
+                };
+                let agent = self.name(first).to_owned();
+                self.kill(first);
+                (first, FleetError::Slow { agent, what: "start", waited })
+            }
+            Some((index, event)) => match self.hello(index, event) {
+                Ok(()) => {
+                    opening.waiting.retain(|waiting| *waiting != index);
+                    return Ok(());
+                }
+                Err(error) => (index, error),
+            },
+        };
+        opening.waiting.retain(|waiting| *waiting != index);
+        match &self.places[index].launch.place {
+            AgentPlace::Here(_) => Err(failure),
+            AgentPlace::There(remote) => {
+                let how = match failure {
+                    FleetError::Lost { how, .. } => how,
+                    FleetError::Slow { what, waited, .. } => {
+                        format!("did not {what} within {} s", waited.as_secs())
+                    }
+                    other => other.to_string(),
+                };
+                opening.failures.push((remote.host.clone(), how));
+                Ok(())
+            }
+        }
+    }
+
+    fn hello(&mut self, index: usize, event: LinkEvent) -> Result<(), FleetError> {
+        let LinkEvent::Frame(frame) = self.unless_closed(index, event)? else { return Ok(()) };
+        match *frame {
+            FromAgent::Hello { version, .. } if version != VERSION => Err(FleetError::Version {
+                agent: self.name(index).to_owned(),
+                theirs: version,
+                ours: VERSION.to_owned(),
+            }),
+            FromAgent::Hello { machine, .. } if self.is_another_build(index, &machine) => {
+                Err(FleetError::Lost {
+                    agent: self.name(index).to_owned(),
+                    how: format!(
+                        "has another build of plimsoll {VERSION} ({}); here is {}",
+                        machine.build,
+                        identity()
+                    ),
+                })
+            }
+            FromAgent::Hello { descriptors_max, machine, .. } => {
+                let place = &mut self.places[index];
+                (place.descriptors_max, place.machine) = (descriptors_max, machine);
+                Ok(())
+            }
+            other => Err(self.unexpected(index, &other)),
+        }
+    }
+
+    /// Only on another host: here an agent is this program.
+    fn is_another_build(&self, index: usize, machine: &Machine) -> bool {
+        matches!(self.places[index].launch.place, AgentPlace::There(_))
+            && machine.build != identity()
+    }
+
+    /// Two names of one machine would count its CPUs and ports twice.
+    fn check_machines(&self) -> Result<(), FleetError> {
+        let remote = |place: &&Place| matches!(place.launch.place, AgentPlace::There(_));
+        let places: Vec<_> = self.places.iter().filter(remote).collect();
+        let mut lines = Vec::new();
+        for (at, place) in places.iter().enumerate() {
+            let earlier = places[..at].iter().find(|other| other.machine.is_same(&place.machine));
+            lines.extend(earlier.map(|other| {
+                format!("{} and {} are the same machine", other.link.name, place.link.name)
+            }));
+        }
+        if lines.is_empty() { Ok(()) } else { Err(FleetError::Hosts { lines }) }
+    }
+
+    /// Waits until the clocks of other hosts were compared with this one.
+    fn await_clocks(&mut self, places: &[usize]) -> Result<(), FleetError> {
+        let deadline = Instant::now() + CLOCK_WAIT;
+        for index in places {
+            while !self.places[*index].link.is_clock_settled() {
+                if Instant::now() > deadline {
+                    return Err(FleetError::Slow {
+                        agent: self.name(*index).to_owned(),
+                        what: "answer pings",
+                        waited: CLOCK_WAIT,
                     });
                 }
-                FromAgent::Hello { descriptors_max, .. } => {
-                    self.places[index].descriptors_max = descriptors_max;
-                    waiting.retain(|waiting| *waiting != index);
-                }
-                other => return Err(self.unexpected(index, &other)),
+                thread::sleep(LOOK_AGAIN);
             }
         }
         Ok(())
@@ -175,18 +328,22 @@ impl AgentSet {
     /// anything.
     pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
         while let Some((index, event)) = self.poll_event(Instant::now()) {
-            if let LinkEvent::Closed(error) = event {
-                self.how_it_ended(index, error);
+            if let LinkEvent::Closed(ending) = event {
+                self.how_it_ended(index, ending);
             }
         }
         let lost: Vec<_> = (0..self.len()).filter(|index| self.is_lost(*index)).collect();
+        let mut opening = Opening::default();
         for index in &lost {
-            let ties = self.places[*index].ties.clone();
-            let link = self.start_link(*index, &ties)?;
-            self.places[*index].link = link;
-            self.places[*index].is_lost = false;
+            let launch = self.places[*index].launch.clone();
+            opening.add(*index, &launch);
+            self.places[*index] = self.place(launch, HELLO_WAIT)?;
         }
-        self.await_hellos(lost)
+        while !opening.waiting.is_empty() {
+            self.await_hello(&mut opening)?;
+        }
+        opening.finish()?;
+        self.await_clocks(&lost)
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -215,6 +372,32 @@ impl AgentSet {
         self.places.iter().map(|place| place.descriptors_max).min().unwrap_or(0)
     }
 
+    /// The machine of an agent.
+    pub(crate) fn machine(&self, index: usize) -> &Machine {
+        &self.places[index].machine
+    }
+
+    /// Files that one of them may have open.
+    pub(crate) fn descriptors_of(&self, index: usize) -> u64 {
+        self.places[index].descriptors_max
+    }
+
+    /// How the clock of another agent's host differs from the one here; `None` on this host.
+    pub(crate) fn clock(&self, index: usize) -> Option<Sample> {
+        self.places[index].link.clock()
+    }
+
+    /// The longest round trip to any agent in the last minute.
+    pub(crate) fn longest_round_trip(&self) -> Nanos {
+        let trips = self.places.iter().map(|place| place.link.longest_round_trip());
+        trips.max().unwrap_or_default()
+    }
+
+    /// Lines for the reader since the last call.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
     /// Sends `command` to one agent; see [`Link::send`].
     pub(crate) fn send(&self, index: usize, command: &ToAgent) -> Result<(), FleetError> {
         self.places[index].link.send(command)
@@ -222,17 +405,30 @@ impl AgentSet {
 
     /// The next event of any agent; `None` after `deadline`.
     pub(crate) fn poll_event(&mut self, deadline: Instant) -> Option<(usize, LinkEvent)> {
+        let silent = |place: &Place| place.link.silence().filter(|_| !place.is_lost);
+        let seen = self.places.iter().map(silent).position(|silence| silence.is_some());
+        if let Some(index) = seen {
+            let silence = silent(&self.places[index]).unwrap_or_default();
+            return Some((index, LinkEvent::Closed(Ending::Silent(silence))));
+        }
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
-            match self.events.recv_timeout(wait) {
-                Ok((id, received)) => {
-                    let index = self.places.iter().position(|place| place.link.id == id);
-                    // Other events are of an agent that was replaced or killed.
-                    if let Some(index) = index.filter(|index| !self.places[*index].is_lost) {
-                        return Some((index, received.into()));
-                    }
+            let Ok((id, received)) = self.events.recv_timeout(wait) else { return None };
+            let index = self.places.iter().position(|place| place.link.id == id);
+            // Other events are of an agent that was replaced or killed.
+            let Some(index) = index.filter(|index| !self.places[*index].is_lost) else { continue };
+            let name = self.name(index);
+            match received {
+                Received::Payload(payload) => return Some((index, LinkEvent::decoded(&payload))),
+                Received::Closed(ending) => return Some((index, LinkEvent::Closed(ending))),
+                Received::Noise(noise) => {
+                    let note = format!("{name} printed before its agent started: {noise}");
+                    self.notes.push(note);
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+                Received::Copying => {
+                    self.notes.push(format!("plimsoll is copied to {name}"));
+                    self.places[index].deadline = Instant::now() + COPYING_WAIT;
+                }
             }
         }
     }
@@ -244,9 +440,9 @@ impl AgentSet {
         event: LinkEvent,
     ) -> Result<LinkEvent, FleetError> {
         match event {
-            LinkEvent::Closed(error) => Err(FleetError::Lost {
+            LinkEvent::Closed(ending) => Err(FleetError::Lost {
                 agent: self.name(index).to_owned(),
-                how: self.how_it_ended(index, error),
+                how: self.how_it_ended(index, ending),
             }),
             event @ LinkEvent::Frame(_) => Ok(event),
         }
@@ -264,9 +460,9 @@ impl AgentSet {
     }
 
     /// How an agent that closed its output ended; the agent is lost from now on.
-    pub(crate) fn how_it_ended(&mut self, index: usize, error: Option<FrameError>) -> String {
+    pub(crate) fn how_it_ended(&mut self, index: usize, ending: Ending) -> String {
         self.places[index].is_lost = true;
-        self.places[index].link.how_it_ended(error)
+        self.places[index].link.how_it_ended(ending)
     }
 
     /// Kills an agent.
@@ -290,5 +486,39 @@ impl AgentSet {
 impl Drop for AgentSet {
     fn drop(&mut self) {
         self.dismiss();
+    }
+}
+
+/// Agents whose first message is awaited.
+#[derive(Debug, Default)]
+struct Opening {
+    waiting: Vec<usize>,
+    /// Some of them are on other hosts.
+    is_remote: bool,
+    /// Hosts that cannot take part, and why.
+    failures: Vec<(HostName, String)>,
+}
+
+impl Opening {
+    const fn has_room(&self) -> bool {
+        !self.is_remote || self.waiting.len() < FANOUT
+    }
+
+    fn add(&mut self, index: usize, launch: &Launch) {
+        self.is_remote |= matches!(launch.place, AgentPlace::There(_));
+        self.waiting.push(index);
+    }
+
+    /// An error where hosts failed, with one line for those that failed alike.
+    fn finish(self) -> Result<(), FleetError> {
+        let mut alike: BTreeMap<String, Vec<HostName>> = BTreeMap::new();
+        for (host, how) in self.failures {
+            alike.entry(how).or_default().push(host);
+        }
+        if alike.is_empty() {
+            return Ok(());
+        }
+        let line = |(how, hosts): (String, Vec<HostName>)| format!("{} {how}", fold(&hosts));
+        Err(FleetError::Hosts { lines: alike.into_iter().map(line).collect() })
     }
 }

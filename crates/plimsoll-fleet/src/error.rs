@@ -72,6 +72,18 @@ pub enum FleetError {
         /// How long it was given.
         waited: Duration,
     },
+    /// A coordinator on another host fell silent.
+    #[error("the coordinator sent nothing for {} s", lease.as_secs_f64())]
+    Silence {
+        /// The longest silence that an agent bears.
+        lease: Duration,
+    },
+    /// Hosts cannot take part.
+    #[error("{}", lines.join("; "))]
+    Hosts {
+        /// A line for each host, or for those with the same trouble.
+        lines: Vec<String>,
+    },
     /// An agent sent a message that is not expected at this point.
     #[error("{agent} sent an unexpected message ({message}); this is a bug in plimsoll")]
     Unexpected {
@@ -106,6 +118,8 @@ impl FleetError {
             | Self::DescriptorLimit { .. }
             | Self::Lost { .. }
             | Self::Slow { .. }
+            | Self::Silence { .. }
+            | Self::Hosts { .. }
             | Self::ProgramEnded { .. }
             | Self::Frame(_) => AgentFault::Host,
         }

@@ -104,7 +104,7 @@ mod tests {
     use plimsoll_model::{ErrorClass, Nanos};
     use proptest::prelude::*;
 
-    use crate::message::{FromAgent, ToAgent};
+    use crate::message::{FromAgent, Machine, ToAgent};
 
     use super::*;
 
@@ -115,7 +115,12 @@ mod tests {
         tally.spans.corrected.record(Nanos::from_millis(7));
         tally.generator.busiest_thread = 0.1 + 0.2;
         let sent = [
-            FromAgent::Hello { version: "1".to_owned(), pid: 5, descriptors_max: 1024 },
+            FromAgent::Hello {
+                version: "1".to_owned(),
+                pid: 5,
+                descriptors_max: 1024,
+                machine: Machine { cpus: 2, ..Machine::default() },
+            },
             FromAgent::Interval(Box::new(Interval { second: 4, tally })),
             FromAgent::LoadEnded { window: Nanos::from_secs(9) },
         ];

@@ -1,7 +1,8 @@
 //! Coordinator and agents: one load, or one server, spread over several processes.
 //!
 //! A coordinator starts agents, sends them commands in frames over stdin and stdout, and adds up
-//! exactly what they report. What an agent does is an [`Executor`], which the caller supplies; this
+//! exactly what they report. An agent runs on this host, or on another one behind ssh or the like
+//! ([`hosts`]). What an agent does is an [`Executor`], which the caller supplies; this
 //! crate never touches measured traffic. Everything that is started here ends: on command, when its
 //! coordinator is done, and when its coordinator is killed.
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@ mod agent_set;
 pub mod coordinator;
 pub mod error;
 pub mod frame;
+pub mod hosts;
 mod link;
 pub mod message;
 mod programs;
@@ -19,7 +21,7 @@ mod tail;
 
 pub use agent::Executor;
 pub use agent_set::{AgentCommand, AgentSpec};
-pub use coordinator::{LocalAgents, ServerGroup};
+pub use coordinator::{LoadAgents, ServerGroup};
 pub use error::FleetError;
 pub use message::{FromAgent, ToAgent};
 pub use supervisor::Supervisor;

@@ -1,15 +1,20 @@
 //! The coordinator's end of one agent: its process, the pipes to it and the threads on them.
+//!
+//! An agent on another host is the same behind one more process, which reaches it: what stands before its
+//! frames is read away, and pings keep it alive and compare the clocks.
 
+use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{env, fs, io, thread};
 
 use plimsoll_model::Nanos;
 use plimsoll_sys::process::{Group, Signal, Ties};
@@ -18,6 +23,8 @@ use plimsoll_sys::{clock, process};
 use crate::error::FleetError;
 use crate::frame;
 use crate::frame::FrameError;
+use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
+use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, script};
 use crate::message::{ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
 
@@ -27,6 +34,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const END_WAIT: Duration = Duration::from_millis(500);
 /// An agent's last output in an error message is cut to this many characters.
 const OUTPUT_CHARS_MAX: usize = 400;
+/// From one ping to the next, and of the first ones, which compare the clocks before a load.
+const PING_EVERY: Duration = Duration::from_secs(1);
+const FIRST_PINGS_EVERY: Duration = Duration::from_millis(5);
+/// What an agent's host may be silent for beyond the lease: an agent that is given up has stopped before.
+const AFTER_LEASE: Duration = Duration::from_secs(5);
+/// How the payload of a pong begins.
+const PONG: &[u8] = b"{\"pong\"";
 
 /// The command that starts an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,24 +58,87 @@ impl AgentCommand {
     }
 }
 
+/// How one agent is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) ties: Ties,
+    pub(crate) place: AgentPlace,
+}
+
+/// Where an agent runs.
+#[derive(Clone, Debug)]
+pub(crate) enum AgentPlace {
+    /// A child of this process.
+    Here(AgentCommand),
+    /// Behind a process that reaches another host.
+    There(Arc<Remote>),
+}
+
+/// An agent on another host.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) host: HostName,
+    /// Its number among the hosts, from 0.
+    pub(crate) rank: usize,
+    pub(crate) launcher: Launcher,
+    /// The program there, where the user names it.
+    pub(crate) path: Option<String>,
+    /// What is copied there otherwise.
+    pub(crate) program: Program,
+    /// It ends when it hears nothing for so long.
+    pub(crate) lease: Duration,
+}
+
+impl Remote {
+    fn command(&self) -> Command {
+        let words = self.launcher.shell_on(&self.host, self.rank);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        // ssh hands these on, and a shell complains about what it does not have there.
+        let is_locale = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("LC_"));
+        let locale = env::vars_os().map(|(name, _)| name).filter(is_locale);
+        for name in locale.chain(["LANG", "LANGUAGE"].map(OsString::from)) {
+            command.env_remove(name);
+        }
+        command
+    }
+}
+
+/// How an agent's output ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// It was closed.
+    Closed,
+    /// It is no frame.
+    Frame(FrameError),
+    /// Its host cannot take part; completes *client07 …*.
+    Refused(String),
+    /// Nothing was received for so long.
+    Silent(Duration),
+}
+
 /// What comes out of the thread that reads an agent's output.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// An encoded frame: the histograms of a second have some kilobytes, and a megabyte decoded;
     /// a hundred agents send theirs at the same instant.
     Payload(Vec<u8>),
+    /// What its host printed before it.
+    Noise(String),
+    /// Its program is copied to its host.
+    Copying,
     /// See [`LinkEvent::Closed`].
-    Closed(Option<FrameError>),
+    Closed(Ending),
 }
 
-impl From<Received> for LinkEvent {
-    fn from(received: Received) -> Self {
-        match received {
-            Received::Payload(payload) => match frame::decode(&payload) {
-                Ok(message) => Self::Frame(Box::new(message)),
-                Err(error) => Self::Closed(Some(error)),
-            },
-            Received::Closed(error) => Self::Closed(error),
+impl LinkEvent {
+    /// The event in a payload.
+    pub(crate) fn decoded(payload: &[u8]) -> Self {
+        match frame::decode(payload) {
+            Ok(message) => Self::Frame(Box::new(message)),
+            Err(error) => Self::Closed(Ending::Frame(error)),
         }
     }
 }
@@ -71,7 +148,22 @@ impl From<Received> for LinkEvent {
 pub(crate) enum LinkEvent {
     Frame(Box<FromAgent>),
     /// The output ended or could not be decoded. It is the last event.
-    Closed(Option<FrameError>),
+    Closed(Ending),
+}
+
+/// What is known of the far side of a link to another host.
+#[derive(Debug)]
+struct FarSide {
+    remote: Arc<Remote>,
+    clock: Arc<Mutex<HostClock>>,
+    /// Its agent has answered.
+    is_open: Arc<AtomicBool>,
+}
+
+impl FarSide {
+    fn clock(&self) -> HostClock {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// One agent. Dropping it kills the process; ask it to exit first.
@@ -88,6 +180,8 @@ pub(crate) struct Link {
     stderr: Tail,
     /// When its last frame was received, in nanoseconds of CLOCK_MONOTONIC.
     last_frame_ns: Arc<AtomicU64>,
+    /// `None` on this host.
+    far: Option<FarSide>,
     ended: Option<ExitReason>,
 }
 
@@ -95,40 +189,59 @@ impl Link {
     /// Starts an agent; its events are sent to `events` with `id`.
     pub(crate) fn start(
         id: u64,
-        name: String,
-        command: &AgentCommand,
-        ties: &Ties,
+        launch: &Launch,
         events: Sender<(u64, Received)>,
     ) -> Result<Self, FleetError> {
+        let name = launch.name.clone();
         let context = |source| FleetError::Start { name: name.clone(), source };
-        let mut start = Command::new(&command.program);
-        start
-            .arg0("plimsoll")
-            .args(&command.arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = process::spawn(start, ties).map_err(context)?;
+        let start = match &launch.place {
+            AgentPlace::Here(command) => {
+                let mut start = Command::new(&command.program);
+                start.arg0("plimsoll").args(&command.arguments);
+                start
+            }
+            AgentPlace::There(remote) => remote.command(),
+        };
+        let mut child = spawn(start, &launch.ties).map_err(context)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(context(io::ErrorKind::BrokenPipe.into()));
         };
         let (frames, outbox) = mpsc::channel();
-        let _writer = thread::Builder::new()
-            .name("link-out".to_owned())
-            .spawn(move || write_frames(outbox, stdin))
-            .map_err(context)?;
         let last_frame_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
-        let last_frame = Arc::clone(&last_frame_ns);
-        let _reader = thread::Builder::new()
-            .name("link-in".to_owned())
-            .spawn(move || read_frames(id, stdout, &last_frame, &events))
-            .map_err(context)?;
+        let mut reader =
+            Reader { id, stdout, last_frame_ns: Arc::clone(&last_frame_ns), clock: None, events };
+        let far = match &launch.place {
+            AgentPlace::Here(_) => {
+                run("link-out", move || write_frames(outbox, stdin)).map_err(context)?;
+                run("link-in", move || reader.read_frames()).map_err(context)?;
+                None
+            }
+            AgentPlace::There(remote) => {
+                let nonce = format!("{:016x}", RandomState::new().build_hasher().finish());
+                let script = script(&remote.program, remote.path.as_deref(), &nonce, remote.lease);
+                let (steps, next_steps) = mpsc::channel();
+                let clock = Arc::new(Mutex::new(HostClock::default()));
+                reader.clock = Some(Arc::clone(&clock));
+                let is_open = Arc::new(AtomicBool::new(false));
+                let (opened, of_reader) = (Arc::clone(&is_open), Arc::clone(remote));
+                run("link-out", move || write_opening(script, &next_steps, outbox, stdin))
+                    .map_err(context)?;
+                run("link-in", move || {
+                    if reader.read_opening(&nonce, &of_reader.program, &steps) {
+                        opened.store(true, Ordering::Relaxed);
+                        reader.read_frames();
+                    }
+                })
+                .map_err(context)?;
+                Some(FarSide { remote: Arc::clone(remote), clock, is_open })
+            }
+        };
         let stderr = Tail::follow(stderr).map_err(context)?;
-        let is_session_leader = ties.group == Group::Session;
-        let frames = Some(frames);
-        Ok(Self { id, name, child, is_session_leader, frames, stderr, last_frame_ns, ended: None })
+        let is_session_leader = launch.ties.group == Group::Session;
+        let (frames, ended) = (Some(frames), None);
+        Ok(Self { id, name, child, is_session_leader, frames, stderr, last_frame_ns, far, ended })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -140,10 +253,38 @@ impl Link {
         Nanos(self.last_frame_ns.load(Ordering::Relaxed))
     }
 
+    /// How long nothing was received of an agent on another host, where that is so long that the agent has
+    /// ended.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        let far = self.far.as_ref().filter(|far| far.is_open.load(Ordering::Relaxed))?;
+        let silence = Duration::from(Nanos(clock::monotonic_ns()).since(self.last_frame_at()));
+        (silence > far.remote.lease + AFTER_LEASE).then_some(silence)
+    }
+
+    /// Whether pings enough were answered to translate times; on this host none is needed.
+    pub(crate) fn is_clock_settled(&self) -> bool {
+        self.far.as_ref().is_none_or(|far| far.clock().is_settled())
+    }
+
+    /// What the clock of the agent's host differs by; `None` on this host.
+    pub(crate) fn clock(&self) -> Option<Sample> {
+        self.far.as_ref()?.clock().best()
+    }
+
+    /// The longest round trip of the last minute; zero on this host.
+    pub(crate) fn longest_round_trip(&self) -> Nanos {
+        self.far.as_ref().map_or(Nanos::ZERO, |far| far.clock().longest_round_trip())
+    }
+
     /// Sends `command` to the agent; never waits for it. The end of an agent is reported as
     /// [`LinkEvent::Closed`], not here.
     pub(crate) fn send(&self, command: &ToAgent) -> Result<(), FleetError> {
-        let frame = frame::encode(command)?;
+        let frame = match (command, self.clock()) {
+            (ToAgent::Start { epoch_monotonic }, Some(clock)) => {
+                frame::encode(&ToAgent::Start { epoch_monotonic: clock.there(*epoch_monotonic) })?
+            }
+            _ => frame::encode(command)?,
+        };
         if let Some(frames) = &self.frames {
             let _ = frames.send(frame);
         }
@@ -158,7 +299,7 @@ impl Link {
     }
 
     /// Waits until `deadline` for the agent to end, then kills it. Afterwards it is gone, and
-    /// whatever was left in its session with it.
+    /// whatever was left in its session with it. On another host it ends with its input.
     pub(crate) fn end_by(&mut self, deadline: Instant) -> ExitReason {
         if let Some(reason) = self.ended {
             return reason;
@@ -188,13 +329,27 @@ impl Link {
     }
 
     /// How an agent ended that closed its output: completes *agent 2 …*.
-    pub(crate) fn how_it_ended(&mut self, error: Option<FrameError>) -> String {
-        let reason = self.end_by(Instant::now() + END_WAIT);
-        let mut text = match error {
-            Some(error) => format!("sent data that cannot be decoded: {error}"),
-            None => format!("ended unexpectedly: {reason}"),
-        };
+    pub(crate) fn how_it_ended(&mut self, ending: Ending) -> String {
+        // One that is silent or sends no frames does not end by itself.
+        let wait = if matches!(ending, Ending::Closed) { END_WAIT } else { Duration::ZERO };
+        let reason = self.end_by(Instant::now() + wait);
         let words = self.stderr.text(END_WAIT);
+        let mut text = match ending {
+            Ending::Frame(error) => format!("sent data that cannot be decoded: {error}"),
+            Ending::Refused(why) => return why,
+            Ending::Silent(silence) => {
+                format!("sent nothing for {} s and was given up", silence.as_secs())
+            }
+            Ending::Closed => {
+                let unopened = self.far.as_ref().filter(|far| !far.is_open.load(Ordering::Relaxed));
+                if let Some(FarSide { remote, .. }) = unopened
+                    && let Some(line) = explained(&remote.launcher, reason, &words)
+                {
+                    return line;
+                }
+                format!("ended unexpectedly: {reason}")
+            }
+        };
         if !words.is_empty() {
             text += "; its last output: ";
             text += &last_words(&words);
@@ -209,7 +364,16 @@ impl Drop for Link {
     }
 }
 
-fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
+fn spawn(mut command: Command, ties: &Ties) -> io::Result<Child> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process::spawn(command, ties)
+}
+
+fn run(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+fn write_frames(outbox: Receiver<Vec<u8>>, mut stdin: impl Write) {
     for frame in outbox {
         if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
             // The agent has ended; the end of its output reports that.
@@ -218,23 +382,157 @@ fn write_frames(outbox: mpsc::Receiver<Vec<u8>>, mut stdin: impl Write) {
     }
 }
 
-fn read_frames(
-    id: u64,
-    mut stdout: impl Read,
-    last_frame_ns: &AtomicU64,
-    events: &Sender<(u64, Received)>,
+/// What a host is sent next, before its agent runs, and when it does.
+enum Step {
+    Program(fs::File),
+    Frames,
+}
+
+/// Writes what starts an agent on another host, and then its frames; any error ends its output, too.
+fn write_opening(
+    script: String,
+    steps: &Receiver<Step>,
+    outbox: Receiver<Vec<u8>>,
+    mut stdin: impl Write,
 ) {
+    if stdin.write_all(script.as_bytes()).and_then(|()| stdin.flush()).is_err() {
+        return;
+    }
+    for step in steps {
+        match step {
+            Step::Program(mut file) => {
+                if io::copy(&mut file, &mut stdin).and_then(|_| stdin.flush()).is_err() {
+                    return;
+                }
+            }
+            Step::Frames => return write_frames_and_pings(&outbox, stdin),
+        }
+    }
+}
+
+fn write_frames_and_pings(outbox: &Receiver<Vec<u8>>, mut stdin: impl Write) {
+    let (mut pings, mut next_ping) = (0u32, Instant::now());
     loop {
-        let received = match frame::read_payload(&mut stdout) {
-            Ok(Some(payload)) => Received::Payload(payload),
-            Ok(None) => Received::Closed(None),
-            Err(error) => Received::Closed(Some(error)),
+        let frame = match outbox.recv_timeout(next_ping.saturating_duration_since(Instant::now())) {
+            Ok(frame) => frame,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                pings = pings.saturating_add(1);
+                let is_early = pings <= SAMPLES_NEEDED;
+                next_ping = Instant::now() + if is_early { FIRST_PINGS_EVERY } else { PING_EVERY };
+                let Ok(ping) = frame::encode(&ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) })
+                else {
+                    return;
+                };
+                ping
+            }
         };
-        last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
-        let is_last = matches!(received, Received::Closed(_));
-        if events.send((id, received)).is_err() || is_last {
+        if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
             return;
         }
+    }
+}
+
+/// The thread that reads an agent's output.
+struct Reader<R> {
+    id: u64,
+    stdout: R,
+    last_frame_ns: Arc<AtomicU64>,
+    /// That of the agent's host; `None` on this one.
+    clock: Option<Arc<Mutex<HostClock>>>,
+    events: Sender<(u64, Received)>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Whether somebody is left who wants it.
+    fn report(&self, received: Received) -> bool {
+        self.events.send((self.id, received)).is_ok()
+    }
+
+    /// Reads what stands before the frames; `false` where none will come.
+    fn read_opening(&mut self, nonce: &str, program: &Program, steps: &Sender<Step>) -> bool {
+        let mut preamble = Preamble::new(nonce);
+        let ending = loop {
+            let step = match preamble.next_word(&mut self.stdout) {
+                Ok(Some(Word::Agent)) => {
+                    if let Some(noise) = preamble.noise() {
+                        self.report(Received::Noise(noise));
+                    }
+                    Step::Frames
+                }
+                Ok(Some(Word::Want(machine))) if machine == env::consts::ARCH => {
+                    match program.open() {
+                        Ok(file) => {
+                            self.report(Received::Copying);
+                            Step::Program(file)
+                        }
+                        Err(error) => {
+                            break Ending::Refused(format!(
+                                "needs a copy of plimsoll, which cannot be read here: {error}"
+                            ));
+                        }
+                    }
+                }
+                Ok(Some(Word::Want(machine))) => {
+                    break Ending::Refused(format!(
+                        "is a machine of type {machine}, and this plimsoll is made for {}: put                          plimsoll for {machine} there and name it with --remote-path",
+                        env::consts::ARCH
+                    ));
+                }
+                Ok(Some(Word::Fail(why))) => {
+                    break Ending::Refused(format!("cannot start plimsoll: {why}"));
+                }
+                Ok(None) => break Ending::Closed,
+                Err(error) => break Ending::Frame(error.into()),
+            };
+            let is_last = matches!(step, Step::Frames);
+            if steps.send(step).is_err() {
+                break Ending::Closed;
+            }
+            if is_last {
+                self.last_frame_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
+                return true;
+            }
+        };
+        if let Some(noise) = preamble.noise() {
+            self.report(Received::Noise(noise));
+        }
+        self.report(Received::Closed(ending));
+        false
+    }
+
+    fn read_frames(mut self) {
+        loop {
+            let received = match frame::read_payload(&mut self.stdout) {
+                Ok(Some(payload)) => Received::Payload(payload),
+                Ok(None) => Received::Closed(Ending::Closed),
+                Err(error) => Received::Closed(Ending::Frame(error)),
+            };
+            let at = Nanos(clock::monotonic_ns());
+            self.last_frame_ns.store(at.0, Ordering::Relaxed);
+            if let Received::Payload(payload) = &received
+                && self.handle_pong(payload, at)
+            {
+                continue;
+            }
+            let is_last = matches!(received, Received::Closed(_));
+            if !self.report(received) || is_last {
+                return;
+            }
+        }
+    }
+
+    /// Whether the payload is a pong.
+    fn handle_pong(&self, payload: &[u8], at: Nanos) -> bool {
+        let Some(clock) = self.clock.as_ref().filter(|_| payload.starts_with(PONG)) else {
+            return false;
+        };
+        let Ok(FromAgent::Pong { sent, arrived, answered }) = frame::decode(payload) else {
+            return false;
+        };
+        let mut clock = clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.add(sent, (arrived, answered), at);
+        true
     }
 }
 

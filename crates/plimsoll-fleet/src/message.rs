@@ -7,19 +7,23 @@
 //! run     Supervise -> ProgramsReady, then ProgramExited when one ends; Supervise again adds more
 //! ```
 //!
-//! An agent sends [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it.
+//! An agent sends [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it. On another
+//! host, so does the lack of any message for some time: [`ToAgent::Ping`] comes every second.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::{fmt, fs};
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer};
 use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
+use plimsoll_sys::affinity;
 use serde::{Deserialize, Serialize};
+
+use crate::hosts;
 
 /// This program's version: both ends must have the same.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -33,8 +37,8 @@ pub enum ToAgent {
     Prepare(Box<LoadPlan>),
     /// Begin the load that was prepared.
     Start {
-        /// The schedule's first instant on CLOCK_MONOTONIC, which all processes of a host share.
-        /// An agent on another host will need an offset here; nothing else depends on the clock.
+        /// The schedule's first instant on the CLOCK_MONOTONIC of the agent's host. The link to another
+        /// host translates it; nothing else depends on the clock.
         epoch_monotonic: Nanos,
     },
     /// Change what a hold does.
@@ -55,6 +59,11 @@ pub enum ToAgent {
     Count,
     /// Start these programs and report when they end. Handled by the fleet itself.
     Supervise(Box<SupervisorPlan>),
+    /// Answered by [`FromAgent::Pong`] at once, by the fleet itself.
+    Ping {
+        /// When it was sent, on the clock of the sender; repeated in the answer.
+        sent: Nanos,
+    },
     /// Stop everything and end.
     Exit,
 }
@@ -72,6 +81,18 @@ pub enum FromAgent {
         pid: u32,
         /// Its limit of open files.
         descriptors_max: u64,
+        /// Where it runs.
+        #[serde(default)]
+        machine: Machine,
+    },
+    /// The answer to a [`ToAgent::Ping`].
+    Pong {
+        /// The time in the ping.
+        sent: Nanos,
+        /// When it arrived, on the clock of the agent's host.
+        arrived: Nanos,
+        /// When this answer was made, on the same clock.
+        answered: Nanos,
     },
     /// The load is prepared.
     Ready {
@@ -136,6 +157,7 @@ impl FromAgent {
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Hello { .. } => "hello",
+            Self::Pong { .. } => "pong",
             Self::Ready { .. } => "ready",
             Self::Interval(_) => "interval",
             Self::Rows(_) => "rows",
@@ -148,6 +170,38 @@ impl FromAgent {
             Self::ProgramExited { .. } => "program-exited",
             Self::Failed { .. } => "failed",
         }
+    }
+}
+
+/// The machine of an agent, as far as a coordinator must know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The build of the program: see [`crate::hosts::identity`].
+    pub build: String,
+    /// Drawn by the kernel at its start: two names of one machine show the same.
+    pub boot_id: String,
+    /// Its network namespace: containers of one machine have the same `boot_id`.
+    pub network: String,
+    /// CPUs that the agent may use.
+    pub cpus: u32,
+}
+
+impl Machine {
+    /// That of this process.
+    pub(crate) fn here() -> Self {
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let network = fs::read_link("/proc/self/ns/net").unwrap_or_default();
+        Self {
+            build: hosts::identity().to_owned(),
+            boot_id: boot_id.trim().to_owned(),
+            network: network.display().to_string(),
+            cpus: affinity::usable_cpus().len() as u32,
+        }
+    }
+
+    /// Whether two agents share CPUs and ports, under whichever names.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        !self.boot_id.is_empty() && self.boot_id == other.boot_id && self.network == other.network
     }
 }
 

@@ -12,7 +12,7 @@ use plimsoll_sys::process::{Group, Ties};
 
 use crate::agent_set::{AgentCommand, AgentSet};
 use crate::error::FleetError;
-use crate::link::LinkEvent;
+use crate::link::{AgentPlace, Launch, LinkEvent};
 use crate::message::{ExitReason, FromAgent, SupervisedProgram, SupervisorPlan, ToAgent};
 
 /// Timeout of programs to become ready; a large proxy reserves memory at its start.
@@ -54,7 +54,9 @@ impl Supervisor {
     ) -> Result<Self, FleetError> {
         let ties =
             Ties { group: Group::Session, ignores_stop_signals: true, network, ..Ties::default() };
-        let agents = AgentSet::start("supervisor", command, vec![ties], EXIT_WAIT)?;
+        let place = AgentPlace::Here(command.clone());
+        let launch = Launch { name: "supervisor 1".to_owned(), ties, place };
+        let agents = AgentSet::start(vec![launch], EXIT_WAIT)?;
         let (scratch, keep) = (plan.scratch_dir.clone(), plan.keep);
         let mut supervisor =
             Self { agents, pids: Vec::new(), exited: Vec::new(), scratch: None, keep };

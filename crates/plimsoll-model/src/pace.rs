@@ -144,12 +144,6 @@ impl Shard {
     /// The whole.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Shard `index` out of `of` of this shard.
-    #[must_use]
-    pub const fn split(self, index: u32, of: u32) -> Self {
-        Self { index: self.index * of + index, of: self.of * of }
-    }
-
     /// This shard's part of `total`; the parts of all shards add up to it exactly.
     pub const fn share(self, total: u64) -> u64 {
         let of = self.of as u64;

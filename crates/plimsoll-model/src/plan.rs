@@ -294,7 +294,8 @@ pub struct LoadPlan {
     pub cpus: Vec<u32>,
     /// Seed of arrivals and of everything else that is random.
     pub seed: u64,
-    /// Which part of the load the receiver makes.
+    /// The part of the receiver's first thread among all threads of the load; the others follow. The whole
+    /// load where nobody else takes part.
     pub shard: Shard,
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
@@ -323,6 +324,11 @@ impl LoadPlan {
     /// What is spoken with every server.
     pub fn protocol(&self) -> Protocol {
         self.targets.first().map_or(Protocol::Http1, |target| target.url.protocol)
+    }
+
+    /// The part of one of the receiver's threads.
+    pub fn shard_of_thread(&self, index: u32) -> Shard {
+        Shard { index: self.shard.index + index, of: self.shard.of.max(self.threads).max(1) }
     }
 
     /// The simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8

@@ -69,6 +69,9 @@ pub struct Summary {
     /// Every host that was read, by name; empty without an archive.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostSummary>,
+    /// The other hosts that made the load, by name; empty where this one made it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub load_hosts: BTreeMap<String, LoadHostSummary>,
     /// `None`: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliffs: Option<Vec<CliffSummary>>,
@@ -95,6 +98,17 @@ pub struct Summary {
     /// Directory of the run's archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+}
+
+/// Another host that made a part of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadHostSummary {
+    /// Worker threads: its part of the load is in proportion.
+    pub threads: u32,
+    /// It began a load at the common instant within this, the worst of all loads.
+    pub clock_bound_ms: f64,
+    /// The round trip to it that this follows from.
+    pub round_trip_ms: f64,
 }
 
 /// Offered and achieved operations per second.
@@ -500,6 +514,7 @@ impl Summary {
             hold: head.hold,
             causes: None,
             hosts: BTreeMap::new(),
+            load_hosts: BTreeMap::new(),
             cliffs: None,
             timers: None,
             longest_timer: None,

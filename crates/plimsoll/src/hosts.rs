@@ -3,8 +3,9 @@
 use std::fs;
 
 use plimsoll_fleet::coordinator::agents_needed;
+use plimsoll_fleet::hosts::LoadHosts;
 use plimsoll_fleet::message::AgentFault;
-use plimsoll_fleet::{AgentSpec, FleetError, LocalAgents};
+use plimsoll_fleet::{AgentSpec, FleetError, LoadAgents};
 use plimsoll_lab::LabError;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
@@ -26,7 +27,7 @@ pub(crate) fn start_load_agents(
     plan: &mut LoadPlan,
     processes: Processes,
     network: Option<Namespace>,
-) -> Result<LocalAgents, Stop> {
+) -> Result<LoadAgents, Stop> {
     let descriptors = limits::raise_descriptor_limit();
     let needed = agents_needed(plan.connections, descriptors, DESCRIPTOR_RESERVE)
         .map_err(|error| fleet_stop(&error))?;
@@ -48,12 +49,33 @@ pub(crate) fn start_load_agents(
         plan.threads = plan.threads.div_ceil(count);
     }
     let cpus = if plan.cpus.is_empty() { Vec::new() } else { vec![plan.cpus.clone()] };
-    LocalAgents::start(AgentSpec { cpus, network, ..AgentSpec::new(count) })
+    LoadAgents::start(AgentSpec { cpus, network, ..AgentSpec::new(count) })
         .map_err(|error| fleet_stop(&error))
+}
+
+/// Starts an agent on each of `hosts`, and refuses hosts that cannot have their share of the connections in one
+/// process.
+pub(crate) fn start_hosts(
+    hosts: &LoadHosts,
+    threads: Option<u32>,
+    plan: &mut LoadPlan,
+) -> Result<LoadAgents, Stop> {
+    let agents = LoadAgents::start_on(hosts, threads).map_err(|error| fleet_stop(&error))?;
+    let too_small = agents.too_small(plan.connections, DESCRIPTOR_RESERVE);
+    if !too_small.is_empty() {
+        let first = format!("the hosts cannot have {} connections", grouped(plan.connections));
+        return Err(Stop::TooMany([vec![first], too_small].concat()));
+    }
+    plan.threads = agents.threads().unwrap_or(plan.threads);
+    Ok(agents)
 }
 
 /// How a failure of the fleet ends the command.
 pub(crate) fn fleet_stop(error: &FleetError) -> Stop {
+    if let FleetError::Hosts { lines } = error {
+        let first = "not every host can make its part of the load, so none does".to_owned();
+        return Stop::TooMany([vec![first], lines.clone()].concat());
+    }
     match error.fault() {
         AgentFault::Usage => Stop::Usage(error.to_string()),
         AgentFault::Host | AgentFault::Peer | AgentFault::Bug => Stop::CannotRun(error.to_string()),

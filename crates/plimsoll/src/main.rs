@@ -56,6 +56,6 @@ fn dispatch() -> Result<(), Stop> {
         Command::Tune(command) => commands::tune::run(&command),
         Command::Watch(flags) => commands::watch::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
-        Command::Agent => commands::agent::run(),
+        Command::Agent(flags) => commands::agent::run(&flags),
     }
 }

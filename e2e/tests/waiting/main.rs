@@ -27,6 +27,7 @@ mod repeat;
 mod rfc9411;
 mod screen;
 mod serve;
+mod ssh_hosts;
 mod tls_interop;
 mod watch;
 mod websocket;

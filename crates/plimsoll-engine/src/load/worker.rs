@@ -60,7 +60,7 @@ impl Worker {
         events: Sender<WorkerEvent>,
     ) -> Result<Self, Errno> {
         let now = Nanos(clock::monotonic_ns());
-        let shard = plan.shard.split(index, plan.threads.max(1));
+        let shard = plan.shard_of_thread(index);
         let pools = Pools::new(&plan, shard);
         Ok(Self {
             meter: Meter::new(index, events.clone(), now),

@@ -12,9 +12,11 @@
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
 //! empty.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use plimsoll_model::event::Event;
+use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
 use plimsoll_model::plan::{LoadPlan, Pacing, Steer};
 use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{Interval, Tally};
@@ -29,6 +31,9 @@ use crate::message::{FromAgent, ToAgent};
 
 /// From the command to start to the schedule's first instant: every agent has received it by then.
 const START_DELAY: Nanos = Nanos::from_millis(50);
+/// The same for agents on other hosts, at least; several round trips more where those are long.
+const FAR_START_DELAY: Nanos = Nanos::from_secs(1);
+const ROUND_TRIPS_TO_START: u64 = 4;
 /// In a load without a planned end, an agent that sends nothing for this long counts as hung.
 const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 /// Timeout of preparing, besides opening connections.
@@ -62,6 +67,18 @@ pub(super) struct Terms {
     stop_grace: Nanos,
     overrun: Nanos,
     abort_bad_ops: Option<u64>,
+    stops_at_loss: bool,
+    /// What an agent that is lost would still have started; `None` where nothing is due at any time.
+    schedule: Option<(Arc<Profile>, Arrivals, u64)>,
+}
+
+/// An agent and its part of the load.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    /// That of its first thread.
+    pub(super) shard: Shard,
+    pub(super) threads: u32,
 }
 
 impl Terms {
@@ -88,6 +105,13 @@ impl Terms {
             stop_grace: control.stop_grace,
             overrun: control.overrun + closing,
             abort_bad_ops: plan.abort_bad_ops,
+            stops_at_loss: control.stops_at_loss,
+            schedule: match &plan.pacing {
+                Pacing::Open { profile, arrivals } => {
+                    Some((Arc::new(profile.clone()), *arrivals, plan.seed))
+                }
+                Pacing::Closed { .. } | Pacing::Hold(_) => None,
+            },
         }
     }
 }
@@ -105,7 +129,7 @@ enum Stage {
 /// One agent's part.
 #[derive(Debug)]
 struct Part {
-    name: String,
+    member: Member,
     stage: Stage,
     /// Operations that were due, in the seconds delivered.
     scheduled: u64,
@@ -113,12 +137,39 @@ struct Part {
     finished: u64,
     /// Operations in flight when the agent started its last one.
     in_flight: Option<u64>,
+    /// Seconds delivered.
+    delivered: u32,
     last_frame_at: Nanos,
 }
 
 impl Part {
     const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Ended | Stage::Lost)
+    }
+
+    /// Operations of its schedule that it has not counted, by the second in which they are due.
+    fn uncounted(&self, terms: &Terms) -> BTreeMap<u32, u64> {
+        let Some((profile, arrivals, seed)) = &terms.schedule else { return BTreeMap::new() };
+        let mut due = BTreeMap::<u32, u64>::new();
+        let Shard { index, of } = self.member.shard;
+        for index in index..index + self.member.threads {
+            let shard = Shard { index, of };
+            for at in Schedule::new(Arc::clone(profile), *arrivals, shard, *seed) {
+                let second = u32::try_from(at.0 / SECOND.0).unwrap_or(u32::MAX);
+                *due.entry(second).or_default() += 1;
+            }
+        }
+        let mut counted = self.scheduled;
+        let mut left = BTreeMap::new();
+        for (second, operations) in due {
+            let of_these = counted.min(operations);
+            counted -= of_these;
+            if operations > of_these {
+                // One that came due at the end of a second may be counted in the next.
+                *left.entry(second.max(self.delivered)).or_default() += operations - of_these;
+            }
+        }
+        left
     }
 
     const fn unfinished(&self) -> u64 {
@@ -139,6 +190,10 @@ pub(super) struct LoadRun {
     total: Tally,
     bad: u64,
     steering: Steering,
+    /// The longest way to an agent's host and back; zero on this one.
+    round_trip: Nanos,
+    /// Operations that lost agents would have started, by the second in which they are due.
+    unsent: BTreeMap<u32, u64>,
     window: Option<Nanos>,
     opened: u64,
     open_failed: u64,
@@ -154,26 +209,29 @@ pub(super) struct LoadRun {
 }
 
 impl LoadRun {
-    /// A load whose agents, called `names`, were just sent Prepare.
-    pub(super) fn new(names: Vec<String>, terms: Terms, now: Nanos) -> Self {
-        let part = |name| Part {
-            name,
+    /// A load whose agents were just sent Prepare.
+    pub(super) fn new(members: Vec<Member>, terms: Terms, now: Nanos) -> Self {
+        let part = |member| Part {
+            member,
             stage: Stage::Preparing,
             scheduled: 0,
             finished: 0,
             in_flight: None,
+            delivered: 0,
             last_frame_at: now,
         };
         Self {
             terms,
-            seconds: Seconds::new(names.len()),
-            parts: names.into_iter().map(part).collect(),
+            seconds: Seconds::new(members.len()),
+            parts: members.into_iter().map(part).collect(),
             started: now,
             epoch: None,
             stopped: None,
             total: Tally::default(),
             bad: 0,
             steering: Steering::default(),
+            round_trip: Nanos::ZERO,
+            unsent: BTreeMap::new(),
             window: None,
             opened: 0,
             open_failed: 0,
@@ -216,7 +274,7 @@ impl LoadRun {
             (FromAgent::Failed { fault, message }, Stage::Preparing | Stage::Ready) => {
                 part.stage = Stage::Ended;
                 self.seconds.end(index);
-                let agent = part.name.clone();
+                let agent = part.member.name.clone();
                 self.fail(FleetError::Failed { agent, fault, message }, now);
             }
             (FromAgent::Failed { message, .. }, _) => {
@@ -292,6 +350,11 @@ impl LoadRun {
     pub(super) fn handle_last_frame(&mut self, index: usize, at: Nanos) {
         let part = &mut self.parts[index];
         part.last_frame_at = part.last_frame_at.max(at);
+    }
+
+    /// The longest way to an agent's host and back, where they are on other hosts.
+    pub(super) const fn handle_round_trip(&mut self, round_trip: Nanos) {
+        self.round_trip = round_trip;
     }
 
     /// Kills agents that are overdue.
@@ -370,12 +433,19 @@ impl LoadRun {
         self.notes.push(line);
     }
 
+    fn start_delay(&self) -> Nanos {
+        match self.round_trip {
+            Nanos::ZERO => START_DELAY,
+            round_trip => FAR_START_DELAY + Nanos(round_trip.0 * ROUND_TRIPS_TO_START),
+        }
+    }
+
     fn start_if_ready(&mut self, now: Nanos) {
         let all_ready = self.parts.iter().all(|part| part.stage == Stage::Ready);
         if !all_ready || self.stopped.is_some() {
             return;
         }
-        let epoch = now + START_DELAY;
+        let epoch = now + self.start_delay();
         self.epoch = Some(epoch);
         for (index, part) in self.parts.iter_mut().enumerate() {
             part.stage = Stage::Running;
@@ -400,6 +470,7 @@ impl LoadRun {
         let bad = tally.bad();
         part.scheduled += tally.scheduled;
         part.finished += tally.ok + tally.errors_total() + tally.unsent;
+        part.delivered = part.delivered.max(interval.second.saturating_add(1));
         self.seconds.add(index, interval);
         self.bad += bad;
         let is_bad_enough = self.terms.abort_bad_ops.is_some_and(|limit| self.bad > limit);
@@ -416,7 +487,7 @@ impl LoadRun {
         self.steering.handle_end(index);
         let unfinished = part.scheduled.abs_diff(part.finished);
         if unfinished > 0 {
-            let name = part.name.clone();
+            let name = part.member.name.clone();
             self.note(format!(
                 "{name} did not account for {unfinished} operations; this is a bug in plimsoll"
             ));
@@ -465,7 +536,8 @@ impl LoadRun {
     fn lose(&mut self, index: usize, how: &str, now: Nanos) {
         let part = &mut self.parts[index];
         let unfinished = part.unfinished();
-        let name = part.name.clone();
+        let name = part.member.name.clone();
+        let (shard, threads, second) = (part.member.shard, part.member.threads, part.delivered);
         let held = if self.terms.is_hold { self.seconds.held(index) } else { 0 };
         part.stage = Stage::Lost;
         self.steering.handle_end(index);
@@ -478,10 +550,19 @@ impl LoadRun {
             self.fail(FleetError::Lost { agent: name, how: how.to_owned() }, now);
             return;
         };
+        let share = f64::from(threads) / f64::from(shard.of.max(1)) * 100.0;
+        let unsent = self.parts[index].uncounted(&self.terms);
+        let rest = if self.terms.schedule.is_some() { "counts as unsent" } else { "is missing" };
         self.note(format!(
             "{name} {how}; {unfinished} operations that it had in flight count as agent-lost, and \
-             its share of the load is missing from then on"
+             its share of the load ({share:.0} %) {rest} from second {second} on"
         ));
+        for (second, operations) in unsent {
+            *self.unsent.entry(second).or_default() += operations;
+        }
+        if self.terms.stops_at_loss {
+            self.stop(self.terms.stop_grace, now);
+        }
         let ran = now.since(epoch).min(self.terms.planned.unwrap_or(Nanos::MAX));
         if self.is_over() && self.window.is_none() {
             self.window = Some(ran);
@@ -490,7 +571,10 @@ impl LoadRun {
 
     /// Emits the seconds that every agent has delivered or will never deliver.
     fn hand_out_seconds(&mut self) {
-        while let Some(interval) = self.seconds.poll() {
+        while let Some(mut interval) = self.seconds.poll() {
+            let unsent = self.unsent.remove(&interval.second).unwrap_or(0);
+            interval.tally.scheduled += unsent;
+            interval.tally.unsent += unsent;
             self.total.merge_following(&interval.tally);
             self.events.push_back(Event::Interval(interval));
         }

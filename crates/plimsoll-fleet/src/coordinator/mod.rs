@@ -1,13 +1,13 @@
 //! The coordinator's side of agents that make load or serve.
 
 mod hold_controller;
+mod load_agents;
 mod load_run;
-mod local_agents;
 mod outcome;
 mod server_group;
 mod steering;
 
 pub use hold_controller::{HoldController, HoldView, Order};
-pub use local_agents::{LocalAgents, agents_needed};
+pub use load_agents::{LoadAgents, agents_needed};
 pub use outcome::{LoadControl, LoadOutcome};
 pub use server_group::{ServerGroup, ServerStatus};

@@ -15,16 +15,19 @@ pub struct LoadControl<'a> {
     pub stop_grace: Nanos,
     /// How long an agent may be overdue before it is killed.
     pub overrun: Nanos,
+    /// The loss of an agent ends the load.
+    pub stops_at_loss: bool,
 }
 
 impl<'a> LoadControl<'a> {
-    /// The defaults: 1 s of grace, 10 s of overrun.
+    /// The defaults: 1 s of grace, 10 s of overrun, and the loss of an agent does not end the load.
     pub fn new(interrupted: &'a dyn Fn() -> bool) -> Self {
         Self {
             interrupted,
             trial: None,
             stop_grace: Nanos::from_secs(1),
             overrun: Nanos::from_secs(10),
+            stops_at_loss: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use plimsoll_fleet::coordinator::{HoldController, HoldView, LoadControl, Order};
 use plimsoll_fleet::message::{
     AgentFault, ExitReason, OwnControlGroup, Readiness, SupervisedProgram, SupervisorPlan,
 };
-use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LocalAgents, ServerGroup, Supervisor};
+use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LoadAgents, ServerGroup, Supervisor};
 use plimsoll_model::event::Event;
 use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer, TlsState};
 use plimsoll_model::{ErrorClass, Nanos};
@@ -34,8 +34,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn agents(count: u32) -> LocalAgents {
-    LocalAgents::start(AgentSpec::new(count)).unwrap()
+fn agents(count: u32) -> LoadAgents {
+    LoadAgents::start(AgentSpec::new(count)).unwrap()
 }
 
 pub(crate) fn loads_add_up_and_agents_are_reused() {
@@ -180,7 +180,7 @@ pub(crate) fn what_is_no_agent_is_an_error() {
     let start = |program: &str, arguments: &[&str]| {
         let arguments = arguments.iter().map(Into::into).collect();
         let command = AgentCommand { program: program.into(), arguments };
-        LocalAgents::start(AgentSpec { command, ..AgentSpec::new(1) }).unwrap_err()
+        LoadAgents::start(AgentSpec { command, ..AgentSpec::new(1) }).unwrap_err()
     };
     let missing = start("/nonexistent/plimsoll", &[]).to_string();
     assert!(missing.starts_with("cannot start agent 1: No such file"), "{missing}");

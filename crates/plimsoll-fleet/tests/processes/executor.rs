@@ -133,7 +133,9 @@ impl Executor for Script {
             }
             // It reports often enough.
             ToAgent::Count => {}
-            ToAgent::Supervise(_) | ToAgent::Exit => panic!("the fleet keeps these for itself"),
+            ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => {
+                panic!("the fleet keeps these for itself")
+            }
         }
     }
 

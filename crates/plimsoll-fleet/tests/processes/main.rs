@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["agent"] => {
             let executor = executor::Script::default();
-            plimsoll_fleet::agent::run(executor, io::stdin(), io::stdout())
+            plimsoll_fleet::agent::run(executor, io::stdin(), io::stdout(), None)
                 .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
         }
         ["coordinator", scratch] => roles::coordinator(scratch.as_ref()),

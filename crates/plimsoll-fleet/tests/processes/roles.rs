@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use plimsoll_fleet::coordinator::LoadControl;
 use plimsoll_fleet::message::{OwnControlGroup, Readiness, SupervisedProgram, SupervisorPlan};
-use plimsoll_fleet::{AgentCommand, AgentSpec, LocalAgents, Supervisor};
+use plimsoll_fleet::{AgentCommand, AgentSpec, LoadAgents, Supervisor};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{HoldPlan, LoadPlan, Pacing};
@@ -70,7 +70,7 @@ pub(crate) fn runaway(pid_file: &Path) -> SupervisedProgram {
 /// Has two agents under load and a supervisor with two programs; prints all their pids on one line, and
 /// runs until it is killed.
 pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
-    let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
+    let mut agents = LoadAgents::start(AgentSpec::new(2)).unwrap();
     let home = scratch.parent().unwrap().to_owned();
     let empty = SupervisorPlan {
         scratch_dir: Some(scratch.to_owned()),
@@ -101,7 +101,7 @@ pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
 /// `[interrupted, balances, lost agents, interrupted operations]`.
 pub(crate) fn interruptible() -> ExitCode {
     let interrupts = Interrupts::install().unwrap();
-    let mut agents = LocalAgents::start(AgentSpec::new(2)).unwrap();
+    let mut agents = LoadAgents::start(AgentSpec::new(2)).unwrap();
     let mut line = Some("running");
     let mut sink = |event: Event| {
         if let Some(line) = line.take_if(|_| matches!(event, Event::Interval(_))) {

@@ -9,23 +9,31 @@ use std::time::Duration;
 use plimsoll_backend::Backend;
 use plimsoll_engine::load::{Load, LoadEvent, Stopper};
 use plimsoll_fleet::message::{AgentFault, ServeCounters};
-use plimsoll_fleet::{Executor, FromAgent, ToAgent, agent};
+use plimsoll_fleet::{Executor, FromAgent, ToAgent, agent, hosts};
 use plimsoll_model::plan::{LoadPlan, ServePlan};
 use plimsoll_sys::{memory, process, thread};
 
 use crate::exit::Stop;
+use crate::flags::AgentFlags;
 
 /// How often a serving agent reports its counters.
 const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Runs until the coordinator ends it or exits.
-pub(crate) fn run() -> Result<(), Stop> {
+pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
+    if flags.identity {
+        return Err(Stop::Asked(format!("{}\n", hosts::identity())));
+    }
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
     memory::keep_large_blocks_apart();
     let engine = EngineExecutor { load: None, serving: None };
-    agent::run(engine, std::io::stdin(), std::io::stdout())
-        .map_err(|error| Stop::CannotRun(error.to_string()))
+    let stop = |error: &dyn std::fmt::Display| Stop::CannotRun(error.to_string());
+    if let Some(nonce) = &flags.nonce {
+        hosts::announce(std::io::stdout(), nonce).map_err(|error| stop(&error))?;
+    }
+    agent::run(engine, std::io::stdin(), std::io::stdout(), flags.lease)
+        .map_err(|error| stop(&error))
 }
 
 /// What this agent is doing.
@@ -69,8 +77,8 @@ impl Executor for EngineExecutor {
                 }
                 None
             }
-            // The fleet handles both itself.
-            ToAgent::Supervise(_) | ToAgent::Exit => None,
+            // The fleet handles these itself.
+            ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => None,
         };
         if let Some((fault, message)) = failed {
             let _ = events.send(FromAgent::Failed { fault, message });

@@ -48,7 +48,11 @@ impl HoldExperiment {
     /// Lowers a hold to what this host can hold, if `--up-to` allows it; also returns notes for the
     /// report.
     pub(super) fn new(mut job: HoldJob, server: &Server) -> Result<(Self, Vec<String>), Stop> {
-        let limits = preflight::host_limits();
+        // What other hosts have is compared with their shares when they have answered.
+        let limits = match job.load.hosts {
+            None => preflight::host_limits(),
+            Some(_) => HostLimits::default(),
+        };
         preflight::spread_sources(&mut job.load, &limits);
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
         let fit = preflight::check(&shape, &limits, job.up_to)?;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use plimsoll_capacity::staircase::Gauge;
-use plimsoll_fleet::LocalAgents;
+use plimsoll_fleet::LoadAgents;
 use plimsoll_lab::WatchedServer;
 use plimsoll_model::hold::{MemoryReading, Side, memory_reserve_bytes};
 use plimsoll_model::trial::Unit;
@@ -85,7 +85,7 @@ impl Bounds {
     pub(crate) fn of(
         shape: &Shape,
         limits: &HostLimits,
-        agents: &LocalAgents,
+        agents: &LoadAgents,
         is_all_ours: bool,
     ) -> Self {
         let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);

@@ -116,7 +116,9 @@ impl Experiment for RateExperiment {
         // Before the probe: a machine that is busy with this would disturb it.
         let is_slow = search.max.is_some_and(|max| max.get() <= REFERENCE_FROM_PER_S);
         let reference = std::mem::take(&mut self.reference);
-        let alone = if is_slow { None } else { reference.run(&load.plan, session) };
+        // The null server would be on this host, and its clients on others.
+        let is_elsewhere = load.hosts.is_some();
+        let alone = if is_slow || is_elsewhere { None } else { reference.run(&load.plan, session) };
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
         let mut found = find(&self.job, alone, session, &mut timers)?;
         timers.finish(session);

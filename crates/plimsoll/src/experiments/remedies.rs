@@ -41,9 +41,9 @@ pub(super) struct Remedies {
 impl Remedies {
     pub(super) fn new(job: &RateJob) -> Self {
         Self {
-            may_add_processes: job.load.processes == Processes::Auto,
+            may_add_processes: job.load.processes == Processes::Auto && job.load.hosts.is_none(),
             is_relieved: false,
-            may_add_sources: !job.sources_fixed,
+            may_add_sources: !job.sources_fixed && job.load.hosts.is_none(),
         }
     }
 

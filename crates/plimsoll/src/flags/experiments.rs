@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::hold::HoldFlags;
+use super::hosts::LoadHostFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
@@ -107,6 +108,16 @@ pub(crate) enum FindExperiment {
 }
 
 impl FindExperiment {
+    /// Other machines that make the load.
+    pub(crate) const fn hosts(&self) -> &LoadHostFlags {
+        match self {
+            Self::Rate { server, .. }
+            | Self::Handshakes { server, .. }
+            | Self::Connections { server, .. }
+            | Self::Rfc9411 { server, .. } => &server.hosts,
+        }
+    }
+
     /// What is to be observed beside the load.
     pub(crate) fn watch(&self) -> &[Watch] {
         match self {

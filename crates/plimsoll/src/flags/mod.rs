@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use agent::AgentFlags;
 pub(crate) use compare::CompareFlags;
 pub(crate) use doctor::{DoctorFlags, GoalFlags, RoleFlag};
 pub(crate) use experiments::{FindExperiment, LabCommand, LabExperiment};
@@ -21,11 +22,13 @@ pub(crate) use watch::WatchFlags;
 use crate::exit::Stop;
 use crate::screen::Stream;
 
+mod agent;
 mod compare;
 mod complaint;
 mod doctor;
 pub(crate) mod experiments;
 pub(crate) mod hold;
+pub(crate) mod hosts;
 pub(crate) mod live;
 mod load;
 pub(crate) mod mqtt;
@@ -102,7 +105,7 @@ pub(crate) enum Command {
     Report(ReportFlags),
     /// Work for a coordinator over stdin and stdout; not for people
     #[command(hide = true)]
-    Agent,
+    Agent(AgentFlags),
 }
 
 /// Reads this process's arguments.

@@ -6,6 +6,7 @@ use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Group, TlsVersion};
 
+use super::hosts::LoadHostFlags;
 use super::live::LiveFlags;
 use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
@@ -14,7 +15,7 @@ use super::values::{
     input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
 };
 
-/// An existing server, and how its certificate is verified.
+/// An existing server, how its certificate is verified, and the machines that load it.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerFlags {
     /// URL to request: http, https, ws, wss, mqtt or mqtts, such as https://127.0.0.1:8443/path; or
@@ -32,6 +33,9 @@ pub(crate) struct ServerFlags {
 
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
+
+    #[command(flatten)]
+    pub(crate) hosts: LoadHostFlags,
 }
 
 /// What is sent.

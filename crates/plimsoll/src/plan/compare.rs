@@ -14,7 +14,7 @@ use plimsoll_model::search::Axis;
 use plimsoll_report::command_line_redacted;
 
 use super::publish::PublishJob;
-use super::{Destination, Inputs, Job, load, outputs, publish, watch};
+use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
 use crate::exit::Stop;
 use crate::flags;
 use crate::flags::shared::OutputFlags;
@@ -314,6 +314,7 @@ fn examine(
         }
         Command::Find(experiment) => {
             refuse_outputs(experiment.output())?;
+            hosts::check_none(experiment.hosts(), "compare")?;
             let job = super::find(experiment, inputs)?;
             watch::watched(experiment, inputs)?;
             (searched("find", &job)?, job.load().processes)
@@ -326,6 +327,7 @@ fn examine(
                     "add --rate 1k for both, or --rate 0 for a closed loop, after two dashes",
                 ));
             }
+            hosts::check_none(&flags.server.hosts, "compare")?;
             let job = load::build(flags, inputs)?;
             let closed = matches!(job.plan.pacing, Pacing::Closed { .. });
             (Measures::Load { closed }, job.processes)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing};
@@ -12,9 +13,12 @@ use plimsoll_model::slo::Slo;
 use super::pacing::pacing;
 use super::publish::PublishJob;
 use super::rows::RowJob;
-use super::{Destination, Inputs, outputs, protocol, publish, rows, sources, targets, tls};
+use super::{
+    Destination, Inputs, hosts, outputs, protocol, publish, rows, sources, targets, tls,
+};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
+use crate::flags::hosts::AgentLossFlag;
 use crate::flags::shared::{ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ResumeFlags};
 use crate::flags::values::{OutputFile, Processes};
 
@@ -30,6 +34,12 @@ pub(crate) struct LoadJob {
     pub(crate) slo: Option<Slo>,
     /// Agents to spread it over; never more than connections.
     pub(crate) processes: Processes,
+    /// Other hosts that make it; `None`: this one does.
+    pub(crate) hosts: Option<LoadHosts>,
+    /// Threads on each of them that names none itself; `None`: as many as it has CPUs.
+    pub(crate) threads_each: Option<u32>,
+    /// The loss of an agent ends a load.
+    pub(crate) stops_at_loss: bool,
     /// Where the archive goes.
     pub(crate) out: Option<PathBuf>,
     /// Where the summary goes.
@@ -126,6 +136,8 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
     let workers = Workers::new(pool, client, parts.ops_total, inputs)?;
+    let hosts = hosts::hosts(&to.server.hosts, client, inputs)?;
+    check_hosts_have_connections(hosts.as_ref(), workers.connections)?;
     outputs::check(output)?;
     let tls = tls::options(to, parts.handshake, parts.resume)?;
     let targets = targets::targets(to, inputs)?;
@@ -136,14 +148,18 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     sources::keep_reachable(&mut servers.destinations, &sources)?;
     let addresses = || servers.destinations.iter().flat_map(|server| &server.addresses);
     let is_here = |a: &SocketAddr| a.ip().is_loopback() || (inputs.owns)(a.ip());
-    let both_ends_here = to.is_laboratory() || addresses().all(is_here);
-    let is_loopback = addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
+    check_hosts_reach(hosts.as_ref(), addresses().all(|a| a.ip().is_loopback()))?;
+    let is_ours = hosts.is_none();
+    let both_ends_here = is_ours && (to.is_laboratory() || addresses().all(is_here));
+    let is_loopback = is_ours && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
+    let mut settings = source_settings(client, sources.len());
+    settings.extend(hosts.iter().map(|hosts| ("hosts".to_owned(), hosts::name(hosts))));
     let free_sources = to.sources.or_else(|| is_loopback.then_some(Ipv4Addr::LOCALHOST));
     Ok(LoadJob {
         target_name: targets::name(&targets),
         both_ends_here,
         free_sources,
-        settings: source_settings(client, sources.len()),
+        settings,
         plan: LoadPlan {
             targets,
             target_destination: servers.target_destination,
@@ -173,6 +189,9 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
         rows: None,
         slo: parts.slo,
         processes: workers.processes,
+        hosts,
+        threads_each: client.threads,
+        stops_at_loss: to.server.hosts.on_agent_loss == Some(AgentLossFlag::Stop),
         out: output.out.clone(),
         json: output.json.clone(),
         ui: !output.no_ui,
@@ -236,6 +255,30 @@ fn check_waits(deadline: Option<Nanos>, linger: Nanos) -> Result<(), Stop> {
         return Err(Stop::usage(
             "--linger 0 without a deadline waits for no answer",
             "give --deadline 1s, or a longer --linger",
+        ));
+    }
+    Ok(())
+}
+
+/// Each host is to make a part of the load.
+fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> Result<(), Stop> {
+    let count = hosts.map_or(0, |hosts| hosts.hosts.len());
+    if count as u64 > connections {
+        return Err(Stop::usage(
+            format_args!("{count} hosts share {connections} connections"),
+            format_args!("give --connections {count} or more, or fewer hosts"),
+        ));
+    }
+    Ok(())
+}
+
+/// The hosts' own addresses are other servers than the one that is meant.
+fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<(), Stop> {
+    let is_ssh = |hosts: &LoadHosts| matches!(hosts.launcher, Launcher::Ssh(_));
+    if is_loopback && hosts.is_some_and(is_ssh) {
+        return Err(Stop::usage(
+            "the URL names loopback, which is each of these hosts itself",
+            "name an address of the server that they reach",
         ));
     }
     Ok(())

@@ -17,6 +17,7 @@ pub(crate) mod handshakes;
 pub(crate) mod hold;
 pub(crate) mod host_goal;
 pub(crate) mod host_watch;
+mod hosts;
 pub(crate) mod inputs;
 pub(crate) mod lab;
 pub(crate) mod live;
@@ -151,9 +152,11 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
         }
         FindExperiment::Connections { flags, server, request, output, .. } => {
             let to = Destination::named("plimsoll find connections", server, request);
+            hosts::check_none(&server.hosts, "find connections")?;
             connections::plan(flags, &to, output, inputs).map(Job::Connections)
         }
         FindExperiment::Rfc9411 { flags, server, request, output, .. } => {
+            hosts::check_none(&server.hosts, "find rfc9411")?;
             let to = Destination::named("plimsoll find rfc9411", server, request);
             rfc9411::plan(flags, &to, output, inputs).map(Job::Rfc9411)
         }

@@ -126,7 +126,7 @@ fn hosts(words: &[&str]) -> lab::Hosts {
     }
 }
 
-fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {
+pub(crate) fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {
     match build(words, stdin) {
         Err(stop) => (stop.complaint().unwrap(), stop.code()),
         Ok(job) => panic!("{words:?} was accepted: {job:?}"),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome};
-use plimsoll_fleet::{FleetError, LocalAgents};
+use plimsoll_fleet::{FleetError, LoadAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::cause::Finding;
 use plimsoll_model::cliff::{Cliff, Horizon, ProbedTimer};
@@ -31,7 +31,7 @@ use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
 use crate::exit::Stop;
-use crate::hosts::{fleet_stop, start_load_agents};
+use crate::hosts::{fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
 use crate::run;
@@ -174,7 +174,10 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let args = experiment.command_line();
     let job = experiment.load();
     let network = server.isolated().map(|hosts| hosts.clients);
-    let agents = start_load_agents(&mut job.plan, job.processes, network)?;
+    let agents = match &job.hosts {
+        None => start_load_agents(&mut job.plan, job.processes, network)?,
+        Some(hosts) => start_hosts(hosts, job.threads_each, &mut job.plan)?,
+    };
     let settings = experiment.settings();
     let job = experiment.load();
     let publisher = publisher.clone();
@@ -189,7 +192,8 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         interrupts: Some(interrupts),
     })?;
     let archive_dir = run.archive_dir();
-    let is_read = archive_dir.is_some() || run.wants_readings();
+    // Where other hosts make the load, what this one does explains nothing.
+    let is_read = job.hosts.is_none() && (archive_dir.is_some() || run.wants_readings());
     let recorders =
         is_read.then(|| record(archive_dir.as_deref().map(Path::new), server, agents.pids()));
     let session = Session {
@@ -199,6 +203,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         server: RefCell::new(server),
         server_end: RefCell::new(None),
         recorders: RefCell::new(recorders),
+        stops_at_loss: job.stops_at_loss,
         interrupts,
     };
     for note in notes {
@@ -206,6 +211,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     }
     let mut outcome = experiment.drive(&session)?;
     let interrupted = interrupts.is_raised();
+    let load_hosts = session.agents().hosts();
     let (mut run, server_end) = session.end();
     if let Some(dropped) = run.rows().map(|rows| rows.dropped).filter(|dropped| *dropped > 0) {
         let dropped = units::grouped(dropped);
@@ -219,7 +225,8 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let (verdict, unmeasured) = (*verdict, unmeasured.clone());
     let settings = experiment.settings();
     let target = experiment.load().target_name.clone();
-    let (summary, trials) = summarise(command, target, settings, outcome, &run);
+    let (mut summary, trials) = summarise(command, target, settings, outcome, &run);
+    summary.load_hosts = load_hosts;
     let is_cut_short = |sizing: &SizingSummary| sizing.is_cut_short();
     let is_unsettled = summary.find.as_ref().is_some_and(is_unsettled)
         || (unmeasured.is_none()
@@ -295,13 +302,15 @@ fn summarise(
 
 /// What an experiment drives. Everything in it is shared: a controller reports while a load runs.
 pub(crate) struct Session<'a> {
-    agents: RefCell<LocalAgents>,
+    agents: RefCell<LoadAgents>,
     run: RefCell<Run>,
     server: RefCell<&'a mut dyn WatchedServer>,
     /// How the server ended, once that was seen.
     server_end: RefCell<Option<ServerEnd>>,
     /// Where hosts are read.
     recorders: RefCell<Option<Recorders>>,
+    /// The loss of an agent ends a load.
+    stops_at_loss: bool,
     interrupts: &'a Interrupts,
     scene: Scene,
 }
@@ -354,7 +363,7 @@ impl<'a> Session<'a> {
         of: &Measurement<'_>,
         listen: &mut dyn FnMut(&Event),
         drive: impl FnOnce(
-            &mut LocalAgents,
+            &mut LoadAgents,
             &LoadControl<'_>,
             &mut dyn FnMut(Event),
         ) -> Result<LoadOutcome, FleetError>,
@@ -409,10 +418,11 @@ impl<'a> Session<'a> {
     fn drive(
         &self,
         trial: Option<TrialRequest>,
-        work: impl FnOnce(&mut LocalAgents, &LoadControl<'_>) -> Result<LoadOutcome, FleetError>,
+        work: impl FnOnce(&mut LoadAgents, &LoadControl<'_>) -> Result<LoadOutcome, FleetError>,
     ) -> Result<LoadOutcome, Stop> {
         let interrupted = || self.is_interrupted();
-        let control = LoadControl { trial, ..LoadControl::new(&interrupted) };
+        let stops_at_loss = self.stops_at_loss;
+        let control = LoadControl { trial, stops_at_loss, ..LoadControl::new(&interrupted) };
         work(&mut self.agents.borrow_mut(), &control).map_err(|error| fleet_stop(&error))
     }
 
@@ -464,7 +474,7 @@ impl<'a> Session<'a> {
     }
 
     /// The processes that make the load.
-    pub(crate) fn agents(&self) -> Ref<'_, LocalAgents> {
+    pub(crate) fn agents(&self) -> Ref<'_, LoadAgents> {
         self.agents.borrow()
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Scene {
     cpus: Vec<u32>,
     /// Every server has an address of this host.
     both_ends_here: bool,
+    /// Other hosts make the load: what this one does says nothing of it.
+    is_elsewhere: bool,
 }
 
 impl Scene {
@@ -46,7 +48,8 @@ impl Scene {
     pub(super) fn of(job: &LoadJob) -> Self {
         let pinned = &job.plan.cpus;
         let cpus = if pinned.is_empty() { usable_cpus() } else { pinned.clone() };
-        Self { cpus, both_ends_here: job.both_ends_here }
+        let is_elsewhere = job.hosts.is_some();
+        Self { cpus, both_ends_here: job.both_ends_here, is_elsewhere }
     }
 
     /// Share of the generator's CPUs that the SUT may use, too. One whose processes are not known
@@ -196,7 +199,8 @@ impl<'a> Observer<'a> {
         match event {
             Event::LoadStarted { planned, .. } => {
                 self.began = Some(now());
-                self.first = Some(HostReading::now(self.isolated.as_ref()));
+                let isolated = self.isolated.as_ref();
+                self.first = (!self.scene.is_elsewhere).then(|| HostReading::now(isolated));
                 self.sut_cpu[0] = self.sut_cpu_now();
                 self.look_at_sut();
                 self.halves = planned.filter(|_| self.is_steady).and_then(Halves::of);
@@ -364,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_server_that_nobody_knows_may_use_every_cpu() {
-        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here };
+        let scene = |cpus, both_ends_here| Scene { cpus, both_ends_here, is_elsewhere: false };
         assert_eq!(scene(vec![0], false).shared_cpus(&[]), None);
         assert_eq!(scene(vec![0, 1], true).shared_cpus(&[]), Some(1.0));
         // No process has this CPU.

@@ -21,8 +21,12 @@ const NOW: Nanos = Nanos::from_secs(1000);
 
 fn load(plan: &LoadPlan, agents: usize) -> LoadRun {
     let control = LoadControl::new(&|| false);
-    let names = (0..agents).map(|index| format!("agent {}", index + 1)).collect();
-    LoadRun::new(names, Terms::new(plan, &control, agents), NOW)
+    let member = |index| Member {
+        name: format!("agent {}", index + 1),
+        shard: Shard { index: index as u32, of: agents as u32 },
+        threads: 1,
+    };
+    LoadRun::new((0..agents).map(member).collect(), Terms::new(plan, &control, agents), NOW)
 }
 
 fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
@@ -205,6 +209,44 @@ fn a_slow_start_is_an_error_that_names_the_agent() {
     assert!(error.starts_with("agent 2 did not answer in time"), "{error}");
 }
 
+#[test]
+fn what_a_lost_agent_would_have_sent_is_unsent_and_the_plan_is_accounted_for() {
+    for stops in [false, true] {
+        let mut run = started(&plan(), 2);
+        run.terms.stops_at_loss = stops;
+        run.handle_frame(0, second(0, 5, 5), NOW);
+        // One of the second's operations is only counted in the next.
+        run.handle_frame(1, second(0, 4, 3), NOW);
+        run.handle_loss(1, "ended", NOW);
+        let stop = ToAgent::Stop { grace: Nanos::from_secs(1) };
+        let expected = if stops { vec![Action::Send(0, stop)] } else { Vec::new() };
+        assert_eq!(actions(&mut run), expected);
+        if !stops {
+            run.handle_frame(0, second(1, 5, 5), NOW);
+        }
+        run.handle_frame(0, ended(2000), NOW);
+        let outcome = run.into_outcome().unwrap();
+        assert!(outcome.tally.balances() && outcome.is_partial());
+        assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), 1);
+        let note = &outcome.notes[0];
+        assert!(note.ends_with("(50 %) counts as unsent from second 1 on"), "{note}");
+        // A load that ends here has no more than was due until then.
+        let scheduled = if stops { 15 } else { 20 };
+        assert_eq!((outcome.tally.scheduled, outcome.tally.unsent), (scheduled, 6));
+    }
+}
+
+#[test]
+fn other_hosts_get_the_start_a_second_ahead_and_more_on_a_long_way() {
+    for (round_trip_ms, ahead_ms) in [(0, 50), (1, 1_004), (300, 2_200)] {
+        let mut run = load(&plan(), 1);
+        run.handle_round_trip(Nanos::from_millis(round_trip_ms));
+        run.handle_frame(0, ready(), NOW);
+        let epoch_monotonic = NOW + Nanos::from_millis(ahead_ms);
+        assert_eq!(actions(&mut run), [Action::Send(0, ToAgent::Start { epoch_monotonic })]);
+    }
+}
+
 /// A hold of 1,000 connections.
 fn hold_plan() -> LoadPlan {
     let pacing = Pacing::Hold(HoldPlan {
@@ -345,7 +387,8 @@ proptest! {
         prop_assert!(ascending.is_sorted_by(|a, b| a < b), "{:?}", ascending);
         prop_assert_eq!(handed_out.iter().map(|(_, ok)| ok).sum::<u64>(), ok);
         let outcome = run.into_outcome().unwrap();
-        prop_assert_eq!(outcome.tally.scheduled, scheduled);
+        // Nothing is invented but what lost agents would have sent.
+        prop_assert_eq!(outcome.tally.scheduled - outcome.tally.unsent, scheduled);
         prop_assert_eq!(outcome.tally.ok, ok);
         prop_assert_eq!(outcome.tally.spans.corrected.count(), ok);
         prop_assert_eq!(outcome.tally.errors.get(ErrorClass::AgentLost), lost);

@@ -1,0 +1,423 @@
+//! Agents that make load, on this host or on others: how many, the part of each, and the loop that reads them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use plimsoll_model::Nanos;
+use plimsoll_model::event::Event;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::summary::LoadHostSummary;
+use plimsoll_sys::{affinity, clock};
+
+use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec, remote_launches};
+use crate::coordinator::hold_controller::{HoldController, Order};
+use crate::coordinator::load_run::{Action, LoadRun, Member, Terms};
+use crate::coordinator::outcome::{LoadControl, LoadOutcome};
+use crate::error::FleetError;
+use crate::hosts::{LoadHost, LoadHosts};
+use crate::link::LinkEvent;
+use crate::message::ToAgent;
+
+/// Most threads of an agent on another host, unless more are asked for.
+const THREADS_MAX: u32 = 16;
+/// How often an interrupt is checked for.
+const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
+
+/// How many agents hold `connections` when each may open `descriptors_per_process` files, of which
+/// `reserve` are no connections.
+pub fn agents_needed(
+    connections: u64,
+    descriptors_per_process: u64,
+    reserve: u64,
+) -> Result<u32, FleetError> {
+    let refused = FleetError::DescriptorLimit { have: descriptors_per_process, reserve };
+    let usable = descriptors_per_process.checked_sub(reserve).filter(|usable| *usable > 0);
+    match usable.map(|usable| u32::try_from(connections.div_ceil(usable))) {
+        Some(Ok(agents)) => Ok(agents.max(1)),
+        _ => Err(refused),
+    }
+}
+
+/// Agents that make load; reusable for many loads in a row. Dropping it ends them.
+#[derive(Debug)]
+pub struct LoadAgents {
+    agents: AgentSet,
+    place: Place,
+}
+
+/// Where the agents of a load are.
+#[derive(Debug)]
+enum Place {
+    Here(AgentSpec),
+    /// One on each host.
+    There(Vec<Share>),
+}
+
+/// The part of a host in the loads.
+#[derive(Debug)]
+struct Share {
+    threads: u32,
+    /// The widest bound of its clock at the start of a load, with the round trip that made it.
+    bound: Nanos,
+    round_trip: Nanos,
+}
+
+impl LoadAgents {
+    /// Starts agents on this host. They are killed when this process ends, and ignore SIGINT and SIGTERM,
+    /// which a terminal or a service manager sends to all processes at once.
+    pub fn start(spec: AgentSpec) -> Result<Self, FleetError> {
+        let agents = AgentSet::start(spec.launches("agent"), AGENT_EXIT_WAIT)?;
+        Ok(Self { agents, place: Place::Here(spec) })
+    }
+
+    /// Starts an agent on each of `hosts`. A host that names no threads has `threads` of them, or as many as
+    /// CPUs.
+    pub fn start_on(hosts: &LoadHosts, threads: Option<u32>) -> Result<Self, FleetError> {
+        let agents = AgentSet::start(remote_launches(hosts)?, AGENT_EXIT_WAIT)?;
+        let share = |(index, host): (usize, &LoadHost)| Share {
+            threads: host
+                .threads
+                .or(threads)
+                .unwrap_or_else(|| agents.machine(index).cpus.clamp(1, THREADS_MAX)),
+            bound: Nanos::ZERO,
+            round_trip: Nanos::ZERO,
+        };
+        let shares = hosts.hosts.iter().enumerate().map(share).collect();
+        Ok(Self { agents, place: Place::There(shares) })
+    }
+
+    /// Worker threads of an agent in the mean, where the agents are on other hosts.
+    pub fn threads(&self) -> Option<u32> {
+        let Place::There(shares) = &self.place else { return None };
+        let all: u32 = shares.iter().map(|share| share.threads).sum();
+        Some((all / (shares.len() as u32).max(1)).max(1))
+    }
+
+    /// A line for each other host whose share of so many connections is more than the files that its agent may
+    /// open, `reserve` of which are no connections.
+    pub fn too_small(&self, connections: u64, reserve: u64) -> Vec<String> {
+        let Place::There(shares) = &self.place else { return Vec::new() };
+        let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
+        let line = |(index, share): (usize, &Share)| {
+            let needs = (connections * u64::from(share.threads)).div_ceil(all.max(1)) + reserve;
+            let has = self.agents.descriptors_of(index);
+            let name = self.agents.name(index);
+            (needs > has).then(|| {
+                format!(
+                    "{name}: its share needs {needs} open files in one process, and {has} are allowed \
+                     there; raise the limit (nofile in /etc/security/limits.d), or use more hosts"
+                )
+            })
+        };
+        shares.iter().enumerate().filter_map(line).collect()
+    }
+
+    /// Each other host by its name.
+    pub fn hosts(&self) -> BTreeMap<String, LoadHostSummary> {
+        let Place::There(shares) = &self.place else { return BTreeMap::new() };
+        let summary = |(index, share): (usize, &Share)| {
+            let summary = LoadHostSummary {
+                threads: share.threads,
+                clock_bound_ms: share.bound.as_millis_f64(),
+                round_trip_ms: share.round_trip.as_millis_f64(),
+            };
+            (self.agents.name(index).to_owned(), summary)
+        };
+        shares.iter().enumerate().map(summary).collect()
+    }
+
+    /// What was remarkable about the hosts since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        self.agents.take_notes()
+    }
+
+    /// Starts more of them between two loads, until there are `count`. Where that fails, there are as
+    /// many as before. Another host has one, whatever is asked for.
+    pub fn grow_to(&mut self, count: u32) -> Result<(), FleetError> {
+        let Place::Here(spec) = &mut self.place else {
+            let lines = vec!["each host has one agent".to_owned()];
+            return Err(FleetError::Hosts { lines });
+        };
+        let wanted = AgentSpec { count, ..spec.clone() };
+        let more: Vec<_> = wanted.launches("agent").into_iter().skip(self.agents.len()).collect();
+        if !more.is_empty() {
+            self.agents.replace_lost()?;
+            self.agents.add(more)?;
+            *spec = wanted;
+        }
+        Ok(())
+    }
+
+    /// How many there are.
+    pub const fn count(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// Their processes on this host.
+    pub fn pids(&self) -> Vec<u32> {
+        match self.place {
+            Place::Here(_) => self.agents.pids().collect(),
+            Place::There(_) => Vec::new(),
+        }
+    }
+
+    /// Each agent's limit of open files, the lowest one.
+    pub fn descriptors_max(&self) -> u64 {
+        self.agents.descriptors_max()
+    }
+
+    /// Makes one load with all agents, and hands its events to `sink` in order: the start, one
+    /// interval per second merged over all agents, notes. An agent that is lost on the way makes
+    /// the outcome partial; its place is filled before the next load.
+    pub fn run_load(
+        &mut self,
+        plan: &LoadPlan,
+        control: &LoadControl<'_>,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<LoadOutcome, FleetError> {
+        self.run(plan, control, None, sink)
+    }
+
+    /// Makes one hold with all agents, as [`Self::run_load`] makes a load; `controller` says what it
+    /// does while it runs, and when it is over.
+    pub fn run_hold(
+        &mut self,
+        plan: &LoadPlan,
+        control: &LoadControl<'_>,
+        controller: &mut dyn HoldController,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<LoadOutcome, FleetError> {
+        // Beside a hundred agents and their servers, a coordinator of normal priority gets 1 % of a CPU.
+        affinity::with_preference(|| {
+            affinity::prefer_latency();
+            self.run(plan, control, Some(controller), sink)
+        })
+    }
+
+    /// The threads of each agent in a load with this plan, which may have more than usual.
+    fn threads_of_each(&self, plan: &LoadPlan) -> Vec<u32> {
+        let Place::There(shares) = &self.place else {
+            return vec![plan.threads; self.agents.len()];
+        };
+        let mean = u64::from(self.threads().unwrap_or(1));
+        let of = |share: &Share| u64::from(share.threads) * u64::from(plan.threads.max(1)) / mean;
+        shares.iter().map(|share| of(share).max(1) as u32).collect()
+    }
+
+    /// Keeps how well the clock of an agent's host was known when a load began.
+    fn note_clock(&mut self, index: usize) {
+        if let (Place::There(shares), Some(clock)) = (&mut self.place, self.agents.clock(index))
+            && clock.bound() > shares[index].bound
+        {
+            (shares[index].bound, shares[index].round_trip) = (clock.bound(), clock.round_trip);
+        }
+    }
+
+    fn run(
+        &mut self,
+        plan: &LoadPlan,
+        control: &LoadControl<'_>,
+        mut controller: Option<&mut dyn HoldController>,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<LoadOutcome, FleetError> {
+        self.agents.replace_lost()?;
+        let threads = spread(&self.threads_of_each(plan), plan.connections);
+        let agents = threads.len();
+        let parts: Vec<_> = (0..agents)
+            .map(|index| {
+                let cpus = match &self.place {
+                    Place::Here(spec) => spec.cpus_of(index),
+                    Place::There(_) => &[],
+                };
+                share_of_plan(plan, index, &threads, cpus)
+            })
+            .collect();
+        let named = |(index, part): (usize, &LoadPlan)| Member {
+            name: self.agents.name(index).to_owned(),
+            shard: part.shard,
+            threads: part.threads,
+        };
+        let members = parts.iter().enumerate().map(named).collect();
+        for (index, part) in parts.into_iter().enumerate() {
+            if let Err(error) = self.agents.send(index, &ToAgent::Prepare(Box::new(part))) {
+                // The parts differ by a few bytes, so one may just be too large: no agent may be
+                // left with a load that never starts.
+                (0..index).for_each(|prepared| self.agents.kill(prepared));
+                return Err(error);
+            }
+        }
+        let mut run = LoadRun::new(members, Terms::new(plan, control, agents), now());
+        loop {
+            self.take_notes().into_iter().for_each(|note| sink(Event::Note(note)));
+            while let Some(action) = run.poll_action() {
+                match action {
+                    Action::Send(index, command) => {
+                        if let ToAgent::Start { .. } = command {
+                            self.note_clock(index);
+                        }
+                        self.agents.send(index, &command)?;
+                    }
+                    Action::Kill(index) => self.agents.kill(index),
+                }
+            }
+            while let Some(event) = run.poll_event() {
+                sink(event);
+            }
+            if run.is_over() {
+                return run.into_outcome();
+            }
+            if let (Some(controller), Some(view)) = (&mut controller, run.view(now())) {
+                match controller.poll(&view) {
+                    None => {}
+                    Some(Order::Steer(steer)) => {
+                        run.steer(steer);
+                        continue;
+                    }
+                    Some(Order::Finish) => {
+                        run.finish(now());
+                        continue;
+                    }
+                }
+            }
+            let overdue = Duration::from(run.poll_timeout().since(now()));
+            let wait = overdue.min(LOOK_FOR_INTERRUPT);
+            match self.agents.poll_event(Instant::now() + wait) {
+                Some((index, LinkEvent::Frame(frame))) => run.handle_frame(index, *frame, now()),
+                Some((index, LinkEvent::Closed(ending))) => {
+                    let how = self.agents.how_it_ended(index, ending);
+                    run.handle_loss(index, &how, now());
+                }
+                None => {}
+            }
+            if (control.interrupted)() {
+                run.handle_interrupt(now());
+            }
+            run.handle_round_trip(self.agents.longest_round_trip());
+            (0..agents)
+                .for_each(|index| run.handle_last_frame(index, self.agents.last_frame_at(index)));
+            run.handle_timeout(now());
+        }
+    }
+}
+
+fn now() -> Nanos {
+    Nanos(clock::monotonic_ns())
+}
+
+/// How many threads of each agent take part, so that each has a connection: the agents with most threads lose
+/// some first, and the last agents take no part where there are fewer connections than agents.
+fn spread(threads: &[u32], connections: u64) -> Vec<u32> {
+    let mut threads: Vec<u32> = threads.iter().map(|threads| (*threads).max(1)).collect();
+    let mut surplus = threads
+        .iter()
+        .map(|threads| u64::from(*threads))
+        .sum::<u64>()
+        .saturating_sub(connections.max(1));
+    while surplus > 0 {
+        let most = threads.iter().max().copied().unwrap_or(0);
+        for threads in threads.iter_mut().rev().filter(|threads| **threads == most) {
+            if surplus > 0 {
+                *threads -= 1;
+                surplus -= 1;
+            }
+        }
+    }
+    threads.retain(|threads| *threads > 0);
+    threads
+}
+
+/// The part of agent `index`, of agents with so many threads. Workers are pinned to the plan's CPUs as far
+/// as the agent may use them, each agent starting after the CPUs of the one before.
+fn share_of_plan(plan: &LoadPlan, index: usize, threads: &[u32], agent_cpus: &[u32]) -> LoadPlan {
+    let first: u32 = threads[..index].iter().sum();
+    let mut cpus = plan.cpus.clone();
+    cpus.retain(|cpu| agent_cpus.is_empty() || agent_cpus.contains(cpu));
+    if !cpus.is_empty() {
+        let first = first as usize % cpus.len();
+        cpus.rotate_left(first);
+    }
+    let shard = Shard { index: first, of: threads.iter().sum() };
+    LoadPlan { shard, threads: threads[index], cpus, ..plan.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::coordinator::load_run::tests::plan;
+
+    #[test]
+    fn agents_that_are_needed() {
+        for (connections, descriptors, reserve, agents) in [
+            // Fits into one.
+            (100, 20_000, 100, Some(1)),
+            // Exactly full, and one more.
+            (19_900, 20_000, 100, Some(1)),
+            (19_901, 20_000, 100, Some(2)),
+            (1_000_000, 20_000, 100, Some(51)),
+            // Even an empty load needs an agent.
+            (0, 1024, 100, Some(1)),
+            // No room for any connection.
+            (1, 100, 100, None),
+            (1, 64, 100, None),
+            (u64::MAX, 101, 100, None),
+        ] {
+            assert_eq!(agents_needed(connections, descriptors, reserve).ok(), agents);
+        }
+    }
+
+    #[test]
+    fn every_thread_has_a_connection() {
+        for (threads, connections, expected) in [
+            (vec![2, 2, 2, 2], 100, vec![2, 2, 2, 2]),
+            (vec![2, 2, 2, 2], 5, vec![2, 1, 1, 1]),
+            (vec![2, 2, 2, 2], 1, vec![1]),
+            (vec![8], 3, vec![3]),
+            (vec![0, 0], 0, vec![1]),
+            // Unequal hosts stay unequal as far as possible.
+            (vec![8, 4, 2], 14, vec![8, 4, 2]),
+            (vec![8, 4, 2], 10, vec![4, 4, 2]),
+            (vec![8, 4, 2], 5, vec![2, 2, 1]),
+        ] {
+            assert_eq!(spread(&threads, connections), expected, "{threads:?} {connections}");
+        }
+    }
+
+    #[test]
+    fn parts_tile_the_plan_and_the_cpus() {
+        let whole = LoadPlan { cpus: vec![0, 1, 2, 3], ..plan() };
+        let part = |index, cpus: &[u32]| share_of_plan(&whole, index, &[2, 2, 3], cpus);
+        assert_eq!((part(1, &[]).shard, part(1, &[]).threads), (Shard { index: 2, of: 7 }, 2));
+        assert_eq!((part(2, &[]).shard, part(2, &[]).threads), (Shard { index: 4, of: 7 }, 3));
+        assert_eq!(part(0, &[]).cpus, [0, 1, 2, 3]);
+        assert_eq!(part(1, &[]).cpus, [2, 3, 0, 1]);
+        assert_eq!(part(1, &[1, 2, 3]).cpus, [3, 1, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn threads_of_unequal_agents_make_the_whole_load(
+            threads in prop::collection::vec(1u32..9, 1..6),
+            connections in 1u64..60,
+        ) {
+            let whole = LoadPlan { connections, ..plan() };
+            let threads = spread(&threads, connections);
+            let all: u32 = threads.iter().sum();
+            let (mut seen, mut opened) = (Vec::new(), 0);
+            for index in 0..threads.len() {
+                let part = share_of_plan(&whole, index, &threads, &[]);
+                for thread in 0..part.threads {
+                    let shard = part.shard_of_thread(thread);
+                    prop_assert_eq!(shard.of, all);
+                    prop_assert!(shard.share(connections) > 0);
+                    seen.push(shard.index);
+                    opened += shard.share(connections);
+                }
+            }
+            prop_assert_eq!(seen, (0..all).collect::<Vec<_>>());
+            prop_assert_eq!(opened, connections);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How a process is started on another host: an argv that yields a byte pipe to its stdin and stdout.
+
+use super::list::HostName;
+
+/// What reaches hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launcher {
+    /// The system's ssh, with these options of the user's behind ours.
+    Ssh(Vec<String>),
+    /// Another program: `%h` stands for the host, `%u` for the user, `%n` for its number from 0.
+    Other(Vec<String>),
+}
+
+/// No terminal, no forwarding, no question, and a dead path is noticed within 20 s. The first of two values
+/// counts, and those of the command line come before every file.
+const SSH_OPTIONS: &[&str] = &[
+    "-T",
+    "-x",
+    "-a",
+    "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no",
+    "-oBatchMode=yes",
+    "-oConnectTimeout=10",
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3",
+    // A master of the user's would share its fate, and refuses the eleventh session.
+    "-oControlPath=none",
+    "-oLogLevel=ERROR",
+    "-oCompression=no",
+];
+
+impl Launcher {
+    /// What is wrong with it for so many hosts, in words.
+    pub fn check(&self, hosts: &[HostName]) -> Result<(), String> {
+        let Self::Other(words) = self else { return Ok(()) };
+        let has = |what: &str| words.iter().any(|word| word.contains(what));
+        if words.is_empty() {
+            return Err("it names no program".to_owned());
+        }
+        if hosts.len() > 1 && !has("%h") && !has("%n") {
+            return Err("without %h or %n every host would be the same one".to_owned());
+        }
+        match hosts.iter().find(|host| host.user.is_none() && has("%u")) {
+            Some(host) => Err(format!("%u is the user, and {host} names none")),
+            None => Ok(()),
+        }
+    }
+
+    /// Program and arguments which start a POSIX shell on `host`, number `rank`.
+    pub(crate) fn shell_on(&self, host: &HostName, rank: usize) -> Vec<String> {
+        match self {
+            Self::Ssh(own) => {
+                let mut words = vec!["ssh".to_owned()];
+                words.extend(own.iter().flat_map(|option| ["-o".to_owned(), option.clone()]));
+                words.extend(SSH_OPTIONS.iter().map(ToString::to_string));
+                words.extend(host.port.iter().flat_map(|port| ["-p".to_owned(), port.to_string()]));
+                words.extend(host.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
+                // The login shell, whichever it is, gets one string.
+                words.extend([host.host.clone(), "exec /bin/sh".to_owned()]);
+                words
+            }
+            Self::Other(words) => {
+                let filled = words.iter().map(|word| filled(word, host, rank));
+                filled.chain(["/bin/sh".to_owned()]).collect()
+            }
+        }
+    }
+}
+
+/// A word of a template with its placeholders filled in.
+fn filled(word: &str, host: &HostName, rank: usize) -> String {
+    let mut text = String::new();
+    let mut letters = word.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            text.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('h') => text += &host.host,
+            Some('u') => text += host.user.as_deref().unwrap_or_default(),
+            Some('n') => text += &rank.to_string(),
+            Some('%') => text.push('%'),
+            // No placeholder: as it was typed.
+            Some(other) => text.extend(['%', other]),
+            None => text.push('%'),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::list::parse;
+    use super::*;
+
+    #[test]
+    fn ssh_gets_user_port_and_one_command() {
+        let hosts = parse("me@a:2222,b").unwrap();
+        let ssh = Launcher::Ssh(vec!["ProxyJump=gw".to_owned()]);
+        let words = ssh.shell_on(&hosts[0], 0).join(" ");
+        assert!(words.starts_with("ssh -o ProxyJump=gw -T "), "{words}");
+        assert!(words.contains(" -oBatchMode=yes "), "{words}");
+        assert!(words.ends_with(" -p 2222 -l me a exec /bin/sh"), "{words}");
+        assert!(ssh.shell_on(&hosts[1], 1).join(" ").ends_with("=no b exec /bin/sh"));
+    }
+
+    #[test]
+    fn templates_are_filled() {
+        let words = ["ip", "netns", "exec", "%h-%n", "100%%", "%x", "%"].map(str::to_owned);
+        let other = Launcher::Other(words.to_vec());
+        let host = &parse("ns").unwrap()[0];
+        let expected = ["ip", "netns", "exec", "ns-3", "100%", "%x", "%", "/bin/sh"];
+        assert_eq!(other.shell_on(host, 3), expected);
+    }
+
+    #[test]
+    fn templates_that_cannot_work_are_refused() {
+        let check = |words: &[&str], hosts: &str| {
+            let words = words.iter().map(ToString::to_string).collect();
+            Launcher::Other(words).check(&parse(hosts).unwrap())
+        };
+        assert_eq!(check(&["env"], "a"), Ok(()));
+        assert!(check(&["env"], "a,b").unwrap_err().contains("%h or %n"));
+        assert!(check(&["%u", "%h"], "x@a,b").unwrap_err().contains("b names none"));
+        assert!(check(&[], "a").unwrap_err().contains("no program"));
+    }
+}

@@ -1,0 +1,39 @@
+//! `--hosts`: other machines that make the load. What was typed, not what it means.
+
+use clap::{Args, ValueEnum};
+
+/// The machines that make the load.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Hosts")]
+pub(crate) struct LoadHostFlags {
+    /// Make the load on these hosts, over ssh: client[01-20], user@host:port, or @FILE with one item and
+    /// threads=N a line; each sends its share, as one load
+    #[arg(long, value_name = "LIST|@FILE")]
+    pub(crate) hosts: Option<String>,
+
+    /// Reach each host by this command instead of ssh; %h is the host, %u its user, %n its number
+    #[arg(long, value_name = "COMMAND", requires = "hosts")]
+    pub(crate) launch: Option<String>,
+
+    /// Option for ssh, such as ProxyJump=gateway; repeatable
+    #[arg(long, value_name = "NAME=VALUE", requires = "hosts", conflicts_with = "launch")]
+    pub(crate) ssh_option: Vec<String>,
+
+    /// plimsoll on the hosts [default: the same build where it is there, else a copy in the user's cache]
+    #[arg(long, value_name = "PATH", requires = "hosts")]
+    pub(crate) remote_path: Option<String>,
+
+    /// When a process that makes load is lost: stop, or continue with the others
+    /// [default: continue]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    pub(crate) on_agent_loss: Option<AgentLossFlag>,
+}
+
+/// What the loss of an agent does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AgentLossFlag {
+    /// Ends the load.
+    Stop,
+    /// Leaves the rest of the load to the others.
+    Continue,
+}

@@ -1,0 +1,198 @@
+//! `--hosts` into the hosts of a load.
+
+use std::path::PathBuf;
+
+use plimsoll_fleet::hosts::{HostName, Launcher, LoadHost, LoadHosts, fold, parse};
+
+use super::Inputs;
+use crate::exit::Stop;
+use crate::flags::hosts::LoadHostFlags;
+use crate::flags::shared::ClientFlags;
+use crate::flags::values::{InputFile, Processes};
+
+/// Most threads of one host.
+const THREADS_MAX: u32 = 1_024;
+/// How a line of a file names the threads of its hosts.
+const THREADS: &str = "threads=";
+
+/// Checks and reads the flags; `None` where this host makes the load.
+pub(super) fn hosts(
+    flags: &LoadHostFlags,
+    client: &ClientFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<Option<LoadHosts>, Stop> {
+    let Some(list) = &flags.hosts else { return Ok(None) };
+    if !client.source.is_empty() {
+        return Err(Stop::usage(
+            "--source names addresses of this host, and --hosts sends from others",
+            "drop one of them",
+        ));
+    }
+    if client.processes != Processes::Auto {
+        return Err(Stop::usage(
+            "--processes is about this host, and each host of --hosts has one process",
+            "drop it; --threads sets the threads on each host",
+        ));
+    }
+    let hosts = match list.strip_prefix('@') {
+        Some(path) => from_file(path, inputs)?,
+        None => of_list(list, None)
+            .map_err(|why| Stop::usage(format_args!("--hosts {list:?}: {why}"), EXAMPLE))?,
+    };
+    let launcher = match &flags.launch {
+        None => Launcher::Ssh(flags.ssh_option.clone()),
+        Some(command) => Launcher::Other(shlex::split(command).ok_or_else(|| {
+            Stop::usage(
+                format_args!("--launch {command:?} has a quote that is not closed"),
+                "close it",
+            )
+        })?),
+    };
+    let names: Vec<_> = hosts.iter().map(|host| host.name.clone()).collect();
+    launcher.check(&names).map_err(|why| {
+        Stop::usage(format_args!("--launch cannot be used: {why}"), "for example --launch 'ssh %h'")
+    })?;
+    if let Some(path) = flags.remote_path.as_ref().filter(|path| !path.starts_with('/')) {
+        return Err(Stop::usage(
+            format_args!("--remote-path {path:?} is not absolute"),
+            "begin it with /",
+        ));
+    }
+    Ok(Some(LoadHosts { hosts, launcher, path: flags.remote_path.clone() }))
+}
+
+/// Refuses other hosts where they are not possible.
+pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<(), Stop> {
+    match flags.hosts {
+        None => Ok(()),
+        Some(_) => Err(Stop::usage(
+            format_args!(
+                "--hosts is for load, hold, find rate and find handshakes, not for {command}"
+            ),
+            "drop it",
+        )),
+    }
+}
+
+const EXAMPLE: &str = "for example --hosts 'client[01-04],me@10.0.0.7:2222'";
+
+fn of_list(list: &str, threads: Option<u32>) -> Result<Vec<LoadHost>, String> {
+    let hosts = parse(list).map_err(|error| error.to_string())?;
+    Ok(hosts.into_iter().map(|name| LoadHost { name, threads }).collect())
+}
+
+/// Hosts of a file: a list in each line, perhaps with `threads=N` behind it; # begins a comment.
+fn from_file(path: &str, inputs: &mut Inputs<'_>) -> Result<Vec<LoadHost>, Stop> {
+    let bytes = inputs.read("--hosts", &InputFile::File(PathBuf::from(path)))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut hosts: Vec<LoadHost> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let words: Vec<_> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        let of_line = match words[..] {
+            [] => continue,
+            [list] => of_list(list, None),
+            [list, option] => threads(option).and_then(|threads| of_list(list, Some(threads))),
+            _ => Err("a line is a list and threads=N".to_owned()),
+        };
+        let of_line = of_line.map_err(|why| {
+            Stop::usage(format_args!("--hosts: line {} of {path}: {why}", number + 1), EXAMPLE)
+        })?;
+        for host in of_line {
+            if hosts.iter().any(|other| other.name == host.name) {
+                return Err(Stop::usage(
+                    format_args!("--hosts: {path} names {} twice", host.name),
+                    "remove one of them",
+                ));
+            }
+            hosts.push(host);
+        }
+    }
+    if hosts.is_empty() {
+        return Err(Stop::usage(format_args!("--hosts: {path} names no host"), EXAMPLE));
+    }
+    Ok(hosts)
+}
+
+fn threads(option: &str) -> Result<u32, String> {
+    let number = option.strip_prefix(THREADS).and_then(|number| number.parse().ok());
+    number
+        .filter(|threads| (1..=THREADS_MAX).contains(threads))
+        .ok_or_else(|| format!("{option:?} is not threads=N with N from 1 to {THREADS_MAX}"))
+}
+
+/// How a report names them.
+pub(super) fn name(hosts: &LoadHosts) -> String {
+    let names: Vec<HostName> = hosts.hosts.iter().map(|host| host.name.clone()).collect();
+    fold(&names)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::tests::{load_job, refused};
+
+    use super::*;
+
+    const URL: &str = "http://192.0.2.1/";
+
+    #[test]
+    fn a_list_becomes_hosts() {
+        let job = load_job(&[URL, "--hosts", "client[01-02],me@b:2222", "--ssh-option", "A=b"]);
+        let hosts = job.hosts.expect("three");
+        assert_eq!(name(&hosts), "me@b:2222,client[01-02]");
+        assert_eq!(hosts.launcher, Launcher::Ssh(vec!["A=b".to_owned()]));
+        assert_eq!(job.settings["hosts"], "me@b:2222,client[01-02]");
+        assert!(!job.both_ends_here);
+        assert_eq!(load_job(&[URL]).hosts, None);
+    }
+
+    #[test]
+    fn a_file_names_threads() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary directory");
+        std::fs::write(file.path(), "# clients\nbig[1-2] threads=8\n\nsmall # one CPU\n")
+            .expect("writable");
+        let path = format!("@{}", file.path().display());
+        let hosts = load_job(&[URL, "--hosts", &path]).hosts.expect("three");
+        let threads: Vec<_> =
+            hosts.hosts.iter().map(|host| (host.name.to_string(), host.threads)).collect();
+        let expected =
+            [("big1", Some(8)), ("big2", Some(8)), ("small", None)].map(|(n, t)| (n.to_owned(), t));
+        assert_eq!(threads, expected);
+        for (text, said) in [
+            ("a weight=3", "line 1"),
+            ("a\nb[", "line 2"),
+            ("a\na", "names a twice"),
+            ("# none", "names no host"),
+        ] {
+            std::fs::write(file.path(), text).expect("writable");
+            let (line, code) = refused(&["load", URL, "--hosts", &path], b"");
+            assert!(code == 2 && line.contains(said), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (flags, said) in [
+            (vec!["--hosts", "a,,b"], "an item of the list is empty"),
+            (vec!["--hosts", "a", "--source", "10.0.0.1"], "--source names addresses"),
+            (vec!["--hosts", "a", "--processes", "2"], "--processes is about this host"),
+            (vec!["--hosts", "a,b", "--launch", "env"], "without %h or %n"),
+            (vec!["--hosts", "a", "--launch", "'"], "a quote that is not closed"),
+            (vec!["--hosts", "a", "--remote-path", "x"], "is not absolute"),
+            (vec!["--hosts", "c[1-9]", "-c", "8"], "9 hosts share 8 connections"),
+            (vec!["--launch", "ssh %h"], "--hosts"),
+        ] {
+            let (line, code) = refused(&[&["load", URL], &flags[..]].concat(), b"");
+            assert!(code == 2 && line.contains(said), "{line}");
+        }
+        for words in [
+            vec!["find", "connections", URL, "--hosts", "a"],
+            vec!["find", "rfc9411", URL, "--case", "7.1", "--hosts", "a"],
+            vec!["compare", "find rate http://192.0.2.1/ --hosts a", "find rate http://192.0.2.2/"],
+        ] {
+            let (line, code) = refused(&words, b"");
+            assert!(code == 2 && line.contains("--hosts is for load, hold"), "{line}");
+        }
+        let (line, _) = refused(&["load", "http://127.0.0.1/", "--hosts", "a"], b"");
+        assert!(line.contains("each of these hosts itself"), "{line}");
+    }
+}

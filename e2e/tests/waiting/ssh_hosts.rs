@@ -1,0 +1,85 @@
+//! Loads that other hosts make, over ssh: one load, exactly merged, and nothing left on any of them.
+
+use e2e::plimsoll::Finished;
+use e2e::ssh_hosts;
+use e2e::ssh_hosts::{HOSTS, LOGIN, URL};
+
+/// 300 operations in each second.
+const LOAD: [&str; 8] =
+    ["--rate", "300", "--slo", "errors<100%", "--json", "out.json", "--out", "run"];
+
+fn load(flags: &[&str], meanwhile: &str) -> Option<Finished> {
+    let always = ["load", URL, "--hosts", HOSTS];
+    ssh_hosts::run(&[&always, &LOGIN[..], &LOAD, flags].concat(), meanwhile)
+}
+
+fn assert_nothing_left(finished: &Finished) {
+    assert!(!finished.stderr.contains("LEFT"), "{}", finished.stderr);
+}
+
+#[test]
+fn three_hosts_make_one_load_and_get_the_program_where_it_is_not() {
+    let Some(finished) = load(&["--duration", "1s"], "") else { return };
+    let shown = format!("{}{}", finished.stdout, finished.stderr);
+    let code = finished.code.unwrap_or(-1);
+    // A busy machine makes a load INVALID, which is no matter here.
+    assert!([0, 98].contains(&code), "{shown}");
+    let summary = finished.written(code);
+    assert_eq!((summary.number("scheduled"), summary.number("ok")), (300.0, 300.0));
+    assert_eq!(summary.number("generator.processes"), 3.0);
+    let hosts = summary.at("load_hosts").as_object().expect("hosts").clone();
+    assert_eq!(hosts.keys().collect::<Vec<_>>(), ["10.77.0.1", "10.77.0.2", "10.77.0.3"]);
+    for (name, host) in &hosts {
+        // All have the same clock: its offset is 0, and the bound is no more than half of a round trip.
+        let bound = host["clock_bound_ms"].as_f64().expect("milliseconds");
+        assert!(bound > 0.0 && bound < 50.0, "{name}: {bound} ms");
+    }
+    let copies = std::fs::read_dir(finished.folder().join("cache1/plimsoll/agents"));
+    assert_eq!(copies.expect("copied").count(), 1);
+    // The others find the program where this one has it.
+    assert!(!finished.folder().join("cache2").exists());
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_host_that_is_lost_is_named_and_every_operation_of_the_plan_is_accounted_for() {
+    let kill = "middle; kill -KILL $(agents 2)";
+    let Some(finished) = load(&["--duration", "3s"], kill) else { return };
+    let summary = finished.written(98);
+    assert_eq!(summary.number("scheduled"), 900.0);
+    let unsent = summary.number("unsent");
+    assert!((100.0..=300.0).contains(&unsent), "{unsent}");
+    assert!(finished.stderr.contains("10.77.0.2 ended unexpectedly"), "{}", finished.stderr);
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn kill_9_of_the_coordinator_leaves_nothing() {
+    let kill = "middle; kill -KILL $P";
+    let Some(finished) = load(&["--duration", "10m"], kill) else { return };
+    assert_eq!(finished.code, Some(137), "{}", finished.stderr);
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn hosts_that_cannot_take_part_have_a_line_each_and_nothing_is_started() {
+    let flags = |options: &[&str]| {
+        let words = ["load", URL, "--no-ui", "--ssh-option", "IdentitiesOnly=yes"];
+        [&words[..], options].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wrong_key = ["--ssh-option", "IdentityFile=keys/stranger", LOGIN[2], LOGIN[3]];
+    let unknown = ["--ssh-option", "UserKnownHostsFile=keys/none", LOGIN[0], LOGIN[1]];
+    for (options, hosts, said) in [
+        (&wrong_key[..], "10.77.0.[1-3]", "10.77.0.[1-3] accepts no key of this user"),
+        (&unknown[..], "10.77.0.1", "10.77.0.1 has a host key that is not in known_hosts"),
+        (&LOGIN[..], "10.77.0.1,nowhere.invalid", "nowhere.invalid is not known"),
+        (&LOGIN[..], "10.77.0.2:23", "10.77.0.2:23 refuses connections"),
+    ] {
+        let words = flags(&[&["--hosts", hosts][..], options].concat());
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let Some(finished) = ssh_hosts::run(&words, "") else { return };
+        assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+        assert!(finished.stderr.contains(said), "{said}: {}", finished.stderr);
+        assert_nothing_left(&finished);
+    }
+}
