@@ -42,6 +42,18 @@ pub struct QuantileStep {
     pub count: u64,
 }
 
+/// Half the width of a 95 % interval, in standard deviations.
+const DEVIATIONS: f64 = 1.96;
+
+/// The ranks, from 1, of the two of `count` independent values between which their distribution's quantile `q` lies
+/// with 95 %: `n q -+ 1.96 sqrt(n q (1 - q))`, the upper one further up. `None` without values.
+pub fn quantile_ranks(count: u64, q: f64) -> Option<(u64, u64)> {
+    let n = count as f64;
+    let off = DEVIATIONS * (n * q * (1.0 - q)).sqrt();
+    let rank = |rank: f64| (rank.clamp(1.0, n.max(1.0))) as u64;
+    (count > 0).then(|| (rank((n * q - off).floor()), rank((n * q + off).ceil() + 1.0)))
+}
+
 impl Histogram {
     /// Sub-buckets of each bucket: 2,048 hold three significant digits.
     pub const SUB_BUCKETS: u32 = 2_048;
@@ -105,6 +117,14 @@ impl Histogram {
     /// The value at quantile `q` (0 to 1); `None` when empty.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         self.filled().map(|hdr| Nanos(hdr.value_at_quantile(q)))
+    }
+
+    /// The 95 % interval of the quantile `q` of independent values, by order statistics; `None` when empty.
+    pub fn quantile_interval(&self, q: f64) -> Option<(Nanos, Nanos)> {
+        let (low, high) = quantile_ranks(self.count(), q)?;
+        // A quantile half a value below a rank is the value of that rank, however it is rounded.
+        let at = |rank: u64| self.quantile((rank as f64 - 0.5) / self.count() as f64);
+        at(low).zip(at(high))
     }
 
     /// The smallest value; `None` when empty.
@@ -237,6 +257,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn ranks_around_a_quantile() {
+        assert_eq!(quantile_ranks(0, 0.5), None);
+        assert_eq!(quantile_ranks(1, 0.5), Some((1, 1)));
+        // 50 -+ 9.8, and 990 -+ 6.2.
+        assert_eq!(quantile_ranks(100, 0.5), Some((40, 61)));
+        assert_eq!(quantile_ranks(1_000, 0.99), Some((983, 998)));
+        let mut values = Histogram::new();
+        (1..=100).for_each(|ms| values.record(Nanos::from_millis(ms)));
+        let (low, high) = values.quantile_interval(0.5).unwrap();
+        assert_eq!((low.0 / 1_000_000, high.0 / 1_000_000), (40, 61));
+    }
 
     proptest! {
         #[test]

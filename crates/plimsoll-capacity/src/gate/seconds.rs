@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use plimsoll_model::gate::{
     Estimate, Gate, GateFinding, GateMethod, GateMetric, Incomparable, Side,
 };
+use plimsoll_model::hist::quantile_ranks;
 use plimsoll_model::tally::Tally;
 
 /// Stretches that a load is cut into.
@@ -163,13 +164,11 @@ impl Seconds {
         }
     }
 
-    /// Ranks n p -+ 1.96 sqrt(n p (1 - p)), one further up.
+    /// What failed is slower than any answer.
     fn order_statistics(&self, bad: u64, q: f64) -> Option<(f64, f64)> {
         let counts = self.counts(&self.steps);
-        let all = counts.iter().sum::<u64>() + bad;
-        let (n, off) = (all as f64, DEVIATIONS * (all as f64 * q * (1.0 - q)).sqrt());
-        let rank = |rank: f64| self.value_at_rank(&counts, rank.clamp(1.0, n.max(1.0)) as u64);
-        (all > 0).then(|| (rank((n * q - off).floor()), rank((n * q + off).ceil() + 1.0)))
+        let (low, high) = quantile_ranks(counts.iter().sum::<u64>() + bad, q)?;
+        Some((self.value_at_rank(&counts, low), self.value_at_rank(&counts, high)))
     }
 }
 

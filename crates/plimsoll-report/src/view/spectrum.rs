@@ -10,8 +10,6 @@ use super::number::ms;
 const TICKS: u32 = 5;
 /// Quantiles whose intervals are stated.
 const STATED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-/// Standard deviations of a 95 % interval.
-const SURE_SDS: f64 = 1.96;
 /// So many operations must lie above a quantile before its interval is stated.
 const ABOVE_MIN: f64 = 10.0;
 
@@ -51,14 +49,11 @@ fn points(histogram: &Histogram) -> Vec<Point> {
     steps.map(|step| (step.quantile, ms(step.value), step.count)).collect()
 }
 
-/// The interval that holds the quantile `q` of the server in 95 of 100 runs, milliseconds: the ranks around it
-/// (binomial, normal approximation; methodology of order statistics). `None` where too few operations lie above it.
+/// The interval of the quantile `q`, milliseconds. `None` where too few operations lie above it.
 pub(super) fn interval(histogram: &Histogram, q: f64) -> Option<(f64, f64)> {
-    let count = histogram.count() as f64;
-    if count * (1.0 - q) < ABOVE_MIN {
+    if histogram.count() as f64 * (1.0 - q) < ABOVE_MIN {
         return None;
     }
-    let off = SURE_SDS * (q * (1.0 - q) / count).sqrt();
-    let at = |q: f64| histogram.quantile(q.clamp(0.0, 1.0)).and_then(ms);
-    at(q - off).zip(at(q + off))
+    let (low, high) = histogram.quantile_interval(q)?;
+    ms(low).zip(ms(high))
 }
