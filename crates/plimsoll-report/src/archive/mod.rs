@@ -14,6 +14,7 @@
 //! line being written.
 
 mod hosts;
+mod loads;
 mod manifest;
 mod merge;
 mod reader;
@@ -23,6 +24,7 @@ mod writer;
 
 pub(crate) use hosts::each_reading;
 pub use hosts::{HostWriter, read_hosts, summarise_hosts};
+pub(crate) use loads::Loads;
 pub use manifest::{
     ArchivedHost, ClockPair, Manifest, ManifestHead, MergedPart, SCHEMA, SearchHead,
 };

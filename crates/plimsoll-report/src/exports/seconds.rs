@@ -1,11 +1,10 @@
 //! The seconds of a run as one table: the same columns for every format.
 
-use plimsoll_model::event::Event;
 use plimsoll_model::host::{Change, HostFigures, Label, Metric, Reading};
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::{Histogram, Nanos};
 
-use crate::archive::{Archive, IntervalLine, Lines, each_reading};
+use crate::archive::{Archive, IntervalLine, Lines, Loads, each_reading};
 use crate::error::ReportError;
 use crate::{settings, time_text};
 
@@ -89,50 +88,34 @@ pub(super) struct Second {
 
 /// Places the seconds of a run one after another.
 pub(super) struct Timeline {
-    /// The trial and the epoch of each load, in order.
-    loads: Vec<(Option<u32>, Option<Nanos>)>,
-    /// The number of the present load, from 1.
-    load: usize,
-    last_second: u32,
+    loads: Loads,
+    /// The load and the second of the last line.
+    last: Option<(usize, u32)>,
     /// Seconds of the loads before.
     seconds_before: u64,
 }
 
 impl Timeline {
     pub(super) fn of(archive: &Archive) -> Self {
-        let load = |event: &Event| match event {
-            Event::LoadStarted { trial, epoch, .. } => {
-                Some((trial.map(|request| request.number), *epoch))
-            }
-            _ => None,
-        };
-        let loads = archive.events().iter().filter_map(load).collect();
-        Self { loads, load: 0, last_second: 0, seconds_before: 0 }
+        Self { loads: Loads::of(archive.events()), last: None, seconds_before: 0 }
     }
 
     /// When the first operation of the run was due, on CLOCK_MONOTONIC.
     pub(super) fn first_epoch(archive: &Archive) -> Option<Nanos> {
-        Self::of(archive).loads.first().and_then(|(_, epoch)| *epoch)
+        Self::of(archive).loads.epoch(0)
     }
 
     /// Places the next line.
     pub(super) fn place(&mut self, line: IntervalLine) -> Second {
+        let load = self.loads.place(&line);
         let IntervalLine { trial, interval } = line;
-        let second = interval.second;
-        if self.load == 0 || second <= self.last_second {
-            if self.load > 0 {
-                self.seconds_before += u64::from(self.last_second) + 1;
-            }
-            // A load that was stopped before its first second has no line.
-            let is_this = |(of, _): &(Option<u32>, Option<Nanos>)| of.is_none() || *of == trial;
-            let ahead = self.loads.iter().skip(self.load).position(is_this).unwrap_or(0);
-            self.load += ahead + 1;
+        if let Some((_, last)) = self.last.filter(|(number, _)| *number != load) {
+            self.seconds_before += u64::from(last) + 1;
         }
-        self.last_second = second;
-        let epoch = |load: usize| self.loads.get(load).and_then(|(_, epoch)| *epoch);
-        let into = Nanos::from_secs(u64::from(second));
-        let began = epoch(self.load - 1).map(|epoch| epoch + into);
-        let since_begin = match (began, epoch(0)) {
+        self.last = Some((load, interval.second));
+        let into = Nanos::from_secs(u64::from(interval.second));
+        let began = self.loads.epoch(load).map(|epoch| epoch + into);
+        let since_begin = match (began, self.loads.epoch(0)) {
             (Some(began), Some(first)) => began.since(first),
             _ => Nanos::from_secs(self.seconds_before) + into,
         };

@@ -6,7 +6,7 @@ use plimsoll_model::slo::Slo;
 use plimsoll_model::summary::Summary;
 
 use super::{Head, View, ViewBuilder};
-use crate::archive::{Archive, IntervalLine, Lines, Manifest, each_reading};
+use crate::archive::{Archive, IntervalLine, Lines, Loads, Manifest, each_reading};
 use crate::error::ReportError;
 
 impl Head {
@@ -32,59 +32,49 @@ impl Head {
 /// The seconds of an archive, handed on in the order of its events.
 struct Seconds<'a> {
     lines: Lines<IntervalLine>,
-    /// Read, and not handed on.
-    next: Option<IntervalLine>,
-    /// The last one that was: its trial and its second.
-    last: Option<(Option<u32>, u32)>,
+    loads: Loads,
+    /// Read, and not handed on, with the number of its load.
+    next: Option<(usize, IntervalLine)>,
     builder: &'a mut ViewBuilder,
 }
 
 impl Seconds<'_> {
-    /// Hands on all seconds before the first that `is_later`.
+    /// Hands on all seconds before the first that `is_later`, by its load and its trial.
     fn hand_on(
         &mut self,
-        is_later: impl Fn(&Self, &IntervalLine) -> bool,
+        is_later: impl Fn(usize, Option<u32>) -> bool,
     ) -> Result<(), ReportError> {
         loop {
-            let line = match self.next.take() {
-                Some(line) => line,
-                None => match self.lines.next() {
-                    Some(line) => line?,
+            let (load, line) = match self.next.take() {
+                Some(next) => next,
+                None => match self.lines.next().transpose()? {
+                    Some(line) => (self.loads.place(&line), line),
                     None => return Ok(()),
                 },
             };
-            if is_later(self, &line) {
-                self.next = Some(line);
+            if is_later(load, line.trial) {
+                self.next = Some((load, line));
                 return Ok(());
             }
-            self.last = Some((line.trial, line.interval.second));
             self.builder.handle_second(Box::new(line.interval));
         }
     }
 
-    /// Whether `line` is the first second of a load, or of the load of trial `number`.
-    fn is_first(&self, line: &IntervalLine, number: Option<u32>) -> bool {
-        let Some((trial, second)) = self.last else { return true };
-        line.interval.second <= second || (trial != number && line.trial == number)
-    }
-
     fn replay(&mut self, events: &[Event]) -> Result<(), ReportError> {
+        let mut started = 0;
         for event in events {
             match event {
-                Event::LoadStarted { trial, .. } => {
-                    let number = trial.map(|trial| trial.number);
-                    self.hand_on(|seconds, line| seconds.is_first(line, number))?;
-                    self.last = None;
-                    self.builder.handle_event(event);
-                    // Its first second, which is like that of the next load.
-                    self.hand_on(|seconds, line| seconds.last.is_some() || line.trial != number)?;
+                Event::LoadStarted { .. } => {
+                    self.hand_on(|load, _| load >= started)?;
+                    started += 1;
                 }
                 Event::TrialStarted(request) => {
-                    self.hand_on(|_, line| line.trial == Some(request.number))?;
-                    self.builder.handle_event(event);
+                    let number = Some(request.number);
+                    self.hand_on(|load, trial| load >= started || trial == number)?;
                 }
-                event => drop(self.builder.handle_event(event)),
+                _ => {}
             }
+            self.builder.handle_event(event);
         }
         self.hand_on(|_, _| false)
     }
@@ -99,7 +89,8 @@ impl View {
         let column_s = ViewBuilder::column_for(archive.interval_count()?);
         let mut builder = ViewBuilder::new(run, version, Head::of(manifest), column_s);
         let lines = archive.intervals()?;
-        let mut seconds = Seconds { lines, next: None, last: None, builder: &mut builder };
+        let loads = Loads::of(archive.events());
+        let mut seconds = Seconds { lines, loads, next: None, builder: &mut builder };
         seconds.replay(archive.events())?;
         for record in archive.trials() {
             builder.handle_trial(record);
