@@ -101,7 +101,7 @@ pub struct Summary {
 }
 
 /// Another host that made a part of the load.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadHostSummary {
     /// Worker threads: its part of the load is in proportion.
     pub threads: u32,
@@ -109,6 +109,9 @@ pub struct LoadHostSummary {
     pub clock_bound_ms: f64,
     /// The round trip to it that this follows from.
     pub round_trip_ms: f64,
+    /// How it was lost, the last time that it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// Offered and achieved operations per second.

@@ -50,6 +50,24 @@ fn a_host_that_is_lost_is_named_and_every_operation_of_the_plan_is_accounted_for
     let unsent = summary.number("unsent");
     assert!((100.0..=300.0).contains(&unsent), "{unsent}");
     assert!(finished.stderr.contains("10.77.0.2 ended unexpectedly"), "{}", finished.stderr);
+    let lost = summary.at("load_hosts")["10.77.0.2"]["lost"].as_str();
+    assert!(lost.is_some_and(|how| how.starts_with("ended unexpectedly")), "{lost:?}");
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_hold_is_steered_over_three_hosts_and_ends_when_it_is_told() {
+    let hold =
+        ["hold", URL, "--hosts", HOSTS, "--connections", "300", "--rate", "1k", "--for", "10m"];
+    let flags = ["--json", "out.json", "--out", "run"];
+    let all = "until [ \"$(ss -Htn state established sport = :8080 | wc -l)\" -ge 300 ]; do \
+               kill -0 $P || break; sleep 0.05; done; kill -TERM $P";
+    let Some(finished) = ssh_hosts::run(&[&hold[..], &LOGIN, &flags].concat(), all) else {
+        return;
+    };
+    let summary = finished.written(143);
+    assert_eq!(summary.number("connections.held_max"), 300.0);
+    assert_eq!(summary.at("load_hosts").as_object().map(|hosts| hosts.len()), Some(3));
     assert_nothing_left(&finished);
 }
 
@@ -63,23 +81,32 @@ fn kill_9_of_the_coordinator_leaves_nothing() {
 
 #[test]
 fn hosts_that_cannot_take_part_have_a_line_each_and_nothing_is_started() {
-    let flags = |options: &[&str]| {
-        let words = ["load", URL, "--no-ui", "--ssh-option", "IdentitiesOnly=yes"];
-        [&words[..], options].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let wrong_key = ["--ssh-option", "IdentityFile=keys/stranger", LOGIN[2], LOGIN[3]];
+    let stranger = ["--ssh-option", "IdentityFile=keys/stranger", LOGIN[2], LOGIN[3]];
     let unknown = ["--ssh-option", "UserKnownHostsFile=keys/none", LOGIN[0], LOGIN[1]];
-    for (options, hosts, said) in [
-        (&wrong_key[..], "10.77.0.[1-3]", "10.77.0.[1-3] accepts no key of this user"),
-        (&unknown[..], "10.77.0.1", "10.77.0.1 has a host key that is not in known_hosts"),
-        (&LOGIN[..], "10.77.0.1,nowhere.invalid", "nowhere.invalid is not known"),
-        (&LOGIN[..], "10.77.0.2:23", "10.77.0.2:23 refuses connections"),
-    ] {
-        let words = flags(&[&["--hosts", hosts][..], options].concat());
-        let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let Some(finished) = ssh_hosts::run(&words, "") else { return };
-        assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    let cases = [
+        (stranger, HOSTS, "10.77.0.[1-3] accepts no key of this user"),
+        (unknown, "10.77.0.1", "10.77.0.1 has a host key that is not in known_hosts"),
+        (LOGIN, "10.77.0.1,nowhere.invalid", "nowhere.invalid is not known"),
+        (LOGIN, "10.77.0.2:23", "10.77.0.2:23 refuses connections"),
+    ];
+    let words = |options: &[&'static str; 4], hosts| {
+        let always =
+            ["load", URL, "--no-ui", "--ssh-option", "IdentitiesOnly=yes", "--hosts", hosts];
+        [&always[..], options].concat()
+    };
+    // All in one place: the first as what is run, the others beside it.
+    let others = cases[1..].iter().map(|(options, hosts, _)| {
+        format!("\"$0\" {} < /dev/null; echo \"CODE $?\" >&2\n", words(options, hosts).join(" "))
+    });
+    let Some(finished) =
+        ssh_hosts::run(&words(&cases[0].0, cases[0].1), &others.collect::<String>())
+    else {
+        return;
+    };
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert_eq!(finished.stderr.matches("CODE 1").count(), 3, "{}", finished.stderr);
+    for (_, _, said) in cases {
         assert!(finished.stderr.contains(said), "{said}: {}", finished.stderr);
-        assert_nothing_left(&finished);
     }
+    assert_nothing_left(&finished);
 }

@@ -61,6 +61,8 @@ struct Share {
     /// The widest bound of its clock at the start of a load, with the round trip that made it.
     bound: Nanos,
     round_trip: Nanos,
+    /// How it was lost.
+    lost: Option<String>,
 }
 
 impl LoadAgents {
@@ -82,6 +84,7 @@ impl LoadAgents {
                 .unwrap_or_else(|| agents.machine(index).cpus.clamp(1, THREADS_MAX)),
             bound: Nanos::ZERO,
             round_trip: Nanos::ZERO,
+            lost: None,
         };
         let shares = hosts.hosts.iter().enumerate().map(share).collect();
         Ok(Self { agents, place: Place::There(shares) })
@@ -121,6 +124,7 @@ impl LoadAgents {
                 threads: share.threads,
                 clock_bound_ms: share.bound.as_millis_f64(),
                 round_trip_ms: share.round_trip.as_millis_f64(),
+                lost: share.lost.clone(),
             };
             (self.agents.name(index).to_owned(), summary)
         };
@@ -205,6 +209,12 @@ impl LoadAgents {
         shares.iter().map(|share| of(share).max(1) as u32).collect()
     }
 
+    fn note_loss(&mut self, index: usize, how: &str) {
+        if let Place::There(shares) = &mut self.place {
+            shares[index].lost = Some(how.to_owned());
+        }
+    }
+
     /// Keeps how well the clock of an agent's host was known when a load began.
     fn note_clock(&mut self, index: usize) {
         if let (Place::There(shares), Some(clock)) = (&mut self.place, self.agents.clock(index))
@@ -258,7 +268,10 @@ impl LoadAgents {
                         }
                         self.agents.send(index, &command)?;
                     }
-                    Action::Kill(index) => self.agents.kill(index),
+                    Action::Kill(index) => {
+                        self.note_loss(index, "did not answer in time, or sent what it should not");
+                        self.agents.kill(index);
+                    }
                 }
             }
             while let Some(event) = run.poll_event() {
@@ -286,6 +299,7 @@ impl LoadAgents {
                 Some((index, LinkEvent::Frame(frame))) => run.handle_frame(index, *frame, now()),
                 Some((index, LinkEvent::Closed(ending))) => {
                     let how = self.agents.how_it_ended(index, ending);
+                    self.note_loss(index, &how);
                     run.handle_loss(index, &how, now());
                 }
                 None => {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use plimsoll_model::summary::{FullQuantiles, ShortQuantiles, Summary};
+use plimsoll_model::summary::{FullQuantiles, LoadHostSummary, ShortQuantiles, Summary};
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
@@ -276,7 +276,38 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
     if g.rss_bytes_max > 0 {
         items.push(format!("{} memory", bytes(g.rss_bytes_max)));
     }
-    page.entry_items("", &items)
+    page.entry_items("", &items)?;
+    load_hosts(page, summary)
+}
+
+/// The other hosts that made the load: how well they began together, and which were lost.
+fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
+    let hosts = &summary.load_hosts;
+    let bound = |one: &LoadHostSummary, other: &LoadHostSummary| {
+        one.clock_bound_ms.total_cmp(&other.clock_bound_ms)
+    };
+    let Some((name, worst)) = hosts.iter().max_by(|one, other| bound(one.1, other.1)) else {
+        return Ok(());
+    };
+    let threads: u64 = hosts.values().map(|host| u64::from(host.threads)).sum();
+    let all =
+        format!("{} with {}", counted(hosts.len() as u64, "host"), counted(threads, "thread"));
+    page.entry("Hosts", &all)?;
+    page.entry(
+        "",
+        &format!(
+            "each began within {} ms of the common instant (bound; {} by a round trip of {} ms)",
+            ms(Some(worst.clock_bound_ms)),
+            clean(name),
+            ms(Some(worst.round_trip_ms))
+        ),
+    )?;
+    for (name, host) in hosts {
+        if let Some(how) = &host.lost {
+            page.entry("", &format!("lost: {} {}", clean(name), clean(how)))?;
+        }
+    }
+    Ok(())
 }
 
 /// The settings that shape the measurement.

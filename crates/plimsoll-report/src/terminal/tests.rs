@@ -3,7 +3,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::{Recovers, Summary};
+use plimsoll_model::summary::{LoadHostSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, Confirmations, Outcome, Phase, TrialRecord, Verdict};
 
 use super::*;
@@ -32,6 +32,32 @@ fn load_pages() {
         golden(name, &page(&summary, &[], false));
     }
     golden("load_bad_color", &page(&fixtures::load_bad(), &[], true));
+}
+
+#[test]
+fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
+    let mut summary = fixtures::load_good();
+    let host = |bound: f64, lost: Option<&str>| LoadHostSummary {
+        threads: 8,
+        clock_bound_ms: bound,
+        round_trip_ms: bound * 2.0,
+        lost: lost.map(str::to_owned),
+    };
+    assert!(!page(&summary, &[], false).contains("Hosts"));
+    summary.load_hosts = [
+        ("client01".to_owned(), host(0.1, None)),
+        ("client02".to_owned(), host(0.4, Some("ended unexpectedly: exit code 255"))),
+    ]
+    .into();
+    let words: Vec<_> = page(&summary, &[], false).split_whitespace().map(str::to_owned).collect();
+    let text = words.join(" ");
+    for line in [
+        "Hosts 2 hosts with 16 threads",
+        "each began within 0.400 ms of the common instant (bound; client02 by a round trip of 0.800 ms)",
+        "lost: client02 ended unexpectedly: exit code 255",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::trial::Judgement;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
@@ -136,7 +136,12 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
         ends_at_losses: job.levels.len() > 1,
     });
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
-    let read = |depth: Depth| memory.read(depth);
+    // The memory of this host is not that of the hosts that hold the connections.
+    let is_elsewhere = job.load.hosts.is_some();
+    let read = |depth: Depth| match is_elsewhere {
+        true => MemoryReading::default(),
+        false => memory.read(depth),
+    };
     let emit = |event: Event| session.emit(&event);
     let (gauges, counted) = (Vec::new, RefCell::default());
     let around = Surroundings { read: &read, server: &gauges, emit: &emit, counted: &counted };
