@@ -13,9 +13,7 @@ use plimsoll_model::slo::Slo;
 use super::pacing::pacing;
 use super::publish::PublishJob;
 use super::rows::RowJob;
-use super::{
-    Destination, Inputs, hosts, outputs, protocol, publish, rows, sources, targets, tls,
-};
+use super::{Destination, Inputs, hosts, outputs, protocol, publish, rows, sources, targets, tls};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
