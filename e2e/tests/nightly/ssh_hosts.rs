@@ -19,7 +19,7 @@ fn assert_second_host_was_given_up(finished: &Finished) {
 }
 
 #[test]
-#[ignore = "takes 7 minutes on an idle machine"]
+#[ignore = "takes half a minute"]
 fn a_host_whose_cable_is_pulled_stops_and_is_given_up() {
     // Without its lease the agent would go on: nothing tells it that the path is gone.
     let pull = "middle; ip link set v2 down; A=$(agents 2); \
@@ -30,7 +30,7 @@ fn a_host_whose_cable_is_pulled_stops_and_is_given_up() {
 }
 
 #[test]
-#[ignore = "takes 7 minutes on an idle machine"]
+#[ignore = "takes half a minute"]
 fn a_host_that_is_frozen_is_given_up_and_ends_when_it_thaws() {
     let freeze = "middle; A=$(agents 2); kill -STOP $A; wait $P; kill -CONT $A";
     let Some(finished) = load(freeze) else { return };

@@ -58,6 +58,9 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
     ] {
         assert!(text.contains(line), "{text}");
     }
+    let (found, trials) = fixtures::find_regular();
+    let found = Summary { load_hosts: summary.load_hosts, ..found };
+    assert!(page(&found, &trials, false).contains("2 hosts with 16 threads"));
 }
 
 #[test]

@@ -171,7 +171,7 @@ pub(super) fn explanation(page: &mut Page<'_>, trial: &TrialRecord) -> io::Resul
 
 /// The summary that one trial, or some of them, would have had.
 pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Verdict) -> Summary {
-    Summary::new(
+    let of_trials = Summary::new(
         SummaryHead {
             command: summary.command.clone(),
             target: summary.target.clone(),
@@ -186,7 +186,8 @@ pub(super) fn view(summary: &Summary, tally: &Tally, window: Nanos, verdict: Ver
             archive: None,
         },
         tally,
-    )
+    );
+    Summary { load_hosts: summary.load_hosts.clone(), ..of_trials }
 }
 
 /// The search's own notes and one `more`.
