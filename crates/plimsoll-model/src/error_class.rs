@@ -94,7 +94,7 @@ error_classes! {
     WsMalformed = "ws-malformed", Peer;
     /// CONNACK refused the connection.
     MqttRefused = "mqtt-refused", Peer;
-    /// An acknowledgement refused the message.
+    /// An acknowledgement refused the message or the subscription.
     MqttRejected = "mqtt-rejected", Peer;
     /// The broker sent DISCONNECT.
     MqttDisconnected = "mqtt-disconnected", Peer;

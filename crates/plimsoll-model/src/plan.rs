@@ -318,6 +318,9 @@ pub struct MqttPlan {
     pub client_id_prefix: String,
     /// Seconds within which the client sends something; 0 for no bound.
     pub keep_alive_s: u16,
+    /// Each connection subscribes to this filter at QoS 0 before it counts as usable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscribe: Option<String>,
 }
 
 impl LoadPlan {

@@ -32,7 +32,10 @@ pub struct Outgoing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// What makes a connection usable: the switch to WebSocket, CONNACK.
-    Greeting,
+    Greeting {
+        /// SUBACK, too.
+        subscribes: bool,
+    },
     /// An HTTP response, without a body where it answers HEAD.
     Response {
         /// It answers HEAD.
@@ -180,6 +183,9 @@ pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, cli
         (Protocol::Mqtt, Some(plan)) => {
             let id = format!("{}{:x}-{:x}", plan.client_id_prefix, client.0, client.1);
             mqtt::connect(out, plan.version, &id, plan.keep_alive_s);
+            if let Some(filter) = &plan.subscribe {
+                mqtt::subscribe(out, plan.version, filter);
+            }
         }
         (Protocol::Http1 | Protocol::Mqtt, _) => {}
     }
@@ -214,13 +220,15 @@ impl Conversation {
             }
             (Self::WebSocket(client), Expected::Message) => client.expect_message(),
             (Self::WebSocket(client), Expected::Pong) => client.expect_pong(),
-            (Self::Mqtt(client), Expected::Greeting) => client.expect_connack(),
+            (Self::Mqtt(client), Expected::Greeting { subscribes }) => {
+                client.expect_connack(subscribes);
+            }
             (Self::Mqtt(client), Expected::Pong) => client.expect_pingresp(),
             (Self::Mqtt(client), Expected::Acknowledgement { exactly_once }) => {
                 client.expect_acknowledgement(exactly_once);
             }
             // A client of WebSocket begins with the switch.
-            (Self::WebSocket(_), Expected::Greeting) | (_, Expected::Nothing) => {}
+            (Self::WebSocket(_), Expected::Greeting { .. }) | (_, Expected::Nothing) => {}
             (_, expected) => debug_assert!(false, "{expected:?} of another protocol"),
         }
     }

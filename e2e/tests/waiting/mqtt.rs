@@ -53,9 +53,14 @@ fn mosquitto_holds_sessions_that_ping() {
     let url = format!("mqtts://{}", broker.tls);
     let hold =
         ["hold", &url, "-k", "-c", "50", "--rate", "200", "--for", "2s", "--heartbeat", "1s"];
-    let output = ["--no-ui", "--json", "-"];
-    let summary = Plimsoll::new([&hold[..], &output].concat()).run().summary(0);
+    // Longer than any other packet that a client is sent; retained, so that each session gets it.
+    let message = "m".repeat(70_000);
+    let publish = ["-r", "-q", "1", "-t", "e2e/pushed", "-m", &message];
+    output(client("mosquitto_pub", broker.plain.port(), &publish));
+    let subscribed = ["--subscribe", "e2e/+", "--no-ui", "--json", "-"];
+    let summary = Plimsoll::new([&hold[..], &subscribed].concat()).run().summary(0);
     assert_eq!(summary.count("errors"), 0, "{summary:?}");
+    assert_eq!(broker.log().matches("Sending PUBLISH to plimsoll-").count(), 50);
     assert!(broker.log().matches("Received PINGREQ").count() >= 100);
     assert!(broker.log().contains("(p2, c1, k1)") || broker.log().contains("(p5, c1, k1)"));
 }
@@ -98,6 +103,7 @@ fn what_is_not_a_broker_is_told() {
     };
     refused(&["load", "mqtt://127.0.0.1:1", "-H", "a: b"], "MQTT has no --header");
     refused(&["load", "mqtt://127.0.0.1:1", "--topic", "a/#"], "is not a topic to publish to");
+    refused(&["hold", "mqtt://127.0.0.1:1", "--subscribe", "#/a"], "is not a topic filter");
     refused(&["load", "http://127.0.0.1:1", "--qos", "1"], "--qos is for MQTT");
     let hold =
         ["hold", "mqtt://127.0.0.1:1", "-c", "1", "--heartbeat", "60s", "--keep-alive", "30"];

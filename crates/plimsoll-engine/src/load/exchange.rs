@@ -64,7 +64,8 @@ impl Worker {
         let hot = &mut self.conns[index];
         hot.state = State::Greeting;
         hot.request_sent_bytes = 0;
-        self.conns.slab.parser(index).expect(Expected::Greeting);
+        let subscribes = self.plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.subscribe.is_some());
+        self.conns.slab.parser(index).expect(Expected::Greeting { subscribes });
         self.push(index, now);
     }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 mod mqtt;
 pub mod vegeta;
 
-pub use mqtt::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, is_topic};
+pub use mqtt::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, is_filter, is_topic};
 
 /// What is spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

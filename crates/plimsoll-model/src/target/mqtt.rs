@@ -93,6 +93,20 @@ pub fn is_topic(topic: &str) -> bool {
     (1..=usize::from(u16::MAX)).contains(&topic.len()) && !topic.contains(['#', '+', '\0'])
 }
 
+/// Whether `filter` can be subscribed to (MQTT 5.0, 4.7.1): wildcards stand alone in their level, `#`
+/// in the last one.
+pub fn is_filter(filter: &str) -> bool {
+    let levels = || filter.split('/');
+    let last = levels().count().saturating_sub(1);
+    (1..=usize::from(u16::MAX)).contains(&filter.len())
+        && !filter.contains('\0')
+        && levels().enumerate().all(|(at, level)| match level {
+            "+" => true,
+            "#" => at == last,
+            other => !other.contains(['#', '+']),
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +116,16 @@ mod tests {
         assert!(is_topic("a") && is_topic("sensors/é/7") && is_topic("$SYS"));
         for topic in ["", "a/#", "+/b", "a\0b", &"x".repeat(65_536)] {
             assert!(!is_topic(topic), "{topic:.20}");
+        }
+    }
+
+    #[test]
+    fn filters() {
+        for filter in ["#", "+", "a/+/b/#", "$share/g/a", "/"] {
+            assert!(is_filter(filter), "{filter}");
+        }
+        for filter in ["", "a#", "#/a", "a/+b", "a\0", &"x".repeat(65_536)] {
+            assert!(!is_filter(filter), "{filter:.20}");
         }
     }
 

@@ -4,14 +4,17 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::target::MqttVersion;
 use thiserror::Error;
 
-use super::packet::{CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, pubrel};
+use super::packet::{
+    CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, RETAIN, SUBACK, pubrel,
+};
 use super::{PACKET_ID, reason_name};
 
 /// A reason from here on says that something failed.
 const FAILURE: u8 = 0x80;
 /// Bytes of a packet's content that matter: flags and code, or identifier and reason.
 const KEPT_BYTES: usize = 3;
-/// A broker's answer to a client that only publishes and pings is far shorter.
+/// A broker's answer to a publish, a ping or one subscription is far shorter. What it delivers may be
+/// longer: it is skipped.
 const ANSWER_BYTES_MAX: u32 = 65_536;
 /// Bytes of a remaining length.
 const LENGTH_BYTES_MAX: u8 = 4;
@@ -26,6 +29,8 @@ pub struct Client {
     first: u8,
     kept: [u8; KEPT_BYTES],
     kept_bytes: u8,
+    /// Last byte of the content so far.
+    last: u8,
 }
 
 /// Lent to each connection that awaits something.
@@ -35,7 +40,11 @@ const _: () = assert!(size_of::<Client>() <= 24);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Nothing,
-    Connack,
+    /// With `subscribes` SUBACK comes after it.
+    Connack {
+        subscribes: bool,
+    },
+    Suback,
     /// The acknowledgement of a publish at QoS 1.
     Puback,
     /// The first one at QoS 2.
@@ -65,7 +74,7 @@ enum Part {
 pub enum Progress {
     /// All bytes were consumed; nothing has ended.
     NeedMore,
-    /// The broker has accepted the connection.
+    /// The broker has accepted the connection, and the subscription if there is one.
     Connected,
     /// The open publish or ping is answered.
     Complete,
@@ -82,6 +91,12 @@ pub enum MqttError {
         /// As the client spoke.
         version: MqttVersion,
         /// CONNACK's.
+        code: u8,
+    },
+    /// The answer to SUBSCRIBE is a refusal.
+    #[error("the broker refuses the subscription: {}, reason {code:#04x}", reason_name(MqttVersion::V5, *.code))]
+    NotSubscribed {
+        /// SUBACK's.
         code: u8,
     },
     /// The broker says why it closes (MQTT 5).
@@ -103,6 +118,7 @@ impl MqttError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Refused { .. } => ErrorClass::MqttRefused,
+            Self::NotSubscribed { .. } => ErrorClass::MqttRejected,
             Self::Disconnected { .. } => ErrorClass::MqttDisconnected,
             Self::Malformed { .. } => ErrorClass::MqttMalformed,
         }
@@ -119,12 +135,13 @@ impl Client {
             first: 0,
             kept: [0; KEPT_BYTES],
             kept_bytes: 0,
+            last: 0,
         }
     }
 
-    /// A CONNECT is sent.
-    pub const fn expect_connack(&mut self) {
-        self.awaited = Awaited::Connack;
+    /// A CONNECT is sent, with `subscribes` a SUBSCRIBE behind it.
+    pub const fn expect_connack(&mut self, subscribes: bool) {
+        self.awaited = Awaited::Connack { subscribes };
     }
 
     /// A PUBLISH at QoS 1 or, with `exactly_once`, 2 is sent.
@@ -162,7 +179,7 @@ impl Client {
                     let value = value | u32::from(byte & 0x7F) << (7 * bytes);
                     let bytes = bytes + 1;
                     self.part = match byte & 0x80 {
-                        0 if value > ANSWER_BYTES_MAX => {
+                        0 if value > ANSWER_BYTES_MAX && !is_delivery(self.first) => {
                             return malformed("a packet of more than 64 KiB");
                         }
                         0 => Part::Content { left: value },
@@ -198,17 +215,31 @@ impl Client {
             *to = *from;
             self.kept_bytes += 1;
         }
+        self.last = content.last().copied().unwrap_or(self.last);
     }
 
     /// A packet is complete: what it means.
     fn end_packet(&mut self, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
+        if is_delivery(self.first) {
+            return Ok(Progress::NeedMore);
+        }
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         let kept = self.kept.get(..usize::from(self.kept_bytes)).unwrap_or_default();
         match (self.first, awaited) {
-            (CONNACK, Awaited::Connack) => match kept {
+            (CONNACK, Awaited::Connack { subscribes }) => match kept {
+                [_, 0, ..] if subscribes => {
+                    self.awaited = Awaited::Suback;
+                    Ok(Progress::NeedMore)
+                }
                 [_, 0, ..] => Ok(Progress::Connected),
                 [_, code, ..] => Err(MqttError::Refused { version: self.version, code: *code }),
                 _ => malformed("a CONNACK of less than two bytes"),
+            },
+            // One filter was asked for: its code is the last byte.
+            (SUBACK, Awaited::Suback) => match self.last {
+                _ if kept.len() < KEPT_BYTES => malformed("a SUBACK of less than three bytes"),
+                code if code >= FAILURE => Err(MqttError::NotSubscribed { code }),
+                _ => Ok(Progress::Connected),
             },
             (PUBACK, Awaited::Puback) | (PUBCOMP, Awaited::Pubcomp) => Ok(match failure(kept)? {
                 Some(code) => Progress::Rejected(code),
@@ -238,11 +269,17 @@ const fn malformed<T>(what: &'static str) -> Result<T, MqttError> {
 /// Refuses what cannot be the first byte of an answer.
 const fn check_first(byte: u8) -> Result<u8, MqttError> {
     match byte {
-        CONNACK | PUBACK | PUBREC | PUBCOMP | PINGRESP | DISCONNECT => Ok(byte),
+        CONNACK | PUBACK | PUBREC | PUBCOMP | SUBACK | PINGRESP | DISCONNECT => Ok(byte),
+        _ if is_delivery(byte) => Ok(byte),
         b'H' => malformed("it begins with H, as HTTP does"),
         0x15 => malformed("it begins as a TLS alert does"),
         _ => malformed("it begins with a byte that no packet of a broker begins with"),
     }
+}
+
+/// Whether a packet that begins so is a message at QoS 0, which nothing answers.
+const fn is_delivery(first: u8) -> bool {
+    first & !RETAIN == PUBLISH
 }
 
 /// The reason of an acknowledgement, where it is a failure.
@@ -276,7 +313,7 @@ mod tests {
         let of = |expect: fn(&mut Client), bytes: &[u8]| {
             client(expect).handle_bytes(bytes, &mut Vec::new())
         };
-        let connack = Client::expect_connack;
+        let connack: fn(&mut Client) = |client| client.expect_connack(false);
         let acknowledged: fn(&mut Client) = |client| client.expect_acknowledgement(false);
         assert_eq!(of(connack, b"\x20\x03\0\0\0"), Ok((5, Progress::Connected)));
         assert_eq!(of(acknowledged, b"\x40\x02\0\x01rest"), Ok((4, Progress::Complete)));
@@ -300,6 +337,31 @@ mod tests {
             assert_eq!(error.class(), ErrorClass::MqttMalformed);
             assert!(error.to_string().contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn usable_once_the_subscription_is_granted() {
+        let of = |bytes: &[u8]| {
+            client(|client| client.expect_connack(true)).handle_bytes(bytes, &mut Vec::new())
+        };
+        let granted = b"\x20\x03\0\0\0\x90\x04\0\x01\0\0";
+        assert_eq!(of(&granted[..5]), Ok((5, Progress::NeedMore)));
+        assert_eq!(of(granted), Ok((11, Progress::Connected)));
+        let refused = of(b"\x20\x03\0\0\0\x90\x04\0\x01\0\x8F").unwrap_err();
+        assert_eq!(refused.class(), ErrorClass::MqttRejected);
+        let text = "the broker refuses the subscription: topic filter invalid, reason 0x8f";
+        assert_eq!(refused.to_string(), text);
+    }
+
+    #[test]
+    fn deliveries_are_read_past_whatever_is_awaited() {
+        let mut pinging = client(Client::expect_pingresp);
+        let mut bytes = b"\x31\x06\0\x01a\0hi\x30\xF0\xA2\x04".to_vec();
+        bytes.resize(bytes.len() + 70_000, b'x');
+        bytes.extend_from_slice(b"\xD0\0");
+        let read = pinging.handle_bytes(&bytes, &mut Vec::new());
+        assert_eq!(read, Ok((bytes.len(), Progress::Complete)));
+        assert!(pinging.is_idle());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) const DISCONNECT: u8 = 0xE0;
 
 /// Clean session (3.1.1) or clean start (5).
 const CLEAN: u8 = 0x02;
-const RETAIN: u8 = 0x01;
+pub(super) const RETAIN: u8 = 0x01;
 /// Longest CONNECT that [`connect`] writes: an identifier of 64 KiB and what is around it.
 pub const CONNECT_BYTES_MAX: usize = 1 + 4 + 10 + 1 + 2 + 65_535;
 
@@ -50,6 +50,17 @@ pub fn publish(out: &mut Vec<u8>, version: MqttVersion, publish: &Publish, paylo
     out.extend_from_slice(id);
     out.extend_from_slice(properties);
     out.extend_from_slice(payload);
+}
+
+/// Appends a SUBSCRIBE to `filter` at QoS 0. Only before the first publish: it has the identifier of
+/// one. The caller has checked that the filter is at most 65,535 bytes.
+pub fn subscribe(out: &mut Vec<u8>, version: MqttVersion, filter: &str) {
+    let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
+    begin(out, SUBSCRIBE, 2 + properties.len() + 2 + filter.len() + 1);
+    out.extend_from_slice(&PACKET_ID.to_be_bytes());
+    out.extend_from_slice(properties);
+    string(out, filter.as_bytes());
+    out.push(Qos::AtMostOnce as u8);
 }
 
 /// Appends a PINGREQ.
@@ -113,6 +124,10 @@ mod tests {
         let two = written(|out| publish(out, MqttVersion::V5, &of(Qos::ExactlyOnce, false), b""));
         assert_eq!(two, b"\x34\x08\0\x03a/b\0\x01\0");
         assert_eq!(written(pubrel), b"\x62\x02\0\x01");
+        let four = written(|out| subscribe(out, MqttVersion::V3_1_1, "a/#"));
+        assert_eq!(four, b"\x82\x08\0\x01\0\x03a/#\0");
+        let five = written(|out| subscribe(out, MqttVersion::V5, "a/#"));
+        assert_eq!(five, b"\x82\x09\0\x01\0\0\x03a/#\0");
         let long = written(|out| {
             publish(out, MqttVersion::V5, &of(Qos::AtLeastOnce, false), &[7; 20_000]);
         });

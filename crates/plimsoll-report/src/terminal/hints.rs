@@ -87,7 +87,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "the broker refused CONNECT: its log says why; it may want a user or a client certificate"
         }
         ErrorClass::MqttRejected => {
-            "the broker refused the message: check its rules for the topic, its quotas and limits"
+            "the broker refused the message or the subscription: check its rules for the topic, its quotas"
         }
         ErrorClass::MqttDisconnected => "the broker ended the connection and said why: see its log",
         ErrorClass::MqttMalformed => "the answer is not MQTT: is it the broker's port?",

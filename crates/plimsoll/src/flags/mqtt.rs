@@ -19,6 +19,10 @@ pub(crate) struct MqttFlags {
     #[arg(long)]
     pub(crate) retain: bool,
 
+    /// Each connection subscribes to this at QoS 0 first; what is delivered is read, not counted
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) subscribe: Option<String>,
+
     /// Version of MQTT: 3.1.1 or 5 [default: 5]
     #[arg(long, value_name = "VERSION")]
     pub(crate) mqtt: Option<MqttVersion>,
@@ -40,6 +44,7 @@ impl MqttFlags {
             (self.topic.is_some(), "--topic"),
             (self.qos.is_some(), "--qos"),
             (self.retain, "--retain"),
+            (self.subscribe.is_some(), "--subscribe"),
             (self.mqtt.is_some(), "--mqtt"),
             (self.client_id.is_some(), "--client-id"),
             (self.keep_alive.is_some(), "--keep-alive"),

@@ -2,7 +2,9 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{MqttPlan, Pacing};
-use plimsoll_model::target::{Protocol, Publish, REMAINING_LENGTH_MAX, Target, is_topic};
+use plimsoll_model::target::{
+    Protocol, Publish, REMAINING_LENGTH_MAX, Target, is_filter, is_topic,
+};
 
 use crate::exit::Stop;
 use crate::flags::mqtt::MqttFlags;
@@ -60,8 +62,8 @@ fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
         Protocol::Http1 => ("HTTP", "--method, --header, --body, --data"),
         Protocol::WebSocket => ("WebSocket", "--header, --body, --data"),
         Protocol::Mqtt => {
-            let flags =
-                "--topic, --qos, --retain, --mqtt, --client-id, --keep-alive, --body, --data";
+            let flags = "--topic, --qos, --retain, --subscribe, --mqtt, --client-id, --keep-alive, \
+                         --body, --data";
             ("MQTT", flags)
         }
     };
@@ -116,8 +118,15 @@ pub(super) fn mqtt(
     if client_id_prefix.len() > PREFIX_BYTES_MAX || client_id_prefix.contains('\0') {
         return Err(Stop::usage("--client-id is too long", "give 64 bytes at most"));
     }
+    let subscribe = flags.subscribe.clone();
+    if let Some(filter) = subscribe.as_ref().filter(|filter| !is_filter(filter)) {
+        return Err(Stop::usage(
+            format_args!("--subscribe {filter:.80?} is not a topic filter"),
+            "give levels with / between them; + or # is a level of its own, # the last one",
+        ));
+    }
     let version = flags.mqtt.unwrap_or_default();
-    Ok(Some(MqttPlan { version, client_id_prefix, keep_alive_s }))
+    Ok(Some(MqttPlan { version, client_id_prefix, keep_alive_s, subscribe }))
 }
 
 const NANOS_PER_S: u64 = Nanos::from_secs(1).0;
