@@ -45,9 +45,11 @@ fn ramps_are_cumulative_and_exact() {
 fn shards_add_up_to_what_was_asked_for() {
     let mut server = ScriptedServer::start();
     let opened: u64 = (0..3)
-        .map(|index| {
-            let shard = Shard { index, of: 3 };
-            let mut driver = Driver::start(LoadPlan { shard, ..plan(server.address(), PLAIN) });
+        .map(|process| {
+            let plan = plan(server.address(), PLAIN);
+            // Each thread is a part of its own.
+            let shard = Shard { index: process * plan.threads, of: 3 * plan.threads };
+            let mut driver = Driver::start(LoadPlan { shard, ..plan });
             driver.steer_and_wait(ramp(50));
             driver.end().connections.opened
         })
