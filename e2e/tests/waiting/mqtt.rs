@@ -103,7 +103,10 @@ fn what_is_not_a_broker_is_told() {
     };
     refused(&["load", "mqtt://127.0.0.1:1", "-H", "a: b"], "MQTT has no --header");
     refused(&["load", "mqtt://127.0.0.1:1", "--topic", "a/#"], "is not a topic to publish to");
-    refused(&["hold", "mqtt://127.0.0.1:1", "--subscribe", "#/a"], "is not a topic filter");
+    refused(
+        &["hold", "mqtt://127.0.0.1:1", "-c", "1", "--subscribe", "#/a"],
+        "is not a topic filter",
+    );
     refused(&["load", "http://127.0.0.1:1", "--qos", "1"], "--qos is for MQTT");
     let hold =
         ["hold", "mqtt://127.0.0.1:1", "-c", "1", "--heartbeat", "60s", "--keep-alive", "30"];
