@@ -281,9 +281,11 @@ fn stopping_accounts_for_everything() {
 fn shards_add_up_to_the_whole() {
     let server = Scripted::answering();
     let scheduled: u64 = (0..3)
-        .map(|index| {
-            let shard = Shard { index, of: 3 };
-            run(LoadPlan { shard, ..plan(server.address, open(1000.0, 100)) }).scheduled
+        .map(|process| {
+            let plan = plan(server.address, open(1000.0, 100));
+            // Each thread is a part of its own.
+            let shard = Shard { index: process * plan.threads, of: 3 * plan.threads };
+            run(LoadPlan { shard, ..plan }).scheduled
         })
         .sum();
     assert_eq!(scheduled, 100);
