@@ -119,7 +119,8 @@ impl RateSearch {
 
     fn fit_again(&self) -> Option<Fit> {
         let trials = self.levels.current(&self.trials);
-        let now_s = trials.last()?.at_s;
+        // What is left when the last of them ends.
+        let now_s = trials.last().map(|trial| trial.at_s + 0.5 * trial.window_s)?;
         let readings: Vec<_> =
             trials.iter().filter(|t| t.saturated().is_some()).filter_map(reading).collect();
         let drift = match readings.len() {
