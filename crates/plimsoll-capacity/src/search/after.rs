@@ -8,7 +8,7 @@ use crate::median::median_of;
 
 use super::levels::reading;
 use super::measure::Fit;
-use super::seen::differed;
+use super::seen::{differed, full_host};
 use super::trials::breakdowns;
 use super::{OVERLOAD, RateSearch, State, Want};
 
@@ -257,6 +257,9 @@ impl RateSearch {
         if !matches!(outcome, Outcome::Unstable { .. }) {
             self.notes.extend(self.levels.told(&self.trials));
             self.notes.extend(self.trials.disturbance());
+        }
+        if outcome == Outcome::FailsAtMinimum {
+            self.notes.extend(full_host(self.trials.verdicts()));
         }
         let is_interval = outcome == Outcome::Regular;
         let told = fit.as_ref().filter(|_| is_interval);

@@ -13,6 +13,10 @@ const AS_BEFORE: f64 = 0.9;
 const SHARE_APART: f64 = 0.05;
 /// The same of CPU time per answer, relative.
 const COST_APART: f64 = 0.15;
+/// A host whose CPUs are busy for this share of the time has none to spare.
+const FULL: f64 = 0.95;
+/// Who waits for a CPU in this share of the time in which it wants one, waits for others.
+const WAITED: f64 = 0.5;
 
 /// What was seen of the machine and of the server in one trial, where it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -97,6 +101,21 @@ pub(crate) fn differed<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<St
     (!told.is_empty()).then(|| format!("where it carried less: {}", told.join(", ")))
 }
 
+/// That this host's CPUs were full while `trials` missed the objective, in words; `None` where they were
+/// not, or where nobody looked. A server on the same host waits for them, too.
+pub(crate) fn full_host<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
+    let missed: Vec<&Trial> = trials.filter(|trial| !trial.good).collect();
+    let cpu = typical(&missed, |seen| seen.host_cpu).filter(|share| *share >= FULL)?;
+    let waited = typical(&missed, |seen| seen.run_delay).filter(|share| *share >= WAITED)?;
+    Some(format!(
+        "the CPUs of this host were {:.0} % busy while the objective was missed, and the client waited for one in {:.0} % of \
+         the time in which it wanted one: a server on this host waited as well. Where other programs used them, search \
+         again without these",
+        100.0 * cpu,
+        100.0 * waited
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::trials::Role;
@@ -126,5 +145,20 @@ mod tests {
         assert_eq!(told(&stolen).as_deref(), Some(text));
         assert_eq!(told(&[overload(1_000.0, 0.3), overload(600.0, 0.01)]), None);
         assert_eq!(told(&[overload(1_000.0, 0.01)]), None);
+    }
+
+    #[test]
+    fn a_full_host_is_named() {
+        let trial = |host_cpu, run_delay| {
+            let seen =
+                Seen { host_cpu: Some(host_cpu), run_delay: Some(run_delay), ..Seen::default() };
+            Trial { seen, ..overload(20.0, 0.0) }
+        };
+        let told = full_host([trial(1.0, 0.98), trial(0.99, 0.9)].iter()).expect("it was full");
+        assert!(told.starts_with("the CPUs of this host were 100 % busy"), "{told}");
+        assert_eq!(full_host([trial(1.0, 0.1)].iter()), None, "the client alone was quick");
+        assert_eq!(full_host([trial(0.5, 0.9)].iter()), None);
+        let met = Trial { good: true, ..trial(1.0, 1.0) };
+        assert_eq!(full_host([met].iter()), None);
     }
 }
