@@ -203,7 +203,7 @@ impl Conns {
             hot.request_sent_bytes += sent.bytes as u32;
             return sent;
         }
-        if !matches!(hot.state, State::Busy | State::Greeting) || has_unsent {
+        if hot.state != State::Busy || has_unsent {
             rest = &[];
         }
         let piece = &rest[..rest.len().min(ENCRYPT_AT_ONCE_BYTES)];

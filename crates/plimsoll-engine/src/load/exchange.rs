@@ -61,25 +61,20 @@ impl Worker {
 
     /// Sends what makes the connection usable in its protocol.
     pub(super) fn begin_greeting(&mut self, index: u32, now: Nanos) {
-        let hot = &mut self.conns[index];
-        hot.state = State::Greeting;
-        hot.request_sent_bytes = 0;
+        self.conns[index].state = State::Greeting;
         let subscribes = self.plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.subscribe.is_some());
         self.conns.slab.parser(index).expect(Expected::Greeting { subscribes });
-        self.push(index, now);
+        let destination = self.conns[index].destination;
+        let greeting = self.requests.greeting(&self.plan, destination, index);
+        let sent = self.conns.send_aside(index, &greeting);
+        self.handle_sent(index, sent, now);
     }
 
-    /// Sends as much of the request, or of the greeting, as the kernel accepts.
+    /// Sends as much of what is unsent, and of the request, as the kernel accepts.
     fn push(&mut self, index: u32, now: Nanos) {
         loop {
-            let hot = &self.conns[index];
-            let sent = match hot.state {
-                State::Greeting => {
-                    let greeting = self.requests.greeting(&self.plan, hot.destination, index);
-                    self.conns.send_request(index, &greeting)
-                }
-                _ => self.conns.send_request(index, &self.requests.get(hot.target).bytes),
-            };
+            let request = self.requests.get(self.conns[index].target);
+            let sent = self.conns.send_request(index, &request.bytes);
             if !self.handle_sent(index, sent, now) {
                 return;
             }
@@ -167,17 +162,13 @@ impl Worker {
     fn has_more_to_send(&self, index: u32) -> bool {
         let hot = &self.conns[index];
         let is_begun = self.conns.has_unsent(index)
-            || (matches!(hot.state, State::Busy | State::Greeting) && !self.request_is_sent(index));
+            || (hot.state == State::Busy && !self.request_is_sent(index));
         is_begun && hot.peer != Peer::Reset
     }
 
     pub(super) fn request_is_sent(&self, index: u32) -> bool {
         let hot = &self.conns[index];
-        let bytes = match hot.state {
-            State::Greeting => self.requests.greeting(&self.plan, hot.destination, index).len(),
-            _ => self.requests.get(hot.target).bytes.len(),
-        };
-        hot.request_sent_bytes as usize >= bytes
+        hot.request_sent_bytes as usize >= self.requests.get(hot.target).bytes.len()
     }
 
     /// Reads what has arrived, up to the read budget.
@@ -310,7 +301,7 @@ impl Worker {
     /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
     /// connection has ended.
     fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
-        let is_http = self.plan.protocol() == Protocol::Http1;
+        let is_http = self.protocol == Protocol::Http1;
         let hot = &mut self.conns[index];
         if is_http && hot.state != State::Busy {
             // No request is open, so this cannot be an answer.
@@ -348,7 +339,10 @@ impl Worker {
                 consumed
             }
             Err(error) => {
-                self.fail(index, error.class(), &error, now);
+                match self.conns[index].state {
+                    State::Idle => self.end_idle(index, error.class(), now),
+                    _ => self.fail(index, error.class(), &error, now),
+                }
                 bytes.len()
             }
         }
@@ -375,7 +369,6 @@ impl Worker {
             State::Connecting | State::Handshaking | State::Greeting => {
                 self.fail_opening(index, class, detail, now);
             }
-            State::Idle if !self.conns.slab.tls.has(index) => self.end_idle(index, class, now),
             State::Idle | State::Busy => self.fail_op_and_close(index, class, now),
         }
     }
@@ -404,7 +397,7 @@ impl Worker {
                 self.fail_opening(index, ErrorClass::TlsClosed, &refusal, now);
             }
             State::Greeting => {
-                let class = match self.plan.protocol() {
+                let class = match self.protocol {
                     Protocol::Mqtt => ErrorClass::MqttRefused,
                     Protocol::Http1 | Protocol::WebSocket => ErrorClass::WsRefused,
                 };

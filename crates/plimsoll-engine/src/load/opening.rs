@@ -128,7 +128,7 @@ impl Worker {
                 HandshakeKind::Resumed => tally.handshakes.resumed += 1,
             }
         }
-        match self.plan.protocol() {
+        match self.protocol {
             Protocol::Http1 => self.handle_usable(index, now),
             Protocol::WebSocket | Protocol::Mqtt => self.begin_greeting(index, now),
         }
@@ -189,7 +189,7 @@ impl Worker {
         let hot = &self.conns[index];
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         self.pools.close(hot.destination, is_held);
-        if !reset && is_held && !hot.has_op && self.plan.protocol() != Protocol::Http1 {
+        if !reset && is_held && !hot.has_op && self.protocol != Protocol::Http1 {
             self.take_leave(index);
         }
         self.conns.close(index, reset);
@@ -199,7 +199,7 @@ impl Worker {
     /// have closed already.
     fn take_leave(&mut self, index: u32) {
         let mut words = Vec::new();
-        conversation::farewell(&mut words, self.plan.protocol());
+        conversation::farewell(&mut words, self.protocol);
         self.conns.send_aside(index, &words);
     }
 

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::row::RowEnd;
+use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::{Errno, affinity, clock};
 use plimsoll_tls::ClientContext;
@@ -31,6 +32,8 @@ const SEND_GRACE: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Worker {
     pub(super) plan: Arc<LoadPlan>,
+    /// The plan's.
+    pub(super) protocol: Protocol,
     pub(super) meter: Meter,
     pub(super) stamps: Stamps,
     pub(super) phases: Phases,
@@ -76,6 +79,7 @@ impl Worker {
             demand: Demand::new(&plan, shard),
             next_due: None,
             resets_handshakes: origin::must_reset(&plan),
+            protocol: plan.protocol(),
             plan,
             owner: Owner { control, worker: index, events, steers_read: 0 },
         })
