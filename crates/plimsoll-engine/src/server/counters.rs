@@ -53,8 +53,6 @@ counters! {
     requests_refused,
     /// Connections that switched to WebSocket.
     conns_upgraded,
-    /// Clients of MQTT whose CONNECT was accepted.
-    mqtt_connected,
     /// WebSocket messages and MQTT publishes received completely.
     messages,
     /// Bytes received, TLS included.

@@ -15,8 +15,8 @@ use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{HandshakeKind, Session};
 
 use super::conn::{
-    BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, MQTT, PEER_DONE, Phase,
-    QUEUED, READ_TO_END, READABLE, WEBSOCKET,
+    Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, MQTT, PEER_DONE,
+    Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
@@ -384,7 +384,11 @@ impl<S: Service> Exchange<S> {
                         RequestProgress::Complete(request) => {
                             match opening.is_asked_for() {
                                 true => self.switch(index, &opening, &active.notes, request),
-                                false => self.begin_answer(index, &active.notes, request),
+                                false => {
+                                    let answer =
+                                        self.service.handle_request(&active.notes, &request);
+                                    self.begin_answer(index, answer, request);
+                                }
                             }
                             active.notes = S::Notes::default();
                         }
@@ -406,17 +410,21 @@ impl<S: Service> Exchange<S> {
                 break;
             }
         }
-        if self.conns.slab[index].phase == Phase::Closing {
-            // What came behind a last request is not answered, but it must not become a reset.
-            if !rest.is_empty() {
-                self.conns.slab[index].flags.set(LINGER);
-            }
-        } else {
-            active.stash.extend_from_slice(rest);
-        }
         let incomplete = !active.parser.is_idle();
-        self.conns.slab[index].active = Some(active);
+        self.keep_rest(index, active, rest);
         self.watch_request(index, incomplete);
+    }
+
+    /// Gives back what was taken to handle input, with the bytes that have to wait.
+    pub(super) fn keep_rest(&mut self, index: u32, mut active: Box<Active<S::Notes>>, rest: &[u8]) {
+        let conn = &mut self.conns.slab[index];
+        if conn.phase != Phase::Closing {
+            active.stash.extend_from_slice(rest);
+        } else if !rest.is_empty() {
+            // What came behind a last request is not answered, but it must not become a reset.
+            conn.flags.set(LINGER);
+        }
+        conn.active = Some(active);
     }
 
     /// Sets the timer of a request that is arriving: one for its whole head, then one for each
@@ -453,9 +461,8 @@ impl<S: Service> Exchange<S> {
 
     // ---- answers
 
-    pub(super) fn begin_answer(&mut self, index: u32, notes: &S::Notes, request: Request) {
+    pub(super) fn begin_answer(&mut self, index: u32, answer: Answer, request: Request) {
         self.counters.request_body_bytes.add(request.body_bytes);
-        let answer = self.service.handle_request(notes, &request);
         let conn = &mut self.conns.slab[index];
         conn.flags.clear(IN_BODY | HEAD_SENT);
         conn.flags.put(KEEP_ALIVE, request.keep_alive);

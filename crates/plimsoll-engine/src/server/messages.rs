@@ -25,8 +25,9 @@ impl<S: Service> Exchange<S> {
         notes: &S::Notes,
         request: Request,
     ) {
-        let Answer::Body(body) = self.service.handle_request(notes, &request) else {
-            return self.begin_answer(index, notes, request);
+        let answer = self.service.handle_request(notes, &request);
+        let Answer::Body(body) = answer else {
+            return self.begin_answer(index, answer, request);
         };
         if let Err(refusal) = opening.accept(&mut self.out) {
             self.counters.requests_malformed.add(1);
@@ -59,14 +60,7 @@ impl<S: Service> Exchange<S> {
                 }
             }
         }
-        if self.conns.slab[index].phase == Phase::Closing {
-            if !rest.is_empty() {
-                self.conns.slab[index].flags.set(LINGER);
-            }
-        } else {
-            active.stash.extend_from_slice(rest);
-        }
-        self.conns.slab[index].active = Some(active);
+        self.keep_rest(index, active, rest);
     }
 
     /// Handles bytes up to the end of a message or of a control frame; returns how many.

@@ -52,17 +52,10 @@ impl<S: Service> Exchange<S> {
                 }
             }
         }
-        match self.conns.slab[index].phase {
-            Phase::Closing if !rest.is_empty() => self.conns.slab[index].flags.set(LINGER),
-            Phase::Closing => {}
-            phase => {
-                active.stash.extend_from_slice(rest);
-                if phase == Phase::Idle {
-                    self.await_packet(index);
-                }
-            }
+        self.keep_rest(index, active, rest);
+        if self.conns.slab[index].phase == Phase::Idle {
+            self.await_packet(index);
         }
-        self.conns.slab[index].active = Some(active);
     }
 
     fn handle_event(&mut self, index: u32, event: Event) {
@@ -75,8 +68,6 @@ impl<S: Service> Exchange<S> {
                 conn.piece_bytes = keep_alive_s.into();
                 if is_refused {
                     conn.phase = Phase::Closing;
-                } else {
-                    self.counters.mqtt_connected.add(1);
                 }
             }
             Event::Disconnected => conn.phase = Phase::Closing,
