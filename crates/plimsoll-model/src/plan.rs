@@ -303,7 +303,7 @@ pub struct LoadPlan {
     /// Record single operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowPlan>,
-    /// What each connection says of itself; for MQTT alone.
+    /// What each CONNECT contains; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mqtt: Option<MqttPlan>,
 }

@@ -10,12 +10,13 @@ use crate::http1::{self, ResponseError, ResponseParser};
 use crate::mqtt::{self, MqttError};
 use crate::websocket::{self, WebSocketError};
 
-/// What is sent while a connection is held: the smallest thing that a server must answer.
+/// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The target's request, message or publish.
     Exchange,
-    /// A ping, where the protocol has one; else the target's request.
+    /// The smallest thing that a server must answer, for connections that are held: a ping where the
+    /// protocol has one, else the target's request.
     Beat,
 }
 

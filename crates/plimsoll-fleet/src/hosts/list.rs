@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Most hosts of a list.
 pub const HOSTS_MAX: usize = 1_000;
 
-/// A host as `ssh` is told of it.
+/// A host, with the login and the port that `ssh` uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName {
     /// Who logs in; `None` leaves it to the configuration of ssh.

@@ -3,15 +3,13 @@
 //! It does not send requests ([`super::encode`] writes them), does not pipeline, and keeps no
 //! header and no body: a load generator needs status, size and end.
 
-use std::mem::MaybeUninit;
-
 use httparse::Header;
 use plimsoll_model::ErrorClass;
 use thiserror::Error;
 
 use super::body::{Body, BodyError, Framing};
 use super::head::{Coding, Fed, Field, PartialHead, Persistence};
-use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, RESPONSE_HEADERS_MAX, head};
+use super::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX, head};
 
 /// Reads the responses of one connection, one at a time.
 ///
@@ -238,15 +236,9 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(usize, Head)>, ResponseError> {
     if bytes.first() != Some(&b'H') {
         return Err(ResponseError::Malformed { what: "it does not begin with HTTP/" });
     }
-    // Left uninitialized: 4 KiB to clear would cost more than to parse a short head.
-    let mut headers = [MaybeUninit::<Header<'_>>::uninit(); RESPONSE_HEADERS_MAX];
+    let mut headers = head::room();
     let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        bytes,
-        &mut headers,
-    );
-    let length = match parsed {
+    let length = match head::parse_response(bytes, &mut response, &mut headers) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => {
@@ -306,6 +298,7 @@ fn content_length(value: &[u8], before: Option<u64>) -> Result<u64, ResponseErro
 
 #[cfg(test)]
 mod tests {
+    use super::super::RESPONSE_HEADERS_MAX;
     use super::*;
 
     use ResponseError::{ClosedBeforeResponse, Truncated};

@@ -1,6 +1,32 @@
 //! What both halves need to read a head: a bounded place for an incomplete one, and the tokens of
 //! the few fields that decide where a message ends.
 
+use std::mem::MaybeUninit;
+
+use httparse::{Header, Response};
+
+use super::RESPONSE_HEADERS_MAX;
+
+/// Where the headers of a response go.
+pub(crate) type Room<'a> = [MaybeUninit<Header<'a>>; RESPONSE_HEADERS_MAX];
+
+/// Left uninitialized: 4 KiB to clear would cost more than to parse a short head.
+#[inline]
+pub(crate) const fn room<'a>() -> Room<'a> {
+    [MaybeUninit::uninit(); RESPONSE_HEADERS_MAX]
+}
+
+/// Parses the head of a response from its first byte; returns its length.
+#[inline]
+pub(crate) fn parse_response<'h, 'a>(
+    bytes: &'a [u8],
+    response: &mut Response<'h, 'a>,
+    room: &'h mut Room<'a>,
+) -> httparse::Result<usize> {
+    let config = httparse::ParserConfig::default();
+    config.parse_response_with_uninit_headers(response, bytes, room)
+}
+
 /// The bytes of a head whose end has not come yet; exists only until it comes.
 #[derive(Debug)]
 pub(crate) struct PartialHead {

@@ -1,8 +1,7 @@
 //! The client half: the switch, then messages, of which one is awaited at a time.
 
-use std::mem::MaybeUninit;
+use std::sync::LazyLock;
 
-use httparse::Header;
 use plimsoll_model::ErrorClass;
 use plimsoll_model::target::Target;
 use thiserror::Error;
@@ -11,11 +10,12 @@ use super::frame::{Opcode, write_frame};
 use super::opening::{KEY_BYTES, accept_for};
 use super::reader::{FrameError, MessageReader, Progress as FrameProgress, Side};
 use crate::http1::head::{self, Fed, PartialHead, is};
-use crate::http1::{RESPONSE_HEAD_BYTES_MAX, RESPONSE_HEADERS_MAX, encode};
+use crate::http1::{RESPONSE_HEAD_BYTES_MAX, encode};
 
 /// The key of every opening. The standard wants a new one for each; no server can tell, and the
 /// answer that proves that the server has read it is computed once.
 const KEY: &[u8; KEY_BYTES] = b"cGxpbXNvbGwtbG9hZC1saQ==";
+static ACCEPT: LazyLock<String> = LazyLock::new(|| accept_for(KEY));
 /// The masking key of every frame: what is sent is our own, so that nobody could choose bytes for an
 /// intermediary to see.
 const MASK: [u8; 4] = [0x9E, 0x37, 0x79, 0xB9];
@@ -195,14 +195,9 @@ fn parse_answer(bytes: &[u8]) -> Result<Option<(usize, ())>, WebSocketError> {
     if bytes.first() != Some(&b'H') {
         return refused("it does not answer with HTTP");
     }
-    let mut headers = [MaybeUninit::<Header<'_>>::uninit(); RESPONSE_HEADERS_MAX];
+    let mut headers = head::room();
     let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        bytes,
-        &mut headers,
-    );
-    let length = match parsed {
+    let length = match head::parse_response(bytes, &mut response, &mut headers) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(_) => return refused("its answer is not valid HTTP/1.1"),
@@ -222,7 +217,7 @@ fn parse_answer(bytes: &[u8]) -> Result<Option<(usize, ())>, WebSocketError> {
         return refused("its answer has no Upgrade: websocket");
     }
     let accepts = value_of(b"sec-websocket-accept");
-    if accepts.map(<[u8]>::trim_ascii) != Some(accept_for(KEY).as_bytes()) {
+    if accepts.map(<[u8]>::trim_ascii) != Some(ACCEPT.as_bytes()) {
         return refused("its Sec-WebSocket-Accept does not belong to our key");
     }
     if value_of(b"sec-websocket-extensions").is_some() {

@@ -125,7 +125,7 @@ impl MessageReader {
         self.message.is_some_and(|message| message.is_text)
     }
 
-    /// Payload of the control frame that [`Self::handle_bytes`] has just told of.
+    /// Payload of the control frame whose end [`Self::handle_bytes`] has just returned.
     pub fn control_payload(&self) -> &[u8] {
         self.control.as_ref().map_or(&[], |control| control.payload())
     }
