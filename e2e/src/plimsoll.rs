@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -35,6 +35,12 @@ const CPU_CHECKS: [&str; 7] = [
 ];
 /// Timeout of a run, except a search.
 const RUN_PATIENCE: Duration = Duration::from_secs(180);
+
+/// Lines of a file of the archive `run` in `folder`; none before it is there.
+pub fn archived_lines(folder: &Path, name: &str) -> usize {
+    let text = fs::read_to_string(folder.join("run").join(name)).unwrap_or_default();
+    text.matches('\n').count()
+}
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
@@ -94,7 +100,7 @@ impl Plimsoll {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}-{number}", std::process::id());
-        std::fs::create_dir(folder.path().join("tmp")).expect("an own folder is writable");
+        fs::create_dir(folder.path().join("tmp")).expect("an own folder is writable");
         command.current_dir(folder.path()).env("TMPDIR", folder.path().join("tmp"));
         command.env(MARK, &mark).env_remove("NO_COLOR");
         Self { command, folder, mark, input: Vec::new() }
@@ -115,7 +121,7 @@ impl Plimsoll {
     /// Puts a file into that folder.
     #[must_use]
     pub fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
-        std::fs::write(self.folder().join(name), content).expect("an own folder is writable");
+        fs::write(self.folder().join(name), content).expect("an own folder is writable");
         self
     }
 
@@ -130,8 +136,8 @@ impl Plimsoll {
     pub fn start(mut self) -> Running {
         // A file, so that no thread has to write to a pipe.
         let input = self.folder().join("stdin");
-        std::fs::write(&input, &self.input).expect("an own folder is writable");
-        let stdin = std::fs::File::open(&input).expect("it has just been written");
+        fs::write(&input, &self.input).expect("an own folder is writable");
+        let stdin = fs::File::open(&input).expect("it has just been written");
         self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut guarded = Guarded::start(&mut self.command);
         let stdout = follow(guarded.child().stdout.take());
@@ -327,7 +333,7 @@ impl Finished {
     pub fn written(&self, code: i32) -> Summary {
         let shown = format!("{}\n{}", self.stderr, self.stdout);
         assert_eq!(self.code, Some(code), "{shown}");
-        let json = std::fs::read_to_string(self.folder().join("out.json"));
+        let json = fs::read_to_string(self.folder().join("out.json"));
         Summary::parse(&json.unwrap_or_else(|error| panic!("no JSON: {error}\n{shown}")))
     }
 
@@ -344,7 +350,7 @@ impl Finished {
     /// Whether it says that it did not get the CPU it needed: by its JSON where there is one, else by
     /// its report.
     fn lacked_cpu(&self) -> bool {
-        let written = std::fs::read_to_string(self.folder().join("out.json")).unwrap_or_default();
+        let written = fs::read_to_string(self.folder().join("out.json")).unwrap_or_default();
         let json =
             [&written, &self.stdout].into_iter().find_map(|text| serde_json::from_str(text).ok());
         if let Some(json) = json {

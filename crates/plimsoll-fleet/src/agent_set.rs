@@ -178,13 +178,9 @@ impl AgentSet {
             while opening.has_room() {
                 let Some(launch) = launches.next() else { break };
                 let index = self.places.len();
-                match self.place(launch, wait) {
-                    Ok(place) => {
-                        opening.add(index, &place.launch);
-                        self.places.push(place);
-                    }
-                    Err(error) => return Err(error),
-                }
+                let place = self.place(launch, wait)?;
+                opening.add(index, &place.launch);
+                self.places.push(place);
             }
             if opening.waiting.is_empty() {
                 break;

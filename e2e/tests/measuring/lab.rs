@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use e2e::plimsoll::{Finished, Plimsoll, undisturbed};
+use e2e::plimsoll::{Finished, Plimsoll, archived_lines, undisturbed};
 use e2e::summary::Summary;
 use e2e::{process, program};
 
@@ -17,12 +17,6 @@ const SHORT: [&str; 6] = ["--min", "500", "--max", "1000", "--slo", "p99<300ms,e
 fn lab(flags: &[&str]) -> Plimsoll {
     let always = ["lab", "--json", "out.json", "--out", "run"];
     Plimsoll::new([&always[..], &SHORT, flags].concat())
-}
-
-/// Lines of a file of the archive; none before it is there.
-fn lines(folder: &Path, name: &str) -> usize {
-    let text = fs::read_to_string(folder.join("run").join(name)).unwrap_or_default();
-    text.matches('\n').count()
 }
 
 /// Checks a search that met its goals at every load, and that its archive gives the same report.
@@ -40,9 +34,9 @@ fn assert_not_reached(finished: &Finished, sut: &str) {
 
     let folder = finished.folder();
     let trials = summary.count("find.trials") + summary.count("find.invalid_trials");
-    assert_eq!(lines(&folder, "trials.jsonl") as u64, trials);
+    assert_eq!(archived_lines(&folder, "trials.jsonl") as u64, trials);
     for name in ["manifest.json", "intervals.jsonl", "events.jsonl", "summary.json"] {
-        assert!(lines(&folder, name) > 0, "{name} is empty");
+        assert!(archived_lines(&folder, name) > 0, "{name} is empty");
     }
     assert_all_checks_made(&folder);
     let report =

@@ -1,9 +1,8 @@
 //! A laboratory that ends early, whatever ends it: the report is complete and nothing stays.
 
 use std::fs;
-use std::path::Path;
 
-use e2e::plimsoll::{Plimsoll, Running};
+use e2e::plimsoll::{Plimsoll, Running, archived_lines};
 use e2e::process::Process;
 use e2e::{process, wait};
 
@@ -16,16 +15,10 @@ fn lab(flags: &[&str]) -> Plimsoll {
     Plimsoll::new([&always[..], &SHORT, flags].concat())
 }
 
-/// Lines of a file of the archive; none before it is there.
-fn lines(folder: &Path, name: &str) -> usize {
-    let text = fs::read_to_string(folder.join("run").join(name)).unwrap_or_default();
-    text.matches('\n').count()
-}
-
 /// Waits until the archive's file `name` has `count` lines.
 fn wait_for_lines(running: &mut Running, name: &str, count: usize) {
     wait::until(name, || {
-        let enough = lines(running.folder(), name) >= count;
+        let enough = archived_lines(running.folder(), name) >= count;
         assert!(enough || !running.has_ended(), "the lab ended too soon");
         enough.then_some(())
     });

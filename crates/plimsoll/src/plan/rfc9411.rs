@@ -356,8 +356,8 @@ fn one_per_second() -> Result<Rate, Stop> {
 }
 
 fn check_scheme(case: Case, targets: &[Target]) -> Result<(), Stop> {
-    let is_http = |target: &&Target| target.url.protocol == Protocol::Http1;
-    if let Some(wrong) = targets.iter().find(|target| !is_http(target)) {
+    let is_wrong = |target: &&Target| target.url.protocol != Protocol::Http1;
+    if let Some(wrong) = targets.iter().find(is_wrong) {
         let what = format_args!("RFC 9411 measures HTTP, and {} is not", wrong.url);
         return Err(Stop::usage(what, "write http:// or https://"));
     }

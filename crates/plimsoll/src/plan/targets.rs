@@ -51,8 +51,8 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
         (None, Some(from)) => listed(from, server.format, flags, inputs)?,
     };
     protocol::complete(&mut targets, flags)?;
-    let is_http = |target: &&mut Target| target.url.protocol != Protocol::Mqtt;
-    for (index, target) in targets.iter_mut().filter(is_http).enumerate() {
+    let has_headers = |target: &&mut Target| target.url.protocol != Protocol::Mqtt;
+    for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {
         add_headers(target, &flags.header.headers);
         check_framing(target).map_err(|why| match targets_name(server) {
             None => Stop::usage(why, "drop the header"),
