@@ -150,14 +150,19 @@ pub(crate) fn send_plain(socket: &Socket, bytes: &[u8]) -> Sent {
     send(socket, bytes, false)
 }
 
-fn send(socket: &Socket, bytes: &[u8], is_last: bool) -> Sent {
+/// As [`send_plain`]; more follows at once, and goes into the same segment.
+pub(crate) fn send_plain_before_more(socket: &Socket, bytes: &[u8]) -> Sent {
+    send(socket, bytes, true)
+}
+
+fn send(socket: &Socket, bytes: &[u8], waits: bool) -> Sent {
     let mut done = 0;
     let outcome = loop {
         let rest = &bytes[done..];
         if rest.is_empty() {
             break Outcome::All;
         }
-        let taken = if is_last { socket.send_more(rest) } else { socket.send(rest) };
+        let taken = if waits { socket.send_more(rest) } else { socket.send(rest) };
         match taken {
             Ok(count) => done += count,
             Err(Errno::AGAIN) => break Outcome::Blocked,

@@ -1,6 +1,6 @@
 //! The plan that a coordinator sends to an agent; everything in it is resolved and checked.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -306,6 +306,38 @@ pub struct LoadPlan {
     /// What each CONNECT contains; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mqtt: Option<MqttPlan>,
+    /// Each connection begins with a header of the PROXY protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyPlan>,
+}
+
+/// The header of the PROXY protocol, version 2, that each connection begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyPlan {
+    /// Addresses that are named as the client's, in turn; `None`: the connection's own.
+    pub sources: Option<AddressRange>,
+    /// How unique identifiers begin; the connection's number in the load follows.
+    pub id_prefix: String,
+}
+
+/// Addresses that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressRange {
+    /// The first of them.
+    pub first: IpAddr,
+    /// How many they are; at least 1.
+    pub count: u64,
+}
+
+impl AddressRange {
+    /// The address in place `n`, counted from 0; after the last one comes the first.
+    pub fn nth(&self, n: u64) -> IpAddr {
+        let n = n % self.count.max(1);
+        match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(n as u32)).into(),
+            IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(n.into())).into(),
+        }
+    }
 }
 
 /// What an MQTT client says in its CONNECT. Identifiers are this prefix, a number for each shard and
@@ -384,6 +416,7 @@ impl LoadPlan {
             abort_bad_ops: None,
             rows: None,
             mqtt: None,
+            proxy: None,
         }
     }
 }
@@ -425,4 +458,21 @@ pub struct Listener {
     pub tls: bool,
     /// Whether MQTT is spoken here, rather than HTTP/1.1 and WebSocket.
     pub mqtt: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_begins_again_after_its_last_address() {
+        let nth = |first: &str, count, n| {
+            AddressRange { first: first.parse().unwrap(), count }.nth(n).to_string()
+        };
+        assert_eq!(
+            [0, 2, 3].map(|n| nth("10.0.0.254", 3, n)),
+            ["10.0.0.254", "10.0.1.0", "10.0.0.254"]
+        );
+        assert_eq!(nth("fd00::1", u64::MAX, 1 << 32), "fd00::1:0:1");
+    }
 }

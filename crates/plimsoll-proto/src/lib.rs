@@ -8,4 +8,5 @@
 pub mod conversation;
 pub mod http1;
 pub mod mqtt;
+pub mod proxy_header;
 pub mod websocket;

@@ -123,6 +123,14 @@ impl Socket {
         local_address(&self.0)
     }
 
+    /// The other end's address.
+    pub fn peer_address(&self) -> Result<SocketAddr, Errno> {
+        match net::getpeername(&self.0)? {
+            Some(address) => SocketAddr::try_from(address),
+            None => Err(Errno::NOTCONN),
+        }
+    }
+
     /// The descriptor's number, for messages.
     pub fn number(&self) -> i32 {
         self.0.as_raw_fd()

@@ -22,6 +22,7 @@ mod mqtt;
 mod page;
 mod page_checks;
 mod pool;
+mod proxy_protocol;
 mod published;
 mod repeat;
 mod rfc9411;

@@ -17,7 +17,7 @@ use plimsoll_tls::{ClientContext, ConfigError, Received, TlsError};
 
 use super::conn::{ConnHot, Peer, Slab, State};
 use super::origin::{OriginError, Origins};
-use crate::transport::{Pump, Sent, Unsent, send_plain};
+use crate::transport::{Pump, Sent, Unsent, send_plain, send_plain_before_more};
 use crate::wheel::Wheel;
 
 /// Events per wait. The schedule is checked between two events, so this bounds only how often the
@@ -194,7 +194,10 @@ impl Conns {
             let Some(socket) = &hot.socket else { return Sent::NOTHING };
             if has_unsent {
                 let unsent = std::mem::take(&mut self.slab.cold[index as usize].unsent);
-                let sent = send_plain(socket, unsent.bytes());
+                let sent = match rest.is_empty() {
+                    true => send_plain(socket, unsent.bytes()),
+                    false => send_plain_before_more(socket, unsent.bytes()),
+                };
                 let left = unsent.bytes().get(sent.bytes..).unwrap_or_default();
                 self.slab.cold[index as usize].unsent = Unsent::new(left);
                 return sent;
@@ -212,6 +215,11 @@ impl Conns {
             Some(link) => self.pump.send(link, piece),
             None => Sent::NOTHING,
         }
+    }
+
+    /// Keeps bytes that go before everything else, in clear. Call it before anything is sent.
+    pub(super) fn put_first(&mut self, index: u32, bytes: &[u8]) {
+        self.slab.cold[index as usize].unsent = Unsent::new(bytes);
     }
 
     /// Sends bytes that belong to no request, such as the answer to a server's ping; what the kernel does

@@ -35,6 +35,7 @@ mod pacer;
 mod phases;
 mod pool;
 mod prewarm;
+mod proxy_headers;
 mod requests;
 mod rows;
 mod session;

@@ -7,6 +7,7 @@ use plimsoll_sys::clock;
 use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
 
+use super::classify::opening_error;
 use super::conn::{Op, State};
 use super::demand::Demand;
 use super::endings::wrapping_ms;
@@ -50,8 +51,14 @@ impl Worker {
     /// opens it; and a silent connection sends nothing.
     fn first_bytes(&self, destination: u32, has_op: bool) -> FirstBytes {
         let over_tls = self.plan.destinations[destination as usize].tls.is_some();
-        let sends = over_tls || (has_op && !self.plan.handshake_only);
+        let introduces = self.plan.proxy.is_some() && !self.plan.handshake_only;
+        let sends = over_tls || introduces || self.sends_first(has_op);
         if sends { FirstBytes::AtOnce } else { FirstBytes::Later }
+    }
+
+    /// Whether something leaves as soon as TCP, and TLS, are established.
+    fn sends_first(&self, has_op: bool) -> bool {
+        self.protocol != Protocol::Http1 || (has_op && !self.plan.handshake_only)
     }
 
     /// Operations that a connection opened now counts as already done. Connections that are opened
@@ -104,6 +111,10 @@ impl Worker {
     pub(super) fn handle_connected(&mut self, index: u32, now: Nanos) {
         let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(now.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
+        if self.plan.proxy.is_some() && !self.introduce(index, now) {
+            return;
+        }
+        let hot = &mut self.conns[index];
         let Some(name) = &self.plan.destinations[hot.destination as usize].tls else {
             return self.handle_established(index, now);
         };
@@ -112,6 +123,29 @@ impl Worker {
             Ok(()) => self.transmit_tls(index, now),
             Err(error) => self.fail_opening(index, ErrorClass::TlsHandshake, &error, now),
         }
+    }
+
+    /// The header of the PROXY protocol is to leave with what is sent first; where nothing will be, it is
+    /// sent now. Returns whether the connection is still there.
+    fn introduce(&mut self, index: u32, now: Nanos) -> bool {
+        let generation = self.conns[index].generation;
+        let hot = &self.conns[index];
+        let Some(socket) = &hot.socket else { return true };
+        let header = match self.proxy_headers.next(&self.plan, socket) {
+            Ok(header) => header,
+            Err(errno) => {
+                self.fail_opening(index, opening_error(errno), &errno, now);
+                return false;
+            }
+        };
+        let is_plain = self.plan.destinations[hot.destination as usize].tls.is_none();
+        if is_plain && !self.sends_first(hot.has_op) {
+            let sent = self.conns.send_aside(index, &header);
+            self.handle_sent(index, sent, now);
+        } else {
+            self.conns.put_first(index, &header);
+        }
+        self.conns[index].generation == generation
     }
 
     /// TCP, and TLS where the destination uses it, are established.

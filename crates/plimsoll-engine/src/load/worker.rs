@@ -19,6 +19,7 @@ use super::origin;
 use super::phases::{Phase, Phases};
 use super::pool::Pools;
 use super::prewarm::Prewarm;
+use super::proxy_headers::ProxyHeaders;
 use super::requests::Requests;
 use super::rows::Rows;
 use super::stamps::Stamps;
@@ -44,6 +45,7 @@ pub(super) struct Worker {
     pub(super) unanswered: Vec<u64>,
     pub(super) rows: Rows,
     pub(super) conns: Conns,
+    pub(super) proxy_headers: ProxyHeaders,
     pub(super) pools: Pools,
     pub(super) demand: Demand,
     /// When the demand starts its next operation.
@@ -74,6 +76,7 @@ impl Worker {
             unanswered: Vec::new(),
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
+            proxy_headers: ProxyHeaders::new(shard),
             prewarm: Prewarm::new(&plan, &pools),
             pools,
             demand: Demand::new(&plan, shard),

@@ -11,8 +11,9 @@ use super::live::LiveFlags;
 use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
 use super::values::{
-    Cidr, InputFile, OutputFile, Processes, TargetFormat, TlsStateFlag, cidr, connections, header,
-    input_file, output_file, positive_count, positive_duration, processes, ratio, threads,
+    Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, TargetFormat, TlsStateFlag, cidr,
+    connections, header, input_file, output_file, positive_count, positive_duration, processes,
+    ratio, threads,
 };
 
 /// An existing server, how its certificate is verified, and the machines that load it.
@@ -35,7 +36,24 @@ pub(crate) struct ServerFlags {
     pub(crate) trust: TrustFlags,
 
     #[command(flatten)]
+    pub(crate) proxy: ProxyFlags,
+
+    #[command(flatten)]
     pub(crate) hosts: LoadHostFlags,
+}
+
+/// What each connection begins with, for a server that expects to be behind a proxy.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct ProxyFlags {
+    /// Begin each connection with a header of the PROXY protocol, before TLS: v2 is known. The server
+    /// must expect it, as HAProxy does with accept-proxy and nginx with proxy_protocol
+    #[arg(long, value_name = "VERSION", hide_possible_values = true)]
+    pub(crate) proxy_protocol: Option<ProxyProtocolFlag>,
+
+    /// Client addresses that these headers name, used in turn [default: the connection's own]
+    #[arg(long, value_name = "CIDR", value_parser = cidr, requires = "proxy_protocol")]
+    pub(crate) proxy_source: Option<Cidr>,
 }
 
 /// What is sent.

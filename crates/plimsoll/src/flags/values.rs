@@ -1,12 +1,13 @@
 //! The spellings of single values on the command line. Text in, typed value or [`ParseError`] out;
 //! reads no file and resolves no name.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use plimsoll_model::compare::Metric;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{AddressRange, TlsState};
 use plimsoll_model::target::{TargetUrl, parse_header};
 use plimsoll_model::units::{ParseError, parse_count, parse_duration, parse_rate, parse_size};
 use plimsoll_model::{Nanos, Rate};
@@ -59,6 +60,13 @@ pub(crate) struct Cidr {
     pub(crate) address: IpAddr,
     /// Leading bits that all addresses share; at most 32 or 128.
     pub(crate) prefix: u8,
+}
+
+/// `--proxy-protocol`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProxyProtocolFlag {
+    /// The binary header.
+    V2,
 }
 
 /// `ADDR:PORT[-PORT]` of `serve`.
@@ -350,33 +358,42 @@ pub(crate) fn cidr(text: &str) -> Result<Cidr, ParseError> {
     Ok(Cidr { address, prefix })
 }
 
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
 impl Cidr {
-    /// The usable addresses of the range in order, at most `limit`. The first and last of an IPv4
-    /// range (network and broadcast) and the first of an IPv6 range (any router) are left out.
-    pub(crate) fn addresses(&self, limit: usize) -> Vec<IpAddr> {
+    /// The usable addresses of the range. The first and last of an IPv4 range (network and broadcast)
+    /// and the first of an IPv6 range (any router) are left out.
+    pub(crate) fn range(&self) -> AddressRange {
         match self.address {
             IpAddr::V4(address) => {
                 let host_bits = 32 - u32::from(self.prefix);
-                let count = 1u64 << host_bits;
-                let network = u64::from(u32::from(address)) & !(count - 1);
-                let edge = u64::from(host_bits >= 2);
-                (network + edge..network + count - edge)
-                    .take(limit)
-                    .filter_map(|bits| u32::try_from(bits).ok())
-                    .map(|bits| IpAddr::V4(Ipv4Addr::from(bits)))
-                    .collect()
+                let edge = u32::from(host_bits >= 2);
+                let host_mask = 1u32.checked_shl(host_bits).map_or(u32::MAX, |count| count - 1);
+                let first = (u32::from(address) & !host_mask) + edge;
+                let count = u64::from(host_mask) + 1 - 2 * u64::from(edge);
+                AddressRange { first: Ipv4Addr::from(first).into(), count }
             }
             IpAddr::V6(address) => {
                 let host_bits = 128 - u32::from(self.prefix);
+                let edge = u128::from(host_bits >= 2);
                 // All ones for a prefix of 0, where the shift would be out of range.
                 let host_mask = 1u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
-                let network = u128::from(address) & !host_mask;
-                (network + u128::from(host_bits >= 2)..=network | host_mask)
-                    .take(limit)
-                    .map(|bits| IpAddr::V6(Ipv6Addr::from(bits)))
-                    .collect()
+                let first = (u128::from(address) & !host_mask) + edge;
+                let count = (host_mask - edge).saturating_add(1);
+                let count = u64::try_from(count).unwrap_or(u64::MAX);
+                AddressRange { first: Ipv6Addr::from(first).into(), count }
             }
         }
+    }
+
+    /// The usable addresses of the range in order, at most `limit`.
+    pub(crate) fn addresses(&self, limit: usize) -> Vec<IpAddr> {
+        let range = self.range();
+        (0..range.count.min(limit as u64)).map(|n| range.nth(n)).collect()
     }
 }
 

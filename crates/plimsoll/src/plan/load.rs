@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::plan::{LoadPlan, Pacing, ProxyPlan};
 use plimsoll_model::slo::Slo;
 
 use super::pacing::pacing;
@@ -17,7 +17,9 @@ use super::{Destination, Inputs, hosts, outputs, protocol, publish, rows, source
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
-use crate::flags::shared::{ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ResumeFlags};
+use crate::flags::shared::{
+    ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, ProxyFlags, ResumeFlags,
+};
 use crate::flags::values::{OutputFile, Processes};
 
 /// Default of `--connections`.
@@ -150,7 +152,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let is_ours = hosts.is_none();
     let both_ends_here = is_ours && (to.is_laboratory() || addresses().all(is_here));
     let is_loopback = is_ours && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
-    let mut settings = source_settings(client, sources.len());
+    let mut settings = address_settings(client, &to.server.proxy, sources.len());
     settings.extend(hosts.iter().map(|hosts| ("hosts".to_owned(), hosts::name(hosts))));
     let free_sources = to.sources.or_else(|| is_loopback.then_some(Ipv4Addr::LOCALHOST));
     Ok(LoadJob {
@@ -183,6 +185,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             abort_bad_ops: None,
             rows: None,
             mqtt,
+            proxy: proxy(&to.server.proxy),
         },
         rows: None,
         slo: parts.slo,
@@ -313,13 +316,30 @@ fn check_handshake_only(flags: &LoadFlags) -> Result<(), Stop> {
     }
 }
 
-fn source_settings(flags: &ClientFlags, count: usize) -> BTreeMap<String, String> {
-    if flags.source.is_empty() {
-        return BTreeMap::new();
+/// The headers of the PROXY protocol; `None` where none were asked for.
+fn proxy(flags: &ProxyFlags) -> Option<ProxyPlan> {
+    flags.proxy_protocol?;
+    let id_prefix = format!("plimsoll-{:x}-", std::process::id());
+    Some(ProxyPlan { sources: flags.proxy_source.map(|range| range.range()), id_prefix })
+}
+
+fn address_settings(
+    flags: &ClientFlags,
+    proxy: &ProxyFlags,
+    count: usize,
+) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    if proxy.proxy_protocol.is_some() {
+        let from = proxy.proxy_source.map(|range| range.to_string());
+        let from = from.unwrap_or_else(|| "own addresses".to_owned());
+        settings.insert("proxy-protocol".to_owned(), format!("v2, {from}"));
     }
-    let ranges: Vec<_> =
-        flags.source.iter().map(|range| format!("{}/{}", range.address, range.prefix)).collect();
+    if flags.source.is_empty() {
+        return settings;
+    }
+    let ranges: Vec<_> = flags.source.iter().map(ToString::to_string).collect();
     let addresses = plimsoll_model::units::grouped(count as u64);
     let words = format!("{addresses} of {}", ranges.join(" "));
-    BTreeMap::from([("sources".to_owned(), words)])
+    settings.insert("sources".to_owned(), words);
+    settings
 }
