@@ -1,8 +1,8 @@
 //! Bytes between sockets and TLS sessions, the same for clients, the server and the timeout probe.
 
 use plimsoll_model::tally::TlsMessageCounts;
-use plimsoll_sys::Errno;
 use plimsoll_sys::socket::Socket;
+use plimsoll_sys::{Errno, memory};
 use plimsoll_tls::{Received, Session, ThreadContext, TlsError};
 
 /// What one thread's TLS connections need only while bytes move.
@@ -74,6 +74,18 @@ impl Pump {
             plaintext: Vec::with_capacity(buffer_bytes),
             wire: Vec::with_capacity(buffer_bytes),
         }
+    }
+
+    /// Expanded keys at present.
+    pub(crate) fn keys(&self) -> usize {
+        self.thread.keys()
+    }
+
+    /// Frees the expanded keys and hands unused heap pages back to the kernel: connections that
+    /// were busy may be idle from now on.
+    pub(crate) fn free_unused(&mut self) {
+        self.thread.free_keys();
+        memory::give_back_unused();
     }
 
     /// TLS messages since the last call.

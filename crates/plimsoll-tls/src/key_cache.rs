@@ -56,12 +56,7 @@ impl Hasher for SecretHasher {
 impl KeyCache {
     /// Keeps `keys_max` keys, at least one. Memory is allocated as they are added.
     pub(crate) fn new(keys_max: usize) -> Self {
-        let keys_max = keys_max.max(1);
-        Self {
-            keys_max,
-            index: HashMap::with_capacity_and_hasher(keys_max, BuildHasherDefault::default()),
-            entries: Vec::with_capacity(keys_max),
-        }
+        Self { keys_max: keys_max.max(1), index: HashMap::default(), entries: Vec::new() }
     }
 
     /// The key of `secret`, made if it is not at hand.
@@ -95,6 +90,11 @@ impl KeyCache {
         Ok(())
     }
 
+    /// Frees all keys.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.keys_max);
+    }
+
     fn find(&self, suite: Suite, secret: &Secret) -> Option<usize> {
         let place = *self.index.get(&secret.number(0))? as usize;
         let entry = self.entries.get(place)?;
@@ -122,7 +122,6 @@ impl KeyCache {
         self.keys_max
     }
 
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -153,6 +152,16 @@ mod tests {
         let first: Vec<_> = (0..100).map(|number| use_key(&mut cache, number)).collect();
         assert_eq!((cache.len(), cache.index.len()), (8, 8));
         let again: Vec<_> = (0..100).map(|number| use_key(&mut cache, number)).collect();
+        assert_eq!(first, again);
+    }
+
+    #[test]
+    fn it_can_be_cleared_and_makes_the_same_keys_again() {
+        let mut cache = KeyCache::new(8);
+        let first: Vec<_> = (0..4).map(|number| use_key(&mut cache, number)).collect();
+        cache.clear();
+        assert_eq!((cache.len(), cache.index.len()), (0, 0));
+        let again: Vec<_> = (0..4).map(|number| use_key(&mut cache, number)).collect();
         assert_eq!(first, again);
     }
 

@@ -295,6 +295,10 @@ impl Conns {
         self.pump.take_messages()
     }
 
+    pub(super) fn free_unused(&mut self) {
+        self.pump.free_unused();
+    }
+
     // ---- timers
 
     /// Ends the connection's present wait at `give_up`. A timer that is armed already fires before

@@ -2,7 +2,6 @@
 
 use plimsoll_model::plan::Steer;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_sys::memory;
 
 use super::conn::{Op, Peer, State, Sweep};
 use super::hold::{BATCH, Hold};
@@ -67,8 +66,7 @@ impl Worker {
         for id in done {
             self.report_steered(id);
         }
-        // Idle connections do not need the memory that the handshakes used.
-        memory::give_back_unused();
+        self.conns.free_unused();
     }
 
     /// The hold ends: steers that are not finished are dropped.

@@ -109,6 +109,14 @@ impl<S: Service> Exchange<S> {
         }
     }
 
+    pub(super) fn keys(&self) -> usize {
+        self.pump.keys()
+    }
+
+    pub(super) fn free_unused(&mut self) {
+        self.pump.free_unused();
+    }
+
     // ---- what the worker's loop brings
 
     /// A connection that was just accepted.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::socket::ListenSocket;
-use plimsoll_sys::{Errno, affinity, memory};
+use plimsoll_sys::{Errno, affinity};
 use plimsoll_tls::ServerContext;
 
 use super::exchange::Exchange;
@@ -24,8 +24,10 @@ const ACCEPT_BATCH: usize = 32;
 /// closes.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 /// After so many connections, once none has come for so long, the heap that their handshakes needed
-/// is handed back. It takes about a millisecond, so it must be worth it.
-const TIDY_CONNS_MIN: u64 = 4096;
+/// is handed back; with so many keys, once nothing has come at all, the keys are. It takes about a
+/// millisecond, so it must be worth it.
+const TIDY_CONNS_MIN: u64 = 512;
+const TIDY_KEYS_MIN: usize = 1024;
 const TIDY_PAUSE: Nanos = Nanos::from_secs(1);
 
 const TOKEN_STOP: u64 = u64::MAX;
@@ -46,6 +48,8 @@ pub(super) struct Worker<S: Service> {
     /// Connections accepted since the heap was tidied, and when the last one was.
     accepted_untidied: u64,
     accepted_last: Nanos,
+    /// When the poller last had an event.
+    events_last: Nanos,
     stop: Arc<Stop>,
     poller: Poller,
 }
@@ -66,6 +70,7 @@ impl<S: Service> Worker<S> {
             accept_paused_until: Some(Nanos::ZERO),
             accepted_untidied: 0,
             accepted_last: Nanos::ZERO,
+            events_last: Nanos::ZERO,
             stop,
             poller,
         })
@@ -85,6 +90,7 @@ impl<S: Service> Worker<S> {
                     self.exchange.handle_timers();
                 }
                 self.handle_ready(ready);
+                self.events_last = self.now();
             }
             self.exchange.handle_turns();
             self.tidy_heap();
@@ -182,13 +188,15 @@ impl<S: Service> Worker<S> {
     }
 
     fn tidies_at(&self) -> Option<Nanos> {
-        (self.accepted_untidied >= TIDY_CONNS_MIN).then(|| self.accepted_last + TIDY_PAUSE)
+        let conns = (self.accepted_untidied >= TIDY_CONNS_MIN).then_some(self.accepted_last);
+        let keys = (self.exchange.keys() >= TIDY_KEYS_MIN).then_some(self.events_last);
+        conns.into_iter().chain(keys).min().map(|last| last + TIDY_PAUSE)
     }
 
     fn tidy_heap(&mut self) {
         if self.tidies_at().is_some_and(|at| at <= self.now()) {
             self.accepted_untidied = 0;
-            memory::give_back_unused();
+            self.exchange.free_unused();
         }
     }
 }
