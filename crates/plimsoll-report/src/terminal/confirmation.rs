@@ -81,6 +81,14 @@ fn refusal(confirmation: &Confirmation) -> String {
     format!("not tested: {why}")
 }
 
+/// The pairs of a test that ended before all were made.
+fn incomplete(confirmation: &Confirmation) -> String {
+    let moved: Vec<String> =
+        confirmation.counted().map(|pair| percent(pair.changed_per_s / pair.sham_per_s)).collect();
+    let of = format!("; incomplete, {} of {} pairs", moved.len(), confirmation.pairs_planned);
+    if moved.is_empty() { of } else { format!("{of} ({})", moved.join(", ")) }
+}
+
 /// All of it, for the report.
 pub(super) fn sentence(confirmation: &Confirmation) -> String {
     let Some(intervention) = confirmation.intervention else { return refusal(confirmation) };
@@ -103,6 +111,8 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
             percent(high),
             confirmation.counted().count()
         ));
+    } else {
+        text.push_str(&incomplete(confirmation));
     }
     if let Some(sham) = confirmation.sham_ratio {
         text.push_str(&format!("; the same steps without the change {}", percent(sham)));
@@ -156,6 +166,33 @@ mod tests {
         );
         let impossible = Confirmation::impossible("no control groups".to_owned());
         assert_eq!(sentence(&impossible), "not tested: no control groups");
+    }
+
+    #[test]
+    fn a_test_that_was_interrupted_shows_the_pairs_it_made() {
+        let mut cut = Confirmation {
+            shift: None,
+            sham_ratio: None,
+            why: Some("interrupted".to_owned()),
+            ..confirmation(ConfirmationResult::Undecided, 1.0)
+        };
+        let said = |cut: &_| sentence(cut).replace('\u{a0}', " ");
+        assert_eq!(
+            said(&cut),
+            "undecided: backends in use, 4 to 3; predicted -25.0 % of the capacity; incomplete, 0 of 6 \
+             pairs; interrupted; 0 ns"
+        );
+        for (changed_per_s, invalid) in
+            [(740.0, None), (10.0, Some("spoilt".to_owned())), (760.0, None)]
+        {
+            let first = ConfirmationArm::Sham;
+            cut.pairs.push(ConfirmationPair { first, sham_per_s: 1_000.0, changed_per_s, invalid });
+        }
+        let text = said(&cut);
+        assert!(
+            text.contains("; incomplete, 2 of 6 pairs (-26.0 %, -24.0 %); interrupted"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -114,9 +114,9 @@ impl Test<'_, '_> {
     fn by_server(&mut self, finding: &Finding) -> Result<Confirmation, Stop> {
         let began = self.session.elapsed();
         let Some(seen) = self.usable_load(None)? else {
-            return Ok(Confirmation::impossible(
-                "the load before the first pair failed".to_owned(),
-            ));
+            let why = self.ended();
+            let why = why.unwrap_or_else(|| "the load before the first pair failed".to_owned());
+            return Ok(Confirmation::impossible(why));
         };
         let planned = levers::first_possible(finding, &seen, &**self.session.server());
         match planned {
@@ -139,17 +139,21 @@ impl Test<'_, '_> {
         let mut demand = |plan: &LoadPlan| self.demand(plan);
         let planned = loads::plan_changes(interventions, usual, lower, &mut demand)?;
         if planned.is_empty() {
-            return Ok(vec![Confirmation::impossible(
+            let why = self.ended().unwrap_or_else(|| {
                 "what an operation costs the server's CPU does not depend on its connections, or cannot \
                  be read (--watch pid:N)"
-                    .to_owned(),
-            )]);
+                    .to_owned()
+            });
+            return Ok(vec![Confirmation::impossible(why)]);
         }
         let mut all = Vec::new();
         for mut planned in planned {
             let began = self.session.elapsed();
             let sham = planned.change.begin(ConfirmationArm::Sham).ok().flatten().cloned();
-            let Some(seen) = self.usable_load(sham.as_ref())? else { break };
+            let Some(seen) = self.usable_load(sham.as_ref())? else {
+                all.extend(self.ended().map(Confirmation::impossible));
+                break;
+            };
             all.push(self.pairs(planned, &seen, began)?);
         }
         Ok(all)
@@ -224,11 +228,8 @@ impl Test<'_, '_> {
                 Ok(plan) => self.load(plan)?,
                 Err(error) => return Ok(Err(error.to_string())),
             };
-            if load.interrupted || self.session.is_interrupted() {
-                return Ok(Err("interrupted".to_owned()));
-            }
-            if let Some(end) = self.session.server_end() {
-                return Ok(Err(end.reason().to_owned()));
+            if let Some(why) = self.ended() {
+                return Ok(Err(why));
             }
             match arm {
                 Sham => pair.sham_per_s = load.goodput,
@@ -240,6 +241,14 @@ impl Test<'_, '_> {
             pair.invalid = Some("a load without a good answer".to_owned());
         }
         Ok(Ok(pair))
+    }
+
+    /// Why no further load can be made, where that is so.
+    fn ended(&self) -> Option<String> {
+        if self.session.is_interrupted() {
+            return Some("interrupted".to_owned());
+        }
+        self.session.server_end().map(|end| end.reason().to_owned())
     }
 
     /// A load that saturates: `plan`, or the usual one.
