@@ -233,10 +233,15 @@ fn add_processes(threads: &[ThreadUse], all: &mut Vec<Usage>) {
 
 fn add_quotas(during: &During<'_>, threads: &[ThreadUse], all: &mut Vec<Usage>) {
     let throttled = throttled(during);
+    let change = during.change();
+    let of_groups: Vec<_> = change.rates(Metric::CgroupCpuSeconds, &[]).collect();
     for quota in during.last().of(Metric::CgroupCpuLimit, &[]) {
         let Some(process) = quota.series.label(Label::Cgroup) else { continue };
-        let used: f64 =
+        let own: f64 =
             threads.iter().filter(|thread| thread.process == process).map(|t| t.used).sum();
+        // Others in the group use the quota, too; version 1 does not count them here.
+        let all_in = of_groups.iter().find(|(of, _)| of.label(Label::Cgroup) == Some(process));
+        let used = all_in.map_or(own, |(_, used)| *used);
         let share = throttled.iter().find(|(group, _)| group == process).map_or(0.0, |t| t.1);
         if threads.iter().any(|thread| thread.process == process) {
             all.push(Usage {

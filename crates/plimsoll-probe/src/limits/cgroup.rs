@@ -108,18 +108,27 @@ pub fn throttled_periods(root: &Path) -> Option<u64> {
 /// The directory of the group that `process`, an entry of `proc` below `root` (`/`), is in for
 /// `controller`; `None` where there is no such group.
 pub fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf> {
+    groups_of(root, process, controller).into_iter().next()
+}
+
+/// That group and those above it, of which each may have the limit that is met first.
+pub(crate) fn groups_of(root: &Path, process: &str, controller: &str) -> Vec<PathBuf> {
     let mount = root.join("sys/fs/cgroup");
     let memberships = memberships(root, process);
-    // A controller of version 1 is not one of version 2.
-    let own = memberships.iter().find(|(name, _)| name == controller);
-    let (mounts, path) = match own {
-        Some((_, path)) => (vec![mount.join(controller)], path),
-        None => {
-            let (_, path) = memberships.iter().find(|(name, _)| name.is_empty())?;
-            (vec![mount.clone(), mount.join("unified")], path)
-        }
+    let path_of = |wanted: &str| {
+        memberships.iter().find(|(name, _)| name == wanted).map(|(_, path)| path.as_str())
     };
-    mounts.iter().flat_map(|mount| groups(mount, path)).find(|group| group.is_dir())
+    // A controller of version 1 is not one of version 2.
+    let (mount, path) = match (path_of(controller), path_of("")) {
+        (Some(path), _) => (mount.join(controller), path),
+        (None, Some(path)) => {
+            // Beside version 1, version 2 is mounted within its directory.
+            let unified = mount.join("unified");
+            (if unified.is_dir() { unified } else { mount }, path)
+        }
+        (None, None) => return Vec::new(),
+    };
+    groups(&mount, path).filter(|group| group.is_dir()).collect()
 }
 
 /// The group at `path` and those above it, up to the mount. In a container the path may be the

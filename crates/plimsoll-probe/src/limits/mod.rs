@@ -15,8 +15,8 @@ mod cgroup;
 mod number;
 mod user;
 
-pub(crate) use cgroup::figure;
 pub use cgroup::{CgroupLimits, group_of, throttled_periods};
+pub(crate) use cgroup::{figure, groups_of};
 pub use number::Allowance;
 pub(crate) use number::first_number;
 

@@ -1,12 +1,12 @@
 //! The control group of a process, in both versions of their file system: CPU quota, memory, tasks.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll_model::host::{Label, Metric, Reading};
 
 use super::add_limit;
-use crate::limits::{CgroupLimits, figure, first_number, group_of};
+use crate::limits::{CgroupLimits, figure, first_number, groups_of};
 
 /// The number of `name`, for a reading.
 fn value(text: &str, name: &str) -> Option<f64> {
@@ -26,11 +26,39 @@ fn cpu_limit(group: &Path) -> Option<f64> {
     Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?)
 }
 
+/// The groups from the nearest one on that has one of `files`: a group without a controller is counted
+/// in one above it.
+fn counted(root: &Path, process: &str, controller: &str, files: &[&str]) -> Vec<PathBuf> {
+    let has_none = |group: &PathBuf| !files.iter().any(|file| group.join(file).exists());
+    groups_of(root, process, controller).into_iter().skip_while(has_none).collect()
+}
+
+/// The texts of `file` of the first group, and of the nearest one that has one of `limits`: kernels
+/// count an event in the group that met a limit, or in the one that has it.
+fn events(groups: &[PathBuf], file: &str, limits: &[&str]) -> Vec<String> {
+    // `max` is no number.
+    let has_limit =
+        |group: &PathBuf| limits.iter().any(|limit| first_number(&group.join(limit)).is_some());
+    let limited = groups.iter().position(has_limit);
+    let read = |group: &PathBuf| fs::read_to_string(group.join(file)).ok();
+    let of = groups.iter().enumerate().filter(|(at, _)| *at == 0 || Some(*at) == limited);
+    of.filter_map(|(_, group)| read(group)).collect()
+}
+
+/// How often `name` happened.
+fn times(events: &[String], name: &str) -> Option<f64> {
+    events.iter().filter_map(|text| value(text, name)).reduce(f64::max)
+}
+
 /// Reads the group of `process` (an entry of `/proc`), shown as `name`. A host without control groups
 /// misses nothing.
 pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) {
     let labels = [(Label::Cgroup, name)];
-    if let Some(group) = group_of(root, process, "cpu") {
+    let groups = groups_of(root, process, "cpu");
+    // The least quota is used up first, whichever group has it.
+    let limited = groups.iter().filter_map(|group| Some((cpu_limit(group)?, group)));
+    let limited = limited.min_by(|(a, _), (b, _)| a.total_cmp(b));
+    if let Some(group) = limited.map(|(_, group)| group).or_else(|| groups.first()) {
         let stat = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
         let us = |field| value(&stat, field).map(|us| us / 1e6);
         reading.add_some(Metric::CgroupCpuSeconds, &labels, us("usage_usec"));
@@ -40,23 +68,25 @@ pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading
         let throttled =
             us("throttled_usec").or_else(|| value(&stat, "throttled_time").map(|ns| ns / 1e9));
         reading.add_some(Metric::CgroupThrottledSeconds, &labels, throttled);
-        reading.add_some(Metric::CgroupCpuLimit, &labels, cpu_limit(&group));
+        reading.add_some(Metric::CgroupCpuLimit, &labels, limited.map(|(limit, _)| limit));
     }
-    if let Some(group) = group_of(root, process, "memory") {
-        let used = ["memory.current", "memory.usage_in_bytes"];
-        let used = used.iter().find_map(|file| first_number(&group.join(file)));
-        reading.add_some(Metric::CgroupMemoryBytes, &labels, used.map(|bytes| bytes as f64));
-        let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
+    let used = ["memory.current", "memory.usage_in_bytes"];
+    let groups = counted(root, process, "memory", &used);
+    if let Some(group) = groups.first() {
+        let bytes = used.iter().find_map(|file| first_number(&group.join(file)));
+        reading.add_some(Metric::CgroupMemoryBytes, &labels, bytes.map(|bytes| bytes as f64));
+        let events = events(&groups, "memory.events", &["memory.max", "memory.high"]);
         for event in ["high", "max", "oom", "oom_kill"] {
             let labels = [(Label::Cgroup, name), (Label::Event, event)];
-            reading.add_some(Metric::CgroupMemoryEvents, &labels, value(&events, event));
+            reading.add_some(Metric::CgroupMemoryEvents, &labels, times(&events, event));
         }
     }
-    if let Some(group) = group_of(root, process, "pids") {
+    let groups = counted(root, process, "pids", &["pids.current"]);
+    if let Some(group) = groups.first() {
         let tasks = first_number(&group.join("pids.current")).map(|tasks| tasks as f64);
         reading.add_some(Metric::CgroupTasks, &labels, tasks);
-        let events = fs::read_to_string(group.join("pids.events")).unwrap_or_default();
-        reading.add_some(Metric::CgroupPidsRefused, &labels, value(&events, "max"));
+        let events = events(&groups, "pids.events", &["pids.max"]);
+        reading.add_some(Metric::CgroupPidsRefused, &labels, times(&events, "max"));
         // A group above it may be the tighter one.
         let allowed = CgroupLimits::of_process(root, process).tasks;
         let max = tasks.zip(allowed).map(|(tasks, allowed)| tasks + allowed.left as f64);

@@ -126,6 +126,66 @@ fn the_files_of_a_host_become_one_reading() {
     }
 }
 
+/// Version 2, with the limits at a slice and one controller that the group of the process is without.
+const SLICE: &[(&str, &str)] = &[
+    ("proc/7/status", "Name:\tproxy\n"),
+    ("proc/7/cgroup", "0::/web.slice/proxy.service\n"),
+    ("sys/fs/cgroup/cpu.stat", "usage_usec 99000000\n"),
+    ("sys/fs/cgroup/web.slice/cpu.max", "50000 100000\n"),
+    (
+        "sys/fs/cgroup/web.slice/cpu.stat",
+        "usage_usec 6000000\nnr_periods 20\nnr_throttled 8\nthrottled_usec 700000\n",
+    ),
+    ("sys/fs/cgroup/web.slice/memory.max", "1000000\n"),
+    ("sys/fs/cgroup/web.slice/memory.current", "900000\n"),
+    ("sys/fs/cgroup/web.slice/memory.events", "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\n"),
+    ("sys/fs/cgroup/web.slice/pids.current", "40\n"),
+    ("sys/fs/cgroup/web.slice/pids.max", "40\n"),
+    ("sys/fs/cgroup/web.slice/pids.events", "max 6\n"),
+    ("sys/fs/cgroup/web.slice/proxy.service/cpu.max", "max 100000\n"),
+    (
+        "sys/fs/cgroup/web.slice/proxy.service/cpu.stat",
+        "usage_usec 1000000\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n",
+    ),
+    ("sys/fs/cgroup/web.slice/proxy.service/memory.max", "max\n"),
+    ("sys/fs/cgroup/web.slice/proxy.service/memory.current", "300000\n"),
+    (
+        "sys/fs/cgroup/web.slice/proxy.service/memory.events",
+        "low 0\nhigh 0\nmax 0\noom 0\noom_kill 2\n",
+    ),
+];
+
+#[test]
+fn limits_of_the_groups_above_count_too() {
+    let beside_version_1: Vec<_> = SLICE
+        .iter()
+        .map(|(path, text)| (path.replace("fs/cgroup/", "fs/cgroup/unified/"), *text))
+        .collect();
+    let beside_version_1: Vec<_> =
+        beside_version_1.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    for files in [SLICE, &beside_version_1] {
+        let root = tree(files);
+        let reading = Sampler::below(root.path(), proxy()).read();
+        let event = |name| [(Label::Cgroup, "proxy"), (Label::Event, name)];
+        for (metric, labels, expected) in [
+            (Metric::CgroupCpuLimit, &[(Label::Cgroup, "proxy")][..], 0.5),
+            (Metric::CgroupCpuSeconds, &[], 6.0),
+            (Metric::CgroupPeriods, &[], 20.0),
+            (Metric::CgroupThrottledPeriods, &[], 8.0),
+            (Metric::CgroupThrottledSeconds, &[], 0.7),
+            (Metric::CgroupMemoryBytes, &[], 300_000.0),
+            (Metric::CgroupMemoryEvents, &event("max"), 12.0),
+            (Metric::CgroupMemoryEvents, &event("oom_kill"), 2.0),
+            // The service has no `pids` of its own.
+            (Metric::CgroupTasks, &[], 40.0),
+            (Metric::CgroupPidsRefused, &[], 6.0),
+        ] {
+            let seen = reading.sum(metric, labels);
+            assert_eq!(seen, Some(expected), "{} {labels:?}", metric.name());
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_named_and_never_0() {
     let root = tree(&[("proc/stat", "nonsense\ncpu0 a b\n"), ("proc/8/cgroup", "0::/gone\n")]);
