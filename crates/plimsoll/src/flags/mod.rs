@@ -26,6 +26,8 @@ mod agent;
 mod compare;
 mod complaint;
 mod doctor;
+#[cfg(test)]
+mod documents;
 pub(crate) mod experiments;
 pub(crate) mod hold;
 pub(crate) mod hosts;
