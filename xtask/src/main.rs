@@ -29,7 +29,7 @@ usage: cargo xtask COMMAND
   licences        check the licences of all dependencies
   bench [...]     measure memory, cost and capacity against their targets and beside peers, and write
                   docs/benchmarks.md; --help lists its flags
-  dist            build the binary as it is released: fat LTO, one codegen unit
+  dist [--check]  make everything that is released, in target/packages; with --check install and run it
   simulate [--seeds N] [--standard-seeds N] [--first SEED] [--only WORD]
                   run the simulated searches and write docs/search-quality.md; with --only, print the rows
                   of some servers
@@ -63,7 +63,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["bench", flags @ ..] => bench::run(flags),
-        ["dist"] => dist::run(),
+        ["dist", flags @ ..] => dist::run(flags),
         ["simulate", flags @ ..] => simulate::run(flags),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, "--seconds", seconds] => {

@@ -13,17 +13,36 @@ pub(crate) struct Metadata {
     pub(crate) target_directory: PathBuf,
     /// Our packages and, unless asked for without, all they depend on.
     pub(crate) packages: Vec<Package>,
+    /// Which package uses which; only where all are asked for.
+    pub(crate) resolve: Option<Resolve>,
+}
+
+/// The graph of packages.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Resolve {
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// What one package uses.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) id: String,
+    /// The ids of what it uses, for whatever purpose.
+    pub(crate) dependencies: Vec<String>,
 }
 
 /// One package.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
+    pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
     /// SPDX expression, as the author wrote it.
     pub(crate) license: Option<String>,
     /// Where it was downloaded from.
     pub(crate) source: Option<String>,
+    /// Its Cargo.toml.
+    pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
 }

@@ -29,14 +29,11 @@ const PROGRAMS: &[(&str, &str)] = &[
 
 /// Installs missing packages, or prints the command.
 pub(crate) fn run() -> Result<()> {
-    let missing = missing();
+    let missing = missing(PROGRAMS);
     if missing.is_empty() {
         return Ok(());
     }
-    let advice = format!(
-        "missing: {}; run: apt-get update && apt-get install --no-install-recommends {0}",
-        missing.join(" ")
-    );
+    let advice = advice(&missing);
     if find("apt-get").is_none() {
         bail!("{advice} (or this system's own command; apt-get is not here)");
     }
@@ -51,16 +48,29 @@ pub(crate) fn run() -> Result<()> {
         apt_get(prefix, &["update"]).context(advice.clone())?;
         apt_get(prefix, &arguments).context(advice)?;
     }
-    let still = self::missing();
+    let still = self::missing(PROGRAMS);
     if !still.is_empty() {
         bail!("apt-get succeeded, yet these are not found: {}", still.join(" "));
     }
     Ok(())
 }
 
+/// Fails with the command that installs what is missing of these programs, each with its package.
+pub(crate) fn require(programs: &[(&str, &str)]) -> Result<()> {
+    let missing = missing(programs);
+    if missing.is_empty() { Ok(()) } else { bail!(advice(&missing)) }
+}
+
+fn advice(missing: &[&str]) -> String {
+    let names = missing.join(" ");
+    format!(
+        "missing: {names}; run: apt-get update && apt-get install --no-install-recommends {names}"
+    )
+}
+
 /// Packages of the programs that are not found.
-fn missing() -> Vec<&'static str> {
-    let absent = PROGRAMS.iter().filter(|(any, _)| !any.split('|').any(|one| find(one).is_some()));
+fn missing<'a>(programs: &[(&str, &'a str)]) -> Vec<&'a str> {
+    let absent = programs.iter().filter(|(any, _)| !any.split('|').any(|one| find(one).is_some()));
     absent.map(|(_, package)| *package).collect()
 }
 
@@ -113,6 +123,14 @@ mod tests {
         assert!(is_root("Name:\tx\nUid:\t1000\t0\t0\t0\n"));
         assert!(!is_root("Uid:\t0\t1000\t0\t0\n"));
         assert!(!is_root(""));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_by_its_package() {
+        let programs = [("sh", "dash"), ("no-such-program|nor-this", "package-of-it")];
+        let error = require(&programs).expect_err("one is missing").to_string();
+        assert!(error.starts_with("missing: package-of-it; run: "), "{error}");
+        assert!(require(&programs[..1]).is_ok());
     }
 
     #[test]
