@@ -100,6 +100,18 @@ error_classes! {
     MqttDisconnected = "mqtt-disconnected", Peer;
     /// The answer is not MQTT.
     MqttMalformed = "mqtt-malformed", Peer;
+    /// TLS is established, and the server did not choose HTTP/2 by ALPN.
+    AlpnMismatch = "alpn-mismatch", Peer;
+    /// The answer is not HTTP/2.
+    H2Malformed = "h2-malformed", Peer;
+    /// The server reset the stream before its answer was complete.
+    H2Reset = "h2-reset", Peer;
+    /// The server ended the connection with GOAWAY and an error.
+    H2Goaway = "h2-goaway", Peer;
+    /// The server refused the stream twice.
+    H2Refused = "h2-refused", Peer;
+    /// A call of gRPC ended with another status than 0.
+    GrpcStatus = "grpc-status", Peer;
 }
 
 impl ErrorClass {

@@ -7,6 +7,7 @@
 
 pub mod conversation;
 pub mod http1;
+pub mod http2;
 pub mod mqtt;
 pub mod proxy_header;
 pub mod websocket;

@@ -1,0 +1,761 @@
+//! The client half: many requests on one connection, each on a stream of its own.
+//!
+//! It begins no stream before the server's SETTINGS are here, so the number of streams is never guessed.
+//! What it writes gathers in [`Client::take_output`], so that all that one event brought leaves together.
+
+use plimsoll_model::ErrorClass;
+use thiserror::Error;
+
+use super::frame::{
+    self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item, Kind,
+    MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE, SETTING_INITIAL_WINDOW_SIZE,
+    SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE, SETTING_MAX_HEADER_LIST_SIZE, fault,
+};
+use super::hpack::{self, Field, Text};
+use super::{BLOCK_BYTES_MAX, PREFACE, REPLIES_BYTES_MAX, huffman};
+
+/// What we let a server send on each stream and on the connection before it must wait: a load is never to
+/// wait for us.
+const WINDOW: u32 = (1 << 30) - 1;
+/// Received bytes are given back to the server when so many have gathered.
+const CREDIT_BYTES: u32 = 1 << 29;
+/// A window before SETTINGS and WINDOW_UPDATE (RFC 9113, 6.9.2).
+const WINDOW_DEFAULT: u32 = 65_535;
+/// Body bytes that wait here for the kernel; more is written when these are gone.
+const BODY_BYTES_AHEAD: usize = 64 * 1024;
+/// Most 1xx answers before the final one.
+const INTERIM_MAX: u8 = 32;
+/// What a ping of ours contains.
+const PING: &[u8; 8] = b"plimsoll";
+/// In the Huffman code, which is one for each text.
+const GRPC_STATUS_HUFFMAN: &[u8] = &[0x9a, 0xca, 0xc8, 0xb2, 0x12, 0x34, 0xda, 0x8f];
+
+/// Appends what a client opens a connection with.
+pub fn write_opening(out: &mut Vec<u8>) {
+    out.extend_from_slice(PREFACE);
+    let settings = [
+        (SETTING_HEADER_TABLE_SIZE, 0),
+        (SETTING_ENABLE_PUSH, 0),
+        (SETTING_INITIAL_WINDOW_SIZE, WINDOW),
+        (SETTING_MAX_HEADER_LIST_SIZE, BLOCK_BYTES_MAX as u32),
+    ];
+    frame::write_settings(out, &settings);
+    frame::write_window_update(out, 0, WINDOW - WINDOW_DEFAULT);
+}
+
+/// Appends what a client says before it closes.
+pub fn write_farewell(out: &mut Vec<u8>) {
+    frame::write_goaway(out, 0, Code::NO_ERROR);
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Http2Error {
+    /// The server answers in another protocol.
+    #[error("the server answers in HTTP/1.1; it does not speak HTTP/2 on this port")]
+    Http1,
+    /// The server broke the protocol.
+    #[error("the answer is not HTTP/2: {0}")]
+    Malformed(&'static str),
+    /// Our own bound.
+    #[error("{0}")]
+    TooLarge(&'static str),
+    /// The server ended the connection for a reason.
+    #[error("the server ended the connection with GOAWAY {}", .0.name())]
+    GoAway(Code),
+}
+
+impl Http2Error {
+    /// The class in which operations end.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Http1 | Self::Malformed(_) => ErrorClass::H2Malformed,
+            Self::TooLarge(_) => ErrorClass::HttpTooLarge,
+            Self::GoAway(_) => ErrorClass::H2Goaway,
+        }
+    }
+}
+
+impl From<Fault> for Http2Error {
+    fn from(fault: Fault) -> Self {
+        match fault.code {
+            Code::ENHANCE_YOUR_CALM => Self::TooLarge(fault.why),
+            _ => Self::Malformed(fault.why),
+        }
+    }
+}
+
+/// All that a connection is while nothing moves on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// Of the next stream; odd.
+    next_stream: u32,
+    /// What we may send on the connection.
+    send_window: i32,
+    /// Received and not given back; below [`CREDIT_BYTES`].
+    uncredited: u32,
+    /// What we may send on a stream that begins.
+    initial_window: u32,
+    /// Streams that the server allows.
+    streams_max: u32,
+    is_greeted: bool,
+    /// No stream may begin any more.
+    is_draining: bool,
+}
+
+const _: () = assert!(size_of::<Rest>() == 24);
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self {
+            next_stream: 1,
+            send_window: WINDOW_DEFAULT as i32,
+            uncredited: 0,
+            initial_window: WINDOW_DEFAULT,
+            // Without a limit of the server's (RFC 9113, 6.5.2).
+            streams_max: MAX_31,
+            is_greeted: false,
+            is_draining: false,
+        }
+    }
+}
+
+/// What a stream is to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The header block.
+    pub block: &'a [u8],
+    /// The body; an empty one is not sent.
+    pub body: &'a [u8],
+    /// It is a call of gRPC.
+    pub is_grpc: bool,
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// With an answer.
+    Answer {
+        /// HTTP's.
+        status: u16,
+        /// Without framing.
+        body_bytes: u64,
+        /// Of a call of gRPC, what `grpc-status` says, or what follows where it is missing.
+        grpc_status: Option<u8>,
+    },
+    /// By the server, before its answer was complete.
+    Reset(Code),
+    /// The server has not begun it: it may be sent again.
+    Untouched,
+    /// Its answer breaks the protocol.
+    Malformed,
+}
+
+/// The result of handling bytes from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientProgress {
+    /// All bytes were consumed; nothing has ended.
+    NeedMore,
+    /// The server's SETTINGS are here: streams may begin.
+    Ready,
+    /// The server allows another number of streams than before.
+    StreamsChanged,
+    /// Our ping was answered.
+    Pong,
+    /// The answer to the stream of this key has begun, and is not complete.
+    Began(u32),
+    /// The stream of this key is over.
+    Ended(u32, StreamEnd),
+    /// No stream may begin any more. Those that the server will not answer are given by
+    /// [`Client::take_untouched`].
+    Draining,
+}
+
+/// A stream that is not over.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    stream: u32,
+    key: u32,
+    send_window: i32,
+    /// Body bytes that are written, and in all.
+    sent: u32,
+    body: u32,
+    /// Received and not given back.
+    uncredited: u32,
+    received: u64,
+    /// Of the message of a gRPC answer, its bytes once five are here.
+    message_bytes: u32,
+    status: u16,
+    flags: u8,
+    prefix_bytes: u8,
+    interim: u8,
+    grpc_status: u8,
+}
+
+const _: () = assert!(size_of::<Flight>() == 48);
+
+const IS_GRPC: u8 = 1;
+/// Its final head is here.
+const HAS_HEAD: u8 = 1 << 1;
+
+/// No `grpc-status`.
+const NO_STATUS: u8 = u8::MAX;
+/// UNKNOWN, also of numbers that gRPC does not have.
+const UNKNOWN: u8 = 2;
+const INTERNAL: u8 = 13;
+
+/// One connection while something moves on it.
+#[derive(Debug, Default)]
+pub struct Client {
+    rest: Rest,
+    flights: Vec<Flight>,
+    reader: FrameReader,
+    block: Option<OpenBlock>,
+    out: Vec<u8>,
+    /// Bodies that wait for a window or for room in `out`.
+    blocked: u32,
+    is_pong_awaited: bool,
+    /// The highest stream that the server will answer, once it has said so.
+    last_stream: Option<u32>,
+    ended_by: Option<Code>,
+}
+
+impl Client {
+    /// Goes on from where a connection was left.
+    pub fn resume(&mut self, rest: Rest) {
+        self.rest = rest;
+    }
+
+    /// Where the connection is left.
+    pub const fn rest(&self) -> Rest {
+        self.rest
+    }
+
+    /// Makes it one for another connection.
+    pub fn clear(&mut self) {
+        self.rest = Rest::default();
+        self.flights.clear();
+        self.reader.clear();
+        self.block = None;
+        self.out.clear();
+        if self.out.capacity() > BODY_BYTES_AHEAD {
+            self.out = Vec::new();
+        }
+        self.blocked = 0;
+        self.is_pong_awaited = false;
+        self.last_stream = None;
+        self.ended_by = None;
+    }
+
+    /// Whether [`Self::rest`] is all that there is.
+    pub fn is_idle(&self) -> bool {
+        self.rest.is_greeted
+            && self.flights.is_empty()
+            && self.reader.is_idle()
+            && self.block.is_none()
+            && self.out.is_empty()
+            && !self.is_pong_awaited
+    }
+
+    // ---- sending
+
+    /// Whether another stream may begin where we want at most `wanted`.
+    pub fn has_room(&self, wanted: u32) -> bool {
+        let most = wanted.min(self.rest.streams_max);
+        self.rest.is_greeted && !self.rest.is_draining && self.flights.len() < most as usize
+    }
+
+    /// Streams that are not over.
+    pub const fn open_streams(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Whether no stream may begin any more.
+    pub const fn is_draining(&self) -> bool {
+        self.rest.is_draining
+    }
+
+    /// No stream shall begin any more.
+    pub const fn drain(&mut self) {
+        self.rest.is_draining = true;
+    }
+
+    /// Begins a stream, which events name by `key`. Call it only where [`Self::has_room`].
+    pub fn begin(&mut self, key: u32, request: &Request<'_>) {
+        let stream = self.rest.next_stream;
+        self.rest.next_stream += 2;
+        if self.rest.next_stream > MAX_31 {
+            self.rest.is_draining = true;
+        }
+        frame::write_block(&mut self.out, stream, request.block, request.body.is_empty());
+        let mut flight = Flight {
+            stream,
+            key,
+            send_window: self.rest.initial_window as i32,
+            sent: 0,
+            body: request.body.len() as u32,
+            uncredited: 0,
+            received: 0,
+            message_bytes: 0,
+            status: 0,
+            flags: if request.is_grpc { IS_GRPC } else { 0 },
+            prefix_bytes: 0,
+            interim: 0,
+            grpc_status: NO_STATUS,
+        };
+        if !request.body.is_empty() {
+            send_body(&mut self.out, &mut self.rest.send_window, &mut flight, request.body);
+            self.blocked += u32::from(!flight.is_sent());
+        }
+        self.flights.push(flight);
+    }
+
+    /// Whether bodies may go on that waited for room: call [`Self::send_bodies`].
+    pub const fn has_bodies(&self) -> bool {
+        self.blocked > 0
+    }
+
+    /// Goes on with the bodies that waited, of which `body_of` gives the one of a key.
+    pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> &'a [u8]) {
+        for flight in self.flights.iter_mut().filter(|flight| !flight.is_sent()) {
+            if self.out.len() >= BODY_BYTES_AHEAD || self.rest.send_window <= 0 {
+                return;
+            }
+            send_body(&mut self.out, &mut self.rest.send_window, flight, body_of(flight.key));
+            self.blocked -= u32::from(flight.is_sent());
+        }
+    }
+
+    /// Gives up the stream of `key`.
+    pub fn reset(&mut self, key: u32) {
+        if let Some(place) = self.flights.iter().position(|flight| flight.key == key) {
+            frame::write_rst(&mut self.out, self.flights[place].stream, Code::CANCEL);
+            self.end(place);
+        }
+    }
+
+    /// Asks the server for a sign of life.
+    pub fn ping(&mut self) {
+        frame::write_ping(&mut self.out, 0, PING);
+        self.is_pong_awaited = true;
+    }
+
+    /// Whether there is something to send.
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Takes what is to be sent; `buffer`, which is empty, takes its place.
+    pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
+        std::mem::swap(&mut self.out, buffer);
+    }
+
+    // ---- receiving
+
+    /// A stream that the server will not answer, once it drains.
+    pub fn take_untouched(&mut self) -> Option<u32> {
+        let last = self.last_stream?;
+        let place = self.flights.iter().position(|flight| flight.stream > last)?;
+        Some(self.end(place).key)
+    }
+
+    /// The error by which the server ended the connection, once it drains.
+    pub fn ended_by(&self) -> Option<Http2Error> {
+        self.ended_by.map(Http2Error::GoAway)
+    }
+
+    /// A key of a stream that is not over, which it is from now on: the connection is lost. And whether
+    /// its answer had begun.
+    pub fn take_lost(&mut self) -> Option<(u32, bool)> {
+        let flight = self.flights.pop()?;
+        Some((flight.key, flight.has(HAS_HEAD) || flight.interim > 0))
+    }
+
+    /// Handles bytes from the server up to what ends or begins something; returns how many were consumed,
+    /// and the result. An error is told to the server in what is to be sent.
+    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, ClientProgress), Http2Error> {
+        if !self.rest.is_greeted && self.reader.is_idle() && input.starts_with(b"HTTP/1") {
+            return Err(Http2Error::Http1);
+        }
+        let mut reader = std::mem::take(&mut self.reader);
+        let handled = self.handle_frames(&mut reader, input);
+        self.reader = reader;
+        handled.map_err(|fault| {
+            frame::write_goaway(&mut self.out, 0, fault.code);
+            fault.into()
+        })
+    }
+
+    fn handle_frames(
+        &mut self,
+        reader: &mut FrameReader,
+        input: &[u8],
+    ) -> Result<(usize, ClientProgress), Fault> {
+        let mut consumed = 0;
+        loop {
+            let (read, item) = reader.read(&input[consumed..])?;
+            consumed += read;
+            let progress = match item {
+                None => return Ok((consumed, ClientProgress::NeedMore)),
+                Some(Item::Frame(head, payload)) => self.handle_frame(head, payload)?,
+                Some(Item::Data { stream, bytes, flow, is_end }) => {
+                    self.handle_data(stream, bytes, flow, is_end)?
+                }
+            };
+            if self.out.len() > REPLIES_BYTES_MAX + BODY_BYTES_AHEAD + BLOCK_BYTES_MAX {
+                return fault(Code::ENHANCE_YOUR_CALM, "the server asks much and reads nothing");
+            }
+            if progress != ClientProgress::NeedMore {
+                return Ok((consumed, progress));
+            }
+        }
+    }
+
+    fn handle_frame(&mut self, head: Head, payload: &[u8]) -> Result<ClientProgress, Fault> {
+        if !self.rest.is_greeted && (head.kind != Kind::Settings || head.has(ACK)) {
+            return fault(Code::PROTOCOL_ERROR, "the server begins without SETTINGS");
+        }
+        if let Some(mut block) = self.block.take() {
+            if !block.add(head, payload)? {
+                self.block = Some(block);
+                return Ok(ClientProgress::NeedMore);
+            }
+            return self.handle_block(block.stream, block.ends_stream, &block.bytes);
+        }
+        match head.kind {
+            Kind::Headers => {
+                let block = frame::block_of(head, payload)?;
+                if head.has(END_HEADERS) {
+                    return self.handle_block(head.stream, head.has(END_STREAM), block);
+                }
+                self.block = Some(OpenBlock::begin(head, block));
+            }
+            Kind::Settings => return self.handle_settings(head, payload),
+            Kind::RstStream => return self.handle_reset(head.stream, Code(frame::first_u32(payload))),
+            Kind::Ping if head.has(ACK) => {
+                if std::mem::take(&mut self.is_pong_awaited) {
+                    return Ok(ClientProgress::Pong);
+                }
+            }
+            Kind::Ping => frame::write_ping(&mut self.out, ACK, payload),
+            Kind::GoAway => return Ok(self.handle_goaway(payload)),
+            Kind::WindowUpdate => {
+                return self.handle_window_update(head.stream, frame::first_u32(payload) & MAX_31);
+            }
+            Kind::PushPromise => {
+                return fault(Code::PROTOCOL_ERROR, "the server pushes, which we do not allow");
+            }
+            Kind::Continuation => {
+                return fault(Code::PROTOCOL_ERROR, "a CONTINUATION continues nothing");
+            }
+            Kind::Data | Kind::Priority | Kind::Unknown => {}
+        }
+        Ok(ClientProgress::NeedMore)
+    }
+
+    fn handle_settings(&mut self, head: Head, payload: &[u8]) -> Result<ClientProgress, Fault> {
+        if head.has(ACK) {
+            return Ok(ClientProgress::NeedMore);
+        }
+        let streams_max = self.rest.streams_max;
+        for (name, value) in frame::settings(payload) {
+            match name {
+                SETTING_MAX_CONCURRENT_STREAMS => self.rest.streams_max = value,
+                SETTING_INITIAL_WINDOW_SIZE => self.move_windows(value)?,
+                SETTING_ENABLE_PUSH if value != 0 => {
+                    return fault(Code::PROTOCOL_ERROR, "a server may not allow itself to push");
+                }
+                SETTING_MAX_FRAME_SIZE
+                    if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) =>
+                {
+                    return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
+                }
+                _ => {}
+            }
+        }
+        frame::write_settings_ack(&mut self.out);
+        Ok(match std::mem::replace(&mut self.rest.is_greeted, true) {
+            false => ClientProgress::Ready,
+            true if streams_max != self.rest.streams_max => ClientProgress::StreamsChanged,
+            true => ClientProgress::NeedMore,
+        })
+    }
+
+    fn move_windows(&mut self, setting: u32) -> Result<(), Fault> {
+        let too_large = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
+        if setting > MAX_31 {
+            return Err(too_large);
+        }
+        for flight in &mut self.flights {
+            let before = self.rest.initial_window;
+            flight.send_window =
+                frame::moved_window(flight.send_window, before, setting).ok_or(too_large)?;
+        }
+        self.rest.initial_window = setting;
+        Ok(())
+    }
+
+    fn handle_reset(&mut self, stream: u32, code: Code) -> Result<ClientProgress, Fault> {
+        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let key = self.end(place).key;
+        let end = match code {
+            Code::REFUSED_STREAM => StreamEnd::Untouched,
+            code => StreamEnd::Reset(code),
+        };
+        Ok(ClientProgress::Ended(key, end))
+    }
+
+    fn handle_goaway(&mut self, payload: &[u8]) -> ClientProgress {
+        self.rest.is_draining = true;
+        self.last_stream = Some(frame::first_u32(payload) & MAX_31);
+        let code = Code(frame::first_u32(payload.get(4..).unwrap_or_default()));
+        self.ended_by = (code != Code::NO_ERROR).then_some(code);
+        ClientProgress::Draining
+    }
+
+    fn handle_window_update(&mut self, stream: u32, by: u32) -> Result<ClientProgress, Fault> {
+        if stream == 0 {
+            if by == 0 {
+                return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
+            }
+            match frame::raised_window(self.rest.send_window, by) {
+                Some(window) => self.rest.send_window = window,
+                None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
+            }
+            return Ok(ClientProgress::NeedMore);
+        }
+        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let flight = &mut self.flights[place];
+        let code = match frame::raised_window(flight.send_window, by) {
+            Some(window) if by > 0 => {
+                flight.send_window = window;
+                return Ok(ClientProgress::NeedMore);
+            }
+            Some(_) => Code::PROTOCOL_ERROR,
+            None => Code::FLOW_CONTROL_ERROR,
+        };
+        Ok(self.fail_stream(place, code))
+    }
+
+    fn handle_data(
+        &mut self,
+        stream: u32,
+        bytes: &[u8],
+        flow: u32,
+        is_end: bool,
+    ) -> Result<ClientProgress, Fault> {
+        if !self.rest.is_greeted {
+            return fault(Code::PROTOCOL_ERROR, "the server begins without SETTINGS");
+        }
+        if self.block.is_some() {
+            return fault(Code::PROTOCOL_ERROR, "a header block is interrupted by another frame");
+        }
+        self.rest.uncredited += flow;
+        if self.rest.uncredited >= CREDIT_BYTES {
+            frame::write_window_update(&mut self.out, 0, self.rest.uncredited);
+            self.rest.uncredited = 0;
+        }
+        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let flight = &mut self.flights[place];
+        if !flight.has(HAS_HEAD) {
+            return Ok(self.fail_stream(place, Code::PROTOCOL_ERROR));
+        }
+        if flight.has(IS_GRPC) {
+            flight.read_prefix(bytes);
+        }
+        flight.received += bytes.len() as u64;
+        flight.uncredited += flow;
+        if flight.uncredited >= CREDIT_BYTES {
+            frame::write_window_update(&mut self.out, stream, flight.uncredited);
+            flight.uncredited = 0;
+        }
+        Ok(if is_end { self.complete(place) } else { ClientProgress::NeedMore })
+    }
+
+    fn handle_block(
+        &mut self,
+        stream: u32,
+        is_end: bool,
+        block: &[u8],
+    ) -> Result<ClientProgress, Fault> {
+        let head = read_head(block)?;
+        let Some(place) = self.place_of(stream)? else { return Ok(ClientProgress::NeedMore) };
+        let flight = &mut self.flights[place];
+        flight.grpc_status = head.grpc_status.unwrap_or(flight.grpc_status);
+        if flight.has(HAS_HEAD) {
+            // Trailers.
+            let is_right = is_end && head.status.is_none();
+            return Ok(match is_right {
+                true => self.complete(place),
+                false => self.fail_stream(place, Code::PROTOCOL_ERROR),
+            });
+        }
+        match head.status {
+            Some(100..200) if !is_end && flight.interim < INTERIM_MAX => {
+                flight.interim += 1;
+                Ok(ClientProgress::NeedMore)
+            }
+            Some(status @ 200..1000) => {
+                flight.status = status;
+                flight.flags |= HAS_HEAD;
+                let key = flight.key;
+                Ok(if is_end { self.complete(place) } else { ClientProgress::Began(key) })
+            }
+            _ => Ok(self.fail_stream(place, Code::PROTOCOL_ERROR)),
+        }
+    }
+
+    /// The place of the stream's flight; `None` where it is over.
+    fn place_of(&self, stream: u32) -> Result<Option<usize>, Fault> {
+        if stream % 2 == 0 || stream >= self.rest.next_stream {
+            return fault(Code::PROTOCOL_ERROR, "a frame is for a stream that we have not begun");
+        }
+        Ok(self.flights.iter().position(|flight| flight.stream == stream))
+    }
+
+    /// The answer is here.
+    fn complete(&mut self, place: usize) -> ClientProgress {
+        let flight = self.flights[place];
+        if !flight.is_sent() {
+            // The server does not want the rest of the body.
+            frame::write_rst(&mut self.out, flight.stream, Code::CANCEL);
+        }
+        self.end(place);
+        let answer = StreamEnd::Answer {
+            status: flight.status,
+            body_bytes: flight.received,
+            grpc_status: flight.has(IS_GRPC).then(|| flight.judged()),
+        };
+        ClientProgress::Ended(flight.key, answer)
+    }
+
+    fn fail_stream(&mut self, place: usize, code: Code) -> ClientProgress {
+        frame::write_rst(&mut self.out, self.flights[place].stream, code);
+        ClientProgress::Ended(self.end(place).key, StreamEnd::Malformed)
+    }
+
+    fn end(&mut self, place: usize) -> Flight {
+        let flight = self.flights.swap_remove(place);
+        self.blocked -= u32::from(!flight.is_sent());
+        flight
+    }
+}
+
+impl Flight {
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    const fn is_sent(&self) -> bool {
+        self.sent == self.body
+    }
+
+    /// Reads the five bytes before a message of gRPC.
+    fn read_prefix(&mut self, bytes: &[u8]) {
+        for byte in bytes.iter().take(5 - usize::from(self.prefix_bytes)) {
+            if self.prefix_bytes > 0 {
+                self.message_bytes = self.message_bytes << 8 | u32::from(*byte);
+            }
+            self.prefix_bytes += 1;
+        }
+    }
+
+    /// The status of a call (gRPC over HTTP/2, "Responses"; its http-grpc-status-mapping).
+    fn judged(&self) -> u8 {
+        let is_whole = self.prefix_bytes == 5 && self.received == 5 + u64::from(self.message_bytes);
+        match (self.grpc_status, self.status) {
+            // A call of one message is answered with one message.
+            (0, 200) if !is_whole => INTERNAL,
+            (NO_STATUS, 400) => INTERNAL,
+            (NO_STATUS, 401) => 16,
+            (NO_STATUS, 403) => 7,
+            (NO_STATUS, 404) => 12,
+            (NO_STATUS, 429 | 502 | 503 | 504) => 14,
+            (NO_STATUS, _) => UNKNOWN,
+            (status, _) => status,
+        }
+    }
+}
+
+/// Appends as much of the body as the windows allow and as may wait here.
+fn send_body(out: &mut Vec<u8>, window: &mut i32, flight: &mut Flight, body: &[u8]) {
+    while !flight.is_sent() && out.len() < BODY_BYTES_AHEAD {
+        let rest = body.get(flight.sent as usize..).unwrap_or_default();
+        let room = (*window).min(flight.send_window).max(0) as usize;
+        let count = rest.len().min(room).min(FRAME_BYTES_MAX);
+        if count == 0 {
+            return;
+        }
+        let flags = if count == rest.len() { END_STREAM } else { 0 };
+        frame::write_head(out, count, Kind::Data, flags, flight.stream);
+        out.extend_from_slice(&rest[..count]);
+        flight.sent += count as u32;
+        flight.send_window -= count as i32;
+        *window -= count as i32;
+    }
+}
+
+/// What is read of a header block.
+#[derive(Default)]
+struct AnswerHead {
+    status: Option<u16>,
+    grpc_status: Option<u8>,
+}
+
+/// Walks a block: the table has no size, so an entry beyond the static one cannot be named.
+fn read_head(block: &[u8]) -> Result<AnswerHead, Fault> {
+    let malformed = Fault { code: Code::COMPRESSION_ERROR, why: "a header block is malformed" };
+    let mut head = AnswerHead::default();
+    let mut fields = hpack::fields(block);
+    while let Some(field) = fields.next().map_err(|_| malformed)? {
+        let (name, value) = match field {
+            Field::TableSize(0) => continue,
+            Field::TableSize(_) => return Err(malformed),
+            Field::Indexed(index) => {
+                let (name, value) = hpack::static_entry(index).ok_or(malformed)?;
+                if name == ":status" {
+                    head.status = Some(value.parse().map_err(|_| malformed)?);
+                }
+                continue;
+            }
+            Field::Literal { name_of: 0, name, value, .. } => (known(name), value),
+            Field::Literal { name_of, value, .. } => {
+                (hpack::static_entry(name_of).ok_or(malformed)?.0, value)
+            }
+        };
+        match name {
+            ":status" => head.status = Some(number(value).ok_or(malformed)?),
+            "grpc-status" => {
+                let status = number(value).and_then(|status| u8::try_from(status).ok());
+                head.grpc_status = Some(status.filter(|status| *status <= 16).unwrap_or(UNKNOWN));
+            }
+            _ => {}
+        }
+    }
+    Ok(head)
+}
+
+/// The name, where it is one that is looked for.
+fn known(name: Text<'_>) -> &'static str {
+    match (name.is_huffman, name.bytes) {
+        (false, b":status") => ":status",
+        (false, b"grpc-status") => "grpc-status",
+        (true, GRPC_STATUS_HUFFMAN) => "grpc-status",
+        _ => "",
+    }
+}
+
+/// A number of up to three digits.
+fn number(value: Text<'_>) -> Option<u16> {
+    let mut decoded = Vec::new();
+    let digits = match value.is_huffman {
+        false => value.bytes,
+        true if value.bytes.len() <= 3 && huffman::decode(value.bytes, &mut decoded) => &decoded,
+        true => return None,
+    };
+    let is_number = (1..=3).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What a client's stream sends: a header block and a body, made once for each target.
+
+use plimsoll_model::target::Target;
+
+use super::hpack::write_field;
+
+/// Sent unless the target names another.
+const USER_AGENT: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+/// Of HTTP/1.1 alone (RFC 9113, 8.2.2), and what `:authority` and the length of the body replace.
+const LEFT_OUT: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+    "host",
+    "content-length",
+    "te",
+];
+/// Of gRPC, with or without the name of its encoding behind it.
+const GRPC: &str = "application/grpc";
+
+/// Appends the header block of the target's request.
+///
+/// Headers go out as they are, names in lower case, without those that only HTTP/1.1 has.
+pub fn write_request_block(out: &mut Vec<u8>, target: &Target) {
+    let given = |name: &str| {
+        target.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+    };
+    let scheme = if target.url.tls { "https" } else { "http" };
+    let authority = target.url.authority();
+    write_field(out, ":method", &target.method);
+    write_field(out, ":scheme", scheme);
+    write_field(out, ":authority", given("host").unwrap_or(&authority));
+    write_field(out, ":path", &target.url.path);
+    if is_grpc(target) {
+        write_field(out, "te", "trailers");
+    }
+    for (name, value) in &target.headers {
+        let name = name.to_ascii_lowercase();
+        if !LEFT_OUT.contains(&name.as_str()) {
+            write_field(out, &name, value);
+        }
+    }
+    if given("user-agent").is_none() {
+        write_field(out, "user-agent", USER_AGENT);
+    }
+    if given("accept").is_none() && !is_grpc(target) {
+        write_field(out, "accept", "*/*");
+    }
+    let takes_body = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH");
+    if !is_grpc(target) && (takes_body || !target.body.is_empty()) {
+        write_field(out, "content-length", &target.body.len().to_string());
+    }
+}
+
+/// Whether the target is a call of gRPC, by its content type: its answer is judged by `grpc-status`.
+pub fn is_grpc(target: &Target) -> bool {
+    target.headers.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("content-type") && is_grpc_type(value.as_bytes())
+    })
+}
+
+/// Whether `content_type` is that of gRPC.
+pub fn is_grpc_type(content_type: &[u8]) -> bool {
+    content_type
+        .strip_prefix(GRPC.as_bytes())
+        .is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'+' | b';')))
+}
+
+/// A message as gRPC frames it: not compressed, its length, its bytes.
+pub fn grpc_message(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&[0][..], &length.to_be_bytes(), message].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hpack::Decoder;
+    use super::*;
+
+    fn lines(target: &Target) -> String {
+        let mut block = Vec::new();
+        write_request_block(&mut block, target);
+        let mut lines = Vec::new();
+        Decoder::default()
+            .decode(&block, &mut Vec::new(), &mut |name, value| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                lines.push(format!("{}: {}", text(name), text(value)));
+            })
+            .expect("our own block");
+        lines.join("|").replace(USER_AGENT, "AGENT")
+    }
+
+    fn target(method: &str, headers: &[(&str, &str)], body: &str) -> Target {
+        Target {
+            method: method.to_owned(),
+            url: "https://h:8443/p?q=1".parse().expect("a URL"),
+            headers: headers.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
+            body: body.into(),
+            publish: None,
+        }
+    }
+
+    #[test]
+    fn blocks() {
+        let start = |method| {
+            format!(":method: {method}|:scheme: https|:authority: h:8443|:path: /p?q=1")
+        };
+        assert_eq!(
+            lines(&target("GET", &[("Sleep", "5"), ("Connection", "close")], "")),
+            format!("{}|sleep: 5|user-agent: AGENT|accept: */*", start("GET"))
+        );
+        assert_eq!(
+            lines(&target("PUT", &[("Accept", "x")], "abc")),
+            format!("{}|accept: x|user-agent: AGENT|content-length: 3", start("PUT"))
+        );
+        assert_eq!(
+            lines(&target("GET", &[("Host", "other")], "")),
+            ":method: GET|:scheme: https|:authority: other|:path: /p?q=1|user-agent: AGENT|\
+             accept: */*"
+        );
+        let call = target("POST", &[("Content-Type", "application/grpc")], "");
+        assert_eq!(
+            lines(&call),
+            format!(
+                "{}|te: trailers|content-type: application/grpc|user-agent: AGENT",
+                start("POST")
+            )
+        );
+    }
+
+    #[test]
+    fn types_of_grpc() {
+        for (value, is) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("application/grpc;x=y", true),
+            ("application/grpc-web", false),
+            ("text/plain", false),
+        ] {
+            assert_eq!(is_grpc_type(value.as_bytes()), is, "{value}");
+        }
+        assert_eq!(grpc_message(b"ab"), [0, 0, 0, 0, 2, b'a', b'b']);
+    }
+}

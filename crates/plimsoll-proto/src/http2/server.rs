@@ -1,0 +1,669 @@
+//! The server half: the requests of one connection, each on a stream of its own.
+
+use plimsoll_model::Nanos;
+use thiserror::Error;
+
+use super::frame::{
+    self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item, Kind,
+    MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_INITIAL_WINDOW_SIZE,
+    SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE, SETTING_MAX_HEADER_LIST_SIZE, fault,
+};
+use super::hpack::{self, Decoder};
+use super::request::is_grpc_type;
+use super::{BLOCK_BYTES_MAX, PREFACE};
+
+/// Requests that a client may have open at once on one connection.
+pub const SERVER_STREAMS_MAX: u32 = 100;
+/// Largest message of gRPC that is kept, to be sent back.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// What a client may send on each stream and on the connection before it must wait for us.
+const WINDOW: u32 = 1 << 20;
+const WINDOW_DEFAULT: u32 = 65_535;
+/// In each such period a client may cause so many resets, and send so many frames that ask for nothing: no
+/// client of good will comes near, and one of ill will gains nothing (CVE-2023-44487, CVE-2019-9512).
+const CALM_PERIOD: Nanos = Nanos::from_secs(10);
+const RESETS_MAX: u32 = 1_000;
+const IDLE_FRAMES_MAX: u32 = 10_000;
+/// What `grpc.health.v1.Health/Check` answers: SERVING.
+const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
+const HEALTH_PATH: &[u8] = b"/grpc.health.v1.Health/Check";
+
+/// The client broke the protocol: the connection ends.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("{}: {why}", .code.name())]
+pub struct ServerError {
+    /// What the client is told.
+    pub code: Code,
+    /// What was wrong.
+    pub why: &'static str,
+}
+
+/// What a client's bytes brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// The fields of a new stream's request were handed over; its body may follow.
+    Begun(u32),
+    /// The request of a stream is complete.
+    Complete(u32),
+    /// The client no longer wants an answer: the stream is gone.
+    Reset,
+}
+
+/// A stream on which the answer is not complete.
+#[derive(Debug)]
+pub struct Stream<T> {
+    /// Its number.
+    pub id: u32,
+    /// What the server makes of it.
+    pub answer: T,
+    /// It answers a HEAD.
+    pub is_head_method: bool,
+    /// It is a call of gRPC.
+    pub is_grpc: bool,
+    /// Bytes of the request's body.
+    pub body_bytes: u64,
+    /// Of a call of gRPC, the message as it is to be sent back, with the five bytes before it.
+    pub message: Vec<u8>,
+    send_window: i32,
+    uncredited: u32,
+    /// By `content-length`.
+    announced_bytes: Option<u64>,
+    is_received: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Server<T> {
+    /// Its open streams.
+    pub streams: Vec<Stream<T>>,
+    reader: FrameReader,
+    block: Option<OpenBlock>,
+    decoder: Decoder,
+    scratch: Vec<u8>,
+    /// Bytes of the preface that have come.
+    preface_bytes: u8,
+    is_greeted: bool,
+    last_stream: u32,
+    send_window: i32,
+    initial_window: u32,
+    uncredited: u32,
+    calm_since: Nanos,
+    resets: u32,
+    idle_frames: u32,
+}
+
+impl<T> Default for Server<T> {
+    fn default() -> Self {
+        Self {
+            streams: Vec::new(),
+            reader: FrameReader::default(),
+            block: None,
+            decoder: Decoder::default(),
+            scratch: Vec::new(),
+            preface_bytes: 0,
+            is_greeted: false,
+            last_stream: 0,
+            send_window: WINDOW_DEFAULT as i32,
+            initial_window: WINDOW_DEFAULT,
+            uncredited: 0,
+            calm_since: Nanos::ZERO,
+            resets: 0,
+            idle_frames: 0,
+        }
+    }
+}
+
+impl<T: Default> Server<T> {
+    /// Appends what a server begins with.
+    pub fn write_opening(out: &mut Vec<u8>) {
+        let settings = [
+            (SETTING_MAX_CONCURRENT_STREAMS, SERVER_STREAMS_MAX),
+            (SETTING_INITIAL_WINDOW_SIZE, WINDOW),
+            (SETTING_MAX_HEADER_LIST_SIZE, BLOCK_BYTES_MAX as u32),
+        ];
+        frame::write_settings(out, &settings);
+        frame::write_window_update(out, 0, WINDOW - WINDOW_DEFAULT);
+    }
+
+    /// Whether the client is between frames and awaits no answer.
+    pub fn is_idle(&self) -> bool {
+        self.streams.is_empty() && !self.is_in_frame()
+    }
+
+    /// Whether a frame or a header block has begun to come.
+    pub fn is_in_frame(&self) -> bool {
+        usize::from(self.preface_bytes) < PREFACE.len()
+            || !self.is_greeted
+            || !self.reader.is_idle()
+            || self.block.is_some()
+    }
+
+    /// Handles bytes from the client up to what begins or ends something; returns how many were
+    /// consumed. The fields of a request go to `on_field`; what must be answered at once is appended to
+    /// `out`, also after an error: then the connection ends.
+    pub fn handle_bytes(
+        &mut self,
+        input: &[u8],
+        now: Nanos,
+        out: &mut Vec<u8>,
+        on_field: &mut dyn FnMut(&str, &[u8]),
+    ) -> Result<(usize, Option<Incoming>), ServerError> {
+        let mut reader = std::mem::take(&mut self.reader);
+        let handled = self.handle_frames(&mut reader, input, now, out, on_field);
+        self.reader = reader;
+        handled.map_err(|Fault { code, why }| {
+            frame::write_goaway(out, self.last_stream, code);
+            ServerError { code, why }
+        })
+    }
+
+    fn handle_frames(
+        &mut self,
+        reader: &mut FrameReader,
+        input: &[u8],
+        now: Nanos,
+        out: &mut Vec<u8>,
+        on_field: &mut dyn FnMut(&str, &[u8]),
+    ) -> Result<(usize, Option<Incoming>), Fault> {
+        let mut consumed = self.take_preface(input)?;
+        loop {
+            let (read, item) = reader.read(&input[consumed..])?;
+            consumed += read;
+            let incoming = match item {
+                None => return Ok((consumed, None)),
+                Some(Item::Frame(head, payload)) => {
+                    self.keep_calm(head, payload, now)?;
+                    self.handle_frame(head, payload, out, on_field)?
+                }
+                Some(Item::Data { stream, bytes, flow, is_end }) => {
+                    if bytes.is_empty() && !is_end {
+                        self.count_idle_frame(now)?;
+                    }
+                    self.handle_data(stream, bytes, flow, is_end, out)?
+                }
+            };
+            if incoming.is_some() {
+                return Ok((consumed, incoming));
+            }
+        }
+    }
+
+    fn take_preface(&mut self, input: &[u8]) -> Result<usize, Fault> {
+        let left = PREFACE.get(usize::from(self.preface_bytes)..).unwrap_or_default();
+        let count = left.len().min(input.len());
+        if left[..count] != input[..count] {
+            return fault(Code::PROTOCOL_ERROR, "the client's preface is wrong");
+        }
+        self.preface_bytes += count as u8;
+        Ok(count)
+    }
+
+    // ---- defence
+
+    fn keep_calm(&mut self, head: Head, payload: &[u8], now: Nanos) -> Result<(), Fault> {
+        match head.kind {
+            Kind::Ping | Kind::Settings | Kind::Priority | Kind::Unknown => {
+                self.count_idle_frame(now)
+            }
+            Kind::Headers if payload.is_empty() => self.count_idle_frame(now),
+            Kind::RstStream => self.count_reset(now),
+            _ => Ok(()),
+        }
+    }
+
+    fn count_idle_frame(&mut self, now: Nanos) -> Result<(), Fault> {
+        self.renew_calm(now);
+        self.idle_frames += 1;
+        if self.idle_frames > IDLE_FRAMES_MAX {
+            return fault(Code::ENHANCE_YOUR_CALM, "too many frames that ask for nothing");
+        }
+        Ok(())
+    }
+
+    fn count_reset(&mut self, now: Nanos) -> Result<(), Fault> {
+        self.renew_calm(now);
+        self.resets += 1;
+        if self.resets > RESETS_MAX {
+            return fault(Code::ENHANCE_YOUR_CALM, "too many streams were reset");
+        }
+        Ok(())
+    }
+
+    fn renew_calm(&mut self, now: Nanos) {
+        if now.since(self.calm_since) >= CALM_PERIOD {
+            (self.calm_since, self.resets, self.idle_frames) = (now, 0, 0);
+        }
+    }
+
+    // ---- frames
+
+    fn handle_frame(
+        &mut self,
+        head: Head,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+        on_field: &mut dyn FnMut(&str, &[u8]),
+    ) -> Result<Option<Incoming>, Fault> {
+        if !self.is_greeted && (head.kind != Kind::Settings || head.has(ACK)) {
+            return fault(Code::PROTOCOL_ERROR, "the client begins without SETTINGS");
+        }
+        if let Some(mut block) = self.block.take() {
+            if !block.add(head, payload)? {
+                self.block = Some(block);
+                return Ok(None);
+            }
+            return self.handle_block(block.stream, block.ends_stream, &block.bytes, out, on_field);
+        }
+        match head.kind {
+            Kind::Headers => {
+                let block = frame::block_of(head, payload)?;
+                self.check_new_block(head.stream)?;
+                if head.has(END_HEADERS) {
+                    let is_end = head.has(END_STREAM);
+                    return self.handle_block(head.stream, is_end, block, out, on_field);
+                }
+                self.block = Some(OpenBlock::begin(head, block));
+            }
+            Kind::Settings => self.handle_settings(head, payload, out)?,
+            Kind::Priority => return self.handle_priority(head, payload, out),
+            Kind::RstStream => {
+                self.check_begun(head.stream)?;
+                let before = self.streams.len();
+                self.streams.retain(|stream| stream.id != head.stream);
+                return Ok((self.streams.len() < before).then_some(Incoming::Reset));
+            }
+            Kind::Ping if head.has(ACK) => {}
+            Kind::Ping => frame::write_ping(out, ACK, payload),
+            Kind::WindowUpdate => {
+                return self.handle_window_update(head.stream, payload, out);
+            }
+            Kind::PushPromise => {
+                return fault(Code::PROTOCOL_ERROR, "a client cannot push");
+            }
+            Kind::Continuation => {
+                return fault(Code::PROTOCOL_ERROR, "a CONTINUATION continues nothing");
+            }
+            Kind::Data | Kind::GoAway | Kind::Unknown => {}
+        }
+        Ok(None)
+    }
+
+    fn check_begun(&self, stream: u32) -> Result<(), Fault> {
+        if stream > self.last_stream || stream % 2 == 0 {
+            return fault(Code::PROTOCOL_ERROR, "a frame is for a stream that was not begun");
+        }
+        Ok(())
+    }
+
+    /// A block begins a stream, or ends one whose request is not complete.
+    fn check_new_block(&self, stream: u32) -> Result<(), Fault> {
+        if stream % 2 == 0 {
+            return fault(Code::PROTOCOL_ERROR, "a client's streams have odd numbers");
+        }
+        if stream > self.last_stream {
+            return Ok(());
+        }
+        match self.streams.iter().find(|open| open.id == stream) {
+            Some(open) if !open.is_received => Ok(()),
+            _ => fault(Code::STREAM_CLOSED, "a header block is for a stream that has ended"),
+        }
+    }
+
+    fn handle_settings(
+        &mut self,
+        head: Head,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        if head.has(ACK) {
+            return Ok(());
+        }
+        for (name, value) in frame::settings(payload) {
+            match name {
+                SETTING_INITIAL_WINDOW_SIZE => self.move_windows(value)?,
+                SETTING_ENABLE_PUSH if value > 1 => {
+                    return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
+                }
+                SETTING_MAX_FRAME_SIZE
+                    if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) =>
+                {
+                    return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
+                }
+                _ => {}
+            }
+        }
+        self.is_greeted = true;
+        frame::write_settings_ack(out);
+        Ok(())
+    }
+
+    fn move_windows(&mut self, setting: u32) -> Result<(), Fault> {
+        let too_large = Fault { code: Code::FLOW_CONTROL_ERROR, why: "a window is too large" };
+        if setting > MAX_31 {
+            return Err(too_large);
+        }
+        for stream in &mut self.streams {
+            stream.send_window =
+                frame::moved_window(stream.send_window, self.initial_window, setting)
+                    .ok_or(too_large)?;
+        }
+        self.initial_window = setting;
+        Ok(())
+    }
+
+    /// Priorities are ignored, wrong ones are not.
+    fn handle_priority(
+        &mut self,
+        head: Head,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Incoming>, Fault> {
+        let code = match payload.len() {
+            5 if frame::first_u32(payload) & MAX_31 != head.stream => return Ok(None),
+            5 => Code::PROTOCOL_ERROR,
+            _ => Code::FRAME_SIZE_ERROR,
+        };
+        if head.stream > self.last_stream {
+            return fault(code, "a PRIORITY is wrong");
+        }
+        Ok(self.reset(head.stream, code, out))
+    }
+
+    fn handle_window_update(
+        &mut self,
+        stream: u32,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Incoming>, Fault> {
+        let by = frame::first_u32(payload) & MAX_31;
+        if stream == 0 {
+            if by == 0 {
+                return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
+            }
+            match frame::raised_window(self.send_window, by) {
+                Some(window) => self.send_window = window,
+                None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
+            }
+            return Ok(None);
+        }
+        self.check_begun(stream)?;
+        let Some(open) = self.streams.iter_mut().find(|open| open.id == stream) else {
+            return Ok(None);
+        };
+        match frame::raised_window(open.send_window, by) {
+            Some(window) if by > 0 => {
+                open.send_window = window;
+                Ok(None)
+            }
+            Some(_) => Ok(self.reset(stream, Code::PROTOCOL_ERROR, out)),
+            None => Ok(self.reset(stream, Code::FLOW_CONTROL_ERROR, out)),
+        }
+    }
+
+    fn handle_data(
+        &mut self,
+        stream: u32,
+        bytes: &[u8],
+        flow: u32,
+        is_end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Incoming>, Fault> {
+        if !self.is_greeted || self.block.is_some() {
+            return fault(Code::PROTOCOL_ERROR, "DATA comes where it may not");
+        }
+        self.check_begun(stream)?;
+        self.uncredited += flow;
+        if self.uncredited > WINDOW {
+            return fault(Code::FLOW_CONTROL_ERROR, "the client sends more than the window allows");
+        }
+        if self.uncredited > WINDOW / 2 {
+            frame::write_window_update(out, 0, std::mem::take(&mut self.uncredited));
+        }
+        let Some(open) = self.streams.iter_mut().find(|open| open.id == stream) else {
+            // Once for each frame.
+            if flow > 0 || is_end {
+                frame::write_rst(out, stream, Code::STREAM_CLOSED);
+            }
+            return Ok(None);
+        };
+        if open.is_received {
+            return Ok(self.reset(stream, Code::STREAM_CLOSED, out));
+        }
+        open.body_bytes += bytes.len() as u64;
+        if open.is_grpc {
+            if open.message.len() + bytes.len() > MESSAGE_BYTES_MAX + 5 {
+                return Ok(self.reset(stream, Code::CANCEL, out));
+            }
+            open.message.extend_from_slice(bytes);
+        }
+        open.uncredited += flow;
+        if open.uncredited > WINDOW / 2 && !is_end {
+            frame::write_window_update(out, stream, std::mem::take(&mut open.uncredited));
+        }
+        if is_end {
+            return Ok(self.complete(stream, out));
+        }
+        Ok(None)
+    }
+
+    fn handle_block(
+        &mut self,
+        stream: u32,
+        is_end: bool,
+        block: &[u8],
+        out: &mut Vec<u8>,
+        on_field: &mut dyn FnMut(&str, &[u8]),
+    ) -> Result<Option<Incoming>, Fault> {
+        let is_new = stream > self.last_stream;
+        self.last_stream = self.last_stream.max(stream);
+        let mut head = RequestHead { is_trailer: !is_new, ..RequestHead::default() };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let decoded = self.decoder.decode(block, &mut scratch, &mut |name, value| {
+            if let Some(name) = head.take(name, value)
+                && is_new
+            {
+                on_field(name, value);
+            }
+        });
+        self.scratch = scratch;
+        if decoded.is_err() {
+            return fault(Code::COMPRESSION_ERROR, "a header block is malformed");
+        }
+        if !is_new {
+            let is_right = is_end && !head.is_malformed;
+            return Ok(match is_right {
+                true => self.complete(stream, out),
+                false => self.reset(stream, Code::PROTOCOL_ERROR, out),
+            });
+        }
+        if self.streams.len() >= SERVER_STREAMS_MAX as usize {
+            frame::write_rst(out, stream, Code::REFUSED_STREAM);
+            return Ok(None);
+        }
+        if !head.is_complete() {
+            frame::write_rst(out, stream, Code::PROTOCOL_ERROR);
+            return Ok(None);
+        }
+        self.streams.push(Stream {
+            id: stream,
+            answer: T::default(),
+            is_head_method: head.is_head_method,
+            is_grpc: head.is_grpc,
+            body_bytes: 0,
+            message: if head.is_health { SERVING.to_vec() } else { Vec::new() },
+            send_window: self.initial_window as i32,
+            uncredited: 0,
+            announced_bytes: head.content_length,
+            is_received: false,
+        });
+        if is_end {
+            // One event for both.
+            return Ok(self.complete(stream, out));
+        }
+        Ok(Some(Incoming::Begun(stream)))
+    }
+
+    /// The request is here.
+    fn complete(&mut self, stream: u32, out: &mut Vec<u8>) -> Option<Incoming> {
+        let open = self.streams.iter_mut().find(|open| open.id == stream)?;
+        if open.announced_bytes.is_some_and(|announced| announced != open.body_bytes) {
+            return self.reset(stream, Code::PROTOCOL_ERROR, out);
+        }
+        open.is_received = true;
+        Some(Incoming::Complete(stream))
+    }
+
+    fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) -> Option<Incoming> {
+        frame::write_rst(out, stream, code);
+        // Resets that a client provokes count as its own (CVE-2025-8671).
+        self.resets += 1;
+        let before = self.streams.len();
+        self.streams.retain(|open| open.id != stream);
+        (self.streams.len() < before).then_some(Incoming::Reset)
+    }
+
+    // ---- answers
+
+    /// Appends the head of an answer: status, and further fields.
+    pub fn write_head(
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+        stream: u32,
+        status: u16,
+        fields: &[(&str, &str)],
+        is_end: bool,
+    ) {
+        let mut digits = [b'0'; 3];
+        for (digit, unit) in digits.iter_mut().zip([100, 10, 1]) {
+            *digit += (status / unit % 10) as u8;
+        }
+        scratch.clear();
+        hpack::write_field(scratch, ":status", std::str::from_utf8(&digits).unwrap_or("500"));
+        Self::append_fields(scratch, fields);
+        frame::write_block(out, stream, scratch, is_end);
+    }
+
+    /// Appends the fields behind a body, which end the stream.
+    pub fn write_trailers(
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+        stream: u32,
+        fields: &[(&str, &str)],
+    ) {
+        scratch.clear();
+        Self::append_fields(scratch, fields);
+        frame::write_block(out, stream, scratch, true);
+    }
+
+    fn append_fields(block: &mut Vec<u8>, fields: &[(&str, &str)]) {
+        for (name, value) in fields {
+            hpack::write_field(block, name, value);
+        }
+    }
+
+    /// What may be sent on the stream at `place` now.
+    pub fn room(&self, place: usize) -> usize {
+        let window = self.streams.get(place).map_or(0, |stream| stream.send_window);
+        window.min(self.send_window).max(0) as usize
+    }
+
+    /// Appends one DATA frame of the stream at `place`, at most as long as [`Self::room`] and
+    /// [`FRAME_BYTES_MAX`] allow.
+    pub fn write_data(&mut self, out: &mut Vec<u8>, place: usize, bytes: &[u8], is_end: bool) {
+        let Some(stream) = self.streams.get_mut(place) else { return };
+        let flags = if is_end { END_STREAM } else { 0 };
+        frame::write_head(out, bytes.len(), Kind::Data, flags, stream.id);
+        out.extend_from_slice(bytes);
+        stream.send_window -= bytes.len() as i32;
+        self.send_window -= bytes.len() as i32;
+    }
+
+    /// The answer at `place` is written: the stream is over. A request that is not complete is given up.
+    pub fn finish(&mut self, place: usize, out: &mut Vec<u8>) {
+        let stream = self.streams.swap_remove(place);
+        if !stream.is_received {
+            frame::write_rst(out, stream.id, Code::NO_ERROR);
+        }
+    }
+
+    /// Appends the announcement that nothing further will be answered.
+    pub fn write_goaway(&self, out: &mut Vec<u8>) {
+        frame::write_goaway(out, self.last_stream, Code::NO_ERROR);
+    }
+}
+
+/// What must be known of a request's fields (RFC 9113, 8.2 and 8.3).
+#[derive(Default)]
+struct RequestHead {
+    is_trailer: bool,
+    is_malformed: bool,
+    has_method: bool,
+    has_scheme: bool,
+    has_path: bool,
+    has_authority: bool,
+    has_regular: bool,
+    is_head_method: bool,
+    is_grpc: bool,
+    is_health: bool,
+    content_length: Option<u64>,
+}
+
+impl RequestHead {
+    /// Notes a field; returns its name where it is an ordinary one.
+    fn take<'a>(&mut self, name: &'a [u8], value: &[u8]) -> Option<&'a str> {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        if let Some(pseudo) = name.strip_prefix(':') {
+            self.take_pseudo(pseudo, value);
+            return None;
+        }
+        self.has_regular = true;
+        let is_token = |byte: u8| byte > b' ' && byte < 0x7F && !byte.is_ascii_uppercase();
+        let is_forbidden = matches!(
+            name,
+            "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade"
+        ) || (name == "te" && value != b"trailers");
+        if name.is_empty() || !name.bytes().all(is_token) || is_forbidden {
+            self.is_malformed = true;
+            return None;
+        }
+        match name {
+            "content-length" if !self.is_trailer => {
+                let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                self.is_malformed |= length.is_none();
+                self.content_length = length;
+            }
+            "content-type" => self.is_grpc = is_grpc_type(value),
+            _ => {}
+        }
+        Some(name)
+    }
+
+    fn take_pseudo(&mut self, name: &str, value: &[u8]) {
+        let seen = match name {
+            "method" => {
+                self.is_head_method = value == b"HEAD";
+                &mut self.has_method
+            }
+            "scheme" => &mut self.has_scheme,
+            "authority" => &mut self.has_authority,
+            "path" => {
+                self.is_malformed |= value.is_empty();
+                self.is_health = value == HEALTH_PATH;
+                &mut self.has_path
+            }
+            _ => {
+                self.is_malformed = true;
+                return;
+            }
+        };
+        let is_second = std::mem::replace(seen, true);
+        self.is_malformed |= is_second || self.has_regular || self.is_trailer;
+    }
+
+    const fn is_complete(&self) -> bool {
+        !self.is_malformed && self.has_method && self.has_scheme && self.has_path
+    }
+}
+
+#[cfg(test)]
+mod tests;
