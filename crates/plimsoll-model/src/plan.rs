@@ -184,6 +184,9 @@ pub struct TlsOptions {
     pub reuse_key_share: bool,
     /// What is kept of a connection once its handshake is done.
     pub state: TlsState,
+    /// Offer HTTP/2, and only that, by ALPN; otherwise no protocol is offered.
+    #[serde(default)]
+    pub offers_http2: bool,
 }
 
 /// What is kept of a TLS connection between its handshake and its end.
@@ -207,6 +210,7 @@ impl Default for TlsOptions {
             resume_ratio: 0.0,
             reuse_key_share: false,
             state: TlsState::Compact,
+            offers_http2: false,
         }
     }
 }
@@ -309,6 +313,9 @@ pub struct LoadPlan {
     /// Each connection begins with a header of the PROXY protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyPlan>,
+    /// How connections are shared; for HTTP/2 alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Plan>,
 }
 
 /// The header of the PROXY protocol, version 2, that each connection begins with.
@@ -340,6 +347,13 @@ impl AddressRange {
     }
 }
 
+/// How the connections of HTTP/2 are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Http2Plan {
+    /// Most operations at once on one connection, where the server allows as many; at least 1.
+    pub streams: u32,
+}
+
 /// What an MQTT client says in its CONNECT. Identifiers are this prefix, a number for each shard and
 /// one for each of its connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,6 +373,18 @@ impl LoadPlan {
     /// What is spoken with every server.
     pub fn protocol(&self) -> Protocol {
         self.targets.first().map_or(Protocol::Http1, |target| target.url.protocol)
+    }
+
+    /// Whether connections may carry several operations at once.
+    pub fn shares_connections(&self) -> bool {
+        let is_hold = matches!(self.pacing, Pacing::Hold(_));
+        self.protocol() == Protocol::Http2 && self.keepalive && !is_hold && self.session.is_none()
+    }
+
+    /// Operations that may be on their way at once on one connection.
+    pub fn streams(&self) -> u32 {
+        let shared = self.http2.filter(|_| self.shares_connections());
+        shared.map_or(1, |http2| http2.streams.max(1))
     }
 
     /// The part of one of the receiver's threads.
@@ -417,6 +443,7 @@ impl LoadPlan {
             rows: None,
             mqtt: None,
             proxy: None,
+            http2: None,
         }
     }
 }

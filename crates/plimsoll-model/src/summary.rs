@@ -14,7 +14,7 @@ use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::sizing::SizingSummary;
-use crate::tally::Tally;
+use crate::tally::{StreamCounts, Tally};
 use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
 
@@ -50,6 +50,10 @@ pub struct Summary {
     #[serde(default)]
     pub stamps: Option<StampSummary>,
     pub status: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grpc_status: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
+    pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
     pub connection_error_classes: BTreeMap<String, u64>,
     pub connections: ConnectionSummary,
@@ -477,6 +481,8 @@ impl Summary {
                 clock_set: tally.stamps.clock_set,
             }),
             status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            grpc_status: tally.grpc_status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            streams: tally.streams,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),
             connections: ConnectionSummary {

@@ -73,9 +73,42 @@ impl StatusCounts {
         *self.0.entry(status).or_insert(0) += answers;
     }
 
+    /// Whether none was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The codes that occurred, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.0.iter().map(|(status, answers)| (*status, *answers))
+    }
+}
+
+/// What ended streams of HTTP/2 other than answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamCounts {
+    /// GOAWAY frames received.
+    pub goaways: u64,
+    /// Streams that the server reset.
+    pub resets_received: u64,
+    /// Streams that we gave up.
+    pub resets_sent: u64,
+    /// Operations that the server had not begun, by GOAWAY or REFUSED_STREAM, and that were sent once
+    /// more, from the same intended start.
+    pub requeued: u64,
+}
+
+impl StreamCounts {
+    /// Whether there was none.
+    pub const fn is_none(&self) -> bool {
+        self.goaways + self.resets_received + self.resets_sent + self.requeued == 0
+    }
+
+    const fn merge(&mut self, other: &Self) {
+        self.goaways += other.goaways;
+        self.resets_received += other.resets_received;
+        self.resets_sent += other.resets_sent;
+        self.requeued += other.requeued;
     }
 }
 
@@ -306,6 +339,12 @@ pub struct Tally {
     pub losses: ErrorCounts,
     /// Complete answers by status, whatever it was.
     pub status: StatusCounts,
+    /// Answers to calls of gRPC by their own status.
+    #[serde(default, skip_serializing_if = "StatusCounts::is_empty")]
+    pub grpc_status: StatusCounts,
+    /// What ended streams of HTTP/2 other than answers.
+    #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
+    pub streams: StreamCounts,
     /// Connections.
     pub connections: ConnectionCounts,
     /// Handshakes.
@@ -421,6 +460,10 @@ impl Tally {
         }
         for (class, conns) in other.losses.iter() {
             self.losses.add(class, conns);
+        }
+        self.streams.merge(&other.streams);
+        for (status, answers) in other.grpc_status.iter() {
+            self.grpc_status.add(status, answers);
         }
         for (status, answers) in other.status.iter() {
             self.status.add(status, answers);

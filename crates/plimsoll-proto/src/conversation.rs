@@ -7,6 +7,7 @@ use plimsoll_model::target::{MqttVersion, Protocol, Qos, Target};
 use thiserror::Error;
 
 use crate::http1::{self, ResponseError, ResponseParser};
+use crate::http2::{self, ClientProgress, Http2Error, StreamEnd};
 use crate::mqtt::{self, MqttError};
 use crate::websocket::{self, WebSocketError};
 
@@ -42,6 +43,13 @@ pub enum Expected {
         /// It answers HEAD.
         head_method: bool,
     },
+    /// The end of a stream of HTTP/2.
+    Stream {
+        /// How much of the bytes is the header block; the rest is the body.
+        block_bytes: u32,
+        /// It is a call of gRPC.
+        is_grpc: bool,
+    },
     /// A message of WebSocket.
     Message,
     /// The acknowledgement of a publish at QoS 1, or with `exactly_once` 2.
@@ -61,6 +69,8 @@ pub enum Expected {
 pub enum Conversation {
     /// HTTP/1.1.
     Http1(ResponseParser),
+    /// HTTP/2; boxed, as all that is larger than HTTP/1.1.
+    Http2(Box<http2::Client>),
     /// WebSocket; boxed, so that HTTP does not pay for it.
     WebSocket(Box<websocket::Client>),
     /// MQTT.
@@ -81,6 +91,23 @@ pub enum Progress {
     Complete(Answer),
     /// The server ends the connection in its protocol's way.
     Closed,
+    /// HTTP/2: something about one of the streams, or about how many there may be.
+    Stream(StreamProgress),
+}
+
+/// What came of the streams of a connection that has many. Each is named by the key that it was begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamProgress {
+    /// Its answer has begun, and is not complete.
+    Began(u32),
+    /// It is over.
+    Ended(u32, Answer),
+    /// The server has not begun it: it may be sent again.
+    Untouched(u32),
+    /// The server allows another number of streams than before.
+    RoomChanged,
+    /// No stream may begin on the connection any more.
+    Draining,
 }
 
 /// The answer to an operation.
@@ -88,6 +115,8 @@ pub enum Progress {
 pub struct Answer {
     /// HTTP's; 0 where the protocol has none.
     pub status: u16,
+    /// Of a call of gRPC.
+    pub grpc_status: Option<u8>,
     /// Whether the connection may carry another operation.
     pub keep_alive: bool,
     /// Payload bytes, without framing.
@@ -104,12 +133,31 @@ impl Answer {
             _ => None,
         };
         let http1::Response { status, keep_alive, body_bytes } = *response;
-        Self { status, keep_alive, body_bytes, failed }
+        Self { status, grpc_status: None, keep_alive, body_bytes, failed }
+    }
+
+    /// Of a stream of HTTP/2 that ended in another way than untouched.
+    const fn of_stream(end: StreamEnd) -> Self {
+        match end {
+            StreamEnd::Answer { status, body_bytes, grpc_status: None } => {
+                Self::of_http(&http1::Response { status, keep_alive: true, body_bytes })
+            }
+            StreamEnd::Answer { status, body_bytes, grpc_status } => {
+                let failed = match grpc_status {
+                    Some(0) => None,
+                    _ => Some(ErrorClass::GrpcStatus),
+                };
+                Self { status, grpc_status, keep_alive: true, body_bytes, failed }
+            }
+            StreamEnd::Reset(_) => Self::plain(0, Some(ErrorClass::H2Reset)),
+            StreamEnd::Malformed => Self::plain(0, Some(ErrorClass::H2Malformed)),
+            StreamEnd::Untouched => Self::plain(0, Some(ErrorClass::H2Refused)),
+        }
     }
 
     /// Of a protocol that knows only success, or failure of this class.
     pub const fn plain(body_bytes: u64, failed: Option<ErrorClass>) -> Self {
-        Self { status: 0, keep_alive: true, body_bytes, failed }
+        Self { status: 0, grpc_status: None, keep_alive: true, body_bytes, failed }
     }
 }
 
@@ -119,6 +167,9 @@ pub enum ConversationError {
     /// As HTTP/1.1.
     #[error(transparent)]
     Http1(#[from] ResponseError),
+    /// As HTTP/2.
+    #[error(transparent)]
+    Http2(#[from] Http2Error),
     /// As WebSocket.
     #[error(transparent)]
     WebSocket(#[from] WebSocketError),
@@ -132,6 +183,7 @@ impl ConversationError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Http1(error) => error.class(),
+            Self::Http2(error) => error.class(),
             Self::WebSocket(error) => error.class(),
             Self::Mqtt(error) => error.class(),
         }
@@ -152,6 +204,18 @@ pub fn outgoing(
             bytes = http1::encode::request(target, keepalive);
             Expected::Response { head_method: target.method == "HEAD" }
         }
+        (Protocol::Http2, Operation::Exchange) => {
+            http2::request::write_request_block(&mut bytes, target);
+            let block_bytes = bytes.len() as u32;
+            let is_grpc = http2::request::is_grpc(target);
+            match is_grpc {
+                true => bytes.extend_from_slice(&http2::request::grpc_message(&target.body)),
+                false => bytes.extend_from_slice(&target.body),
+            }
+            Expected::Stream { block_bytes, is_grpc }
+        }
+        // The ping is written when it is expected.
+        (Protocol::Http2, Operation::Beat) => Expected::Pong,
         (Protocol::WebSocket, Operation::Exchange) => {
             websocket::message(&mut bytes, &target.body);
             Expected::Message
@@ -181,6 +245,7 @@ pub fn outgoing(
 pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, client: (u32, u32)) {
     match (target.url.protocol, mqtt) {
         (Protocol::WebSocket, _) => websocket::opening(out, target),
+        (Protocol::Http2, _) => http2::client::write_opening(out),
         (Protocol::Mqtt, Some(plan)) => {
             let id = format!("{}{:x}-{:x}", plan.client_id_prefix, client.0, client.1);
             mqtt::connect(out, plan.version, &id, plan.keep_alive_s);
@@ -196,6 +261,7 @@ pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, cli
 pub fn farewell(out: &mut Vec<u8>, protocol: Protocol) {
     match protocol {
         Protocol::Http1 => {}
+        Protocol::Http2 => http2::client::write_farewell(out),
         Protocol::WebSocket => websocket::close(out),
         Protocol::Mqtt => mqtt::disconnect(out),
     }
@@ -207,6 +273,8 @@ impl Conversation {
     pub fn new(protocol: Protocol, version: MqttVersion, is_greeted: bool) -> Self {
         match protocol {
             Protocol::Http1 => Self::Http1(ResponseParser::new()),
+            // Where the connection is, is what it goes on from.
+            Protocol::Http2 => Self::Http2(Box::default()),
             Protocol::WebSocket => Self::WebSocket(Box::new(websocket::Client::new(is_greeted))),
             Protocol::Mqtt => Self::Mqtt(mqtt::Client::new(version)),
         }
@@ -219,6 +287,7 @@ impl Conversation {
             (Self::Http1(parser), Expected::Response { head_method }) => {
                 parser.expect_response(head_method);
             }
+            (Self::Http2(client), Expected::Pong) => client.ping(),
             (Self::WebSocket(client), Expected::Message) => client.expect_message(),
             (Self::WebSocket(client), Expected::Pong) => client.expect_pong(),
             (Self::Mqtt(client), Expected::Greeting { subscribes }) => {
@@ -229,7 +298,8 @@ impl Conversation {
                 client.expect_acknowledgement(exactly_once);
             }
             // A client of WebSocket begins with the switch.
-            (Self::WebSocket(_), Expected::Greeting { .. }) | (_, Expected::Nothing) => {}
+            (Self::WebSocket(_) | Self::Http2(_), Expected::Greeting { .. })
+            | (_, Expected::Nothing) => {}
             (_, expected) => debug_assert!(false, "{expected:?} of another protocol"),
         }
     }
@@ -239,6 +309,7 @@ impl Conversation {
         match self {
             // Bytes that no request asked for end the connection.
             Self::Http1(_) => true,
+            Self::Http2(client) => client.is_idle(),
             Self::WebSocket(client) => client.is_idle(),
             Self::Mqtt(client) => client.is_idle(),
         }
@@ -269,6 +340,10 @@ impl Conversation {
                         }
                     },
                 ))
+            }
+            Self::Http2(client) => {
+                let (consumed, progress) = client.handle_bytes(input)?;
+                Ok((consumed, of_streams(client, progress)))
             }
             Self::WebSocket(client) => {
                 let (consumed, progress) = client.handle_bytes(input, reply)?;
@@ -306,7 +381,30 @@ impl Conversation {
     pub fn handle_eof(&mut self) -> Result<Answer, ResponseError> {
         match self {
             Self::Http1(parser) => parser.handle_eof().map(|response| Answer::of_http(&response)),
-            Self::WebSocket(_) | Self::Mqtt(_) => Err(ResponseError::ClosedBeforeResponse),
+            Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => {
+                Err(ResponseError::ClosedBeforeResponse)
+            }
         }
     }
+
+    /// The client of a connection that has streams.
+    pub fn streams(&mut self) -> Option<&mut http2::Client> {
+        if let Self::Http2(client) = self { Some(client) } else { None }
+    }
+}
+
+fn of_streams(client: &http2::Client, progress: ClientProgress) -> Progress {
+    Progress::Stream(match progress {
+        ClientProgress::NeedMore => return Progress::NeedMore,
+        ClientProgress::Ready => return Progress::Greeted,
+        ClientProgress::Pong => {
+            let keep_alive = !client.is_draining();
+            return Progress::Complete(Answer { keep_alive, ..Answer::plain(0, None) });
+        }
+        ClientProgress::StreamsChanged => StreamProgress::RoomChanged,
+        ClientProgress::Began(key) => StreamProgress::Began(key),
+        ClientProgress::Ended(key, StreamEnd::Untouched) => StreamProgress::Untouched(key),
+        ClientProgress::Ended(key, end) => StreamProgress::Ended(key, Answer::of_stream(end)),
+        ClientProgress::Draining => StreamProgress::Draining,
+    })
 }

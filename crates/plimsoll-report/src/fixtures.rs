@@ -143,6 +143,7 @@ pub(crate) fn plan() -> LoadPlan {
                 key_pem: SECRET.to_owned(),
             }),
             version: Some(TlsVersion::V1_3),
+            offers_http2: false,
             groups: vec![Group::X25519],
             resume_ratio: 0.0,
             reuse_key_share: false,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::pace::Arrivals;
 use plimsoll_model::plan::{LoadPlan, Pacing, TlsState, TlsVersion, Trust};
+use plimsoll_model::target::Protocol;
 use plimsoll_model::units::grouped;
 
 /// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
@@ -41,6 +42,12 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set(OPERATION, HANDSHAKE.to_owned());
     }
     set(CONNECTIONS, grouped(plan.connections));
+    if plan.protocol() == Protocol::Http2 {
+        set("http", "2".to_owned());
+    }
+    if plan.shares_connections() {
+        set("streams", grouped(plan.streams().into()));
+    }
     set(KEEP_ALIVE, keepalive(plan));
     set(DEADLINE, plan.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));
     set("linger", plan.linger.to_string());

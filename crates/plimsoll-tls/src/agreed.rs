@@ -26,7 +26,12 @@ pub struct Handshake {
     pub suite: &'static str,
     /// The key-exchange group, such as `X25519`; none where a TLS 1.2 session was resumed.
     pub group: Option<&'static str>,
+    /// HTTP/2 was chosen by ALPN.
+    pub is_http2: bool,
 }
+
+/// The name of HTTP/2 in ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// Groups that can be agreed on; a compact connection keeps the place in here.
 const GROUPS: [NamedGroup; 4] =
@@ -57,7 +62,8 @@ impl Handshake {
         let suite = connection.negotiated_cipher_suite()?.suite().as_str().unwrap_or("unknown");
         let group = connection.negotiated_key_exchange_group();
         let group = group.and_then(|group| group.name().as_str());
-        Some(Self { kind, retried, version, suite, group })
+        let is_http2 = connection.alpn_protocol() == Some(HTTP2);
+        Some(Self { kind, retried, version, suite, group, is_http2 })
     }
 
     pub(crate) fn of(compact: &Compact) -> Self {
@@ -68,6 +74,7 @@ impl Handshake {
             retried: compact.flags.has(Flags::RETRIED),
             version: if suite.is_tls13() { "TLS 1.3" } else { "TLS 1.2" },
             suite: suite.name(),
+            is_http2: compact.flags.has(Flags::HTTP2),
             group: GROUPS.get(usize::from(compact.group)).and_then(|group| group.as_str()),
         }
     }

@@ -11,6 +11,7 @@ use rustls::{ClientConfig, ClientConnection, SupportedCipherSuite, pki_types};
 
 use plimsoll_model::plan::{Group, ServerName, TlsOptions, TlsState, TlsVersion, Trust};
 
+use crate::agreed::HTTP2;
 use crate::capture::SecretSink;
 use crate::chains::RememberedChains;
 use crate::handshaking::Afterwards;
@@ -132,6 +133,9 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
         }
     };
     config.resumption = Resumption::disabled();
+    if options.offers_http2 {
+        config.alpn_protocols = vec![HTTP2.to_vec()];
+    }
     if options.state == TlsState::Compact {
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(SecretSink);

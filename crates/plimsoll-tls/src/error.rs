@@ -90,6 +90,9 @@ pub enum TlsError {
         /// Whether the alert belongs to the handshake, even if it came after its end.
         handshake: bool,
     },
+    /// The peer speaks none of the protocols that were offered by ALPN.
+    #[error("the server does not speak HTTP/2: it accepts none of the protocols offered by ALPN")]
+    NoProtocol,
     /// The peer's certificate was not accepted here.
     #[error("the peer's certificate is not trusted: {reason}")]
     Untrusted {
@@ -129,6 +132,7 @@ impl TlsError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Alert { handshake: true, .. } => ErrorClass::TlsAlert,
+            Self::NoProtocol => ErrorClass::AlpnMismatch,
             Self::Untrusted { .. } => ErrorClass::TlsUntrusted,
             Self::Handshake { .. } => ErrorClass::TlsHandshake,
             Self::Alert { handshake: false, .. } | Self::Record { .. } => ErrorClass::TlsRecord,
@@ -148,6 +152,9 @@ impl TlsError {
 
     pub(crate) fn from_rustls(error: &rustls::Error, handshaking: bool) -> Self {
         match error {
+            rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+                Self::NoProtocol
+            }
             rustls::Error::AlertReceived(alert) => Self::Alert {
                 alert: alert_name(*alert),
                 handshake: handshaking || concerns_handshake(*alert),

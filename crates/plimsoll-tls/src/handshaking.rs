@@ -361,6 +361,9 @@ impl Handshaking {
         if matches!(self.connection, Connection::Server(_)) {
             flags.set(Flags::SERVER);
         }
+        if self.connection.alpn_protocol() == Some(agreed::HTTP2) {
+            flags.set(Flags::HTTP2);
+        }
         match self.connection.handshake_kind() {
             Some(Kind::Resumed) => flags.set(Flags::RESUMED),
             Some(Kind::FullWithHelloRetryRequest) => flags.set(Flags::RETRIED),

@@ -10,14 +10,15 @@ use rustls::{ServerConfig, ServerConnection};
 
 use plimsoll_model::plan::{Identity, TicketKey, TlsState};
 
+use crate::agreed::HTTP2;
 use crate::capture::SecretSink;
 use crate::handshaking::Afterwards;
 use crate::identity::{certified_key, roots_from_pem};
 use crate::ticketer::SharedTicketer;
 use crate::{ConfigError, Session};
 
-/// What every server session shares: TLS 1.2 and 1.3, stateless tickets, `http/1.1` for clients
-/// that ask by ALPN. Clones are cheap and accept each other's tickets.
+/// What every server session shares: TLS 1.2 and 1.3, stateless tickets, `h2` or `http/1.1` for
+/// clients that ask by ALPN. Clones are cheap and accept each other's tickets.
 #[derive(Clone, Debug)]
 pub struct ServerContext {
     config: Arc<ServerConfig>,
@@ -61,7 +62,7 @@ impl ServerContext {
         // Tickets do the job; the default store of TLS 1.2 session ids is a lock that all workers
         // would share.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         if state == TlsState::Compact {
             config.enable_secret_extraction = true;
             config.key_log = Arc::new(SecretSink);

@@ -20,7 +20,8 @@ impl Worker {
         closed.ops_left -= 1;
         self.meter.tally().scheduled += 1;
         let target = self.requests.take_for(destination);
-        Some(Op { intended: now, target, is_recorded: self.rows.choose() })
+        let is_recorded = self.rows.choose();
+        Some(Op { intended: now, target, is_recorded, is_again: false })
     }
 
     /// Gives every idle connection an operation and opens the missing ones.

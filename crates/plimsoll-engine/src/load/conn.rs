@@ -4,6 +4,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::{MqttVersion, Protocol};
 use plimsoll_proto::conversation::Conversation;
+use plimsoll_proto::http2::Rest;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
@@ -39,6 +40,8 @@ pub(crate) struct Op {
     pub(crate) target: u32,
     /// It gets a row.
     pub(crate) is_recorded: bool,
+    /// It was sent before, and not begun by the server.
+    pub(crate) is_again: bool,
 }
 
 /// A million of them may wait.
@@ -144,6 +147,8 @@ struct Parsers {
     mqtt: MqttVersion,
     parsers: Vec<Conversation>,
     free: Vec<u32>,
+    /// HTTP/2, by slot: where connections without a parser are.
+    rests: Vec<Rest>,
 }
 
 /// No parser.
@@ -156,7 +161,8 @@ impl Parsers {
             self.parsers.push(self.fresh(true));
             self.parsers.len() as u32
         });
-        if !is_greeted {
+        // One of HTTP/2 has been cleared, and goes on from where its connection is.
+        if !is_greeted && self.protocol != Protocol::Http2 {
             self.parsers[number as usize - 1] = self.fresh(false);
         }
         number
@@ -166,9 +172,31 @@ impl Parsers {
         Conversation::new(self.protocol, self.mqtt, is_greeted)
     }
 
+    /// The parser is for the connection at `index`, and goes on from where that is.
+    #[inline]
+    fn resume(&mut self, number: u32, index: u32) {
+        if let Some(rest) = self.rests.get(index as usize)
+            && let Some(client) = self.parsers[number as usize - 1].streams()
+        {
+            client.resume(*rest);
+        }
+    }
+
+    /// The connection at `index` needs no parser for now.
+    #[inline]
+    fn leave(&mut self, number: u32, index: u32) {
+        if let Some(rest) = self.rests.get_mut(index as usize)
+            && let Some(client) = self.parsers[number as usize - 1].streams()
+        {
+            *rest = client.rest();
+        }
+    }
+
     fn give_back(&mut self, number: u32) {
         // A partial head in it would count as memory of the next connection.
-        if !self.parsers[number as usize - 1].is_fresh() {
+        if let Some(client) = self.parsers[number as usize - 1].streams() {
+            client.clear();
+        } else if !self.parsers[number as usize - 1].is_fresh() {
             self.parsers[number as usize - 1] = self.fresh(true);
         }
         self.free.push(number);
@@ -203,6 +231,10 @@ impl Slab {
                 mqtt: plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default(),
                 parsers: Vec::new(),
                 free: Vec::new(),
+                rests: match plan.protocol() {
+                    Protocol::Http2 => Vec::with_capacity(reserved),
+                    _ => Vec::new(),
+                },
             },
         }
     }
@@ -214,6 +246,9 @@ impl Slab {
         }
         self.hot.push(ConnHot::default());
         self.cold.push(ConnCold::default());
+        if self.parsers.protocol == Protocol::Http2 {
+            self.parsers.rests.push(Rest::default());
+        }
         (self.hot.len() - 1) as u32
     }
 
@@ -222,6 +257,7 @@ impl Slab {
         let hot = &mut self.hot[index as usize];
         if hot.parser == NO_PARSER {
             hot.parser = self.parsers.take(hot.state != State::Greeting);
+            self.parsers.resume(hot.parser, index);
         }
         &mut self.parsers.parsers[hot.parser as usize - 1]
     }
@@ -230,6 +266,7 @@ impl Slab {
     pub(crate) fn return_idle_parser(&mut self, index: u32) {
         let number = self.hot[index as usize].parser;
         if number != NO_PARSER && self.parsers.parsers[number as usize - 1].is_idle() {
+            self.parsers.leave(number, index);
             self.return_parser(index);
         }
     }
@@ -257,10 +294,21 @@ impl Slab {
     /// Closes the socket and frees the slot.
     pub(crate) fn release(&mut self, index: u32) {
         self.return_parser(index);
+        if let Some(rest) = self.parsers.rests.get_mut(index as usize) {
+            *rest = Rest::default();
+        }
         let hot = &mut self.hot[index as usize];
         *hot = ConnHot { generation: hot.generation.wrapping_add(1), ..ConnHot::default() };
         self.cold[index as usize] = ConnCold::default();
         self.tls.remove(index);
+        self.free.push(index);
+    }
+
+    /// Frees a slot that had no socket. Its timer stays in the wheel, for whoever has the slot next.
+    pub(crate) fn release_lane(&mut self, index: u32) {
+        let hot = &mut self.hot[index as usize];
+        let (generation, timer_armed) = (hot.generation.wrapping_add(1), hot.timer_armed);
+        *hot = ConnHot { generation, timer_armed, ..ConnHot::default() };
         self.free.push(index);
     }
 

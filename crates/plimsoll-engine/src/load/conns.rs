@@ -230,6 +230,11 @@ impl Conns {
         }
         let Some(socket) = &self.slab.hot[index as usize].socket else { return Sent::NOTHING };
         let unsent = &mut self.slab.cold[index as usize].unsent;
+        if unsent.is_empty() {
+            let sent = send_plain(socket, bytes);
+            *unsent = Unsent::new(bytes.get(sent.bytes..).unwrap_or_default());
+            return sent;
+        }
         let all = [unsent.bytes(), bytes].concat();
         let sent = send_plain(socket, &all);
         *unsent = Unsent::new(all.get(sent.bytes..).unwrap_or_default());

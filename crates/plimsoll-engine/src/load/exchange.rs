@@ -36,6 +36,10 @@ impl Worker {
     pub(super) fn send_op(&mut self, index: u32, op: Op, free_since: Nanos, now: Nanos) {
         let could_start = op.intended.max(free_since);
         self.meter.tally().spans.send_lag.record(now.since(could_start));
+        let index = match self.streams.are_shared() {
+            true => self.take_lane(index, op.is_again),
+            false => index,
+        };
         self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);
         self.attach_op(index, op);
         self.conns[index].since = now;
@@ -48,6 +52,13 @@ impl Worker {
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
+        if self.protocol == Protocol::Http2 {
+            self.conns.arm(index, now + self.answer_timeout());
+            let leaves = self.time_of_sending(index, now);
+            let hot = &mut self.conns[index];
+            hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
+            return self.begin_stream(index);
+        }
         let expected = self.requests.get(hot.target).expected;
         if expected != Expected::Nothing {
             self.conns.slab.parser(index).expect(expected);
@@ -152,6 +163,7 @@ impl Worker {
             self.handle_connected(index, now);
         } else if ready.is_writable() && self.has_more_to_send(index) {
             self.push(index, now);
+            self.note_output(index);
         }
         // The connection may have ended above, and its slot may have a new owner.
         if ready.is_readable() && self.conns.slab.index_of(ready.token).is_some() {
@@ -193,6 +205,8 @@ impl Worker {
             reads_left -= 1;
             let read = match until {
                 Until::Arrived(_) => self.stamps.read_stamped(socket, &mut buffer),
+                // The answer to any of its streams may be in it.
+                _ if self.streams.are_shared() => self.stamps.read_stamped(socket, &mut buffer),
                 Until::Emptied | Until::End => {
                     self.stamps.read(index, &self.conns[index], socket, &mut buffer)
                 }
@@ -296,19 +310,21 @@ impl Worker {
             let consumed = self.handle_part(index, rest, now);
             rest = rest.get(consumed..).unwrap_or_default();
         }
+        self.note_output(index);
     }
 
     /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
     /// connection has ended.
     fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
         let is_http = self.protocol == Protocol::Http1;
+        let is_streamed = self.protocol == Protocol::Http2;
         let hot = &mut self.conns[index];
         if is_http && hot.state != State::Busy {
             // No request is open, so this cannot be an answer.
             self.end_idle(index, ErrorClass::HttpMalformed, now);
             return bytes.len();
         }
-        if hot.state == State::Busy && !hot.answer_begun {
+        if hot.state == State::Busy && !hot.answer_begun && !is_streamed {
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
             let spans = &mut self.meter.tally().spans;
@@ -335,10 +351,15 @@ impl Worker {
                         self.handle_answer(index, &answer, is_exact, now);
                     }
                     Progress::Closed => self.handle_end_of_stream(index, now),
+                    Progress::Stream(progress) => self.handle_stream(index, progress, now),
                 }
                 consumed
             }
             Err(error) => {
+                if is_streamed {
+                    // It says why.
+                    self.flush_connection(index, now);
+                }
                 match self.conns[index].state {
                     State::Idle => self.end_idle(index, error.class(), now),
                     _ => self.fail(index, error.class(), &error, now),
@@ -363,7 +384,13 @@ impl Worker {
     }
 
     /// The connection cannot go on, for `class`.
-    fn fail(&mut self, index: u32, class: ErrorClass, detail: &dyn std::fmt::Display, now: Nanos) {
+    pub(super) fn fail(
+        &mut self,
+        index: u32,
+        class: ErrorClass,
+        detail: &dyn std::fmt::Display,
+        now: Nanos,
+    ) {
         match self.conns[index].state {
             State::Free | State::Closing => {}
             State::Connecting | State::Handshaking | State::Greeting => {
@@ -399,6 +426,7 @@ impl Worker {
             State::Greeting => {
                 let class = match self.protocol {
                     Protocol::Mqtt => ErrorClass::MqttRefused,
+                    Protocol::Http2 => ErrorClass::ClosedByPeer,
                     Protocol::Http1 | Protocol::WebSocket => ErrorClass::WsRefused,
                 };
                 let refusal =
@@ -459,7 +487,7 @@ impl Worker {
 
     // ---- operations end
 
-    fn handle_answer(&mut self, index: u32, answer: &Answer, exact: bool, now: Nanos) {
+    pub(super) fn handle_answer(&mut self, index: u32, answer: &Answer, exact: bool, now: Nanos) {
         if answer.status >= 400 {
             self.count_failing_answer(index, answer.status, now);
         }
@@ -474,6 +502,9 @@ impl Worker {
         if answer.status != 0 {
             self.meter.count_status(answer.status);
         }
+        if let Some(status) = answer.grpc_status {
+            self.meter.tally().grpc_status.add(status.into(), 1);
+        }
         let failed = answer.failed;
         if let Some(class) = failed {
             self.meter.count_error(class);
@@ -485,6 +516,9 @@ impl Worker {
         }
         let end = failed.map_or(RowEnd::Ok, RowEnd::Failed);
         self.record(index, end, answer.status, answer.body_bytes, now);
+        if self.streams.is_lane(index) {
+            return self.end_lane(index, now);
+        }
         if let Some(session) = self.plan.session.filter(|_| !self.demand.is_hold()) {
             return self.advance_session(index, session, answer, exact, now);
         }
@@ -526,6 +560,9 @@ impl Worker {
             // The end of its stream is handled next.
             return;
         }
+        if self.streams.are_shared() {
+            return self.offer_room(index, now);
+        }
         if let Some(op) = self.pools.take_waiting(destination) {
             return self.send_op(index, op, now, now);
         }
@@ -550,6 +587,12 @@ impl Worker {
     /// Closes a usable connection and opens another if an operation needs it. `loss` is why it
     /// ended, `None` where we ended it; only holds use it.
     pub(super) fn close_and_refill(&mut self, index: u32, loss: Option<ErrorClass>, now: Nanos) {
+        if self.streams.is_lane(index) {
+            return self.reset_lane(index, now);
+        }
+        if let Some(class) = loss {
+            self.lose_streams(index, class, now);
+        }
         self.handle_held_end(index, loss, now);
         let destination = self.conns[index].destination;
         self.close(index, false);

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{LoadPlan, Steer, TlsOptions, TlsState};
+use plimsoll_model::target::Protocol;
 use plimsoll_sys::{limits, thread};
 use plimsoll_tls::ClientContext;
 
@@ -41,6 +42,7 @@ mod rows;
 mod session;
 mod stamps;
 mod starts;
+mod streams;
 mod sweep;
 mod sweeping;
 mod timers;
@@ -180,7 +182,8 @@ pub struct Stopper(Arc<Control>);
 /// some 2 % of its handshake, and it is gone before memory matters.
 fn tls_options(plan: &LoadPlan) -> TlsOptions {
     let state = if plan.keepalive { plan.tls.state } else { TlsState::Rustls };
-    TlsOptions { state, ..plan.tls.clone() }
+    let offers_http2 = plan.protocol() == Protocol::Http2;
+    TlsOptions { state, offers_http2, ..plan.tls.clone() }
 }
 
 impl Stopper {

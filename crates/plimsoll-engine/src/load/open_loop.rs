@@ -18,7 +18,8 @@ impl Worker {
     pub(super) fn start_scheduled(&mut self, mut now: Nanos) {
         while let Some(due) = self.next_due.filter(|due| *due <= now) {
             let target = self.requests.take();
-            let op = Op { intended: due, target, is_recorded: self.rows.choose() };
+            let is_recorded = self.rows.choose();
+            let op = Op { intended: due, target, is_recorded, is_again: false };
             let epoch = self.phases.epoch();
             let tally = self.meter.tally();
             tally.scheduled += 1;
@@ -55,9 +56,10 @@ impl Worker {
 
     /// The idle connection whose turn it is.
     pub(super) fn take_idle(&mut self, destination: u32) -> Option<u32> {
-        let idle = &mut self.pools.of(destination).idle;
-        while let Some(token) = idle.pop_front() {
-            if let Some(index) = self.conns.slab.index_of(token) {
+        while let Some(token) = self.pools.of(destination).idle.pop_front() {
+            if let Some(index) = self.conns.slab.index_of(token)
+                && self.leave_ring(index)
+            {
                 debug_assert_eq!(self.conns[index].state, State::Idle);
                 return Some(index);
             }

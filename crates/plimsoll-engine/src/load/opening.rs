@@ -164,7 +164,13 @@ impl Worker {
         }
         match self.protocol {
             Protocol::Http1 => self.handle_usable(index, now),
-            Protocol::WebSocket | Protocol::Mqtt => self.begin_greeting(index, now),
+            Protocol::Http2 if handshake.is_some_and(|handshake| !handshake.is_http2) => {
+                let refusal = "the server did not choose HTTP/2 by ALPN";
+                self.fail_opening(index, ErrorClass::AlpnMismatch, &refusal, now);
+            }
+            Protocol::Http2 | Protocol::WebSocket | Protocol::Mqtt => {
+                self.begin_greeting(index, now);
+            }
         }
     }
 
@@ -203,8 +209,8 @@ impl Worker {
         let hot = &mut self.conns[index];
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let is_recorded = self.rows.records(index);
-        let op =
-            hot.has_op.then_some(Op { intended: hot.intended, target: hot.target, is_recorded });
+        let (intended, target) = (hot.intended, hot.target);
+        let op = hot.has_op.then_some(Op { intended, target, is_recorded, is_again: false });
         let was_handshaking = hot.state == State::Handshaking;
         if op.is_some() {
             self.detach_op(index);
@@ -223,6 +229,7 @@ impl Worker {
         let hot = &self.conns[index];
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         self.pools.close(hot.destination, is_held);
+        self.streams.forget(index);
         if !reset && is_held && !hot.has_op && self.protocol != Protocol::Http1 {
             self.take_leave(index);
         }

@@ -135,6 +135,12 @@ impl Pools {
         true
     }
 
+    /// Queues an operation before all others.
+    pub(super) fn push_waiting_first(&mut self, destination: u32, op: Op) {
+        self.of(destination).waiting.push_front(op);
+        self.waiting += 1;
+    }
+
     pub(super) fn take_waiting(&mut self, destination: u32) -> Option<Op> {
         let op = self.of(destination).waiting.pop_front()?;
         self.waiting -= 1;

@@ -14,6 +14,18 @@ pub(super) struct Request {
     pub(super) expected: Expected,
 }
 
+impl Request {
+    /// The body, where it is sent apart from what is before it.
+    pub(super) fn body(&self) -> &[u8] {
+        match self.expected {
+            Expected::Stream { block_bytes, .. } => {
+                self.bytes.get(block_bytes as usize..).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+}
+
 /// The plan's targets as requests, by their indices.
 pub(super) struct Requests {
     all: Vec<Request>,

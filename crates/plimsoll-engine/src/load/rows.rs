@@ -111,7 +111,8 @@ impl Worker {
     pub(super) fn record(&mut self, index: u32, end: RowEnd, status: u16, body: u64, now: Nanos) {
         if self.rows.records(index) {
             let hot = &self.conns[index];
-            let op = Op { intended: hot.intended, target: hot.target, is_recorded: true };
+            let (intended, target) = (hot.intended, hot.target);
+            let op = Op { intended, target, is_recorded: true, is_again: false };
             let sent = Some(hot.since);
             self.push_row(op, sent, now, (end, status, body));
         }

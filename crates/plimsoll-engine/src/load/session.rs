@@ -42,7 +42,8 @@ impl Worker {
     /// It was due when the answer before it was complete, and is sent in the same instant.
     fn send_next_of_session(&mut self, index: u32, now: Nanos) {
         let target = self.requests.after(self.conns[index].target);
-        let op = Op { intended: now, target, is_recorded: self.rows.choose() };
+        let is_recorded = self.rows.choose();
+        let op = Op { intended: now, target, is_recorded, is_again: false };
         self.attach_op(index, op);
         self.conns[index].since = now;
         let tally = self.meter.tally();

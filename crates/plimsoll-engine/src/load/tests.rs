@@ -56,7 +56,12 @@ fn a_connection_has_a_timer_after_its_lazy_one_was_lost_with_the_wheel() {
     let tomorrow = began + Nanos::from_secs(24 * 3600 + 1);
     worker.renew_timers(tomorrow);
     assert_eq!(worker.conns.timers(), 0);
-    worker.send_op(0, Op { intended: tomorrow, target: 0, is_recorded: false }, tomorrow, tomorrow);
+    worker.send_op(
+        0,
+        Op { intended: tomorrow, target: 0, is_recorded: false, is_again: false },
+        tomorrow,
+        tomorrow,
+    );
     assert_eq!(worker.conns[0].state, State::Busy);
     assert_eq!(worker.conns.timers(), 1);
 }

@@ -67,6 +67,7 @@ impl Worker {
     /// looked. Returns whether that, or the connection's end, is now handled.
     fn look_before_giving_up(&mut self, index: u32, gave_up: Nanos, now: Nanos) -> bool {
         let token = self.conns.slab.token(index);
+        let source = self.streams.connection_of(index);
         let was = self.conns[index].state;
         match was {
             State::Free | State::Idle | State::Closing => return false,
@@ -80,7 +81,7 @@ impl Worker {
             }
             State::Handshaking | State::Greeting | State::Busy => {
                 let mut turns_left = TURNS_MAX;
-                while turns_left > 0 && self.read_until(index, Until::Arrived(gave_up), now) {
+                while turns_left > 0 && self.read_until(source, Until::Arrived(gave_up), now) {
                     turns_left -= 1;
                 }
             }

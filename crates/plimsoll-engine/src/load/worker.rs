@@ -23,6 +23,7 @@ use super::proxy_headers::ProxyHeaders;
 use super::requests::Requests;
 use super::rows::Rows;
 use super::stamps::Stamps;
+use super::streams::Streams;
 
 /// How often a worker with nothing to do looks for a start or a stop.
 const CONTROL_PERIOD: Nanos = Nanos::from_millis(50);
@@ -43,6 +44,7 @@ pub(super) struct Worker {
     pub(super) reply: Vec<u8>,
     /// Tokens of connections whose operation ends with its sending; ended at the next turn.
     pub(super) unanswered: Vec<u64>,
+    pub(super) streams: Streams,
     pub(super) rows: Rows,
     pub(super) conns: Conns,
     pub(super) proxy_headers: ProxyHeaders,
@@ -74,6 +76,7 @@ impl Worker {
             requests: Requests::new(&plan, shard),
             reply: Vec::new(),
             unanswered: Vec::new(),
+            streams: Streams::new(&plan),
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
             proxy_headers: ProxyHeaders::new(shard),
@@ -115,6 +118,7 @@ impl Worker {
             let now = self.start_overdue();
             if let Some(index) = self.conns.slab.index_of(ready.token) {
                 self.handle_ready(index, ready, now);
+                self.flush_streams(now);
             }
         }
         for _ in 0..turns {
@@ -122,6 +126,7 @@ impl Worker {
             let now = self.start_overdue();
             if let Some(index) = self.conns.slab.index_of(ready.token) {
                 self.read(index, ready, now);
+                self.flush_streams(now);
             }
         }
     }
@@ -131,6 +136,7 @@ impl Worker {
         let now = Nanos(clock::monotonic_ns());
         if self.next_due.is_some_and(|due| due <= now) {
             self.start_due(now);
+            self.flush_streams(now);
         }
         now
     }
@@ -159,6 +165,7 @@ impl Worker {
         if self.phases.is_sending_over(now) {
             self.drop_waiting(now);
         }
+        self.flush_streams(now);
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         let outstanding = self.pools.outstanding();
         if self.meter.ends_second(now) {
@@ -289,7 +296,8 @@ impl Worker {
             }
             while let Some(due) = self.next_due.filter(|_| self.demand.is_open()) {
                 let is_recorded = self.rows.choose();
-                let op = Op { intended: due, target: self.requests.take(), is_recorded };
+                let target = self.requests.take();
+                let op = Op { intended: due, target, is_recorded, is_again: false };
                 let tally = self.meter.tally();
                 tally.scheduled += 1;
                 tally.unsent += 1;
@@ -324,7 +332,10 @@ impl Worker {
                 self.meter.count_error(class);
                 self.record(index, RowEnd::Failed(class), 0, 0, now);
                 self.detach_op(index);
-                self.close(index, true);
+                match self.streams.is_lane(index) {
+                    true => self.drop_lane(index),
+                    false => self.close(index, true),
+                }
             }
         }
     }

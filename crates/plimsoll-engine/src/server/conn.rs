@@ -2,11 +2,13 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_proto::http1::RequestParser;
+use plimsoll_proto::http2::{Server, ServerRest};
 use plimsoll_proto::mqtt::Broker;
 use plimsoll_proto::websocket::{MessageReader, Side};
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
+use super::streams::{Answering, PREFACE_METHOD};
 use crate::sessions::Sessions;
 use crate::transport::Unsent;
 
@@ -69,6 +71,9 @@ pub(super) const MQTT_CONNECTED: u16 = 1 << 13;
 /// It speaks version 5.
 pub(super) const MQTT_5: u16 = 1 << 14;
 
+/// The connection speaks HTTP/2.
+pub(super) const HTTP2: u16 = 1 << 15;
+
 impl Flags {
     pub(super) const fn has(self, bits: u16) -> bool {
         self.0 & bits != 0
@@ -94,6 +99,8 @@ pub(super) struct Active<N> {
     pub(super) messages: MessageReader,
     /// Of a connection that speaks MQTT.
     pub(super) packets: Broker,
+    /// Of a connection that speaks HTTP/2.
+    pub(super) http2: Option<Box<Server<Answering<N>>>>,
     pub(super) notes: N,
     /// Request bytes after the current request; at most those of one read.
     pub(super) stash: Vec<u8>,
@@ -109,6 +116,7 @@ impl<N: Default> Default for Active<N> {
             parser: RequestParser::new(),
             messages: MessageReader::new(Side::Server),
             packets: Broker::new(),
+            http2: None,
             notes: N::default(),
             stash: Vec::new(),
             delayed: Vec::new(),
@@ -123,6 +131,7 @@ impl<N> Active<N> {
         self.parser.is_idle()
             && self.messages.is_idle()
             && self.packets.is_idle()
+            && self.http2.as_ref().is_none_or(|server| server.is_idle())
             && self.stash.is_empty()
             && self.delayed.is_empty()
             && self.unsent.is_empty()
@@ -177,6 +186,18 @@ impl<N> Conn<N> {
         self.active.as_ref().is_some_and(|active| !active.unsent.is_empty())
     }
 
+    /// Whether answers of HTTP/2 are not complete.
+    pub(super) fn has_answers(&self) -> bool {
+        let server = self.active.as_ref().and_then(|active| active.http2.as_ref());
+        server.is_some_and(|server| !server.streams.is_empty())
+    }
+
+    /// Whether `input` begins a connection that speaks HTTP/2.
+    pub(super) fn begins_http2(&self, input: &[u8]) -> bool {
+        let is_fresh = self.active.as_ref().is_none_or(|active| active.parser.is_idle());
+        is_fresh && !self.flags.has(HTTP2) && input.starts_with(PREFACE_METHOD)
+    }
+
     /// Whether request bytes wait for their turn.
     pub(super) fn has_stash(&self) -> bool {
         self.active.as_ref().is_some_and(|active| !active.stash.is_empty())
@@ -187,12 +208,14 @@ impl<N> Conn<N> {
 pub(super) struct Slab<N> {
     conns: Vec<Conn<N>>,
     tls: Sessions,
+    /// By slot, as far as connections have spoken HTTP/2: where those without active parts are.
+    http2: Vec<ServerRest>,
     free: Vec<u32>,
 }
 
 impl<N> Slab<N> {
     pub(super) const fn new() -> Self {
-        Self { conns: Vec::new(), tls: Sessions::new(), free: Vec::new() }
+        Self { conns: Vec::new(), tls: Sessions::new(), http2: Vec::new(), free: Vec::new() }
     }
 
     /// A slot for `socket`; the caller sets its phase at once.
@@ -209,8 +232,40 @@ impl<N> Slab<N> {
         index
     }
 
+    /// The connection speaks HTTP/2 from its first byte on.
+    pub(super) fn begin_http2(&mut self, index: u32) {
+        let index = index as usize;
+        if self.http2.len() <= index {
+            self.http2.resize_with(index + 1, ServerRest::default);
+        }
+        self.http2[index] = ServerRest::default();
+        self.conns[index].flags.set(HTTP2);
+    }
+
+    /// Takes out where a connection of HTTP/2 was left.
+    pub(super) fn take_http2(&mut self, index: u32) -> Option<ServerRest> {
+        let is_spoken = self.conns[index as usize].flags.has(HTTP2);
+        let rest = self.http2.get_mut(index as usize).filter(|_| is_spoken)?;
+        Some(std::mem::take(rest))
+    }
+
+    /// Keeps where a connection of HTTP/2 is left.
+    pub(super) fn keep_http2(&mut self, index: u32, rest: ServerRest) {
+        if let Some(kept) = self.http2.get_mut(index as usize) {
+            *kept = rest;
+        }
+    }
+
+    /// Appends that no further request of a connection that was left will be answered.
+    pub(super) fn write_http2_goaway(&self, index: u32, out: &mut Vec<u8>) {
+        if let Some(rest) = self.http2.get(index as usize) {
+            rest.write_goaway(out);
+        }
+    }
+
     /// Closes the socket, frees the slot and gives back what was active.
     pub(super) fn remove(&mut self, index: u32) -> Option<Box<Active<N>>> {
+        self.keep_http2(index, ServerRest::default());
         let conn = &mut self.conns[index as usize];
         let next = Conn::free(conn.generation.wrapping_add(1));
         self.free.push(index);

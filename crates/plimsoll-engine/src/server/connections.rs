@@ -3,7 +3,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_sys::clock;
 
-use super::conn::{Active, Phase, Slab};
+use super::conn::{Active, HTTP2, Phase, Slab};
 use crate::transport::Unsent;
 use crate::wheel::Wheel;
 
@@ -85,7 +85,13 @@ impl<N: Default> Connections<N> {
     pub(super) fn take_active(&mut self, index: u32) -> Box<Active<N>> {
         match self.slab[index].active.take() {
             Some(active) => active,
-            None => self.spare.pop().unwrap_or_default(),
+            None => {
+                let mut active = self.spare.pop().unwrap_or_default();
+                if let Some(rest) = self.slab.take_http2(index) {
+                    active.http2.get_or_insert_default().resume(rest);
+                }
+                active
+            }
         }
     }
 
@@ -107,8 +113,13 @@ impl<N: Default> Connections<N> {
     pub(super) fn settle(&mut self, index: u32) {
         let conn = &mut self.slab[index];
         if conn.active.as_ref().is_some_and(|active| active.is_spare())
-            && let Some(active) = conn.active.take()
+            && let Some(mut active) = conn.active.take()
         {
+            if conn.flags.has(HTTP2)
+                && let Some(server) = &mut active.http2
+            {
+                self.slab.keep_http2(index, server.leave());
+            }
             self.put_back(active);
         }
     }

@@ -15,8 +15,8 @@ use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{HandshakeKind, Session};
 
 use super::conn::{
-    Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, IN_BODY, KEEP_ALIVE, LINGER, MQTT, PEER_DONE,
-    Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
+    Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, HTTP2, IN_BODY, KEEP_ALIVE, LINGER, MQTT,
+    PEER_DONE, Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
@@ -38,7 +38,7 @@ const LINGER_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// What one step led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// There may be more to do at once; so many bytes were moved.
     More(usize),
     /// Nothing can be done before an event of the socket or a timer.
@@ -85,7 +85,7 @@ pub(super) struct Exchange<S: Service> {
     out_tail_body: usize,
     pump: Pump,
     /// The service's pattern, repeated over FILL_BYTES and one pattern more.
-    fill: Box<[u8]>,
+    pub(super) fill: Box<[u8]>,
 }
 
 impl<S: Service> Exchange<S> {
@@ -201,7 +201,7 @@ impl<S: Service> Exchange<S> {
     // ---- turns
 
     /// Does all that can be done on a connection now.
-    fn drive(&mut self, index: u32) {
+    pub(super) fn drive(&mut self, index: u32) {
         let mut turn_left = TURN_BYTES;
         loop {
             if self.conns.slab[index].flags.has(BLOCKED) {
@@ -262,21 +262,31 @@ impl<S: Service> Exchange<S> {
             Phase::Sending => self.write_answer(index),
             Phase::Closing => Step::Finish,
             Phase::Lingering => self.discard(index),
-            Phase::Handshaking | Phase::Idle | Phase::Reading => {
-                if conn.has_stash() {
-                    self.handle_stash(index)
-                } else if conn.flags.has(PEER_DONE) {
-                    if conn.phase != Phase::Idle {
-                        self.counters.conns_truncated.add(1);
-                    }
-                    // It may still be reading the answers to what it sent before.
-                    if self.out.is_empty() { Step::Drop } else { Step::Finish }
-                } else if conn.flags.has(READABLE) {
-                    self.receive(index)
-                } else {
-                    Step::Wait
+            Phase::Idle if conn.has_answers() && self.out.is_empty() => {
+                match self.write_streams(index) {
+                    Step::Wait => self.step_input(index),
+                    step => step,
                 }
             }
+            Phase::Handshaking | Phase::Idle | Phase::Reading => self.step_input(index),
+        }
+    }
+
+    /// Takes the next input.
+    fn step_input(&mut self, index: u32) -> Step {
+        let conn = &self.conns.slab[index];
+        if conn.has_stash() {
+            self.handle_stash(index)
+        } else if conn.flags.has(PEER_DONE) {
+            if conn.phase != Phase::Idle {
+                self.counters.conns_truncated.add(1);
+            }
+            // It may still be reading the answers to what it sent before.
+            if self.out.is_empty() { Step::Drop } else { Step::Finish }
+        } else if conn.flags.has(READABLE) {
+            self.receive(index)
+        } else {
+            Step::Wait
         }
     }
 
@@ -321,6 +331,7 @@ impl<S: Service> Exchange<S> {
             self.handle_input(index, bytes);
             return Step::More(bytes.len());
         };
+        let mut begins_http2 = false;
         let (plaintext, outcome) = self.pump.receive(session, bytes);
         let step = match outcome {
             Ok(received) => {
@@ -328,7 +339,11 @@ impl<S: Service> Exchange<S> {
                     let resumed = session
                         .handshake()
                         .is_some_and(|handshake| handshake.kind == HandshakeKind::Resumed);
+                    let is_http2 = session.handshake().is_some_and(|handshake| handshake.is_http2);
                     conn.phase = Phase::Idle;
+                    if is_http2 && !conn.flags.has(MQTT) {
+                        begins_http2 = true;
+                    }
                     match resumed {
                         true => self.counters.handshakes_resumed.add(1),
                         false => self.counters.handshakes_full.add(1),
@@ -337,6 +352,9 @@ impl<S: Service> Exchange<S> {
                 }
                 if received.peer_closed {
                     self.conns.slab[index].flags.set(PEER_DONE);
+                }
+                if begins_http2 {
+                    self.begin_http2(index);
                 }
                 self.handle_input(index, &plaintext);
                 Step::More(bytes.len())
@@ -369,6 +387,12 @@ impl<S: Service> Exchange<S> {
         }
         if self.conns.slab[index].flags.has(MQTT) {
             return self.handle_packets(index, input);
+        }
+        if self.conns.slab[index].begins_http2(input) {
+            self.begin_http2(index);
+        }
+        if self.is_http2(index) {
+            return self.handle_http2(index, input);
         }
         let mut active = self.conns.take_active(index);
         let mut rest = input;
@@ -613,6 +637,9 @@ impl<S: Service> Exchange<S> {
         let conn = &mut self.conns.slab[index];
         match conn.phase {
             Phase::Free => return,
+            Phase::Idle if conn.flags.has(HTTP2) => {
+                return self.handle_http2_deadline(index);
+            }
             Phase::Sleeping if conn.flags.has(WEBSOCKET | MQTT) => self.send_delayed(index),
             Phase::Sleeping => {
                 conn.phase = Phase::Sending;

@@ -1,4 +1,4 @@
-//! The server role: HTTP/1.1 over TCP and TLS, answered by a [`Service`], WebSocket, whose messages
+//! The server role: HTTP/1.1 and HTTP/2 over TCP and TLS, answered by a [`Service`], WebSocket, whose messages
 //! are sent back, and MQTT, whose publishes are acknowledged and not delivered.
 //!
 //! Every worker thread has its own listening sockets on every port (SO_REUSEPORT), its own
@@ -13,6 +13,7 @@ mod messages;
 mod packets;
 mod service;
 mod stop;
+mod streams;
 mod worker;
 
 use std::io;

@@ -18,6 +18,8 @@ pub enum Protocol {
     /// HTTP/1.1, RFC 9112.
     #[default]
     Http1,
+    /// HTTP/2, RFC 9113: by ALPN over TLS, by prior knowledge without.
+    Http2,
     /// WebSocket, RFC 6455.
     WebSocket,
     /// MQTT 3.1.1 or 5.0.
@@ -59,7 +61,12 @@ pub struct TargetUrl {
 
 impl TargetUrl {
     fn scheme(&self) -> &'static Scheme {
-        let is_ours = |scheme: &&Scheme| (scheme.protocol, scheme.tls) == (self.protocol, self.tls);
+        // Both versions of HTTP have the same schemes.
+        let protocol = match self.protocol {
+            Protocol::Http2 => Protocol::Http1,
+            protocol => protocol,
+        };
+        let is_ours = |scheme: &&Scheme| (scheme.protocol, scheme.tls) == (protocol, self.tls);
         SCHEMES.iter().find(is_ours).unwrap_or(&SCHEMES[0])
     }
 

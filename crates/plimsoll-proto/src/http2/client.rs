@@ -7,9 +7,10 @@ use plimsoll_model::ErrorClass;
 use thiserror::Error;
 
 use super::frame::{
-    self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item, Kind,
-    MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE, SETTING_INITIAL_WINDOW_SIZE,
-    SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE, SETTING_MAX_HEADER_LIST_SIZE, fault,
+    self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item,
+    Kind, MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_HEADER_TABLE_SIZE,
+    SETTING_INITIAL_WINDOW_SIZE, SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE,
+    SETTING_MAX_HEADER_LIST_SIZE, fault,
 };
 use super::hpack::{self, Field, Text};
 use super::{BLOCK_BYTES_MAX, PREFACE, REPLIES_BYTES_MAX, huffman};
@@ -127,6 +128,8 @@ pub struct Request<'a> {
     pub block: &'a [u8],
     /// The body; an empty one is not sent.
     pub body: &'a [u8],
+    /// Which body it is, for [`Client::send_bodies`].
+    pub body_number: u32,
     /// It is a call of gRPC.
     pub is_grpc: bool,
 }
@@ -177,6 +180,7 @@ struct Flight {
     stream: u32,
     key: u32,
     send_window: i32,
+    body_number: u32,
     /// Body bytes that are written, and in all.
     sent: u32,
     body: u32,
@@ -292,6 +296,7 @@ impl Client {
             stream,
             key,
             send_window: self.rest.initial_window as i32,
+            body_number: request.body_number,
             sent: 0,
             body: request.body.len() as u32,
             uncredited: 0,
@@ -315,13 +320,18 @@ impl Client {
         self.blocked > 0
     }
 
-    /// Goes on with the bodies that waited, of which `body_of` gives the one of a key.
+    /// Goes on with the bodies that waited, of which `body_of` gives the one of a number.
     pub fn send_bodies<'a>(&mut self, body_of: impl Fn(u32) -> &'a [u8]) {
         for flight in self.flights.iter_mut().filter(|flight| !flight.is_sent()) {
             if self.out.len() >= BODY_BYTES_AHEAD || self.rest.send_window <= 0 {
                 return;
             }
-            send_body(&mut self.out, &mut self.rest.send_window, flight, body_of(flight.key));
+            send_body(
+                &mut self.out,
+                &mut self.rest.send_window,
+                flight,
+                body_of(flight.body_number),
+            );
             self.blocked -= u32::from(flight.is_sent());
         }
     }
@@ -431,7 +441,9 @@ impl Client {
                 self.block = Some(OpenBlock::begin(head, block));
             }
             Kind::Settings => return self.handle_settings(head, payload),
-            Kind::RstStream => return self.handle_reset(head.stream, Code(frame::first_u32(payload))),
+            Kind::RstStream => {
+                return self.handle_reset(head.stream, Code(frame::first_u32(payload)));
+            }
             Kind::Ping if head.has(ACK) => {
                 if std::mem::take(&mut self.is_pong_awaited) {
                     return Ok(ClientProgress::Pong);
@@ -465,9 +477,7 @@ impl Client {
                 SETTING_ENABLE_PUSH if value != 0 => {
                     return fault(Code::PROTOCOL_ERROR, "a server may not allow itself to push");
                 }
-                SETTING_MAX_FRAME_SIZE
-                    if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) =>
-                {
+                SETTING_MAX_FRAME_SIZE if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) => {
                     return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
                 }
                 _ => {}
@@ -607,7 +617,7 @@ impl Client {
 
     /// The place of the stream's flight; `None` where it is over.
     fn place_of(&self, stream: u32) -> Result<Option<usize>, Fault> {
-        if stream % 2 == 0 || stream >= self.rest.next_stream {
+        if stream.is_multiple_of(2) || stream >= self.rest.next_stream {
             return fault(Code::PROTOCOL_ERROR, "a frame is for a stream that we have not begun");
         }
         Ok(self.flights.iter().position(|flight| flight.stream == stream))
@@ -707,7 +717,7 @@ fn read_head(block: &[u8]) -> Result<AnswerHead, Fault> {
     let malformed = Fault { code: Code::COMPRESSION_ERROR, why: "a header block is malformed" };
     let mut head = AnswerHead::default();
     let mut fields = hpack::fields(block);
-    while let Some(field) = fields.next().map_err(|_| malformed)? {
+    while let Some(field) = fields.read().map_err(|_| malformed)? {
         let (name, value) = match field {
             Field::TableSize(0) => continue,
             Field::TableSize(_) => return Err(malformed),

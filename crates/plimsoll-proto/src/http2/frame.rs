@@ -160,11 +160,12 @@ impl Head {
             return fault(Code::FRAME_SIZE_ERROR, "a frame is longer than 16,384 bytes");
         }
         let of_stream = self.stream != 0;
-        let wrong_length = fault(Code::FRAME_SIZE_ERROR, "a frame has a length that its kind forbids");
+        let wrong_length =
+            fault(Code::FRAME_SIZE_ERROR, "a frame has a length that its kind forbids");
         match self.kind {
             Kind::RstStream if self.length != 4 => return wrong_length,
             Kind::WindowUpdate if self.length != 4 => return wrong_length,
-            Kind::Settings if self.length % 6 != 0 => return wrong_length,
+            Kind::Settings if !self.length.is_multiple_of(6) => return wrong_length,
             Kind::Settings if self.has(ACK) && self.length != 0 => return wrong_length,
             Kind::Ping if self.length != 8 => return wrong_length,
             Kind::GoAway if self.length < 8 => return wrong_length,
@@ -371,10 +372,7 @@ impl FrameReader {
     }
 
     /// Adds to a frame that has begun, or begins one.
-    fn read_partial<'a>(
-        &'a mut self,
-        input: &'a [u8],
-    ) -> Result<(usize, Option<Item<'a>>), Fault> {
+    fn read_partial<'a>(&'a mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), Fault> {
         let mut consumed = self.fill(input, HEAD_BYTES);
         let Some(bytes) = self.partial.first_chunk::<HEAD_BYTES>() else {
             return Ok((consumed, None));
@@ -541,7 +539,12 @@ mod tests {
             (frame(3, 0, PADDED, 1), Code::PROTOCOL_ERROR),
             (frame(0, 0, PADDED, 1), Code::FRAME_SIZE_ERROR),
         ] {
-            assert_eq!(items(&[&bytes]).map_err(|fault| fault.code), Err(code), "{:?}", &bytes[..9]);
+            assert_eq!(
+                items(&[&bytes]).map_err(|fault| fault.code),
+                Err(code),
+                "{:?}",
+                &bytes[..9]
+            );
         }
         // One of an unknown kind is ignored.
         assert_eq!(items(&[&frame(3, 77, 0xFF, 9)]).map(|items| items.len()), Ok(1));

@@ -114,8 +114,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The next one; `None` at the end of the block.
-    
-    pub fn next(&mut self) -> Result<Option<Field<'a>>, HpackError> {
+    pub fn read(&mut self) -> Result<Option<Field<'a>>, HpackError> {
         let Some(first) = self.rest.first() else { return Ok(None) };
         let (size, field) = match first {
             0x80.. => (false, Field::Indexed(self.number(7)?)),
@@ -196,7 +195,7 @@ impl Decoder {
     ) -> Result<(), HpackError> {
         let mut fields = fields(block);
         let mut total = 0;
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.read()? {
             scratch.clear();
             let (name_bytes, is_kept) = match field {
                 Field::TableSize(size) => {
@@ -272,6 +271,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the peer has added to the table, or changed its size.
+    pub fn is_used(&self) -> bool {
+        self.size > 0 || self.lowered_by > 0
+    }
+
     /// Bytes of the table as RFC 7541, 4.1 counts them.
     pub const fn table_bytes(&self) -> usize {
         self.size
@@ -287,7 +291,8 @@ pub(super) fn static_entry(index: usize) -> Option<(&'static str, &'static str)>
 /// the peer's table.
 pub fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
     let of_name = || (1..).zip(STATIC).filter(|(_, (known, _))| *known == name);
-    if let Some((index, _)) = of_name().find(|(_, (_, known))| *known == value && !value.is_empty()) {
+    if let Some((index, _)) = of_name().find(|(_, (_, known))| *known == value && !value.is_empty())
+    {
         return write_number(out, 0x80, 7, index);
     }
     let index = of_name().map(|(index, _)| index).next().unwrap_or(0);

@@ -144,10 +144,12 @@ mod tests {
             let (code, length) = code_of(*symbol);
             bits.extend((0..length).rev().map(|bit| code >> bit & 1 == 1));
         }
-        while bits.len() % 8 != 0 {
+        while !bits.len().is_multiple_of(8) {
             bits.push(true);
         }
-        bits.chunks(8).map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | u8::from(*bit))).collect()
+        bits.chunks(8)
+            .map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | u8::from(*bit)))
+            .collect()
     }
 
     #[test]

@@ -12,9 +12,9 @@ pub mod server;
 mod frame;
 mod huffman;
 
-pub use client::{Client, Rest, StreamEnd};
+pub use client::{Client, ClientProgress, Http2Error, Request, Rest, StreamEnd};
 pub use frame::{Code, FRAME_BYTES_MAX, PREFACE};
-pub use server::{Incoming, Server};
+pub use server::{Incoming, Server, ServerRest, Stream};
 
 /// Longest header block, and so the most that is kept of one whose frames arrive in parts.
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;

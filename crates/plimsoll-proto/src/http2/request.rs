@@ -104,9 +104,8 @@ mod tests {
 
     #[test]
     fn blocks() {
-        let start = |method| {
-            format!(":method: {method}|:scheme: https|:authority: h:8443|:path: /p?q=1")
-        };
+        let start =
+            |method| format!(":method: {method}|:scheme: https|:authority: h:8443|:path: /p?q=1");
         assert_eq!(
             lines(&target("GET", &[("Sleep", "5"), ("Connection", "close")], "")),
             format!("{}|sleep: 5|user-agent: AGENT|accept: */*", start("GET"))

@@ -4,8 +4,8 @@ use plimsoll_model::Nanos;
 use thiserror::Error;
 
 use super::frame::{
-    self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item, Kind,
-    MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_INITIAL_WINDOW_SIZE,
+    self, ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Fault, FrameReader, Head, Item,
+    Kind, MAX_31, OpenBlock, SETTING_ENABLE_PUSH, SETTING_INITIAL_WINDOW_SIZE,
     SETTING_MAX_CONCURRENT_STREAMS, SETTING_MAX_FRAME_SIZE, SETTING_MAX_HEADER_LIST_SIZE, fault,
 };
 use super::hpack::{self, Decoder};
@@ -21,9 +21,9 @@ const WINDOW: u32 = 1 << 20;
 const WINDOW_DEFAULT: u32 = 65_535;
 /// In each such period a client may cause so many resets, and send so many frames that ask for nothing: no
 /// client of good will comes near, and one of ill will gains nothing (CVE-2023-44487, CVE-2019-9512).
-const CALM_PERIOD: Nanos = Nanos::from_secs(10);
-const RESETS_MAX: u32 = 1_000;
-const IDLE_FRAMES_MAX: u32 = 10_000;
+const CALM_PERIOD_S: u32 = 10;
+const RESETS_MAX: u16 = 1_000;
+const IDLE_FRAMES_MAX: u16 = 10_000;
 /// What `grpc.health.v1.Health/Check` answers: SERVING.
 const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
 const HEALTH_PATH: &[u8] = b"/grpc.health.v1.Health/Check";
@@ -45,7 +45,7 @@ pub enum Incoming {
     Begun(u32),
     /// The request of a stream is complete.
     Complete(u32),
-    /// The client no longer wants an answer: the stream is gone.
+    /// A stream is gone without an answer: the client gave it up, or its request was not acceptable.
     Reset,
 }
 
@@ -62,6 +62,8 @@ pub struct Stream<T> {
     pub is_grpc: bool,
     /// Bytes of the request's body.
     pub body_bytes: u64,
+    /// It is a call of the health service.
+    is_health: bool,
     /// Of a call of gRPC, the message as it is to be sent back, with the five bytes before it.
     pub message: Vec<u8>,
     send_window: i32,
@@ -71,45 +73,103 @@ pub struct Stream<T> {
     is_received: bool,
 }
 
-/// One connection.
+/// All that a connection is while nothing moves on it.
 #[derive(Debug)]
-pub struct Server<T> {
-    /// Its open streams.
-    pub streams: Vec<Stream<T>>,
-    reader: FrameReader,
-    block: Option<OpenBlock>,
-    decoder: Decoder,
-    scratch: Vec<u8>,
-    /// Bytes of the preface that have come.
-    preface_bytes: u8,
-    is_greeted: bool,
+pub struct ServerRest {
+    /// Where the client has added to it.
+    decoder: Option<Box<Decoder>>,
     last_stream: u32,
     send_window: i32,
     initial_window: u32,
     uncredited: u32,
-    calm_since: Nanos,
-    resets: u32,
-    idle_frames: u32,
+    /// When the present period of the defence began, in s.
+    calm_since_s: u32,
+    resets: u16,
+    idle_frames: u16,
+    /// Bytes of the preface that have come.
+    preface_bytes: u8,
+    is_greeted: bool,
+}
+
+const _: () = assert!(size_of::<ServerRest>() == 40);
+
+impl Default for ServerRest {
+    fn default() -> Self {
+        Self {
+            decoder: None,
+            last_stream: 0,
+            send_window: WINDOW_DEFAULT as i32,
+            initial_window: WINDOW_DEFAULT,
+            uncredited: 0,
+            calm_since_s: 0,
+            resets: 0,
+            idle_frames: 0,
+            preface_bytes: 0,
+            is_greeted: false,
+        }
+    }
+}
+
+impl ServerRest {
+    /// Appends the announcement that nothing further will be answered.
+    pub fn write_goaway(&self, out: &mut Vec<u8>) {
+        frame::write_goaway(out, self.last_stream, Code::NO_ERROR);
+    }
+}
+
+/// One connection while something moves on it.
+#[derive(Debug)]
+pub struct Server<T> {
+    /// Its open streams.
+    pub streams: Vec<Stream<T>>,
+    /// The place of the stream whose turn it is to send.
+    pub turn: usize,
+    rest: ServerRest,
+    reader: FrameReader,
+    block: Option<OpenBlock>,
+    decoder: Decoder,
+    scratch: Vec<u8>,
 }
 
 impl<T> Default for Server<T> {
     fn default() -> Self {
         Self {
             streams: Vec::new(),
+            turn: 0,
+            rest: ServerRest::default(),
             reader: FrameReader::default(),
             block: None,
             decoder: Decoder::default(),
             scratch: Vec::new(),
-            preface_bytes: 0,
-            is_greeted: false,
-            last_stream: 0,
-            send_window: WINDOW_DEFAULT as i32,
-            initial_window: WINDOW_DEFAULT,
-            uncredited: 0,
-            calm_since: Nanos::ZERO,
-            resets: 0,
-            idle_frames: 0,
         }
+    }
+}
+
+impl<T> Server<T> {
+    /// Goes on from where a connection was left.
+    pub fn resume(&mut self, mut rest: ServerRest) {
+        self.decoder = rest.decoder.take().map(|decoder| *decoder).unwrap_or_default();
+        self.rest = rest;
+    }
+
+    /// Leaves the connection, which is idle, and becomes one for another.
+    pub fn leave(&mut self) -> ServerRest {
+        let mut rest = std::mem::take(&mut self.rest);
+        let decoder = std::mem::take(&mut self.decoder);
+        rest.decoder = decoder.is_used().then(|| Box::new(decoder));
+        self.reader.clear();
+        (self.block, self.turn) = (None, 0);
+        self.streams.clear();
+        rest
+    }
+
+    /// Whether the client is between frames and awaits no answer.
+    pub fn is_idle(&self) -> bool {
+        self.streams.is_empty()
+            && usize::from(self.rest.preface_bytes) == PREFACE.len()
+            && self.rest.is_greeted
+            && self.reader.is_idle()
+            && self.block.is_none()
     }
 }
 
@@ -123,19 +183,6 @@ impl<T: Default> Server<T> {
         ];
         frame::write_settings(out, &settings);
         frame::write_window_update(out, 0, WINDOW - WINDOW_DEFAULT);
-    }
-
-    /// Whether the client is between frames and awaits no answer.
-    pub fn is_idle(&self) -> bool {
-        self.streams.is_empty() && !self.is_in_frame()
-    }
-
-    /// Whether a frame or a header block has begun to come.
-    pub fn is_in_frame(&self) -> bool {
-        usize::from(self.preface_bytes) < PREFACE.len()
-            || !self.is_greeted
-            || !self.reader.is_idle()
-            || self.block.is_some()
     }
 
     /// Handles bytes from the client up to what begins or ends something; returns how many were
@@ -152,7 +199,7 @@ impl<T: Default> Server<T> {
         let handled = self.handle_frames(&mut reader, input, now, out, on_field);
         self.reader = reader;
         handled.map_err(|Fault { code, why }| {
-            frame::write_goaway(out, self.last_stream, code);
+            frame::write_goaway(out, self.rest.last_stream, code);
             ServerError { code, why }
         })
     }
@@ -189,12 +236,12 @@ impl<T: Default> Server<T> {
     }
 
     fn take_preface(&mut self, input: &[u8]) -> Result<usize, Fault> {
-        let left = PREFACE.get(usize::from(self.preface_bytes)..).unwrap_or_default();
+        let left = PREFACE.get(usize::from(self.rest.preface_bytes)..).unwrap_or_default();
         let count = left.len().min(input.len());
         if left[..count] != input[..count] {
             return fault(Code::PROTOCOL_ERROR, "the client's preface is wrong");
         }
-        self.preface_bytes += count as u8;
+        self.rest.preface_bytes += count as u8;
         Ok(count)
     }
 
@@ -213,8 +260,8 @@ impl<T: Default> Server<T> {
 
     fn count_idle_frame(&mut self, now: Nanos) -> Result<(), Fault> {
         self.renew_calm(now);
-        self.idle_frames += 1;
-        if self.idle_frames > IDLE_FRAMES_MAX {
+        self.rest.idle_frames += 1;
+        if self.rest.idle_frames > IDLE_FRAMES_MAX {
             return fault(Code::ENHANCE_YOUR_CALM, "too many frames that ask for nothing");
         }
         Ok(())
@@ -222,16 +269,18 @@ impl<T: Default> Server<T> {
 
     fn count_reset(&mut self, now: Nanos) -> Result<(), Fault> {
         self.renew_calm(now);
-        self.resets += 1;
-        if self.resets > RESETS_MAX {
+        self.rest.resets += 1;
+        if self.rest.resets > RESETS_MAX {
             return fault(Code::ENHANCE_YOUR_CALM, "too many streams were reset");
         }
         Ok(())
     }
 
     fn renew_calm(&mut self, now: Nanos) {
-        if now.since(self.calm_since) >= CALM_PERIOD {
-            (self.calm_since, self.resets, self.idle_frames) = (now, 0, 0);
+        let now_s = (now.0 / Nanos::from_secs(1).0) as u32;
+        if now_s.wrapping_sub(self.rest.calm_since_s) >= CALM_PERIOD_S {
+            self.rest.calm_since_s = now_s;
+            (self.rest.resets, self.rest.idle_frames) = (0, 0);
         }
     }
 
@@ -244,7 +293,7 @@ impl<T: Default> Server<T> {
         out: &mut Vec<u8>,
         on_field: &mut dyn FnMut(&str, &[u8]),
     ) -> Result<Option<Incoming>, Fault> {
-        if !self.is_greeted && (head.kind != Kind::Settings || head.has(ACK)) {
+        if !self.rest.is_greeted && (head.kind != Kind::Settings || head.has(ACK)) {
             return fault(Code::PROTOCOL_ERROR, "the client begins without SETTINGS");
         }
         if let Some(mut block) = self.block.take() {
@@ -289,7 +338,7 @@ impl<T: Default> Server<T> {
     }
 
     fn check_begun(&self, stream: u32) -> Result<(), Fault> {
-        if stream > self.last_stream || stream % 2 == 0 {
+        if stream > self.rest.last_stream || stream.is_multiple_of(2) {
             return fault(Code::PROTOCOL_ERROR, "a frame is for a stream that was not begun");
         }
         Ok(())
@@ -297,10 +346,10 @@ impl<T: Default> Server<T> {
 
     /// A block begins a stream, or ends one whose request is not complete.
     fn check_new_block(&self, stream: u32) -> Result<(), Fault> {
-        if stream % 2 == 0 {
+        if stream.is_multiple_of(2) {
             return fault(Code::PROTOCOL_ERROR, "a client's streams have odd numbers");
         }
-        if stream > self.last_stream {
+        if stream > self.rest.last_stream {
             return Ok(());
         }
         match self.streams.iter().find(|open| open.id == stream) {
@@ -324,15 +373,13 @@ impl<T: Default> Server<T> {
                 SETTING_ENABLE_PUSH if value > 1 => {
                     return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
                 }
-                SETTING_MAX_FRAME_SIZE
-                    if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) =>
-                {
+                SETTING_MAX_FRAME_SIZE if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) => {
                     return fault(Code::PROTOCOL_ERROR, "a setting is out of its range");
                 }
                 _ => {}
             }
         }
-        self.is_greeted = true;
+        self.rest.is_greeted = true;
         frame::write_settings_ack(out);
         Ok(())
     }
@@ -344,10 +391,10 @@ impl<T: Default> Server<T> {
         }
         for stream in &mut self.streams {
             stream.send_window =
-                frame::moved_window(stream.send_window, self.initial_window, setting)
+                frame::moved_window(stream.send_window, self.rest.initial_window, setting)
                     .ok_or(too_large)?;
         }
-        self.initial_window = setting;
+        self.rest.initial_window = setting;
         Ok(())
     }
 
@@ -363,7 +410,7 @@ impl<T: Default> Server<T> {
             5 => Code::PROTOCOL_ERROR,
             _ => Code::FRAME_SIZE_ERROR,
         };
-        if head.stream > self.last_stream {
+        if head.stream > self.rest.last_stream {
             return fault(code, "a PRIORITY is wrong");
         }
         Ok(self.reset(head.stream, code, out))
@@ -380,8 +427,8 @@ impl<T: Default> Server<T> {
             if by == 0 {
                 return fault(Code::PROTOCOL_ERROR, "a window is raised by nothing");
             }
-            match frame::raised_window(self.send_window, by) {
-                Some(window) => self.send_window = window,
+            match frame::raised_window(self.rest.send_window, by) {
+                Some(window) => self.rest.send_window = window,
                 None => return fault(Code::FLOW_CONTROL_ERROR, "a window is too large"),
             }
             return Ok(None);
@@ -408,16 +455,16 @@ impl<T: Default> Server<T> {
         is_end: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Incoming>, Fault> {
-        if !self.is_greeted || self.block.is_some() {
+        if !self.rest.is_greeted || self.block.is_some() {
             return fault(Code::PROTOCOL_ERROR, "DATA comes where it may not");
         }
         self.check_begun(stream)?;
-        self.uncredited += flow;
-        if self.uncredited > WINDOW {
+        self.rest.uncredited += flow;
+        if self.rest.uncredited > WINDOW {
             return fault(Code::FLOW_CONTROL_ERROR, "the client sends more than the window allows");
         }
-        if self.uncredited > WINDOW / 2 {
-            frame::write_window_update(out, 0, std::mem::take(&mut self.uncredited));
+        if self.rest.uncredited > WINDOW / 2 {
+            frame::write_window_update(out, 0, std::mem::take(&mut self.rest.uncredited));
         }
         let Some(open) = self.streams.iter_mut().find(|open| open.id == stream) else {
             // Once for each frame.
@@ -430,7 +477,7 @@ impl<T: Default> Server<T> {
             return Ok(self.reset(stream, Code::STREAM_CLOSED, out));
         }
         open.body_bytes += bytes.len() as u64;
-        if open.is_grpc {
+        if open.is_grpc && !open.is_health {
             if open.message.len() + bytes.len() > MESSAGE_BYTES_MAX + 5 {
                 return Ok(self.reset(stream, Code::CANCEL, out));
             }
@@ -454,8 +501,8 @@ impl<T: Default> Server<T> {
         out: &mut Vec<u8>,
         on_field: &mut dyn FnMut(&str, &[u8]),
     ) -> Result<Option<Incoming>, Fault> {
-        let is_new = stream > self.last_stream;
-        self.last_stream = self.last_stream.max(stream);
+        let is_new = stream > self.rest.last_stream;
+        self.rest.last_stream = self.rest.last_stream.max(stream);
         let mut head = RequestHead { is_trailer: !is_new, ..RequestHead::default() };
         let mut scratch = std::mem::take(&mut self.scratch);
         let decoded = self.decoder.decode(block, &mut scratch, &mut |name, value| {
@@ -478,11 +525,11 @@ impl<T: Default> Server<T> {
         }
         if self.streams.len() >= SERVER_STREAMS_MAX as usize {
             frame::write_rst(out, stream, Code::REFUSED_STREAM);
-            return Ok(None);
+            return Ok(Some(Incoming::Reset));
         }
         if !head.is_complete() {
             frame::write_rst(out, stream, Code::PROTOCOL_ERROR);
-            return Ok(None);
+            return Ok(Some(Incoming::Reset));
         }
         self.streams.push(Stream {
             id: stream,
@@ -490,8 +537,9 @@ impl<T: Default> Server<T> {
             is_head_method: head.is_head_method,
             is_grpc: head.is_grpc,
             body_bytes: 0,
+            is_health: head.is_health,
             message: if head.is_health { SERVING.to_vec() } else { Vec::new() },
-            send_window: self.initial_window as i32,
+            send_window: self.rest.initial_window as i32,
             uncredited: 0,
             announced_bytes: head.content_length,
             is_received: false,
@@ -516,7 +564,7 @@ impl<T: Default> Server<T> {
     fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) -> Option<Incoming> {
         frame::write_rst(out, stream, code);
         // Resets that a client provokes count as its own (CVE-2025-8671).
-        self.resets += 1;
+        self.rest.resets = self.rest.resets.saturating_add(1);
         let before = self.streams.len();
         self.streams.retain(|open| open.id != stream);
         (self.streams.len() < before).then_some(Incoming::Reset)
@@ -564,7 +612,7 @@ impl<T: Default> Server<T> {
     /// What may be sent on the stream at `place` now.
     pub fn room(&self, place: usize) -> usize {
         let window = self.streams.get(place).map_or(0, |stream| stream.send_window);
-        window.min(self.send_window).max(0) as usize
+        window.min(self.rest.send_window).max(0) as usize
     }
 
     /// Appends one DATA frame of the stream at `place`, at most as long as [`Self::room`] and
@@ -575,7 +623,7 @@ impl<T: Default> Server<T> {
         frame::write_head(out, bytes.len(), Kind::Data, flags, stream.id);
         out.extend_from_slice(bytes);
         stream.send_window -= bytes.len() as i32;
-        self.send_window -= bytes.len() as i32;
+        self.rest.send_window -= bytes.len() as i32;
     }
 
     /// The answer at `place` is written: the stream is over. A request that is not complete is given up.
@@ -588,7 +636,7 @@ impl<T: Default> Server<T> {
 
     /// Appends the announcement that nothing further will be answered.
     pub fn write_goaway(&self, out: &mut Vec<u8>) {
-        frame::write_goaway(out, self.last_stream, Code::NO_ERROR);
+        self.rest.write_goaway(out);
     }
 }
 

@@ -91,6 +91,22 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         }
         ErrorClass::MqttDisconnected => "the broker ended the connection and said why: see its log",
         ErrorClass::MqttMalformed => "the answer is not MQTT: is it the broker's port?",
+        ErrorClass::AlpnMismatch => {
+            "the server does not offer HTTP/2 by ALPN: enable it there, or use --http 1.1"
+        }
+        ErrorClass::H2Malformed => {
+            "the answer is not HTTP/2: does the server speak it on this port? try --http 1.1"
+        }
+        ErrorClass::H2Reset => "the server gave up single requests: see its log",
+        ErrorClass::H2Goaway => {
+            "the server ended connections for an error: see its log and its limits per connection"
+        }
+        ErrorClass::H2Refused => {
+            "the server refused requests twice: lower --streams, or raise its limit"
+        }
+        ErrorClass::GrpcStatus => {
+            "calls ended with a status other than 0: see grpc_status in --json"
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use plimsoll_model::summary::{FullQuantiles, LoadHostSummary, ShortQuantiles, Summary};
+use plimsoll_model::tally::StreamCounts;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
 
@@ -149,13 +150,28 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
              slow for the pool, or --connections is too small",
         )?;
     }
-    let answers: Vec<_> = summary
-        .status
-        .iter()
-        .map(|(code, count)| format!("{}: {}", clean(code), grouped(*count)))
+    for (title, statuses) in [("Status", &summary.status), ("gRPC status", &summary.grpc_status)] {
+        let answers: Vec<_> = statuses
+            .iter()
+            .map(|(code, count)| format!("{}: {}", clean(code), grouped(*count)))
+            .collect();
+        if !answers.is_empty() {
+            page.entry_counts(title, &answers)?;
+        }
+    }
+    let StreamCounts { goaways, resets_received, resets_sent, requeued } = summary.streams;
+    if !summary.streams.is_none() {
+        let counts: Vec<_> = [
+            ("GOAWAY received", goaways),
+            ("reset by the server", resets_received),
+            ("given up", resets_sent),
+            ("sent once more", requeued),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{what} {}", grouped(count)))
         .collect();
-    if !answers.is_empty() {
-        page.entry_counts("Status", &answers)?;
+        page.entry_counts("Streams", &counts)?;
     }
     Ok(())
 }

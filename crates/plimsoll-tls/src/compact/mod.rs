@@ -51,6 +51,8 @@ impl Flags {
     pub(crate) const REFUSAL_DUE: Self = Self(1 << 9);
     /// Renegotiation was refused once.
     pub(crate) const REFUSED: Self = Self(1 << 10);
+    /// HTTP/2 was chosen by ALPN.
+    pub(crate) const HTTP2: Self = Self(1 << 11);
 
     pub(crate) const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 != 0

@@ -31,6 +31,7 @@ mod documents;
 pub(crate) mod experiments;
 pub(crate) mod hold;
 pub(crate) mod hosts;
+pub(crate) mod http;
 pub(crate) mod live;
 mod load;
 pub(crate) mod mqtt;

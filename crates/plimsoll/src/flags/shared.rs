@@ -7,6 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Group, TlsVersion};
 
 use super::hosts::LoadHostFlags;
+use super::http::HttpFlags;
 use super::live::LiveFlags;
 use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
@@ -75,17 +76,24 @@ pub(crate) struct RequestFlags {
     #[arg(long, value_name = "TEXT")]
     pub(crate) data: Option<String>,
 
+    /// Call this method of gRPC, package.Service/Method, over HTTP/2; the body is its message, encoded
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) grpc: Option<String>,
+
     #[command(flatten)]
     pub(crate) mqtt: MqttFlags,
 }
 
-/// Headers of the requests.
+/// Headers of the requests, and the HTTP that they are sent in.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct HeaderFlags {
     /// Request header, such as 'sleep: 20'; repeatable
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) http: HttpFlags,
 }
 
 /// How a pool uses its connections.

@@ -100,6 +100,17 @@ pub(crate) enum ArrivalsFlag {
     Uniform,
 }
 
+/// `--http` of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HttpFlag {
+    /// HTTP/1.1.
+    #[value(name = "1.1")]
+    Http1,
+    /// HTTP/2.
+    #[value(name = "2")]
+    Http2,
+}
+
 /// `--format` of a targets file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetFormat {
@@ -214,6 +225,14 @@ pub(crate) fn opening(text: &str) -> Result<u32, ParseError> {
     count
         .and_then(|count| u32::try_from(count).ok())
         .ok_or_else(|| refuse(text, "a number of connections from 1 to 1M, such as 512"))
+}
+
+/// Requests at once on one connection.
+pub(crate) fn streams(text: &str) -> Result<u32, ParseError> {
+    let count = parse_count(text).ok().filter(|count| (1..=10_000).contains(count));
+    count
+        .and_then(|count| u32::try_from(count).ok())
+        .ok_or_else(|| refuse(text, "a number of requests from 1 to 10k, such as 32"))
 }
 
 /// A span longer than nothing.

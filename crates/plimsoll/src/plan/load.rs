@@ -13,7 +13,9 @@ use plimsoll_model::slo::Slo;
 use super::pacing::pacing;
 use super::publish::PublishJob;
 use super::rows::RowJob;
-use super::{Destination, Inputs, hosts, outputs, protocol, publish, rows, sources, targets, tls};
+use super::{
+    Destination, Inputs, hosts, http2, outputs, protocol, publish, rows, sources, targets, tls,
+};
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
 use crate::flags::hosts::AgentLossFlag;
@@ -135,7 +137,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let Parts { to, pool, client, output, .. } = parts;
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
-    let workers = Workers::new(pool, client, parts.ops_total, inputs)?;
+    let workers = Workers::new(&parts, inputs)?;
     let hosts = hosts::hosts(&to.server.hosts, client, inputs)?;
     check_hosts_have_connections(hosts.as_ref(), workers.connections)?;
     outputs::check(output)?;
@@ -186,6 +188,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             rows: None,
             mqtt,
             proxy: proxy(&to.server.proxy),
+            http2: http2::plan(&to.request),
         },
         rows: None,
         slo: parts.slo,
@@ -208,22 +211,21 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(
-        pool: &PoolFlags,
-        client: &ClientFlags,
-        ops_total: Option<u64>,
-        inputs: &Inputs<'_>,
-    ) -> Result<Self, Stop> {
+    fn new(parts: &Parts<'_>, inputs: &Inputs<'_>) -> Result<Self, Stop> {
+        let Parts { to, pool, client, ops_total, .. } = parts;
         if pool.no_keepalive && pool.requests_per_connection.is_some_and(|requests| requests > 1) {
             return Err(Stop::usage(
                 "--no-keepalive closes after one request, --requests-per-connection later",
                 "drop one of them",
             ));
         }
+        let default = match http2::is_asked(&to.request) {
+            true => http2::CONNECTIONS_DEFAULT,
+            false => CONNECTIONS_DEFAULT,
+        };
         // An explicit number is opened; the default is lowered to the number of requests.
-        let connections = pool
-            .connections
-            .unwrap_or_else(|| CONNECTIONS_DEFAULT.min(ops_total.unwrap_or(u64::MAX)).max(1));
+        let connections =
+            pool.connections.unwrap_or_else(|| default.min(ops_total.unwrap_or(u64::MAX)).max(1));
         let needs_more = |flag: &str, workers: u32| {
             Err(Stop::usage(
                 format_args!("{flag} {workers} share {connections} connections"),

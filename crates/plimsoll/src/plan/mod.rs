@@ -18,6 +18,7 @@ pub(crate) mod hold;
 pub(crate) mod host_goal;
 pub(crate) mod host_watch;
 mod hosts;
+mod http2;
 pub(crate) mod inputs;
 pub(crate) mod lab;
 pub(crate) mod live;

@@ -21,7 +21,8 @@ const PREFIX_BYTES_MAX: usize = 64;
 /// Refuses what does not fit the protocol, and completes what the flags left out.
 pub(super) fn complete(targets: &mut [Target], flags: &RequestFlags) -> Result<(), Stop> {
     let protocols = || targets.iter().map(|target| target.url.protocol);
-    let Some(protocol) = protocols().find(|protocol| *protocol != Protocol::Http1) else {
+    let is_other = |protocol: &Protocol| !matches!(protocol, Protocol::Http1 | Protocol::Http2);
+    let Some(protocol) = protocols().find(is_other) else {
         return match flags.mqtt.first_given() {
             Some(flag) => Err(Stop::usage(
                 format_args!("{flag} is for MQTT"),
@@ -42,7 +43,7 @@ pub(super) fn complete(targets: &mut [Target], flags: &RequestFlags) -> Result<(
         target.body = MESSAGE_DEFAULT.to_vec();
     }
     match protocol {
-        Protocol::Http1 => Ok(()),
+        Protocol::Http1 | Protocol::Http2 => Ok(()),
         Protocol::WebSocket => match flags.mqtt.first_given() {
             Some(flag) => Err(not_spoken(flag, protocol)),
             None => Ok(()),
@@ -59,7 +60,7 @@ pub(super) fn complete(targets: &mut [Target], flags: &RequestFlags) -> Result<(
 /// A flag that the URL's protocol does not have.
 fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
     let (name, flags) = match protocol {
-        Protocol::Http1 => ("HTTP", "--method, --header, --body, --data"),
+        Protocol::Http1 | Protocol::Http2 => ("HTTP", "--method, --header, --body, --data"),
         Protocol::WebSocket => ("WebSocket", "--header, --body, --data"),
         Protocol::Mqtt => {
             let flags = "--topic, --qos, --retain, --subscribe, --mqtt, --client-id, --keep-alive, \

@@ -7,7 +7,7 @@ use plimsoll_model::plan::{Destination as Server, ServerName};
 use plimsoll_model::target::{Protocol, Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::inputs::{both_stdin, read_bounded};
-use super::{Destination, Inputs, protocol};
+use super::{Destination, Inputs, http2, protocol};
 use crate::exit::Stop;
 use crate::flags::shared::{RequestFlags, ServerFlags};
 use crate::flags::values::{InputFile, TargetFormat};
@@ -50,6 +50,7 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
         }
         (None, Some(from)) => listed(from, server.format, flags, inputs)?,
     };
+    http2::apply(&mut targets, flags)?;
     protocol::complete(&mut targets, flags)?;
     let has_headers = |target: &&mut Target| target.url.protocol != Protocol::Mqtt;
     for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {

@@ -45,6 +45,8 @@ pub(super) fn options(
         version: shake.tls,
         groups,
         resume_ratio: resume.resume,
+        // By the protocol of the URL.
+        offers_http2: false,
         reuse_key_share: shake.reuse_key_share,
         state: shake.tls_state.into(),
     })

@@ -45,7 +45,12 @@ fn connected() -> (Worker, Socket) {
 /// Sends a request at `at`, where it came due so long before.
 fn send(worker: &mut Worker, lag: Nanos, at: Nanos) {
     let intended = Nanos(at.0 - lag.0);
-    worker.send_op(0, Op { intended, target: 0, is_recorded: false }, Nanos::ZERO, at);
+    worker.send_op(
+        0,
+        Op { intended, target: 0, is_recorded: false, is_again: false },
+        Nanos::ZERO,
+        at,
+    );
 }
 
 /// The server answers, and its answer is here.
@@ -129,11 +134,10 @@ fn a_connection_was_free_when_its_answer_came() {
     send(&mut worker, Nanos::ZERO, sent);
     // It comes due while the answer awaits our reading it.
     let read = sent + LONG;
-    assert!(
-        worker
-            .pools
-            .push_waiting(0, Op { intended: sent + Nanos(1), target: 0, is_recorded: false })
-    );
+    assert!(worker.pools.push_waiting(
+        0,
+        Op { intended: sent + Nanos(1), target: 0, is_recorded: false, is_again: false }
+    ));
     answer(&mut worker, &server);
     worker.read_until(0, Until::Emptied, read);
     assert_eq!(worker.conns[0].state, State::Busy, "the waiting operation was sent");

@@ -1,5 +1,6 @@
 //! The client against bytes of a server, and against our own server half in pieces of any size.
 
+use plimsoll_model::Nanos;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,7 +37,7 @@ fn begun(keys: &[u32], body: &[u8], is_grpc: bool) -> Client {
     assert_eq!(client.handle_bytes(&ready), Ok((ready.len(), ClientProgress::Ready)));
     for key in keys {
         assert!(client.has_room(9));
-        client.begin(*key, &Request { block: &[0x82], body, is_grpc });
+        client.begin(*key, &Request { block: &[0x82], body, body_number: *key, is_grpc });
     }
     client
 }
@@ -97,7 +98,7 @@ fn calls_of_grpc_are_judged_by_their_status() {
         // No message, half of one, two of them.
         (vec![begins.clone(), trailers("0")], INTERNAL),
         (vec![begins.clone(), data(1, &[0, 0, 0, 0, 2, 8], false), trailers("0")], INTERNAL),
-        (vec![begins.clone(), message.clone(), message.clone(), trailers("0")], INTERNAL),
+        (vec![begins.clone(), message.clone(), message, trailers("0")], INTERNAL),
         (vec![head(1, &[(":status", "200"), ("grpc-status", "8")], true)], 8),
         (vec![head(1, &[(":status", "503")], true)], 14),
         (vec![begins, data(1, b"", true)], UNKNOWN),
@@ -330,7 +331,7 @@ proptest! {
             if client.rest().is_greeted && !begun {
                 begun = true;
                 for (key, body) in (0..).zip(&texts) {
-                    client.begin(key, &Request { block: &block, body, is_grpc: false });
+                    client.begin(key, &Request { block: &block, body, body_number: key, is_grpc: false });
                 }
             }
             client.send_bodies(|key| &texts[key as usize]);
@@ -341,5 +342,3 @@ proptest! {
         prop_assert_eq!(ended, texts.len());
     }
 }
-
-use plimsoll_model::Nanos;

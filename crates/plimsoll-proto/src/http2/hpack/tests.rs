@@ -66,7 +66,8 @@ fn requests_of_one_connection() {
             "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
         ],
     ] {
-        let story = [(blocks[0], lines[0], 57), (blocks[1], lines[1], 110), (blocks[2], lines[2], 164)];
+        let story =
+            [(blocks[0], lines[0], 57), (blocks[1], lines[1], 110), (blocks[2], lines[2], 164)];
         assert_story(&mut Decoder::default(), &story);
     }
 }

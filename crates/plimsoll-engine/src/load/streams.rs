@@ -1,0 +1,403 @@
+//! Many operations at once on one connection: streams of HTTP/2.
+//!
+//! Each operation on a shared connection has a slot of its own, a *lane*, without a socket: times, timers,
+//! rows and stamps work by slot as they do elsewhere. The connection stands in its pool's ring while
+//! another stream may begin on it, and goes to the end of the ring with each that does.
+//!
+//! What one event brought about leaves together, in one record and one call: [`Worker::flush_streams`].
+
+use plimsoll_model::ending::Closer;
+use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::row::RowEnd;
+use plimsoll_model::target::Protocol;
+use plimsoll_model::{ErrorClass, Nanos};
+use plimsoll_proto::conversation::{Answer, Expected, StreamProgress};
+use plimsoll_proto::http2::{self, Http2Error};
+
+use super::conn::{ConnHot, Op, Peer, State};
+use super::worker::Worker;
+
+/// What is known of a slot beside its record.
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    /// The slot of its connection; [`NO_CONNECTION`] where the slot is no lane.
+    connection: u32,
+    /// Its operation was sent before, and not begun by the server.
+    is_again: bool,
+    /// The slot is a connection, and stands in its pool's ring.
+    is_in_ring: bool,
+}
+
+const NO_CONNECTION: u32 = u32::MAX;
+const NONE: Lane = Lane { connection: NO_CONNECTION, is_again: false, is_in_ring: false };
+
+/// One worker's part in it.
+pub(super) struct Streams {
+    /// HTTP/2 is spoken.
+    is_spoken: bool,
+    /// Most at once on one connection; `None` where connections are not shared.
+    most: Option<u32>,
+    /// By slot; empty where connections are not shared.
+    lanes: Vec<Lane>,
+    /// Tokens of connections with something to send.
+    unflushed: Vec<u64>,
+    /// Lent to the connection that sends; empty between calls.
+    output: Vec<u8>,
+}
+
+impl Streams {
+    pub(super) fn new(plan: &LoadPlan) -> Self {
+        let is_spoken = plan.protocol() == Protocol::Http2;
+        let is_shared = is_spoken && plan.shares_connections();
+        Self {
+            is_spoken,
+            most: is_shared.then(|| plan.streams()),
+            lanes: Vec::new(),
+            unflushed: Vec::new(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Whether connections carry several operations at once.
+    pub(super) const fn are_shared(&self) -> bool {
+        self.most.is_some()
+    }
+
+    /// Whether the slot is a lane.
+    pub(super) fn is_lane(&self, index: u32) -> bool {
+        self.connection_of(index) != index
+    }
+
+    /// The slot of the connection on which the operation of a slot is.
+    pub(super) fn connection_of(&self, index: u32) -> u32 {
+        match self.lanes.get(index as usize) {
+            Some(lane) if lane.connection != NO_CONNECTION => lane.connection,
+            _ => index,
+        }
+    }
+
+    fn lane(&mut self, index: u32) -> &mut Lane {
+        let index = index as usize;
+        if self.lanes.len() <= index {
+            self.lanes.resize(index + 1, NONE);
+        }
+        &mut self.lanes[index]
+    }
+
+    /// The slot has a new owner, or none.
+    pub(super) fn forget(&mut self, index: u32) {
+        if let Some(lane) = self.lanes.get_mut(index as usize) {
+            *lane = NONE;
+        }
+    }
+}
+
+impl Worker {
+    // ---- room for streams
+
+    fn client(&mut self, connection: u32) -> Option<&mut http2::Client> {
+        self.conns.slab.parser(connection).streams()
+    }
+
+    fn has_room(&mut self, connection: u32) -> bool {
+        let most = self.streams.most.unwrap_or(1);
+        self.conns[connection].peer == Peer::Open
+            && self.client(connection).is_some_and(|client| client.has_room(most))
+    }
+
+    /// The connection was taken from the ring; whether it may carry another operation.
+    pub(super) fn leave_ring(&mut self, connection: u32) -> bool {
+        if !self.streams.are_shared() {
+            return true;
+        }
+        self.streams.lane(connection).is_in_ring = false;
+        self.has_room(connection)
+    }
+
+    /// Gives what waits to a shared connection, as far as it has room; a connection with more room than
+    /// that stands in the ring.
+    pub(super) fn offer_room(&mut self, connection: u32, now: Nanos) {
+        let destination = self.conns[connection].destination;
+        while self.has_room(connection) {
+            if let Some(op) = self.pools.take_waiting(destination) {
+                self.send_op(connection, op, now, now);
+            } else if !self.demand.is_closed() || !self.continue_closed_loop(connection, now) {
+                if !self.streams.lane(connection).is_in_ring {
+                    self.conns[connection].since = now;
+                }
+                return self.join_ring(connection);
+            }
+        }
+    }
+
+    /// Puts a connection with room into the ring.
+    fn join_ring(&mut self, connection: u32) {
+        if std::mem::replace(&mut self.streams.lane(connection).is_in_ring, true) {
+            return;
+        }
+        let (token, destination) =
+            (self.conns.slab.token(connection), self.conns[connection].destination);
+        self.pools.of(destination).idle.push_back(token);
+    }
+
+    /// A lane for another operation on a shared connection.
+    pub(super) fn take_lane(&mut self, connection: u32, is_again: bool) -> u32 {
+        let index = self.conns.slab.take();
+        let timer_armed = self.conns[index].timer_armed;
+        let parent = &self.conns[connection];
+        let (destination, reused, ops_total) =
+            (parent.destination, parent.reused, parent.ops_total);
+        let hot = &mut self.conns[index];
+        *hot = ConnHot {
+            destination,
+            reused,
+            ops_total,
+            state: State::Busy,
+            generation: hot.generation,
+            timer_armed,
+            ..ConnHot::default()
+        };
+        *self.streams.lane(index) = Lane { connection, is_again, ..NONE };
+        index
+    }
+
+    /// The operation of a lane is over.
+    fn release_lane(&mut self, index: u32) {
+        self.streams.forget(index);
+        self.conns.slab.release_lane(index);
+    }
+
+    // ---- sending
+
+    /// Begins the operation of a slot on its connection.
+    pub(super) fn begin_stream(&mut self, index: u32) {
+        let connection = self.streams.connection_of(index);
+        let target = self.conns[index].target;
+        let request = self.requests.get(target);
+        let parser = self.conns.slab.parser(connection);
+        match request.expected {
+            Expected::Stream { block_bytes, is_grpc } => {
+                let (block, body) = request.bytes.split_at(block_bytes as usize);
+                let request = http2::Request { block, body, body_number: target, is_grpc };
+                if let Some(client) = parser.streams() {
+                    client.begin(index, &request);
+                }
+            }
+            expected => parser.expect(expected),
+        }
+        self.conns[index].request_sent_bytes = request.bytes.len() as u32;
+        self.note_output(connection);
+        if self.streams.is_lane(index) && self.has_room(connection) {
+            self.join_ring(connection);
+        }
+    }
+
+    /// The connection may have something to send.
+    pub(super) fn note_output(&mut self, connection: u32) {
+        if !self.streams.is_spoken {
+            return;
+        }
+        let token = self.conns.slab.token(connection);
+        if self.streams.unflushed.last() != Some(&token) {
+            self.streams.unflushed.push(token);
+        }
+    }
+
+    /// Sends what has gathered on connections.
+    pub(super) fn flush_streams(&mut self, now: Nanos) {
+        while let Some(token) = self.streams.unflushed.pop() {
+            if let Some(index) = self.conns.slab.index_of(token) {
+                self.flush_connection(index, now);
+            }
+        }
+    }
+
+    /// Sends what has gathered on a connection.
+    pub(super) fn flush_connection(&mut self, index: u32, now: Nanos) {
+        if self.conns[index].socket.is_none() || self.conns[index].peer == Peer::Reset {
+            return;
+        }
+        // What the kernel does not take now goes on when there is room.
+        while !self.conns.has_unsent(index) {
+            let Some(client) = self.conns.slab.parser(index).streams() else { return };
+            if client.has_bodies() {
+                let requests = &self.requests;
+                client.send_bodies(|target| requests.get(target).body());
+            }
+            if !client.has_output() {
+                break;
+            }
+            let mut output = std::mem::take(&mut self.streams.output);
+            client.take_output(&mut output);
+            let sent = self.conns.send_aside(index, &output);
+            output.clear();
+            self.streams.output = output;
+            if !self.handle_sent(index, sent, now) {
+                return;
+            }
+        }
+        if self.conns[index].state == State::Idle {
+            self.conns.slab.return_idle_parser(index);
+        }
+    }
+
+    // ---- what the server does
+
+    pub(super) fn handle_stream(&mut self, connection: u32, progress: StreamProgress, now: Nanos) {
+        match progress {
+            StreamProgress::Began(key) => self.note_first_byte(key, now),
+            StreamProgress::Ended(key, answer) => {
+                self.note_first_byte(key, now);
+                if answer.failed == Some(ErrorClass::H2Reset) {
+                    self.meter.tally().streams.resets_received += 1;
+                }
+                let keep_alive =
+                    !self.client(connection).is_some_and(|client| client.is_draining());
+                self.handle_answer(key, &Answer { keep_alive, ..answer }, true, now);
+            }
+            StreamProgress::Untouched(key) => self.requeue(key, now),
+            StreamProgress::RoomChanged if self.streams.are_shared() => {
+                self.offer_room(connection, now);
+            }
+            StreamProgress::RoomChanged => {}
+            StreamProgress::Draining => self.handle_draining(connection, now),
+        }
+    }
+
+    /// The first byte of the answer to a slot's operation is here.
+    fn note_first_byte(&mut self, index: u32, now: Nanos) {
+        let hot = &mut self.conns[index];
+        if !std::mem::replace(&mut hot.answer_begun, true) {
+            let began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
+            self.meter.tally().spans.ttfb.record(now.since(began));
+        }
+    }
+
+    /// The operation of a lane has its answer, which is counted.
+    pub(super) fn end_lane(&mut self, index: u32, now: Nanos) {
+        let connection = self.streams.connection_of(index);
+        self.release_lane(index);
+        let hot = &mut self.conns[connection];
+        hot.reused = true;
+        hot.ops_total += 1;
+        let ops_total = u64::from(hot.ops_total);
+        let is_spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
+        if is_spent && let Some(client) = self.client(connection) {
+            client.drain();
+        }
+        if !self.end_drained(connection, now) {
+            self.offer_room(connection, now);
+        }
+    }
+
+    /// The operation of a lane is given up, and counted.
+    pub(super) fn drop_lane(&mut self, index: u32) {
+        let connection = self.streams.connection_of(index);
+        self.meter.tally().streams.resets_sent += 1;
+        if let Some(client) = self.client(connection) {
+            client.reset(index);
+        }
+        self.note_output(connection);
+        self.release_lane(index);
+    }
+
+    /// As [`Self::drop_lane`], and another operation may have its place.
+    pub(super) fn reset_lane(&mut self, index: u32, now: Nanos) {
+        let connection = self.streams.connection_of(index);
+        self.drop_lane(index);
+        if !self.end_drained(connection, now) {
+            self.offer_room(connection, now);
+        }
+    }
+
+    /// The server has not begun the slot's operation: it is sent once more, on whatever connection is free,
+    /// and its latency still counts from its intended start.
+    fn requeue(&mut self, index: u32, now: Nanos) {
+        let connection = self.streams.connection_of(index);
+        if !self.streams.is_lane(index) || self.streams.lane(index).is_again {
+            let refused = Answer::plain(0, Some(ErrorClass::H2Refused));
+            return self.handle_answer(index, &refused, true, now);
+        }
+        let hot = &self.conns[index];
+        let (destination, intended, target) = (hot.destination, hot.intended, hot.target);
+        let is_recorded = self.rows.records(index);
+        self.detach_op(index);
+        self.release_lane(index);
+        self.meter.tally().streams.requeued += 1;
+        let op = Op { intended, target, is_recorded, is_again: true };
+        if let Some(other) = self.take_idle(destination) {
+            self.send_op(other, op, now, now);
+        } else {
+            self.pools.push_waiting_first(destination, op);
+            self.open_for_waiting(destination, now);
+        }
+        self.end_drained(connection, now);
+    }
+
+    /// The server has announced that it begins no further stream.
+    fn handle_draining(&mut self, connection: u32, now: Nanos) {
+        self.meter.tally().streams.goaways += 1;
+        let hot = &mut self.conns[connection];
+        if hot.peer == Peer::Open {
+            hot.peer = Peer::Announced;
+        }
+        let token = self.conns.slab.token(connection);
+        while self.conns.slab.index_of(token).is_some()
+            && let Some(key) = self.client(connection).and_then(|client| client.take_untouched())
+        {
+            self.requeue(key, now);
+        }
+        if self.conns.slab.index_of(token).is_none() {
+            return;
+        }
+        let error: Option<Http2Error> =
+            self.client(connection).and_then(|client| client.ended_by());
+        if let Some(error) = error {
+            self.count_lifetime(connection, Closer::PeerAnswer, now);
+            return self.fail(connection, error.class(), &error, now);
+        }
+        if self.conns[connection].state == State::Idle {
+            self.end_drained(connection, now);
+        }
+    }
+
+    /// Closes a connection on which no stream may begin any more and none is open; returns whether it did.
+    fn end_drained(&mut self, connection: u32, now: Nanos) -> bool {
+        let is_over = self
+            .client(connection)
+            .is_some_and(|client| client.is_draining() && client.open_streams() == 0);
+        if !is_over || self.conns[connection].state != State::Idle {
+            return false;
+        }
+        let hot = &self.conns[connection];
+        let (destination, by_peer) = (hot.destination, hot.peer != Peer::Open);
+        if by_peer {
+            self.count_lifetime(connection, Closer::PeerAnswer, now);
+        }
+        let loss = by_peer.then_some(ErrorClass::ClosedByPeer);
+        self.close_and_refill(connection, loss, now);
+        self.keep_pool_full(destination, now);
+        true
+    }
+
+    /// The connection is lost for `class`: so are the operations on it.
+    pub(super) fn lose_streams(&mut self, connection: u32, class: ErrorClass, now: Nanos) {
+        if !self.streams.are_shared() {
+            return;
+        }
+        let is_race = class == ErrorClass::ClosedByPeer && self.conns[connection].reused;
+        while let Some((index, has_begun)) =
+            self.client(connection).and_then(|client| client.take_lost())
+        {
+            let class = match is_race && !has_begun {
+                true => ErrorClass::KeepaliveRace,
+                false => class,
+            };
+            self.detach_op(index);
+            self.meter.count_error(class);
+            self.count_failed_operation(index, class, now);
+            self.record(index, RowEnd::Failed(class), 0, 0, now);
+            self.release_lane(index);
+        }
+    }
+}

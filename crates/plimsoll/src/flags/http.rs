@@ -1,0 +1,20 @@
+//! Which version of HTTP is spoken. What was typed, not what it means.
+
+use clap::Args;
+
+use super::values::{HttpFlag, streams};
+
+/// The version of HTTP, and how connections of HTTP/2 are shared.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Request")]
+pub(crate) struct HttpFlags {
+    /// Version of HTTP: 1.1, or 2, which https agrees on by ALPN and http takes for granted
+    /// [default: 1.1]
+    #[arg(long, value_name = "VERSION", hide_possible_values = true)]
+    pub(crate) http: Option<HttpFlag>,
+
+    /// With HTTP/2, most requests at once on one connection, where the server allows as many
+    /// [default: 10]
+    #[arg(short = 'm', long, value_name = "N", value_parser = streams, help_heading = "Connections")]
+    pub(crate) streams: Option<u32>,
+}

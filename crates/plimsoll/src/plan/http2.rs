@@ -1,0 +1,86 @@
+//! HTTP/2 and gRPC: which targets speak it, and how their connections are shared.
+
+use plimsoll_model::plan::Http2Plan;
+use plimsoll_model::target::{Protocol, Target};
+
+use crate::exit::Stop;
+use crate::flags::shared::RequestFlags;
+use crate::flags::values::HttpFlag;
+
+/// Requests at once on a connection without `--streams`.
+const STREAMS_DEFAULT: u32 = 10;
+/// Connections in the pool without `--connections`: so many carry what 100 of HTTP/1.1 do.
+pub(super) const CONNECTIONS_DEFAULT: u64 = 10;
+
+/// Whether the flags ask for HTTP/2.
+pub(super) fn is_asked(flags: &RequestFlags) -> bool {
+    flags.grpc.is_some() || flags.header.http.http == Some(HttpFlag::Http2)
+}
+
+/// Makes the targets ones of HTTP/2 where the flags ask for it.
+pub(super) fn apply(targets: &mut [Target], flags: &RequestFlags) -> Result<(), Stop> {
+    if !is_asked(flags) {
+        if flags.header.http.streams.is_some() {
+            return Err(Stop::usage("--streams is for HTTP/2", "add --http 2, or drop it"));
+        }
+        return Ok(());
+    }
+    if flags.grpc.is_some() && flags.header.http.http == Some(HttpFlag::Http1) {
+        return Err(Stop::usage("gRPC needs HTTP/2, and --http says 1.1", "drop one of them"));
+    }
+    for target in &mut *targets {
+        if target.url.protocol != Protocol::Http1 {
+            return Err(Stop::usage(
+                format_args!("{} is not a URL of HTTP", target.url),
+                "write http:// or https://, or drop --http and --grpc",
+            ));
+        }
+        target.url.protocol = Protocol::Http2;
+    }
+    match &flags.grpc {
+        Some(method) => call(targets, method, flags),
+        None => Ok(()),
+    }
+}
+
+/// The target becomes a call of a method of gRPC; its body is the message.
+fn call(targets: &mut [Target], method: &str, flags: &RequestFlags) -> Result<(), Stop> {
+    let [target] = targets else {
+        let what = "a list of targets and --grpc exclude each other";
+        return Err(Stop::usage(what, "give one URL"));
+    };
+    if flags.method.is_some() {
+        return Err(Stop::usage("a call of gRPC is a POST", "drop --method"));
+    }
+    let path = method.trim_start_matches('/');
+    let is_name = |name: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
+        !name.is_empty() && name.bytes().all(is_part)
+    };
+    let is_method = path.split_once('/').is_some_and(|(s, m)| is_name(s) && is_name(m));
+    if !is_method {
+        return Err(Stop::usage(
+            format_args!("--grpc {method:.80?} is not a method"),
+            "write package.Service/Method, such as grpc.health.v1.Health/Check",
+        ));
+    }
+    if target.url.path != "/" {
+        return Err(Stop::usage(
+            format_args!("the URL has the path {}, and --grpc names another", target.url.path),
+            "give the URL without a path",
+        ));
+    }
+    "POST".clone_into(&mut target.method);
+    target.url.path = format!("/{path}");
+    let is_typed = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
+    if !flags.header.headers.iter().any(is_typed) {
+        target.headers.push(("content-type".to_owned(), "application/grpc".to_owned()));
+    }
+    Ok(())
+}
+
+/// How connections are shared; `None` where HTTP/2 is not spoken.
+pub(super) fn plan(flags: &RequestFlags) -> Option<Http2Plan> {
+    let streams = flags.header.http.streams.unwrap_or(STREAMS_DEFAULT);
+    is_asked(flags).then_some(Http2Plan { streams })
+}
