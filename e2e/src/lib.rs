@@ -26,6 +26,7 @@ pub mod process;
 pub mod program;
 pub mod recipe;
 pub mod recorder;
+pub mod redis;
 pub mod reference;
 pub mod runs;
 pub mod serve;

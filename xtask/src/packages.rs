@@ -21,6 +21,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),
     ("pdftotext", "poppler-utils"),
+    ("redis-server", "redis-server"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
     ("tmux", "tmux"),

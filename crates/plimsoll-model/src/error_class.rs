@@ -112,6 +112,10 @@ error_classes! {
     H2Refused = "h2-refused", Peer;
     /// A call of gRPC ended with another status than 0.
     GrpcStatus = "grpc-status", Peer;
+    /// The answer is not what the script expects.
+    ScriptMismatch = "script-mismatch", Peer;
+    /// The server sent bytes that the script does not ask for.
+    PeerSpokeFirst = "peer-spoke-first", Peer;
 }
 
 impl ErrorClass {

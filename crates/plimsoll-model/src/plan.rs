@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
-use crate::target::{MqttVersion, Protocol, Target, TargetUrl};
+use crate::target::{MqttVersion, Protocol, Script, Target, TargetUrl};
 use crate::units::ParseError;
 
 /// How operations come due.
@@ -387,6 +387,11 @@ impl LoadPlan {
         shared.map_or(1, |http2| http2.streams.max(1))
     }
 
+    /// What is said on each connection, where that is a script.
+    pub fn script(&self) -> Option<&Script> {
+        self.targets.first().and_then(|target| target.script.as_ref())
+    }
+
     /// The part of one of the receiver's threads.
     pub fn shard_of_thread(&self, index: u32) -> Shard {
         Shard { index: self.shard.index + index, of: self.shard.of.max(self.threads).max(1) }
@@ -410,6 +415,7 @@ impl LoadPlan {
                 headers: Vec::new(),
                 body: Vec::new(),
                 publish: None,
+                script: None,
             })
             .into_iter()
             .collect();

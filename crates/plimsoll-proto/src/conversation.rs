@@ -1,14 +1,17 @@
 //! The client half of whatever protocol is spoken: what opens a connection, what an operation sends,
 //! and what its answer means.
 
-use plimsoll_model::ErrorClass;
+use std::sync::Arc;
+
 use plimsoll_model::plan::MqttPlan;
 use plimsoll_model::target::{MqttVersion, Protocol, Qos, Target};
+use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
 use crate::http1::{self, ResponseError, ResponseParser};
 use crate::http2::{self, ClientProgress, Http2Error, StreamEnd};
 use crate::mqtt::{self, MqttError};
+use crate::script::{self, Program, ScriptFault};
 use crate::websocket::{self, WebSocketError};
 
 /// What an operation is.
@@ -57,6 +60,8 @@ pub enum Expected {
         /// QoS 2.
         exactly_once: bool,
     },
+    /// What the script says behind the bytes that it sends first.
+    Steps,
     /// The answer to a ping.
     Pong,
     /// Nothing: sent is done.
@@ -75,6 +80,8 @@ pub enum Conversation {
     WebSocket(Box<websocket::Client>),
     /// MQTT.
     Mqtt(mqtt::Client),
+    /// A script.
+    Script(Box<script::Client>),
 }
 
 /// One per connection that awaits an answer.
@@ -93,6 +100,8 @@ pub enum Progress {
     Closed,
     /// HTTP/2: something about one of the streams, or about how many there may be.
     Stream(StreamProgress),
+    /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
+    Sleeps(Nanos),
 }
 
 /// What came of the streams of a connection that has many. Each is named by the key that it was begun with.
@@ -176,6 +185,9 @@ pub enum ConversationError {
     /// As MQTT.
     #[error(transparent)]
     Mqtt(#[from] MqttError),
+    /// As the script.
+    #[error(transparent)]
+    Script(#[from] ScriptFault),
 }
 
 impl ConversationError {
@@ -186,9 +198,13 @@ impl ConversationError {
             Self::Http2(error) => error.class(),
             Self::WebSocket(error) => error.class(),
             Self::Mqtt(error) => error.class(),
+            Self::Script(fault) => fault.class(),
         }
     }
 }
+
+/// What every read of an answer returns, through memory where it is large.
+const _: () = assert!(size_of::<Result<(usize, Progress), ConversationError>>() <= 40);
 
 /// What is sent for `operation` to `target`. `keepalive` is for HTTP alone, `version`
 /// for MQTT.
@@ -236,6 +252,11 @@ pub fn outgoing(
                 qos => Expected::Acknowledgement { exactly_once: qos == Qos::ExactlyOnce },
             }
         }
+        (Protocol::Script, _) => {
+            let steps = target.script.as_ref().map_or(&[][..], |script| &script.operation);
+            bytes = script::leading_bytes(steps);
+            if script::only_sends(steps) { Expected::Nothing } else { Expected::Steps }
+        }
     };
     Outgoing { bytes, expected }
 }
@@ -253,6 +274,10 @@ pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, cli
                 mqtt::subscribe(out, plan.version, filter);
             }
         }
+        (Protocol::Script, _) => {
+            let steps = target.script.as_ref().map_or(&[][..], |script| &script.opening);
+            out.extend(script::leading_bytes(steps));
+        }
         (Protocol::Http1 | Protocol::Mqtt, _) => {}
     }
 }
@@ -260,7 +285,7 @@ pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, cli
 /// Appends what a client says before it closes; nothing where the protocol has no such thing.
 pub fn farewell(out: &mut Vec<u8>, protocol: Protocol) {
     match protocol {
-        Protocol::Http1 => {}
+        Protocol::Http1 | Protocol::Script => {}
         Protocol::Http2 => http2::client::write_farewell(out),
         Protocol::WebSocket => websocket::close(out),
         Protocol::Mqtt => mqtt::disconnect(out),
@@ -272,12 +297,18 @@ impl Conversation {
     /// already.
     pub fn new(protocol: Protocol, version: MqttVersion, is_greeted: bool) -> Self {
         match protocol {
+            Protocol::Script => Self::of_script(Arc::default()),
             Protocol::Http1 => Self::Http1(ResponseParser::new()),
             // Where the connection is, is what it goes on from.
             Protocol::Http2 => Self::Http2(Box::default()),
             Protocol::WebSocket => Self::WebSocket(Box::new(websocket::Client::new(is_greeted))),
             Protocol::Mqtt => Self::Mqtt(mqtt::Client::new(version)),
         }
+    }
+
+    /// For a connection on which a script runs.
+    pub fn of_script(program: Arc<Program>) -> Self {
+        Self::Script(Box::new(script::Client::new(program)))
     }
 
     /// Something is sent that is answered by `expected`. Call it only when nothing is awaited.
@@ -297,6 +328,8 @@ impl Conversation {
             (Self::Mqtt(client), Expected::Acknowledgement { exactly_once }) => {
                 client.expect_acknowledgement(exactly_once);
             }
+            (Self::Script(client), Expected::Greeting { .. }) => client.expect_opening(),
+            (Self::Script(client), Expected::Steps) => client.expect_operation(),
             // A client of WebSocket begins with the switch.
             (Self::WebSocket(_) | Self::Http2(_), Expected::Greeting { .. })
             | (_, Expected::Nothing) => {}
@@ -312,6 +345,7 @@ impl Conversation {
             Self::Http2(client) => client.is_idle(),
             Self::WebSocket(client) => client.is_idle(),
             Self::Mqtt(client) => client.is_idle(),
+            Self::Script(client) => client.is_idle(),
         }
     }
 
@@ -374,6 +408,43 @@ impl Conversation {
                     },
                 ))
             }
+            Self::Script(client) => {
+                let (consumed, progress) = client.handle_bytes(input, reply)?;
+                Ok((
+                    consumed,
+                    match progress {
+                        script::Progress::NeedMore => Progress::NeedMore,
+                        script::Progress::Opened => Progress::Greeted,
+                        script::Progress::Complete(bytes) => {
+                            Progress::Complete(Answer::plain(bytes, None))
+                        }
+                        script::Progress::Sleeps(time) => Progress::Sleeps(time),
+                    },
+                ))
+            }
+        }
+    }
+
+    /// When the present sleep ends; `None` where none is in progress.
+    pub fn sleeps_until(&self) -> Option<Nanos> {
+        match self {
+            Self::Script(client) => client.sleeps_until(),
+            Self::Http1(_) | Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => None,
+        }
+    }
+
+    /// The sleep that was just reported ends then; call [`Self::wake`].
+    pub fn sleep_until(&mut self, at: Nanos) {
+        if let Self::Script(client) = self {
+            client.sleep_until(at);
+        }
+    }
+
+    /// The sleep is over. What is returned came meanwhile, and is to be handled even where it is empty.
+    pub fn wake(&mut self) -> Vec<u8> {
+        match self {
+            Self::Script(client) => client.wake(),
+            Self::Http1(_) | Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => Vec::new(),
         }
     }
 
@@ -384,6 +455,11 @@ impl Conversation {
             Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => {
                 Err(ResponseError::ClosedBeforeResponse)
             }
+            Self::Script(client) => match client.handle_eof() {
+                Some(bytes) => Ok(Answer { keep_alive: false, ..Answer::plain(bytes, None) }),
+                None if client.has_begun() => Err(ResponseError::Truncated),
+                None => Err(ResponseError::ClosedBeforeResponse),
+            },
         }
     }
 

@@ -10,4 +10,5 @@ pub mod http1;
 pub mod http2;
 pub mod mqtt;
 pub mod proxy_header;
+pub mod script;
 pub mod websocket;

@@ -156,7 +156,7 @@ fn target() -> impl Strategy<Value = Target> {
                 port: 8080,
                 path,
             };
-            Target { method: method.into(), url, headers, body, publish: None }
+            Target { method: method.into(), url, headers, body, publish: None, script: None }
         },
     )
 }

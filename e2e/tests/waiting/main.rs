@@ -27,6 +27,7 @@ mod published;
 mod repeat;
 mod rfc9411;
 mod screen;
+mod script;
 mod serve;
 mod ssh_hosts;
 mod tls_interop;

@@ -1,10 +1,13 @@
 //! One client connection: a hot record that the loop touches, a cold one that it seldom needs.
 
+use std::sync::Arc;
+
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::{MqttVersion, Protocol};
 use plimsoll_proto::conversation::Conversation;
 use plimsoll_proto::http2::Rest;
+use plimsoll_proto::script::Program;
 use plimsoll_sys::ports::Lease;
 use plimsoll_sys::socket::Socket;
 
@@ -64,7 +67,8 @@ pub(crate) struct ConnHot {
     pub(crate) intended: Nanos,
     /// Actual send of the current operation. While idle: since when. While opening: the SYN.
     pub(crate) since: Nanos,
-    /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable.
+    /// Holds: when its next heartbeat is due; [`Nanos::MAX`] for never, 0 until it is usable. Scripts: when an
+    /// idle connection has rested; 0 where it does not rest.
     pub(crate) beat_due: Nanos,
     // ---- 24 bytes: progress
     /// Request bytes (before encryption) already handed to the kernel or to TLS.
@@ -145,6 +149,8 @@ pub(crate) enum Sweep {
 struct Parsers {
     protocol: Protocol,
     mqtt: MqttVersion,
+    /// Of a script.
+    program: Option<Arc<Program>>,
     parsers: Vec<Conversation>,
     free: Vec<u32>,
     /// HTTP/2, by slot: where connections without a parser are.
@@ -169,7 +175,10 @@ impl Parsers {
     }
 
     fn fresh(&self, is_greeted: bool) -> Conversation {
-        Conversation::new(self.protocol, self.mqtt, is_greeted)
+        match &self.program {
+            Some(program) => Conversation::of_script(Arc::clone(program)),
+            None => Conversation::new(self.protocol, self.mqtt, is_greeted),
+        }
     }
 
     /// The parser is for the connection at `index`, and goes on from where that is.
@@ -229,6 +238,9 @@ impl Slab {
             parsers: Parsers {
                 protocol: plan.protocol(),
                 mqtt: plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default(),
+                // A script that cannot be compiled was refused when the plan was made.
+                program: (plan.script())
+                    .map(|script| Arc::new(Program::new(script).unwrap_or_default())),
                 parsers: Vec::new(),
                 free: Vec::new(),
                 rests: match plan.protocol() {
@@ -260,6 +272,12 @@ impl Slab {
             self.parsers.resume(hot.parser, index);
         }
         &mut self.parsers.parsers[hot.parser as usize - 1]
+    }
+
+    /// When the sleep of the connection's script ends; `None` where it does not sleep.
+    pub(crate) fn sleeps_until(&self, index: u32) -> Option<Nanos> {
+        let number = self.hot[index as usize].parser.checked_sub(1)?;
+        self.parsers.parsers[number as usize].sleeps_until()
     }
 
     /// Takes the connection's parser back, unless it holds a part of a message.

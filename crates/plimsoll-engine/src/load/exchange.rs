@@ -77,8 +77,13 @@ impl Worker {
         self.conns.slab.parser(index).expect(Expected::Greeting { subscribes });
         let destination = self.conns[index].destination;
         let greeting = self.requests.greeting(&self.plan, destination, index);
+        let generation = self.conns[index].generation;
         let sent = self.conns.send_aside(index, &greeting);
         self.handle_sent(index, sent, now);
+        // A script that only sends awaits nothing more.
+        if self.protocol == Protocol::Script && self.conns[index].generation == generation {
+            self.handle_part(index, &[], now);
+        }
     }
 
     /// Sends as much of what is unsent, and of the request, as the kernel accepts.
@@ -303,7 +308,7 @@ impl Worker {
     }
 
     /// Parses what the server sent.
-    fn handle_bytes(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+    pub(super) fn handle_bytes(&mut self, index: u32, bytes: &[u8], now: Nanos) {
         let generation = self.conns[index].generation;
         let mut rest = bytes;
         while !rest.is_empty() && self.conns[index].generation == generation {
@@ -315,7 +320,7 @@ impl Worker {
 
     /// Parses up to the end of an answer; returns how many bytes that were, or all of them where the
     /// connection has ended.
-    fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
+    pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
         let is_http = self.protocol == Protocol::Http1;
         let is_streamed = self.protocol == Protocol::Http2;
         let hot = &mut self.conns[index];
@@ -346,12 +351,14 @@ impl Worker {
                     Progress::NeedMore => {}
                     Progress::Greeted => self.handle_usable(index, now),
                     Progress::Complete(answer) => {
-                        // Other protocols than HTTP/1.1 let a server send of its own accord.
-                        let is_exact = consumed == bytes.len() || !is_http;
+                        // Others than these let a server send of its own accord.
+                        let is_exact = consumed == bytes.len()
+                            || !matches!(self.protocol, Protocol::Http1 | Protocol::Script);
                         self.handle_answer(index, &answer, is_exact, now);
                     }
                     Progress::Closed => self.handle_end_of_stream(index, now),
                     Progress::Stream(progress) => self.handle_stream(index, progress, now),
+                    Progress::Sleeps(time) => self.begin_sleep(index, time, now),
                 }
                 consumed
             }
@@ -373,14 +380,31 @@ impl Worker {
     fn send_reply(&mut self, index: u32, now: Nanos) -> bool {
         let generation = self.conns[index].generation;
         let reply = std::mem::take(&mut self.reply);
-        // In the middle of a request it would be read as part of that request.
-        if !self.has_more_to_send(index) || self.conns[index].state == State::Idle {
+        if self.protocol == Protocol::Script {
+            self.send_behind_request(index, &reply, now);
+        } else if !self.has_more_to_send(index) || self.conns[index].state == State::Idle {
+            // In the middle of a request it would be read as part of that request.
             let sent = self.conns.send_aside(index, &reply);
             self.handle_sent(index, sent, now);
         }
         self.reply = reply;
         self.reply.clear();
         self.conns[index].generation == generation
+    }
+
+    /// Sends what follows the request, which may not be sent as a whole.
+    fn send_behind_request(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let hot = &mut self.conns[index];
+        let mut all = Vec::new();
+        if hot.state == State::Busy {
+            let request = &self.requests.get(hot.target).bytes;
+            let unsent = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
+            all.extend_from_slice(unsent);
+            hot.request_sent_bytes = request.len() as u32;
+        }
+        all.extend_from_slice(bytes);
+        let sent = self.conns.send_aside(index, &all);
+        self.handle_sent(index, sent, now);
     }
 
     /// The connection cannot go on, for `class`.
@@ -426,7 +450,7 @@ impl Worker {
             State::Greeting => {
                 let class = match self.protocol {
                     Protocol::Mqtt => ErrorClass::MqttRefused,
-                    Protocol::Http2 => ErrorClass::ClosedByPeer,
+                    Protocol::Http2 | Protocol::Script => ErrorClass::ClosedByPeer,
                     Protocol::Http1 | Protocol::WebSocket => ErrorClass::WsRefused,
                 };
                 let refusal =
@@ -529,17 +553,24 @@ impl Worker {
             && !spent
             && self.request_is_sent(index)
         {
-            self.handle_free(index, now);
+            match self.requests.rest() {
+                Nanos::ZERO => self.handle_free(index, now),
+                rest => self.begin_rest(index, rest, now),
+            }
         } else {
             if self.plan.keepalive && !answer.keep_alive {
                 self.count_lifetime(index, Closer::PeerAnswer, now);
             }
+            if !exact && self.protocol == Protocol::Script && answer.keep_alive {
+                self.meter.tally().connection_errors.count(ErrorClass::PeerSpokeFirst);
+            }
             let destination = self.conns[index].destination;
             // The server ended it: it announced the close, or sent more than was asked for.
-            let loss = match (answer.keep_alive, exact) {
-                (false, _) => Some(ErrorClass::ClosedByPeer),
-                (true, false) => Some(ErrorClass::HttpMalformed),
-                (true, true) => None,
+            let loss = match (answer.keep_alive, exact, self.protocol) {
+                (false, _, _) => Some(ErrorClass::ClosedByPeer),
+                (true, false, Protocol::Script) => Some(ErrorClass::PeerSpokeFirst),
+                (true, false, _) => Some(ErrorClass::HttpMalformed),
+                (true, true, _) => None,
             };
             self.close_and_refill(index, loss, now);
             self.keep_pool_full(destination, now);

@@ -40,6 +40,7 @@ mod proxy_headers;
 mod requests;
 mod rows;
 mod session;
+mod sleeping;
 mod stamps;
 mod starts;
 mod streams;

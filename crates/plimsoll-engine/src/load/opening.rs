@@ -58,7 +58,17 @@ impl Worker {
 
     /// Whether something leaves as soon as TCP, and TLS, are established.
     fn sends_first(&self, has_op: bool) -> bool {
-        self.protocol != Protocol::Http1 || (has_op && !self.plan.handshake_only)
+        let is_greeted = match self.protocol {
+            Protocol::Http1 => false,
+            Protocol::Http2 | Protocol::WebSocket | Protocol::Mqtt => true,
+            Protocol::Script => self.has_opening(),
+        };
+        is_greeted || (has_op && !self.plan.handshake_only)
+    }
+
+    /// Whether the script says something before its first operation.
+    fn has_opening(&self) -> bool {
+        self.plan.script().is_some_and(|script| !script.opening.is_empty())
     }
 
     /// Operations that a connection opened now counts as already done. Connections that are opened
@@ -163,7 +173,6 @@ impl Worker {
             }
         }
         match self.protocol {
-            Protocol::Http1 => self.handle_usable(index, now),
             Protocol::Http2 if handshake.is_some_and(|handshake| !handshake.is_http2) => {
                 let refusal = "the server did not choose HTTP/2 by ALPN";
                 self.fail_opening(index, ErrorClass::AlpnMismatch, &refusal, now);
@@ -171,6 +180,8 @@ impl Worker {
             Protocol::Http2 | Protocol::WebSocket | Protocol::Mqtt => {
                 self.begin_greeting(index, now);
             }
+            Protocol::Script if self.has_opening() => self.begin_greeting(index, now),
+            Protocol::Http1 | Protocol::Script => self.handle_usable(index, now),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_proto::conversation::{self, Expected, Operation};
@@ -33,6 +34,8 @@ pub(super) struct Requests {
     worker: u32,
     next: u32,
     step: u32,
+    /// How long a connection rests behind each operation.
+    rest: Nanos,
 }
 
 impl Requests {
@@ -59,7 +62,13 @@ impl Requests {
             0 => 1,
             step => step,
         };
-        Self { all, worker: shard.index, next: shard.index % count, step }
+        let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
+        Self { all, worker: shard.index, next: shard.index % count, step, rest }
+    }
+
+    /// How long a connection rests behind each operation.
+    pub(super) const fn rest(&self) -> Nanos {
+        self.rest
     }
 
     pub(super) fn get(&self, target: u32) -> &Request {

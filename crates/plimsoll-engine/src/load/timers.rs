@@ -3,6 +3,7 @@
 //! A connection has one timer, for whatever comes first: giving up what it waits for, or the next
 //! heartbeat of a hold. It is lazy: see [`super::conn::ConnHot::timer_armed`].
 
+use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 
 use super::classify::opening_error;
@@ -25,12 +26,21 @@ impl Worker {
         let hot = &self.conns[index];
         match hot.state {
             State::Free => None,
+            State::Idle if self.protocol == Protocol::Script && hot.beat_due > Nanos::ZERO => {
+                // Of a hold it is the next heartbeat, which has a timer anyway.
+                Some(hot.beat_due).filter(|_| !self.demand.is_hold())
+            }
             State::Idle => self.tickets_due(index),
             State::Connecting | State::Handshaking | State::Greeting => {
                 Some(hot.since + self.plan.connect_timeout)
             }
             State::Closing => Some(hot.since + FIN_WAIT),
             State::Busy => {
+                if self.protocol == Protocol::Script
+                    && let Some(wakes) = self.conns.slab.sleeps_until(index)
+                {
+                    return Some(wakes);
+                }
                 let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
                 Some(request_began + self.answer_timeout())
             }
@@ -39,6 +49,9 @@ impl Worker {
 
     /// A timer of the connection's slot has fired, perhaps too early.
     pub(super) fn handle_timer(&mut self, index: u32, now: Nanos) {
+        if self.protocol == Protocol::Script && self.end_sleep(index, now) {
+            return;
+        }
         let hot = &mut self.conns[index];
         let is_usable = matches!(hot.state, State::Idle | State::Busy);
         if self.demand.is_hold() && is_usable {

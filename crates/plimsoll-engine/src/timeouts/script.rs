@@ -142,7 +142,14 @@ mod tests {
 
     fn target(method: &str, body: &[u8]) -> Target {
         let url = "http://sut.example/path".parse().expect("a URL");
-        Target { method: method.into(), url, headers: vec![], body: body.to_vec(), publish: None }
+        Target {
+            method: method.into(),
+            url,
+            headers: vec![],
+            body: body.to_vec(),
+            publish: None,
+            script: None,
+        }
     }
 
     fn text(kind: ProbeKind, target: &Target) -> String {

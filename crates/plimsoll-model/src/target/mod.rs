@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 mod mqtt;
+mod script;
 pub mod vegeta;
 
 pub use mqtt::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, is_filter, is_topic};
+pub use script::{Action, Script, Step};
 
 /// What is spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,9 +26,21 @@ pub enum Protocol {
     WebSocket,
     /// MQTT 3.1.1 or 5.0.
     Mqtt,
+    /// Whatever a script says.
+    Script,
 }
 
-/// A scheme of URLs: what it says, and the port where a URL names none.
+impl Protocol {
+    /// Whether its requests have headers and a path.
+    pub const fn has_headers(self) -> bool {
+        match self {
+            Self::Http1 | Self::Http2 | Self::WebSocket => true,
+            Self::Mqtt | Self::Script => false,
+        }
+    }
+}
+
+/// A scheme of URLs: what it says, and the port where a URL names none; 0 where a URL must name it.
 struct Scheme {
     name: &'static str,
     protocol: Protocol,
@@ -34,16 +48,19 @@ struct Scheme {
     port: u16,
 }
 
-const SCHEMES: [Scheme; 6] = [
+const SCHEMES: [Scheme; 8] = [
     Scheme { name: "http", protocol: Protocol::Http1, tls: false, port: 80 },
     Scheme { name: "https", protocol: Protocol::Http1, tls: true, port: 443 },
     Scheme { name: "ws", protocol: Protocol::WebSocket, tls: false, port: 80 },
     Scheme { name: "wss", protocol: Protocol::WebSocket, tls: true, port: 443 },
     Scheme { name: "mqtt", protocol: Protocol::Mqtt, tls: false, port: 1883 },
     Scheme { name: "mqtts", protocol: Protocol::Mqtt, tls: true, port: 8883 },
+    Scheme { name: "tcp", protocol: Protocol::Script, tls: false, port: 0 },
+    Scheme { name: "tls", protocol: Protocol::Script, tls: true, port: 0 },
 ];
 
-/// An absolute URL of one of the schemes `http`, `https`, `ws`, `wss`, `mqtt` and `mqtts`, parsed.
+/// An absolute URL of one of the schemes `http`, `https`, `ws`, `wss`, `mqtt`, `mqtts`, `tcp` and `tls`,
+/// parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TargetUrl {
     /// What is spoken.
@@ -82,15 +99,19 @@ impl fmt::Display for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme().name, self.authority())?;
         // What has no paths is written without one.
-        if self.protocol == Protocol::Mqtt { Ok(()) } else { f.write_str(&self.path) }
+        if self.protocol.has_headers() { f.write_str(&self.path) } else { Ok(()) }
     }
 }
+
+/// What URLs may start with.
+pub const SCHEMES_TEXT: &str =
+    "http://, https://, ws://, wss://, mqtt://, mqtts://, tcp:// or tls://";
 
 /// Why a URL was refused; the text has the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UrlError {
     /// No scheme, or one that is not spoken.
-    #[error("URL {0:?} must start with http://, https://, ws://, wss://, mqtt:// or mqtts://")]
+    #[error("URL {0:?} must start with {SCHEMES_TEXT}")]
     Scheme(String),
     /// No host, a bad port, forbidden characters.
     #[error("URL {url:?} is malformed: {why}; write it like https://host:8443/path")]
@@ -116,8 +137,12 @@ impl FromStr for TargetUrl {
         let authority = uri.authority().ok_or_else(|| malformed("no host"))?;
         if authority.as_str().contains('@') {
             return Err(malformed(match scheme.protocol {
-                Protocol::Mqtt => "it must not hold a user and a password, which archives keep",
-                _ => "user and password belong in --header 'Authorization: …'",
+                Protocol::Mqtt | Protocol::Script => {
+                    "it must not hold a user and a password, which archives keep"
+                }
+                Protocol::Http1 | Protocol::Http2 | Protocol::WebSocket => {
+                    "user and password belong in --header 'Authorization: …'"
+                }
             }));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
@@ -126,6 +151,7 @@ impl FromStr for TargetUrl {
         }
         let port_text = authority.as_str().strip_prefix(authority.host()).unwrap_or("");
         let port = match port_text.strip_prefix(':') {
+            None | Some("") if scheme.port == 0 => return Err(malformed("no port")),
             None | Some("") => scheme.port,
             Some(digits) => match digits.parse::<u16>() {
                 Ok(port) if port > 0 => port,
@@ -137,8 +163,14 @@ impl FromStr for TargetUrl {
             Some(path) => format!("/{}", path.as_str()),
             None => "/".to_owned(),
         };
-        if scheme.protocol == Protocol::Mqtt && path != "/" {
-            return Err(malformed("MQTT has no paths; give the topic with --topic"));
+        if path != "/" {
+            match scheme.protocol {
+                Protocol::Http1 | Protocol::Http2 | Protocol::WebSocket => {}
+                Protocol::Mqtt => {
+                    return Err(malformed("MQTT has no paths; give the topic with --topic"));
+                }
+                Protocol::Script => return Err(malformed("TCP has no paths")),
+            }
         }
         Ok(Self { protocol: scheme.protocol, tls: scheme.tls, host: host.to_owned(), port, path })
     }
@@ -159,6 +191,9 @@ pub struct Target {
     /// How the body is published; for MQTT alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<Publish>,
+    /// What is said; for raw TCP and TLS alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Script>,
 }
 
 /// Bytes as one base64 text: a list of numbers would be four times their size.
@@ -176,6 +211,25 @@ mod base64_text {
     ) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
         STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+
+    pub(super) mod shared {
+        use std::sync::Arc;
+
+        use serde::{Deserializer, Serializer};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            bytes: &Arc<[u8]>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            super::serialize(bytes, serializer)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Arc<[u8]>, D::Error> {
+            super::deserialize(deserializer).map(Into::into)
+        }
     }
 }
 
@@ -227,6 +281,9 @@ mod tests {
             "https://é",
             "mqtt://a/topic",
             "mqtt://user@a",
+            "tcp://a",
+            "tls://a:1/path",
+            "tcp://user@a:1",
         ] {
             assert!(text.parse::<TargetUrl>().is_err(), "{text}");
         }
@@ -241,6 +298,8 @@ mod tests {
             "ws://a/x",
             "wss://a:80/",
             "mqtts://a",
+            "tcp://a:80",
+            "tls://[::1]:443",
         ] {
             assert_eq!(text.parse::<TargetUrl>().map(|url| url.to_string()), Ok(text.to_owned()));
         }

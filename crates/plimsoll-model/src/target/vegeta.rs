@@ -300,7 +300,14 @@ impl Draft {
             }
         };
         let method = method.to_owned();
-        let target = Target { method, url, headers: Vec::new(), body: Vec::new(), publish: None };
+        let target = Target {
+            method,
+            url,
+            headers: Vec::new(),
+            body: Vec::new(),
+            publish: None,
+            script: None,
+        };
         Ok(Self { target, authorization })
     }
 

@@ -99,6 +99,7 @@ mod tests {
             headers: headers.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
             body: body.into(),
             publish: None,
+            script: None,
         }
     }
 

@@ -240,7 +240,7 @@ mod tests {
     fn our_two_halves_agree_on_the_switch() {
         let url = "ws://h/chat".parse().unwrap();
         let (headers, body, publish) = (Vec::new(), b"not sent".to_vec(), None);
-        let target = Target { method: "GET".to_owned(), url, headers, body, publish };
+        let target = Target { method: "GET".to_owned(), url, headers, body, publish, script: None };
         let mut request = Vec::new();
         opening(&mut request, &target);
         let mut asked = Opening::default();

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::hold::HoldFlags;
 use super::hosts::LoadHostFlags;
 use super::rfc9411::Rfc9411Flags;
+use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
 use super::sweep::SweepFlags;
@@ -74,6 +75,9 @@ pub(crate) enum FindExperiment {
         watch: WatchFlags,
         #[command(flatten)]
         server: ServerFlags,
+
+        #[command(flatten)]
+        script: ScriptFlags,
         #[command(flatten)]
         output: OutputFlags,
     },

@@ -38,6 +38,7 @@ pub(crate) mod mqtt;
 pub(crate) mod publish;
 pub(crate) mod report;
 pub(crate) mod rfc9411;
+pub(crate) mod script;
 pub(crate) mod search;
 mod serve;
 pub(crate) mod shared;

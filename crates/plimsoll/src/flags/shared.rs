@@ -11,6 +11,7 @@ use super::http::HttpFlags;
 use super::live::LiveFlags;
 use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
+use super::script::ScriptFlags;
 use super::values::{
     Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, TargetFormat, TlsStateFlag, cidr,
     connections, header, input_file, output_file, positive_count, positive_duration, processes,
@@ -20,8 +21,8 @@ use super::values::{
 /// An existing server, how its certificate is verified, and the machines that load it.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerFlags {
-    /// URL to request: http, https, ws, wss, mqtt or mqtts, such as https://127.0.0.1:8443/path; or
-    /// use --targets
+    /// URL to request: http, https, ws, wss, mqtt, mqtts, tcp or tls, such as
+    /// https://127.0.0.1:8443/path; or use --targets
     #[arg(value_name = "URL", help_heading = None::<&str>)]
     pub(crate) url: Option<String>,
 
@@ -82,6 +83,9 @@ pub(crate) struct RequestFlags {
 
     #[command(flatten)]
     pub(crate) mqtt: MqttFlags,
+
+    #[command(flatten)]
+    pub(crate) script: ScriptFlags,
 }
 
 /// Headers of the requests, and the HTTP that they are sent in.

@@ -27,8 +27,10 @@ pub(super) fn apply(
     search: &mut SearchJob,
     inputs: &Inputs<'_>,
 ) -> Result<(), Stop> {
-    // Of MQTT a handshake ends with CONNACK, with or without TLS below it.
+    // Of MQTT a handshake ends with CONNACK, and of a script with its opening, with or without TLS below it.
+    let has_opening = load.plan.script().is_some_and(|script| !script.opening.is_empty());
     if load.plan.protocol() != Protocol::Mqtt
+        && !has_opening
         && let Some(plain) = load.plan.destinations.iter().find(|server| server.tls.is_none())
     {
         return Err(Stop::usage(

@@ -101,7 +101,10 @@ pub(crate) fn build(flags: &LoadFlags, inputs: &mut Inputs<'_>) -> Result<LoadJo
     let slo = flags.pace.slo.clone();
     check_handshake_only(flags)?;
     let parts = Parts {
-        to: &Destination::named("plimsoll load", &flags.server, &flags.request),
+        to: &Destination {
+            only_connects: flags.handshake_only,
+            ..Destination::named("plimsoll load", &flags.server, &flags.request)
+        },
         pool: &flags.pool,
         client: &flags.client,
         handshake: &flags.handshake,

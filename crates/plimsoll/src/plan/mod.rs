@@ -29,6 +29,7 @@ mod protocol;
 pub(crate) mod publish;
 pub(crate) mod rfc9411;
 pub(crate) mod rows;
+mod script;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sizing;
@@ -104,6 +105,8 @@ pub(crate) struct Destination {
     usage: &'static str,
     server: ServerFlags,
     request: RequestFlags,
+    /// Nothing is asked for once a connection is usable.
+    only_connects: bool,
     /// How clients verify the server's certificate; `None` leaves it to the flags.
     trust: Option<Trust>,
     /// Where clients have many addresses that nobody has to name: the first of them.
@@ -113,7 +116,8 @@ pub(crate) struct Destination {
 impl Destination {
     /// An existing server.
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
-        Self { usage, server: server.clone(), request: request.clone(), trust: None, sources: None }
+        let (server, request) = (server.clone(), request.clone());
+        Self { usage, server, request, only_connects: false, trust: None, sources: None }
     }
 
     /// The server of a laboratory: it answers at `url`, with a certificate that `trust` accepts. The clients
@@ -121,7 +125,8 @@ impl Destination {
     pub(crate) fn laboratory(url: String, trust: Trust, sources: Option<Ipv4Addr>) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
         let request = RequestFlags::default();
-        Self { usage: "plimsoll lab", server, request, trust: Some(trust), sources }
+        let trust = Some(trust);
+        Self { usage: "plimsoll lab", server, request, only_connects: false, trust, sources }
     }
 
     /// Whether the server is a laboratory's.
@@ -144,9 +149,10 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
             let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
             Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
-        FindExperiment::Handshakes { flags, confirm, server, output, .. } => {
-            let nothing = RequestFlags::default();
-            let to = Destination::named("plimsoll find handshakes", server, &nothing);
+        FindExperiment::Handshakes { flags, confirm, server, script, output, .. } => {
+            let request = RequestFlags { script: script.clone(), ..RequestFlags::default() };
+            let to = Destination::named("plimsoll find handshakes", server, &request);
+            let to = Destination { only_connects: true, ..to };
             let job = search::handshakes(flags, &to, output, inputs)?;
             let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
             Ok(Job::Rate(RateJob { cause_test, ..job }))

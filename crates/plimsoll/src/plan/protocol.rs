@@ -6,6 +6,7 @@ use plimsoll_model::target::{
     Protocol, Publish, REMAINING_LENGTH_MAX, Target, is_filter, is_topic,
 };
 
+use super::{Destination, Inputs, script};
 use crate::exit::Stop;
 use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::RequestFlags;
@@ -19,42 +20,64 @@ const PUBLISH_HEAD_BYTES_MAX: usize = 2 + 2 + 1;
 const PREFIX_BYTES_MAX: usize = 64;
 
 /// Refuses what does not fit the protocol, and completes what the flags left out.
-pub(super) fn complete(targets: &mut [Target], flags: &RequestFlags) -> Result<(), Stop> {
+pub(super) fn complete(
+    targets: &mut [Target],
+    to: &Destination,
+    inputs: &mut Inputs<'_>,
+) -> Result<(), Stop> {
+    let flags = &to.request;
     let protocols = || targets.iter().map(|target| target.url.protocol);
     let is_other = |protocol: &Protocol| !matches!(protocol, Protocol::Http1 | Protocol::Http2);
     let Some(protocol) = protocols().find(is_other) else {
-        return match flags.mqtt.first_given() {
-            Some(flag) => Err(Stop::usage(
+        return match (flags.mqtt.first_given(), flags.script.first_given()) {
+            (Some(flag), _) => Err(Stop::usage(
                 format_args!("{flag} is for MQTT"),
                 "drop it, or give a URL that starts with mqtt:// or mqtts://",
             )),
-            None => Ok(()),
+            (None, Some(flag)) => Err(Stop::usage(
+                format_args!("{flag} is for raw TCP and TLS"),
+                "drop it, or give a URL that starts with tcp:// or tls://",
+            )),
+            (None, None) => Ok(()),
         };
     };
     let [target] = targets else {
         let what = "a list of targets is for HTTP, and one of these is not";
         return Err(Stop::usage(what, "give that one as the URL"));
     };
-    if flags.method.is_some() {
-        return Err(not_spoken("--method", protocol));
+    if let Some(flag) = foreign_flag(protocol, flags) {
+        return Err(not_spoken(flag, protocol));
     }
     "GET".clone_into(&mut target.method);
+    if protocol == Protocol::Script {
+        target.body.clear();
+        target.script = script::script(&flags.script, to.only_connects, inputs)?;
+        return Ok(());
+    }
     if target.body.is_empty() && flags.body.is_none() && flags.data.is_none() {
         target.body = MESSAGE_DEFAULT.to_vec();
     }
-    match protocol {
-        Protocol::Http1 | Protocol::Http2 => Ok(()),
-        Protocol::WebSocket => match flags.mqtt.first_given() {
-            Some(flag) => Err(not_spoken(flag, protocol)),
-            None => Ok(()),
-        },
-        Protocol::Mqtt if !flags.header.headers.is_empty() => Err(not_spoken("--header", protocol)),
-        Protocol::Mqtt => {
-            target.headers.clear();
-            target.publish = Some(publish(&flags.mqtt, target.body.len())?);
-            Ok(())
-        }
+    if protocol == Protocol::Mqtt {
+        target.headers.clear();
+        target.publish = Some(publish(&flags.mqtt, target.body.len())?);
     }
+    Ok(())
+}
+
+/// A flag that was given and that belongs to another protocol.
+fn foreign_flag(protocol: Protocol, flags: &RequestFlags) -> Option<&'static str> {
+    let has_header = !flags.header.headers.is_empty() && !protocol.has_headers();
+    let has_body = protocol == Protocol::Script;
+    let mqtt = flags.mqtt.first_given().filter(|_| protocol != Protocol::Mqtt);
+    let script = flags.script.first_given().filter(|_| protocol != Protocol::Script);
+    let others = [
+        (flags.method.is_some(), "--method"),
+        (has_header, "--header"),
+        (has_body && flags.body.is_some(), "--body"),
+        (has_body && flags.data.is_some(), "--data"),
+    ];
+    let other = others.into_iter().find_map(|(is_given, name)| is_given.then_some(name));
+    other.or(mqtt).or(script)
 }
 
 /// A flag that the URL's protocol does not have.
@@ -67,6 +90,7 @@ fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
                          --body, --data";
             ("MQTT", flags)
         }
+        Protocol::Script => ("a script", "--script, --echo"),
     };
     Stop::usage(format_args!("{name} has no {flag}"), format_args!("its flags are {flags}"))
 }

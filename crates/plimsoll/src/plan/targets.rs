@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use plimsoll_model::plan::{Destination as Server, ServerName};
-use plimsoll_model::target::{Protocol, Target, TargetUrl, UrlError, is_method, vegeta};
+use plimsoll_model::target::{SCHEMES_TEXT, Target, TargetUrl, UrlError, is_method, vegeta};
 
 use super::inputs::{both_stdin, read_bounded};
 use super::{Destination, Inputs, http2, protocol};
@@ -51,8 +51,8 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
         (None, Some(from)) => listed(from, server.format, flags, inputs)?,
     };
     http2::apply(&mut targets, flags)?;
-    protocol::complete(&mut targets, flags)?;
-    let has_headers = |target: &&mut Target| target.url.protocol != Protocol::Mqtt;
+    protocol::complete(&mut targets, to, inputs)?;
+    let has_headers = |target: &&mut Target| target.url.protocol.has_headers();
     for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {
         add_headers(target, &flags.header.headers);
         check_framing(target).map_err(|why| match targets_name(server) {
@@ -90,7 +90,14 @@ fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<T
         None if body.is_some() => "POST".to_owned(),
         None => "GET".to_owned(),
     };
-    Ok(Target { method, url, headers: Vec::new(), body: body.unwrap_or_default(), publish: None })
+    Ok(Target {
+        method,
+        url,
+        headers: Vec::new(),
+        body: body.unwrap_or_default(),
+        publish: None,
+        script: None,
+    })
 }
 
 fn url(text: &str) -> Result<TargetUrl, Stop> {
@@ -101,7 +108,7 @@ fn url(text: &str) -> Result<TargetUrl, Stop> {
         ),
         UrlError::Scheme(text) => Stop::usage(
             format_args!("URL {text:?} has a scheme that is not spoken"),
-            "write one that starts with http://, https://, ws://, wss://, mqtt:// or mqtts://",
+            format_args!("write one that starts with {SCHEMES_TEXT}"),
         ),
         UrlError::Malformed { url, why } => Stop::usage(
             format_args!("URL {url:?} is malformed: {why}"),

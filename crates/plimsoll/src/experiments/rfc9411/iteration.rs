@@ -233,6 +233,7 @@ impl Traffic {
             headers: vec![("size".to_owned(), bytes.to_string())],
             body: Vec::new(),
             publish: None,
+            script: None,
         }];
         plan.target_destination = vec![0];
         plan.destinations = vec![Destination {

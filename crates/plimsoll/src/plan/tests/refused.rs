@@ -10,7 +10,7 @@ fn bad_loads() {
         (
             vec!["ftp://a"],
             "URL \"ftp://a\" has a scheme that is not spoken; write one that starts with http://, https://, ws://, \
-             wss://, mqtt:// or mqtts://",
+             wss://, mqtt://, mqtts://, tcp:// or tls://",
         ),
         (
             vec!["http://a:0"],

@@ -1,0 +1,70 @@
+//! Think time of scripts: within an operation, and behind it.
+
+use plimsoll_model::Nanos;
+
+use super::conn::State;
+use super::worker::Worker;
+
+impl Worker {
+    /// The script of the current operation sleeps. The time is part of no latency, as if the operation had
+    /// been due, and sent, that much later.
+    pub(super) fn begin_sleep(&mut self, index: u32, time: Nanos, now: Nanos) {
+        let wakes = now + time;
+        let hot = &mut self.conns[index];
+        hot.intended = hot.intended + time;
+        hot.since = hot.since + time;
+        self.conns.slab.parser(index).sleep_until(wakes);
+        self.conns.rearm(index, wakes);
+    }
+
+    /// The operation has ended, and its script has the connection rest before the next one.
+    pub(super) fn begin_rest(&mut self, index: u32, time: Nanos, now: Nanos) {
+        if self.demand.is_hold() {
+            // Its heartbeats are further apart.
+            return self.handle_free(index, now);
+        }
+        let hot = &mut self.conns[index];
+        hot.state = State::Idle;
+        hot.since = now;
+        hot.beat_due = now + time;
+        self.conns.slab.return_idle_parser(index);
+        self.conns.rearm(index, now + time);
+    }
+
+    /// A timer of a script's connection has fired; returns whether it was one of this module's.
+    pub(super) fn end_sleep(&mut self, index: u32, now: Nanos) -> bool {
+        let hot = &mut self.conns[index];
+        match hot.state {
+            State::Busy => {
+                let Some(wakes) = self.conns.slab.sleeps_until(index) else { return false };
+                if now < wakes {
+                    return false;
+                }
+                self.wake(index, now);
+                true
+            }
+            State::Idle if hot.beat_due > Nanos::ZERO && !self.demand.is_hold() => {
+                if now < hot.beat_due {
+                    return false;
+                }
+                hot.beat_due = Nanos::ZERO;
+                self.handle_free(index, now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes on with the script, and with what came while it slept.
+    fn wake(&mut self, index: u32, now: Nanos) {
+        let generation = self.conns[index].generation;
+        let early = self.conns.slab.parser(index).wake();
+        // The operation's own timer again.
+        self.conns.rearm(index, now + self.answer_timeout());
+        let consumed = self.handle_part(index, &early, now);
+        let rest = early.get(consumed..).unwrap_or_default();
+        if !rest.is_empty() && self.conns[index].generation == generation {
+            self.handle_bytes(index, rest, now);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is said on a connection of raw TCP or TLS.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// A conversation, step by step. Repetitions are written out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    /// Once per connection, before it counts as usable.
+    pub opening: Vec<Step>,
+    /// One operation; it begins with [`Action::Send`].
+    pub operation: Vec<Step>,
+    /// How long a connection rests once its operation has ended.
+    pub rest: Nanos,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Where it stands in its file, counted from 1.
+    pub line: u32,
+    /// What it is.
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Sends these bytes.
+    Send(#[serde(with = "super::base64_text::shared")] Arc<[u8]>),
+    /// Awaits exactly these bytes.
+    Expect(#[serde(with = "super::base64_text::shared")] Arc<[u8]>),
+    /// Awaits the shortest run of bytes that the regular expression matches a part of.
+    Search {
+        /// The expression.
+        pattern: Arc<str>,
+        /// Bytes after which it fails.
+        bytes_max: u64,
+    },
+    /// Awaits so many bytes, whatever they are; at least 1.
+    Length(u64),
+    /// Awaits at least one byte, and takes what has come with it.
+    Any,
+    /// Awaits the end of the server's stream.
+    Close,
+    /// Waits, which is part of no latency.
+    Sleep(Nanos),
+}
+
+impl Script {
+    /// Sends a message and awaits the same bytes.
+    pub fn echo(message: Vec<u8>) -> Self {
+        let message: Arc<[u8]> = message.into();
+        let step = |action| Step { line: 1, action };
+        Self {
+            operation: vec![
+                step(Action::Send(Arc::clone(&message))),
+                step(Action::Expect(message)),
+            ],
+            ..Self::default()
+        }
+    }
+}

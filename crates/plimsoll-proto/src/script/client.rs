@@ -1,0 +1,311 @@
+//! Runs a script on one connection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_model::{ErrorClass, Nanos};
+use regex_automata::util::primitives::StateID;
+use thiserror::Error;
+
+use super::program::{Do, Found, Instruction, Program};
+
+/// Most bytes that may come while the script sleeps.
+pub const EARLY_BYTES_MAX: usize = 64 << 10;
+
+/// Where one connection is in its script.
+///
+/// What the opening or the operation begins with is sent by the caller ([`super::leading_bytes`]), who then
+/// calls [`expect_opening`](Self::expect_opening) or [`expect_operation`](Self::expect_operation).
+#[derive(Debug)]
+pub struct Client {
+    program: Arc<Program>,
+    place: Place,
+    /// Index of the present instruction.
+    next: u32,
+    /// Bytes taken by the present instruction.
+    taken: u64,
+    /// Of the present search; `None` before its first byte.
+    state: Option<StateID>,
+    /// Bytes taken since the operation began.
+    bytes: u64,
+    /// The first bytes that the present instruction has seen.
+    seen: Seen,
+    /// What came while the script slept; at most [`EARLY_BYTES_MAX`].
+    early: Vec<u8>,
+    /// When the present sleep ends.
+    sleeps_until: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nothing is awaited.
+    Idle,
+    Opening,
+    Operation,
+}
+
+/// The result of handling bytes from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes were consumed; nothing has ended.
+    NeedMore,
+    /// The opening is done.
+    Opened,
+    /// The operation is done; so many bytes came for it.
+    Complete(u64),
+    /// The script sleeps for so long: say until when with [`Client::sleep_until`], and call
+    /// [`Client::wake`] then.
+    Sleeps(Nanos),
+}
+
+/// The first bytes of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    len: u8,
+    bytes: [u8; 15],
+}
+
+impl Seen {
+    fn add(&mut self, bytes: &[u8]) {
+        let from = usize::from(self.len);
+        for (place, byte) in self.bytes.iter_mut().skip(from).zip(bytes) {
+            *place = *byte;
+            self.len += 1;
+        }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.bytes[..usize::from(self.len)].escape_ascii())
+    }
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ScriptFault {
+    /// Other bytes than expected.
+    #[error(
+        "line {line} of the script expects something else than an answer that begins with {seen}"
+    )]
+    Mismatch {
+        /// Where the expectation stands.
+        line: u32,
+        /// What came instead.
+        seen: Seen,
+    },
+    /// Bytes that nothing asked for.
+    #[error("the server sent bytes that the script does not ask for: {seen}")]
+    SpokeFirst {
+        /// The first of them.
+        seen: Seen,
+    },
+}
+
+impl ScriptFault {
+    /// The class in which the operation ends.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Mismatch { .. } => ErrorClass::ScriptMismatch,
+            Self::SpokeFirst { .. } => ErrorClass::PeerSpokeFirst,
+        }
+    }
+}
+
+impl Client {
+    /// For a connection on which nothing is awaited.
+    pub fn new(program: Arc<Program>) -> Self {
+        Self {
+            program,
+            place: Place::Idle,
+            next: 0,
+            taken: 0,
+            state: None,
+            bytes: 0,
+            seen: Seen::default(),
+            early: Vec::new(),
+            sleeps_until: None,
+        }
+    }
+
+    /// The connection was made, and what the opening begins with is sent.
+    pub fn expect_opening(&mut self) {
+        self.begin(Place::Opening);
+    }
+
+    /// What the operation begins with is sent.
+    pub fn expect_operation(&mut self) {
+        self.begin(Place::Operation);
+    }
+
+    fn begin(&mut self, place: Place) {
+        self.place = place;
+        self.bytes = 0;
+        self.early.clear();
+        self.sleeps_until = None;
+        let steps = self.steps();
+        let is_sent = |step: &&Instruction| matches!(step.action, Do::Send(_));
+        let first = steps.iter().take_while(is_sent).count();
+        self.go_to(first as u32);
+    }
+
+    /// Whether nothing is awaited.
+    pub fn is_idle(&self) -> bool {
+        self.place == Place::Idle
+    }
+
+    /// When the present sleep ends; `None` where the script does not sleep.
+    pub const fn sleeps_until(&self) -> Option<Nanos> {
+        self.sleeps_until
+    }
+
+    /// The sleep that was just reported ends then.
+    pub fn sleep_until(&mut self, at: Nanos) {
+        self.sleeps_until = Some(at);
+    }
+
+    /// The sleep is over. Returns the bytes that came meanwhile, to be handled next, also where there are
+    /// none.
+    pub fn wake(&mut self) -> Vec<u8> {
+        self.sleeps_until = None;
+        std::mem::take(&mut self.early)
+    }
+
+    /// Handles bytes from the server, up to the end of the opening or of the operation; returns how many
+    /// were consumed, and the result. What is to be sent is appended to `reply`.
+    pub fn handle_bytes(
+        &mut self,
+        input: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), ScriptFault> {
+        if self.sleeps_until.is_some() {
+            self.keep_early(input)?;
+            return Ok((input.len(), Progress::NeedMore));
+        }
+        let program = Arc::clone(&self.program);
+        let steps = match self.place {
+            Place::Idle => return Err(self.spoke_first(input)),
+            Place::Opening => &program.opening,
+            Place::Operation => &program.operation,
+        };
+        let mut rest = input;
+        while let Some(step) = steps.get(self.next as usize) {
+            match &step.action {
+                Do::Send(bytes) => reply.extend_from_slice(bytes),
+                Do::Sleep(time) => {
+                    self.go_to(self.next + 1);
+                    self.keep_early(rest)?;
+                    // Until the caller says when.
+                    self.sleeps_until = Some(Nanos::MAX);
+                    return Ok((input.len(), Progress::Sleeps(*time)));
+                }
+                _ => {
+                    let (taken, is_met) = self.advance(step, rest)?;
+                    self.taken += taken as u64;
+                    self.bytes += taken as u64;
+                    rest = rest.get(taken..).unwrap_or_default();
+                    if !is_met {
+                        return Ok((input.len(), Progress::NeedMore));
+                    }
+                }
+            }
+            self.go_to(self.next + 1);
+        }
+        let progress = match self.place {
+            Place::Opening => Progress::Opened,
+            Place::Idle | Place::Operation => Progress::Complete(self.bytes),
+        };
+        self.place = Place::Idle;
+        Ok((input.len() - rest.len(), progress))
+    }
+
+    /// The server ended its stream: the bytes of the operation where the script expects that.
+    pub fn handle_eof(&mut self) -> Option<u64> {
+        let awaits_end = self
+            .steps()
+            .get(self.next as usize)
+            .is_some_and(|step| matches!(step.action, Do::Close));
+        let is_met = awaits_end && self.place == Place::Operation && self.sleeps_until.is_none();
+        is_met.then(|| {
+            self.place = Place::Idle;
+            self.bytes
+        })
+    }
+
+    /// Whether a byte has come for the present operation.
+    pub const fn has_begun(&self) -> bool {
+        self.bytes > 0
+    }
+
+    fn steps(&self) -> &[Instruction] {
+        match self.place {
+            Place::Opening => &self.program.opening,
+            Place::Idle | Place::Operation => &self.program.operation,
+        }
+    }
+
+    fn go_to(&mut self, next: u32) {
+        self.next = next;
+        self.taken = 0;
+        self.state = None;
+        self.seen = Seen::default();
+    }
+
+    /// What `step` takes of the bytes, and whether it is met.
+    fn advance(&mut self, step: &Instruction, input: &[u8]) -> Result<(usize, bool), ScriptFault> {
+        self.seen.add(input);
+        let mismatch = ScriptFault::Mismatch { line: step.line, seen: self.seen };
+        match &step.action {
+            Do::Expect(bytes) => {
+                let expected = bytes.get(self.taken as usize..).unwrap_or_default();
+                let common = expected.len().min(input.len());
+                match expected[..common] == input[..common] {
+                    true => Ok((common, common == expected.len())),
+                    false => Err(mismatch),
+                }
+            }
+            Do::Search { pattern, bytes_max } => {
+                let mut state = self.state.unwrap_or_else(|| pattern.start());
+                for (at, byte) in input.iter().enumerate() {
+                    match pattern.next(state, *byte) {
+                        Found::Not(next) => state = next,
+                        Found::Match { includes_byte } => {
+                            return Ok((at + usize::from(includes_byte), true));
+                        }
+                        Found::Never => return Err(mismatch),
+                    }
+                    if self.taken + at as u64 + 1 >= *bytes_max {
+                        return Err(mismatch);
+                    }
+                }
+                self.state = Some(state);
+                Ok((input.len(), false))
+            }
+            Do::Length(bytes) => {
+                let left = bytes - self.taken;
+                let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                Ok((taken, taken as u64 == left))
+            }
+            Do::Any => Ok((input.len(), !input.is_empty())),
+            Do::Close => match input {
+                [] => Ok((0, false)),
+                _ => Err(mismatch),
+            },
+            Do::Send(_) | Do::Sleep(_) => Ok((0, true)),
+        }
+    }
+
+    fn keep_early(&mut self, input: &[u8]) -> Result<(), ScriptFault> {
+        if self.early.len() + input.len() > EARLY_BYTES_MAX {
+            return Err(self.spoke_first(input));
+        }
+        self.early.extend_from_slice(input);
+        Ok(())
+    }
+
+    fn spoke_first(&self, input: &[u8]) -> ScriptFault {
+        let mut seen = Seen::default();
+        seen.add(input);
+        ScriptFault::SpokeFirst { seen }
+    }
+}

@@ -1,0 +1,32 @@
+//! Scripts of raw TCP and TLS: what is sent, and what is awaited.
+//!
+//! [`parse`] reads the language, [`Program`] is what runs, [`Client`] runs it on one connection.
+
+mod client;
+mod parse;
+mod program;
+mod words;
+
+pub use client::{Client, EARLY_BYTES_MAX, Progress, ScriptFault, Seen};
+pub use parse::{
+    EXPECT_BYTES_MAX, SCRIPT_BYTES_MAX, SEARCH_BYTES_MAX, SEND_BYTES_MAX, SLEEP_MAX, STEPS_MAX,
+    ScriptError, parse,
+};
+pub use program::{PATTERN_MEMORY_MAX, Program};
+
+use plimsoll_model::target::{Action, Step};
+
+/// The bytes that `steps` begin with.
+pub fn leading_bytes(steps: &[Step]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for step in steps {
+        let Action::Send(sent) = &step.action else { break };
+        bytes.extend_from_slice(sent);
+    }
+    bytes
+}
+
+/// Whether `steps` only send.
+pub fn only_sends(steps: &[Step]) -> bool {
+    steps.iter().all(|step| matches!(step.action, Action::Send(_)))
+}

@@ -1,0 +1,51 @@
+//! `--script` and `--echo` into what is said on each connection.
+
+use std::path::PathBuf;
+
+use plimsoll_model::target::Script;
+use plimsoll_proto::script::{self, EXPECT_BYTES_MAX, Program};
+
+use super::Inputs;
+use super::inputs::read_bounded;
+use crate::exit::Stop;
+use crate::flags::script::ScriptFlags;
+use crate::flags::values::InputFile;
+
+/// The script that the flags name, checked; `None` where they name none and nothing needs to be said.
+pub(super) fn script(
+    flags: &ScriptFlags,
+    only_connects: bool,
+    inputs: &mut Inputs<'_>,
+) -> Result<Option<Script>, Stop> {
+    let from = match (&flags.script, flags.echo) {
+        (Some(from), _) => from,
+        (None, Some(size)) => return echo(size).map(Some),
+        (None, None) if only_connects => return Ok(None),
+        (None, None) => {
+            return Err(Stop::usage(
+                "a tcp:// or tls:// URL does not say what is sent",
+                "give --script FILE, or --echo SIZE for a server that sends everything back",
+            ));
+        }
+    };
+    let text = inputs.read("--script", from)?;
+    let (name, folder) = match from {
+        InputFile::Stdin => ("standard input".to_owned(), PathBuf::new()),
+        // Files that a script names lie beside it.
+        InputFile::File(path) => {
+            let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+            (path.display().to_string(), folder)
+        }
+    };
+    let script = script::parse(&text, &mut |path| read_bounded(&folder.join(path)));
+    let checked = script.and_then(|script| Program::new(&script).map(|_| script));
+    let checked = checked.map(Some);
+    checked.map_err(|error| Stop::Usage(format!("--script {name}, {error}")))
+}
+
+fn echo(size: u64) -> Result<Script, Stop> {
+    match usize::try_from(size) {
+        Ok(size @ 1..=EXPECT_BYTES_MAX) => Ok(Script::echo(vec![b'x'; size])),
+        _ => Err(Stop::usage("--echo sends 1 byte to 64 KiB", "give such a size")),
+    }
+}

@@ -1,0 +1,57 @@
+//! A real Redis that asks for a password and counts commands.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::process::Guarded;
+use crate::{port, program, wait};
+
+/// A running server.
+#[derive(Debug)]
+pub struct Redis {
+    /// Where it listens.
+    pub address: SocketAddr,
+    _guarded: Guarded,
+    _folder: TempDir,
+}
+
+impl Redis {
+    /// What clients must send first.
+    pub const PASSWORD: &str = "let-me-in";
+
+    /// Starts one on 127.0.0.1 that keeps nothing.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let address = port::free();
+        let output = folder.path().join("output");
+        let mut command = Command::new(program::installed("redis-server"));
+        command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
+        command.args(["--save", "", "--appendonly", "no", "--requirepass", Self::PASSWORD]);
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        command.stdout(fs::File::create(&output).expect("an own folder is writable"));
+        let mut guarded = Guarded::start(&mut command);
+        wait::until("redis-server to listen", || {
+            let output = fs::read_to_string(&output).unwrap_or_default();
+            assert!(guarded.ended().is_none(), "redis-server: {output}");
+            wait::accepts(address).then_some(())
+        });
+        Self { address, _guarded: guarded, _folder: folder }
+    }
+
+    /// How often a command was called; its name in lower case.
+    pub fn calls(&self, command: &str) -> u64 {
+        let mut socket = TcpStream::connect(self.address).expect("Redis listens");
+        let asked = format!("AUTH {}\r\nINFO commandstats\r\nQUIT\r\n", Self::PASSWORD);
+        socket.write_all(asked.as_bytes()).expect("Redis reads commands");
+        let start = format!("cmdstat_{command}:calls=");
+        let lines = BufReader::new(socket).lines().map_while(Result::ok);
+        let counts = lines.filter_map(|line| {
+            line.strip_prefix(&start)?.split(',').next().and_then(|count| count.parse().ok())
+        });
+        counts.last().unwrap_or(0)
+    }
+}
