@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use plimsoll_model::plan::Identity;
+use plimsoll_model::target::Protocol;
 use plimsoll_sys::socket::ReservedPort;
 use plimsoll_tls::KeyKind;
 
@@ -62,8 +63,8 @@ impl SutAddress {
     }
 
     /// The URL for clients.
-    pub fn url(&self, tls: bool) -> String {
-        format!("{}://{}/", if tls { "https" } else { "http" }, self.listen)
+    pub fn url(&self, protocol: Protocol, tls: bool) -> String {
+        format!("{}://{}/", protocol.scheme(tls), self.listen)
     }
 
     /// The certificate of the SUT, which is its own root, and its key.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::target::Protocol;
 use plimsoll_tune::proxy::{Program, Version};
 
 use crate::program::CheckError;
@@ -85,23 +86,38 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
 
 fn render_defaults(plan: &ProxyPlan, text: &mut String) {
     line!(text, "defaults");
-    line!(text, "    mode http");
-    line!(text, "    option http-keep-alive");
-    line!(text, "    http-reuse always");
+    let is_http = plan.protocol != Protocol::Mqtt;
+    if is_http {
+        line!(text, "    mode http");
+        line!(text, "    option http-keep-alive");
+        line!(text, "    http-reuse always");
+    } else {
+        line!(text, "    mode tcp");
+    }
     if plan.settings.logs {
         line!(text, "    log global");
-        line!(text, "    option httplog");
+        line!(text, "    option {}", if is_http { "httplog" } else { "tcplog" });
     }
     line!(
         text,
         "    # Longer than plimsoll waits, so that none of these fires during a measurement."
     );
-    for phase in
-        ["connect", "client", "server", "queue", "http-request", "http-keep-alive", "client-fin"]
-    {
+    for phase in phases(plan.protocol) {
         line!(text, "    timeout {phase} {}ms", plan.timeout_ms());
     }
     line!(text, "");
+}
+
+/// The timeouts that concern a protocol.
+fn phases(protocol: Protocol) -> Vec<&'static str> {
+    let mut phases = vec!["connect", "client", "server", "queue", "client-fin"];
+    if protocol != Protocol::Mqtt {
+        phases.extend(["http-request", "http-keep-alive"]);
+    }
+    if protocol != Protocol::Http1 {
+        phases.push("tunnel");
+    }
+    phases
 }
 
 pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
@@ -109,9 +125,10 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
         line!(text, "frontend tls");
         line!(
             text,
-            "    bind {} ssl crt {} alpn http/1.1",
+            "    bind {} ssl crt {}{}",
             plan.listen,
-            Program::Haproxy.word(&plan.certificate_pem_path)
+            Program::Haproxy.word(&plan.certificate_pem_path),
+            if plan.protocol == Protocol::Mqtt { "" } else { " alpn http/1.1" }
         );
     } else {
         line!(text, "frontend plain");
@@ -120,7 +137,9 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     line!(text, "    default_backend backends");
     line!(text, "");
     line!(text, "backend backends");
-    line!(text, "    balance roundrobin");
+    // Connections that last are counted, not requests.
+    let balance = if plan.protocol == Protocol::Mqtt { "leastconn" } else { "roundrobin" };
+    line!(text, "    balance {balance}");
     line!(text, "    # No health checks: they would be additional load.");
     for (index, backend) in plan.backends.iter().enumerate() {
         line!(text, "    server b{} {backend}", index + 1);
@@ -135,16 +154,17 @@ pub(crate) fn timers(plan: &ProxyPlan) -> Vec<KnownTimer> {
         owner: Owner::Sut,
         awaits,
     };
-    [
+    let all = [
         ("server", Awaits::Answer),
         ("queue", Awaits::Answer),
         ("connect", Awaits::Answer),
         ("http-request", Awaits::Request),
         ("client", Awaits::Request),
         ("http-keep-alive", Awaits::NextRequest),
-    ]
-    .map(timer)
-    .to_vec()
+        ("tunnel", Awaits::NextRequest),
+    ];
+    let known = phases(plan.protocol);
+    all.into_iter().filter(|(phase, _)| known.contains(phase)).map(timer).collect()
 }
 
 /// Checks a configuration file with `haproxy -c`; the error holds the first alert.
@@ -233,11 +253,14 @@ mod tests {
         let mut plan = ProxyPlan::sample(scratch.path());
         write_certificate(&plan.certificate_pem_path);
         let config = scratch.path().join("haproxy.cfg");
-        for (listen, cpus, threads, tls, resumes) in [
-            ("127.0.0.1:8443", vec![0], 1, true, true),
-            ("[::1]:8443", vec![], 2, true, false),
-            ("0.0.0.0:8443", vec![0], 4, false, true),
+        for (listen, cpus, threads, tls, resumes, protocol) in [
+            ("127.0.0.1:8443", vec![0], 1, true, true, Protocol::Http1),
+            ("[::1]:8443", vec![], 2, true, false, Protocol::WebSocket),
+            ("0.0.0.0:8443", vec![0], 4, false, true, Protocol::Mqtt),
+            ("127.0.0.1:8443", vec![0], 1, true, true, Protocol::Mqtt),
         ] {
+            plan.protocol = protocol;
+            plan.settings.logs = protocol == Protocol::Mqtt;
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
             (plan.tls, plan.resumes) = (tls, resumes);

@@ -6,9 +6,12 @@ use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, LoadPlan};
+use plimsoll_model::target::Protocol;
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
+use plimsoll_sys::limits;
+use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
 use crate::error::LabError;
@@ -51,9 +54,12 @@ impl Laboratory {
         if !plan.sut.is_embedded() {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
             let host = at.isolated().map(|hosts| hosts.backends.clone());
-            let servers = OwnServers { host, ..plan.own_servers(cpus) };
+            let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
+            let processes = if plan.is_tunnel() { plan.processes(fit) } else { 1 };
+            let servers = OwnServers { host, processes, ..plan.own_servers(cpus) };
             backend_timers = servers.timers(Owner::Backend, "backend");
-            backends = Some(servers.start(&vec![false; plan.backends as usize], None)?);
+            let mqtt = plan.protocol == Protocol::Mqtt;
+            backends = Some(servers.start_behind(plan.backend_ports(), mqtt)?);
         }
         let listeners = backends.as_ref().map(ServerGroup::listeners).unwrap_or_default();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
@@ -66,7 +72,7 @@ impl Laboratory {
             Sut::Haproxy(path) => RunningSut::start_haproxy(path, plan, &at, addresses)?,
             Sut::Nginx(path) => RunningSut::start_nginx(path, plan, &at, addresses)?,
         };
-        let url = at.url(plan.tls);
+        let url = at.url(plan.protocol, plan.tls);
         let mut notes = vec![format!("SUT {} at {url}", sut.name)];
         match &plan.placement {
             Some(placement) => notes.push(placement.note(&behind)),

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
+use plimsoll_model::target::Protocol;
 use plimsoll_tune::proxy::{Program, Version};
 
 use crate::program::CheckError;
@@ -170,7 +171,12 @@ fn render_server(plan: &ProxyPlan, text: &mut String) {
     line!(text, "            proxy_pass http://backends;");
     line!(text, "            proxy_http_version 1.1;");
     line!(text, "            proxy_set_header Host $http_host;");
-    line!(text, "            proxy_set_header Connection \"\";");
+    if plan.protocol == Protocol::WebSocket {
+        line!(text, "            proxy_set_header Upgrade $http_upgrade;");
+        line!(text, "            proxy_set_header Connection upgrade;");
+    } else {
+        line!(text, "            proxy_set_header Connection \"\";");
+    }
     line!(text, "        }}");
     line!(text, "    }}");
 }

@@ -47,9 +47,19 @@ impl OwnServers {
         with_tls: &[bool],
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
-        let ip = self.host.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
-        let listener = |tls: &bool| Listener { address: (ip, 0).into(), tls: *tls, mqtt: false };
+        let listener = |tls: &bool| Listener { address: self.any_port(), tls: *tls, mqtt: false };
         self.start_at(with_tls.iter().map(listener).collect(), identity)
+    }
+
+    /// Starts backends without TLS on so many free ports.
+    pub(crate) fn start_behind(&self, ports: u64, mqtt: bool) -> Result<ServerGroup, LabError> {
+        let listener = |_| Listener { address: self.any_port(), tls: false, mqtt };
+        self.start_at((0..ports).map(listener).collect(), None)
+    }
+
+    fn any_port(&self) -> SocketAddr {
+        let ip = self.host.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
+        (ip, 0).into()
     }
 
     pub(crate) fn start_at(

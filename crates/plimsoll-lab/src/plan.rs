@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::TlsState;
+use plimsoll_model::target::Protocol;
 
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
@@ -14,6 +15,9 @@ pub(crate) const CONNECTIONS_SPARE: u64 = 100;
 /// The kernel distributes connections over the processes that share a port by a hash, not evenly: the
 /// percentage of its descriptors that a process is planned to use.
 const FILL_PERCENT: u64 = 90;
+/// Connections of one proxy to one port: nine tenths of the kernel's usual range of source ports, 32,768 to
+/// 60,999.
+const TUNNELS_PER_PORT: u64 = 25_000;
 /// The most processes of a SUT.
 pub(crate) const PROCESSES_MAX: u32 = 1024;
 
@@ -39,7 +43,9 @@ pub struct LabPlan {
     pub placement: Option<Placement>,
     /// What our own server keeps of a TLS connection.
     pub tls_state: TlsState,
-    /// Whether clients speak TLS.
+    /// What clients speak.
+    pub protocol: Protocol,
+    /// Whether clients speak it over TLS.
     pub tls: bool,
     /// Whether a proxy caches TLS sessions and sends tickets, as it does by default.
     pub resumes: bool,
@@ -59,6 +65,7 @@ impl LabPlan {
             longest_wait: Nanos::ZERO,
             placement: None,
             tls_state: TlsState::Compact,
+            protocol: Protocol::Http1,
             tls: true,
             resumes: true,
             settings: SutSettings::default(),
@@ -81,6 +88,20 @@ impl LabPlan {
         let usable = (fit * FILL_PERCENT / 100).max(1);
         let needed = self.connections.div_ceil(usable).clamp(1, u64::from(PROCESSES_MAX));
         u32::try_from(needed).unwrap_or(PROCESSES_MAX)
+    }
+
+    /// Whether a proxy passes bytes on without looking at them: each client connection has one of its
+    /// own to a backend, for as long as it lasts.
+    pub(crate) const fn is_tunnel(&self) -> bool {
+        matches!(self.protocol, Protocol::Mqtt)
+    }
+
+    /// Ports on which the backends listen: one for each, or as many as a proxy needs for a
+    /// connection of its own behind each client's.
+    pub(crate) fn backend_ports(&self) -> u64 {
+        let tunnels =
+            if self.is_tunnel() { self.connections.div_ceil(TUNNELS_PER_PORT) } else { 0 };
+        tunnels.max(self.backends.into())
     }
 
     /// How our own servers are run on `cpus`.
@@ -111,6 +132,18 @@ mod tests {
         // A SUT that has CPUs of its own is one process, or is refused for its descriptors.
         let pinned = LabPlan { placement: Some(Placement::default()), ..plan(1_000_000) };
         assert_eq!(pinned.processes(9_964), 1);
+    }
+
+    #[test]
+    fn tunnels_have_enough_ports_behind_the_proxy() {
+        let plan = |protocol, connections| {
+            let plan = LabPlan::new(Sut::Haproxy("haproxy".into()));
+            LabPlan { protocol, connections, backends: 4, ..plan }.backend_ports()
+        };
+        assert_eq!(plan(Protocol::Mqtt, 100), 4);
+        assert_eq!(plan(Protocol::Mqtt, 100_001), 5);
+        assert_eq!(plan(Protocol::Mqtt, 1_000_000), 40);
+        assert_eq!(plan(Protocol::Http1, 1_000_000), 4);
     }
 
     #[test]

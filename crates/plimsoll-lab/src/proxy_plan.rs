@@ -4,17 +4,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::target::Protocol;
 use plimsoll_tune::proxy::{Places, Program, ProxyGoal, Version};
 
 use crate::settings::SutSettings;
 
-/// One proxy process group: TLS in front, plain HTTP/1.1 behind, round robin between.
+/// One proxy process group: TLS in front, none behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyPlan {
     /// Where TLS clients connect. Several processes may share it: both programs bind with
     /// `SO_REUSEPORT`.
     pub(crate) listen: SocketAddr,
-    /// Plain HTTP servers behind the proxy; at least one, or every request fails.
+    /// Servers without TLS behind the proxy; at least one, or every request fails.
     pub(crate) backends: Vec<SocketAddr>,
     /// One PEM file with the certificate chain, leaf first, and then its key; both programs read
     /// the two from one file.
@@ -32,7 +33,9 @@ pub(crate) struct ProxyPlan {
     /// TLS sessions that HAProxy caches; `None` leaves its default of 20,000, about 4 MB in each
     /// process. nginx caches none by default.
     pub(crate) tls_sessions_max: Option<u32>,
-    /// Whether clients speak TLS; plain HTTP otherwise.
+    /// What is spoken before and behind it.
+    pub(crate) protocol: Protocol,
+    /// Whether clients speak it over TLS.
     pub(crate) tls: bool,
     /// Whether TLS sessions may be resumed, as the programs allow by themselves; otherwise there are
     /// neither tickets nor a session cache.
@@ -105,6 +108,7 @@ impl ProxyPlan {
             threads: 2,
             cpus: vec![1, 3],
             tls_sessions_max: None,
+            protocol: Protocol::Http1,
             tls: true,
             resumes: true,
             stats_socket: scratch.join("stats.sock"),

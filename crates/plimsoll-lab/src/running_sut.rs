@@ -10,6 +10,7 @@ use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, Listener};
+use plimsoll_model::target::Protocol;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::{limits, process};
@@ -68,7 +69,8 @@ impl RunningSut {
             host: at.isolated().map(|hosts| hosts.sut.clone()),
             ..plan.own_servers(plan.sut_cpus())
         };
-        let listener = Listener { address: at.listen, tls: plan.tls, mqtt: false };
+        let mqtt = plan.protocol == Protocol::Mqtt;
+        let listener = Listener { address: at.listen, tls: plan.tls, mqtt };
         let servers = own.start_at(vec![listener], Some(at.identity().clone()))?;
         Ok(Self {
             name: several(own.processes, "plimsoll serve (embedded)"),
@@ -128,6 +130,7 @@ impl RunningSut {
             threads: plan.settings.threads.unwrap_or_else(|| cpus.len().max(1) as u32),
             cpus,
             tls_sessions_max: None,
+            protocol: plan.protocol,
             tls: plan.tls,
             resumes: plan.resumes,
             stats_socket: scratch.join("stats.sock"),

@@ -76,15 +76,23 @@ pub struct TargetUrl {
     pub path: String,
 }
 
+impl Protocol {
+    /// The scheme of its URLs, with or without TLS.
+    pub fn scheme(self, tls: bool) -> &'static str {
+        scheme(self, tls).name
+    }
+}
+
+fn scheme(protocol: Protocol, tls: bool) -> &'static Scheme {
+    // Both versions of HTTP have the same schemes.
+    let protocol = if protocol == Protocol::Http2 { Protocol::Http1 } else { protocol };
+    let is_ours = |scheme: &&Scheme| (scheme.protocol, scheme.tls) == (protocol, tls);
+    SCHEMES.iter().find(is_ours).unwrap_or(&SCHEMES[0])
+}
+
 impl TargetUrl {
     fn scheme(&self) -> &'static Scheme {
-        // Both versions of HTTP have the same schemes.
-        let protocol = match self.protocol {
-            Protocol::Http2 => Protocol::Http1,
-            protocol => protocol,
-        };
-        let is_ours = |scheme: &&Scheme| (scheme.protocol, scheme.tls) == (protocol, self.tls);
-        SCHEMES.iter().find(is_ours).unwrap_or(&SCHEMES[0])
+        scheme(self.protocol, self.tls)
     }
 
     /// The value of a `Host` header: no default port, IPv6 in brackets.

@@ -88,9 +88,12 @@ impl Planned {
                 SutAddress::reserve(key, clients)?
             }
         };
-        let url = at.url(is_tls);
+        let url = at.url(hosts.protocol, is_tls);
         let sources = isolation.clients.is_some().then(ClientHost::first_source);
-        let to = Destination::laboratory(url, hosts.trust(&at.identity().chain_pem), sources);
+        let to = {
+            let trust = hosts.trust(&at.identity().chain_pem);
+            Destination::laboratory(url, &flags.hosts().mqtt, trust, sources)
+        };
         let mut job = plan::lab(flags, &to, inputs)?;
         let shown = &mut job.load_mut().settings;
         shown.insert("isolate".to_owned(), isolation.name().to_owned());

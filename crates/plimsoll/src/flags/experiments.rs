@@ -7,12 +7,13 @@ use clap::{Args, Subcommand};
 
 use super::hold::HoldFlags;
 use super::hosts::LoadHostFlags;
+use super::mqtt::MqttFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
 use super::sweep::SweepFlags;
-use super::values::{Cidr, IsolateFlag, SutFlag, Watch, backends, watch};
+use super::values::{Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch, backends, watch};
 
 /// Examples below the help of `find`.
 pub(super) const FIND_EXAMPLES: &str = "\
@@ -328,6 +329,14 @@ pub(crate) struct HostFlags {
     /// embedded]
     #[arg(long, value_name = "SUT", hide_possible_values = true)]
     pub(crate) sut: Option<SutFlag>,
+
+    /// What clients speak over TLS: http, ws (WebSocket) or mqtt; with mqtt HAProxy is in TCP mode,
+    /// and the backends are `plimsoll serve --mqtt`
+    #[arg(long, value_name = "PROTOCOL", default_value = "http", hide_possible_values = true)]
+    pub(crate) protocol: ProtocolFlag,
+
+    #[command(flatten)]
+    pub(crate) mqtt: MqttFlags,
 
     /// HAProxy binary [default: the one on the PATH]
     #[arg(long, value_name = "PATH")]

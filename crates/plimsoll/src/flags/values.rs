@@ -142,6 +142,17 @@ pub(crate) enum SutFlag {
     Nginx,
 }
 
+/// `--protocol` of the laboratory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolFlag {
+    /// HTTP/1.1.
+    Http,
+    /// WebSocket.
+    Ws,
+    /// MQTT.
+    Mqtt,
+}
+
 /// `--tls-state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TlsStateFlag {

@@ -17,6 +17,7 @@ use super::publish::PublishJob;
 use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
 use crate::exit::Stop;
 use crate::flags;
+use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::OutputFlags;
 use crate::flags::values::{OutputFile, Processes};
 use crate::flags::{Command, CompareFlags};
@@ -307,7 +308,12 @@ fn examine(
             // Where it will be is not known yet.
             let url =
                 if experiment.is_tls() { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" };
-            let to = Destination::laboratory(url.to_owned(), Trust::Insecure, None);
+            let to = Destination::laboratory(
+                url.to_owned(),
+                &MqttFlags::default(),
+                Trust::Insecure,
+                None,
+            );
             let job = super::lab(experiment, &to, inputs)?;
             super::lab::hosts(experiment.hosts())?;
             (searched("lab", &job)?, job.load().processes)

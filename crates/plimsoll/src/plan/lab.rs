@@ -4,11 +4,12 @@ use std::path::Path;
 
 use plimsoll_lab::{LabPlan, Placement, Sut};
 use plimsoll_model::plan::Trust;
+use plimsoll_model::target::Protocol;
 use plimsoll_sys::affinity::usable_cpus;
 
 use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
-use crate::flags::values::SutFlag;
+use crate::flags::values::{ProtocolFlag, SutFlag};
 
 /// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub(crate) struct Hosts {
     pub(crate) sut_is_default: bool,
     /// Backends behind the SUT; 1 to 256.
     pub(crate) backends: u32,
+    /// What clients speak.
+    pub(crate) protocol: Protocol,
     /// Whether the generated config stays.
     pub(crate) keep: bool,
     /// Whether the clients accept any certificate.
@@ -32,6 +35,7 @@ impl Hosts {
             sut_is_default: self.sut_is_default,
             backends: self.backends,
             keep_config: self.keep,
+            protocol: self.protocol,
             ..LabPlan::new(self.sut.clone())
         }
     }
@@ -52,8 +56,20 @@ pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
         Some(SutFlag::Haproxy) => Sut::haproxy(program)?,
         Some(SutFlag::Nginx) => Sut::nginx(program)?,
     };
+    let protocol = match flags.protocol {
+        ProtocolFlag::Http => Protocol::Http1,
+        ProtocolFlag::Ws => Protocol::WebSocket,
+        ProtocolFlag::Mqtt => Protocol::Mqtt,
+    };
+    if protocol == Protocol::Mqtt && matches!(sut, Sut::Nginx(_)) {
+        return Err(Stop::usage(
+            "nginx is an HTTP proxy here, and --protocol mqtt needs one of TCP",
+            "use --sut haproxy, or --sut embedded",
+        ));
+    }
     Ok(Hosts {
         sut,
+        protocol,
         sut_is_default: kind.is_none(),
         backends: flags.backends,
         keep: flags.keep,

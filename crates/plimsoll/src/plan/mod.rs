@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use plimsoll_model::plan::Trust;
 
 use crate::exit::Stop;
+use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
 use crate::flags::{FindExperiment, LabExperiment};
 
@@ -122,9 +123,14 @@ impl Destination {
 
     /// The server of a laboratory: it answers at `url`, with a certificate that `trust` accepts. The clients
     /// have many addresses from `sources` on, where that is not loopback.
-    pub(crate) fn laboratory(url: String, trust: Trust, sources: Option<Ipv4Addr>) -> Self {
+    pub(crate) fn laboratory(
+        url: String,
+        mqtt: &MqttFlags,
+        trust: Trust,
+        sources: Option<Ipv4Addr>,
+    ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
-        let request = RequestFlags::default();
+        let request = RequestFlags { mqtt: mqtt.clone(), ..RequestFlags::default() };
         let trust = Some(trust);
         Self { usage: "plimsoll lab", server, request, only_connects: false, trust, sources }
     }
@@ -135,7 +141,7 @@ impl Destination {
     }
 
     fn with(&self, header: &HeaderFlags) -> Self {
-        let request = RequestFlags { header: header.clone(), ..RequestFlags::default() };
+        let request = RequestFlags { header: header.clone(), ..self.request.clone() };
         Self { request, ..self.clone() }
     }
 }

@@ -27,6 +27,7 @@ use super::search::RateJob;
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
+use crate::flags::mqtt::MqttFlags;
 use crate::flags::values::{OutputFile, Processes};
 use crate::flags::{Command, parse_words};
 
@@ -80,7 +81,8 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
                 let experiment = command.experiment().unwrap();
                 let hosts = lab::hosts(experiment.hosts())?;
                 let url = format!("https://{SUT}/");
-                let to = Destination::laboratory(url, hosts.trust("ca"), None);
+                let to =
+                    Destination::laboratory(url, &MqttFlags::default(), hosts.trust("ca"), None);
                 lab(experiment, &to, inputs).map(Asked::Experiment)
             }
             Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),

@@ -388,7 +388,7 @@ impl<'a> Session<'a> {
             && let Some(after) = self.server.borrow_mut().counters()
         {
             let received = after.since(&before);
-            observations.peer = received.map(|sum| peer_counts(of.plan, &outcome.tally, sum));
+            observations.peer = received.and_then(|sum| peer_counts(of.plan, &outcome.tally, sum));
         }
         Ok(Observed { outcome, sut_busiest_thread, observations })
     }

@@ -12,6 +12,7 @@ use plimsoll_model::observation::{
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
+use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::limits::CgroupLimits;
@@ -291,20 +292,28 @@ fn memory_use(seen: HostUse<'_>, resident: u64) -> Option<MemoryUse> {
     })
 }
 
-/// The SUT's count beside ours: of requests, or of connections where nothing is sent on them.
-pub(super) fn peer_counts(plan: &LoadPlan, tally: &Tally, received: ServerCounters) -> PeerCounts {
+/// The SUT's count beside ours: of requests, or of connections where nothing is sent on them. Servers
+/// do not count the messages of other protocols than HTTP.
+pub(super) fn peer_counts(
+    plan: &LoadPlan,
+    tally: &Tally,
+    received: ServerCounters,
+) -> Option<PeerCounts> {
     let sent = tally.scheduled.saturating_sub(tally.unsent);
     if plan.handshake_only {
         // A connection that fails is opened again for the next operation.
         let attempts = tally.connections.opened + tally.connections.failed;
-        return PeerCounts {
+        return Some(PeerCounts {
             sent: attempts.max(sent),
             answered: tally.ok,
             received: received.connections,
-        };
+        });
+    }
+    if plan.targets.iter().any(|target| target.url.protocol != Protocol::Http1) {
+        return None;
     }
     let answered = tally.status.iter().map(|(_, answers)| answers).sum();
-    PeerCounts { sent, answered, received: received.requests }
+    Some(PeerCounts { sent, answered, received: received.requests })
 }
 
 fn now() -> Nanos {
@@ -386,9 +395,9 @@ mod tests {
         (tally.connections.opened, tally.connections.failed) = (98, 4);
         let received = ServerCounters { requests: 97, connections: 99 };
         let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
-        assert_eq!(peer_counts(&plan, &tally, received), requests);
+        assert_eq!(peer_counts(&plan, &tally, received), Some(requests));
         plan.handshake_only = true;
         let connections = PeerCounts { sent: 102, answered: 90, received: 99 };
-        assert_eq!(peer_counts(&plan, &tally, received), connections);
+        assert_eq!(peer_counts(&plan, &tally, received), Some(connections));
     }
 }
