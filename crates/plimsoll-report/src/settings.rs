@@ -21,10 +21,32 @@ pub const KEEP_ALIVE: &str = "keep-alive";
 pub const OPERATION: &str = "operation";
 /// The value of [`OPERATION`] when it is a new TLS connection on which nothing is sent.
 pub const HANDSHAKE: &str = "TLS handshake";
+/// The same when it is a new MQTT connection, up to CONNACK.
+pub const SESSION: &str = "MQTT connect";
+/// The same when a held connection asks whether its server is there.
+pub const PING: &str = "ping";
 /// The key of the pool's size.
 pub const CONNECTIONS: &str = "connections";
 /// The key that is there when single operations are recorded.
 pub const ROWS: &str = "rows";
+
+/// What an operation is, where it is no request.
+fn operation(plan: &LoadPlan) -> Option<String> {
+    let is_hold = matches!(plan.pacing, Pacing::Hold(_));
+    let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
+    Some(match plan.protocol() {
+        Protocol::Mqtt if plan.handshake_only => SESSION.to_owned(),
+        _ if plan.handshake_only => HANDSHAKE.to_owned(),
+        Protocol::Mqtt | Protocol::WebSocket | Protocol::Http2 if is_hold => PING.to_owned(),
+        Protocol::Mqtt => match publish {
+            Some(publish) => format!("publish, QoS {}", publish.qos as u8),
+            None => "publish".to_owned(),
+        },
+        Protocol::WebSocket => "message and the next one from the server".to_owned(),
+        Protocol::Script => "script".to_owned(),
+        Protocol::Http1 | Protocol::Http2 => return None,
+    })
+}
 
 /// The settings of `plan`, for `settings` of a summary and a manifest. No secrets.
 pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
@@ -38,8 +60,8 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
     {
         set("stages", profile.stages.len().to_string());
     }
-    if plan.handshake_only {
-        set(OPERATION, HANDSHAKE.to_owned());
+    if let Some(operation) = operation(plan) {
+        set(OPERATION, operation);
     }
     set(CONNECTIONS, grouped(plan.connections));
     if plan.protocol() == Protocol::Http2 {

@@ -66,6 +66,23 @@ fn mosquitto_holds_sessions_that_ping() {
 }
 
 #[test]
+fn a_laboratory_holds_sessions_behind_real_proxies() {
+    let hold = ["lab", "hold", "-c", "40", "--rate", "100", "--for", "2s", "--heartbeat", "1s"];
+    for (protocol, sut, url) in [("mqtt", "haproxy", "mqtts://"), ("ws", "nginx", "wss://")] {
+        let lab = ["--protocol", protocol, "--sut", sut, "--no-ui", "--json", "-"];
+        let finished = Plimsoll::new([&hold[..], &lab].concat()).run();
+        let summary = finished.summary(0);
+        assert!(summary.text("target").contains(url), "{summary:?}");
+        assert_eq!(summary.text("settings.operation"), "ping");
+        assert_eq!(summary.count("errors"), 0, "{summary:?}");
+        assert!(summary.count("ok") >= 80, "{summary:?}");
+    }
+    let finished = Plimsoll::new(["lab", "--protocol", "mqtt", "--sut", "nginx"]).run();
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("use --sut haproxy"), "{}", finished.stderr);
+}
+
+#[test]
 fn mosquittos_clients_are_served() {
     let serve = Serve::start(&["--mqtt", "127.0.0.1:0", "--mqtt-delay", "1ms"], 1);
     let port: u16 =

@@ -1,5 +1,6 @@
 //! The report of a hold: what was held and what it costs, then what went wrong.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
@@ -10,6 +11,7 @@ use plimsoll_model::units::grouped;
 
 use super::layout::{Page, Style, Tone, bytes, clean, counted, per_s, span, whole};
 use super::sections;
+use crate::settings as keys;
 
 /// Writes the report of `hold` and `lab hold`.
 pub fn render_hold(
@@ -27,7 +29,7 @@ pub fn render_hold(
     page.blank()?;
     sections::latency(&mut page, "Latency in ms", summary)?;
     page.blank()?;
-    facts(&mut page, hold)?;
+    facts(&mut page, hold, &summary.settings)?;
     sections::errors(&mut page, summary)?;
     sections::server_side(&mut page, summary)?;
     tls_messages(&mut page, hold)?;
@@ -193,7 +195,11 @@ fn confidence(row: &Projection) -> String {
 }
 
 /// How it went: ramp, requests, replacements.
-pub(super) fn facts(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
+pub(super) fn facts(
+    page: &mut Page<'_>,
+    hold: &HoldSummary,
+    settings: &BTreeMap<String, String>,
+) -> io::Result<()> {
     if hold.ramp_s > 0.0 {
         let ramp = format!("{}, {} on average", span(hold.ramp_s), per_s(hold.ramp_per_s));
         page.entry("Ramp", &ramp)?;
@@ -211,7 +217,8 @@ pub(super) fn facts(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
         Some(every) => format!("one per connection every {}", span(every)),
         None => "no heartbeats, sweeps only".to_owned(),
     });
-    page.entry_items("Requests", &items)?;
+    let are_pings = settings.get(keys::OPERATION).is_some_and(|what| what == keys::PING);
+    page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items)?;
     if hold.replaced > 0 {
         page.entry("Replaced", &counted(hold.replaced, "connection"))?;
     }

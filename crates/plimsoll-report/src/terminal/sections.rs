@@ -17,9 +17,10 @@ pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
     summary.settings.get(keys::ARRIVALS).is_some_and(|arrivals| arrivals == keys::CLOSED)
 }
 
-/// Whether an operation is a TLS connection and no request.
+/// Whether an operation is a new connection and no request.
 pub(crate) fn is_handshakes(summary: &Summary) -> bool {
-    summary.settings.get(keys::OPERATION).is_some_and(|what| what == keys::HANDSHAKE)
+    let what = summary.settings.get(keys::OPERATION);
+    what.is_some_and(|what| [keys::HANDSHAKE, keys::SESSION].contains(&what.as_str()))
 }
 
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only

@@ -32,7 +32,7 @@ pub(super) fn complete(
         return match (flags.mqtt.first_given(), flags.script.first_given()) {
             (Some(flag), _) => Err(Stop::usage(
                 format_args!("{flag} is for MQTT"),
-                "drop it, or give a URL that starts with mqtt:// or mqtts://",
+                "drop it, or give a URL that starts with mqtt:// or mqtts:// (lab: --protocol mqtt)",
             )),
             (None, Some(flag)) => Err(Stop::usage(
                 format_args!("{flag} is for raw TCP and TLS"),

@@ -309,7 +309,8 @@ pub(super) fn peer_counts(
             received: received.connections,
         });
     }
-    if plan.targets.iter().any(|target| target.url.protocol != Protocol::Http1) {
+    let is_http = |protocol| matches!(protocol, Protocol::Http1 | Protocol::Http2);
+    if !plan.targets.iter().all(|target| is_http(target.url.protocol)) {
         return None;
     }
     let answered = tally.status.iter().map(|(_, answers)| answers).sum();

@@ -14,6 +14,7 @@ use super::page::{
     LEAD, TrialsAtLoad, explanation, is_confirmed, notes, phase_word, search_entry, top,
     verdict_word, view, why,
 };
+use crate::settings as keys;
 use crate::terminal::answer::Answer;
 use crate::terminal::layout::{
     Page, Style, Tone, clean, counted, cpu_percent, ms, per_s, percent, ratio_percent, span, whole,
@@ -253,10 +254,16 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
         _ => "; what follows is about this first one",
     };
     page.entry("SLO", &format!("{slo} (late, failed and unsent operations all count){first}"))?;
-    if sections::is_handshakes(summary) {
+    if let Some(operation) = summary.settings.get(keys::OPERATION) {
         page.entry(
             "Operation",
-            "one new TLS connection, closed once established; nothing is sent",
+            match operation.as_str() {
+                keys::HANDSHAKE => {
+                    "one new TLS connection, closed once established; nothing is sent"
+                }
+                keys::SESSION => "one new connection, closed after CONNACK",
+                other => other,
+            },
         )?;
     }
     search_entry(page, find, "trial")?;
