@@ -9,7 +9,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_sys::clock;
 
 use super::*;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn plan() -> ServePlan {
     let address = "127.0.0.1:0".parse().unwrap();
     ServePlan {
-        listeners: vec![Listener { address, tls: false, mqtt: false }; 2],
+        listeners: vec![Listener { address, tls: false, spoken: Spoken::Http }; 2],
         identity: None,
         ticket_key: None,
         threads: 2,

@@ -105,6 +105,8 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
+    /// What the first failed operation of a script met.
+    Mismatch(String),
     /// Single operations of the load, where the plan asks for them.
     Rows(RowBatch),
     /// A hold has carried out a [`ToAgent::Steer`].
@@ -160,6 +162,7 @@ impl FromAgent {
             Self::Pong { .. } => "pong",
             Self::Ready { .. } => "ready",
             Self::Interval(_) => "interval",
+            Self::Mismatch(_) => "mismatch",
             Self::Rows(_) => "rows",
             Self::Steered { .. } => "steered",
             Self::Draining { .. } => "draining",

@@ -6,7 +6,6 @@ use plimsoll_fleet::ServerGroup;
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, LoadPlan};
-use plimsoll_model::target::Protocol;
 use plimsoll_probe::sampler::Role;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
@@ -58,8 +57,7 @@ impl Laboratory {
             let processes = if plan.is_tunnel() { plan.processes(fit) } else { 1 };
             let servers = OwnServers { host, processes, ..plan.own_servers(cpus) };
             backend_timers = servers.timers(Owner::Backend, "backend");
-            let mqtt = plan.protocol == Protocol::Mqtt;
-            backends = Some(servers.start_behind(plan.backend_ports(), mqtt)?);
+            backends = Some(servers.start_behind(plan.backend_ports(), plan.spoken())?);
         }
         let listeners = backends.as_ref().map(ServerGroup::listeners).unwrap_or_default();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();

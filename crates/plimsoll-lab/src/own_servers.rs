@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use plimsoll_fleet::{AgentSpec, ServerGroup};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
-use plimsoll_model::plan::{Identity, Listener, ServePlan, TlsState};
+use plimsoll_model::plan::{Identity, Listener, ServePlan, Spoken, TlsState};
 
 use crate::error::LabError;
 use crate::isolated::IsolatedHost;
@@ -47,13 +47,14 @@ impl OwnServers {
         with_tls: &[bool],
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
-        let listener = |tls: &bool| Listener { address: self.any_port(), tls: *tls, mqtt: false };
+        let listener =
+            |tls: &bool| Listener { address: self.any_port(), tls: *tls, spoken: Spoken::Http };
         self.start_at(with_tls.iter().map(listener).collect(), identity)
     }
 
     /// Starts backends without TLS on so many free ports.
-    pub(crate) fn start_behind(&self, ports: u64, mqtt: bool) -> Result<ServerGroup, LabError> {
-        let listener = |_| Listener { address: self.any_port(), tls: false, mqtt };
+    pub(crate) fn start_behind(&self, ports: u64, spoken: Spoken) -> Result<ServerGroup, LabError> {
+        let listener = |_| Listener { address: self.any_port(), tls: false, spoken };
         self.start_at((0..ports).map(listener).collect(), None)
     }
 

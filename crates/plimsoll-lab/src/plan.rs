@@ -1,7 +1,7 @@
 //! What a laboratory is made of, and what it must be able to hold.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::TlsState;
+use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
 
 use crate::own_servers::{OwnServers, TIMEOUT};
@@ -88,6 +88,15 @@ impl LabPlan {
         let usable = (fit * FILL_PERCENT / 100).max(1);
         let needed = self.connections.div_ceil(usable).clamp(1, u64::from(PROCESSES_MAX));
         u32::try_from(needed).unwrap_or(PROCESSES_MAX)
+    }
+
+    /// What our own servers speak.
+    pub(crate) const fn spoken(&self) -> Spoken {
+        match self.protocol {
+            Protocol::Mqtt => Spoken::Mqtt,
+            Protocol::Script => Spoken::Echo,
+            Protocol::Http1 | Protocol::Http2 | Protocol::WebSocket => Spoken::Http,
+        }
     }
 
     /// Whether a proxy passes bytes on without looking at them: each client connection has one of its

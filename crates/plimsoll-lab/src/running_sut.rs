@@ -10,7 +10,6 @@ use plimsoll_fleet::{AgentCommand, ServerGroup, Supervisor};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, Listener};
-use plimsoll_model::target::Protocol;
 use plimsoll_probe::server_counters::{CounterSource, ServerCounters};
 use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_sys::{limits, process};
@@ -69,8 +68,7 @@ impl RunningSut {
             host: at.isolated().map(|hosts| hosts.sut.clone()),
             ..plan.own_servers(plan.sut_cpus())
         };
-        let mqtt = plan.protocol == Protocol::Mqtt;
-        let listener = Listener { address: at.listen, tls: plan.tls, mqtt };
+        let listener = Listener { address: at.listen, tls: plan.tls, spoken: plan.spoken() };
         let servers = own.start_at(vec![listener], Some(at.identity().clone()))?;
         Ok(Self {
             name: several(own.processes, "plimsoll serve (embedded)"),

@@ -489,8 +489,21 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Whether TLS is spoken here.
     pub tls: bool,
-    /// Whether MQTT is spoken here, rather than HTTP/1.1 and WebSocket.
-    pub mqtt: bool,
+    /// What is spoken here.
+    pub spoken: Spoken,
+}
+
+/// What a server speaks at one address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spoken {
+    /// HTTP/1.1, HTTP/2, and WebSocket where a request asks for it.
+    #[default]
+    Http,
+    /// MQTT.
+    Mqtt,
+    /// Nothing: what comes is sent back.
+    Echo,
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use e2e::haproxy::Haproxy;
 use e2e::openssl::SServer;
 use e2e::plimsoll::Plimsoll;
 use e2e::redis::Redis;
+use e2e::serve::Serve;
 use tempfile::TempDir;
 
 /// A file with a script.
@@ -65,6 +66,23 @@ fn sessions_are_held_over_tls_through_a_proxy_in_tcp_mode() {
 }
 
 #[test]
+fn serve_sends_back_what_it_is_sent() {
+    let serve = Serve::start(&["--tcp", "127.0.0.1:0", "--tls", "127.0.0.1:0"], 2);
+    for url in &serve.urls {
+        let flags = ["-k", "--echo", "40000", "--rate", "100", "-n", "50", "-c", "5"];
+        let summary = Plimsoll::load(url, &flags).run().summary(0);
+        summary.assert_all_ok(50);
+        assert!(summary.count("bytes.received") >= 50 * 40_000, "{summary:?}");
+    }
+    // It sends back more than a script asks for.
+    let script = Script::new("loop\n  send \"abcd\"\n  expect \"ab\"\nend\n");
+    let flags = ["--script", &script.path(), "--rate", "0", "-n", "5", "-c", "1"];
+    let summary = Plimsoll::load(serve.url(), &flags).run().summary(0);
+    summary.assert_all_ok(5);
+    assert_eq!(summary.counts("connection_error_classes")["peer-spoke-first"], 5, "{summary:?}");
+}
+
+#[test]
 fn openssl_answers_a_script() {
     let server = SServer::start(&Certificate::new(), &["-rev"]);
     let script = Script::new("loop\n  send \"abc\\n\"\n  expect \"cba\\n\"\nend\n");
@@ -88,7 +106,10 @@ fn what_redis_answers_otherwise_is_a_class() {
         finished.stderr
     };
     let ping = "loop\n  send \"PING\\r\\n\"\n  expect \"+PONG\\r\\n\"\nend\n";
-    failing(ping, "script-mismatch");
+    let told = failing(ping, "script-mismatch");
+    let expected =
+        "line 3 of the script expects something else than an answer that begins with \"-NOAUTH";
+    assert!(told.contains(expected), "{told}");
     // Its answer has no such line, however long one waits.
     failing("loop\n  send \"PING\\r\\n\"\n  expect until \"never\"\nend\n", "timeout");
     failing("loop\n  send \"QUIT\\r\\n\"\n  expect line\n  expect line\nend\n", "closed-by-peer");

@@ -21,6 +21,8 @@ pub(crate) enum WorkerEvent {
         worker: u32,
         interval: Box<Interval>,
     },
+    /// What the first failed operation of a script met.
+    Mismatch(String),
     /// Single operations.
     Rows(RowBatch),
     /// Done; what it did is in the seconds up to and including `second`.

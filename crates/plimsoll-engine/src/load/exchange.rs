@@ -11,6 +11,7 @@ use plimsoll_sys::poll::Ready;
 
 use super::classify::{exchange_error, opening_error};
 use super::conn::{Op, Peer, State};
+use super::control::WorkerEvent;
 use super::worker::Worker;
 use crate::transport::{Outcome, Sent};
 
@@ -366,6 +367,9 @@ impl Worker {
                 if is_streamed {
                     // It says why.
                     self.flush_connection(index, now);
+                }
+                if std::mem::take(&mut self.tells_mismatch) {
+                    self.owner.send(WorkerEvent::Mismatch(error.to_string()));
                 }
                 match self.conns[index].state {
                     State::Idle => self.end_idle(index, error.class(), now),

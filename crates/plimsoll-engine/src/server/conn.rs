@@ -1,6 +1,7 @@
 //! One server connection: a hot record for as long as it is open, an active one while bytes move.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::plan::Spoken;
 use plimsoll_proto::http1::RequestParser;
 use plimsoll_proto::http2::{Server, ServerRest};
 use plimsoll_proto::mqtt::Broker;
@@ -64,15 +65,13 @@ pub(super) const IN_BODY: u16 = 1 << 9;
 pub(super) const QUEUED: u16 = 1 << 10;
 /// The connection has switched to WebSocket.
 pub(super) const WEBSOCKET: u16 = 1 << 11;
-/// The connection speaks MQTT.
-pub(super) const MQTT: u16 = 1 << 12;
 /// Its CONNECT was accepted.
-pub(super) const MQTT_CONNECTED: u16 = 1 << 13;
+pub(super) const MQTT_CONNECTED: u16 = 1 << 12;
 /// It speaks version 5.
-pub(super) const MQTT_5: u16 = 1 << 14;
+pub(super) const MQTT_5: u16 = 1 << 13;
 
 /// The connection speaks HTTP/2.
-pub(super) const HTTP2: u16 = 1 << 15;
+pub(super) const HTTP2: u16 = 1 << 14;
 
 impl Flags {
     pub(super) const fn has(self, bits: u16) -> bool {
@@ -159,6 +158,7 @@ pub(super) struct Conn<N> {
     // ---- 4 bytes: state
     pub(super) flags: Flags,
     pub(super) phase: Phase,
+    pub(super) spoken: Spoken,
 }
 
 /// Within a cache line. With the timer's 16 bytes, an idle plain connection costs 72 bytes here.
@@ -178,6 +178,7 @@ impl<N> Conn<N> {
             pieces_further: 0,
             flags: Flags(0),
             phase: Phase::Free,
+            spoken: Spoken::Http,
         }
     }
 

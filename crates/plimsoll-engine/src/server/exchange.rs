@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::plan::Spoken;
 use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
 use plimsoll_proto::websocket::Opening;
 use plimsoll_sys::poll::Ready;
@@ -15,8 +16,8 @@ use plimsoll_sys::{Errno, clock};
 use plimsoll_tls::{HandshakeKind, Session};
 
 use super::conn::{
-    Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, HTTP2, IN_BODY, KEEP_ALIVE, LINGER, MQTT,
-    PEER_DONE, Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
+    Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, HTTP2, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE,
+    Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
@@ -120,7 +121,12 @@ impl<S: Service> Exchange<S> {
     // ---- what the worker's loop brings
 
     /// A connection that was just accepted.
-    pub(super) fn begin(&mut self, socket: Socket, session: Option<Session>, mqtt: bool) -> u32 {
+    pub(super) fn begin(
+        &mut self,
+        socket: Socket,
+        session: Option<Session>,
+        spoken: Spoken,
+    ) -> u32 {
         let (phase, timeout) = match &session {
             Some(_) => (Phase::Handshaking, self.timeouts.request),
             None => (Phase::Idle, self.timeouts.idle),
@@ -129,7 +135,7 @@ impl<S: Service> Exchange<S> {
         self.counters.conns_accepted.add(1);
         self.counters.conns_open.add(1);
         self.conns.slab[index].phase = phase;
-        self.conns.slab[index].flags.put(MQTT, mqtt);
+        self.conns.slab[index].spoken = spoken;
         self.conns.set_deadline(index, timeout);
         index
     }
@@ -341,7 +347,7 @@ impl<S: Service> Exchange<S> {
                         .is_some_and(|handshake| handshake.kind == HandshakeKind::Resumed);
                     let is_http2 = session.handshake().is_some_and(|handshake| handshake.is_http2);
                     conn.phase = Phase::Idle;
-                    if is_http2 && !conn.flags.has(MQTT) {
+                    if is_http2 && conn.spoken == Spoken::Http {
                         begins_http2 = true;
                     }
                     match resumed {
@@ -385,8 +391,10 @@ impl<S: Service> Exchange<S> {
         if self.conns.slab[index].flags.has(WEBSOCKET) {
             return self.handle_frames(index, input);
         }
-        if self.conns.slab[index].flags.has(MQTT) {
-            return self.handle_packets(index, input);
+        match self.conns.slab[index].spoken {
+            Spoken::Http => {}
+            Spoken::Mqtt => return self.handle_packets(index, input),
+            Spoken::Echo => return self.send_back(index, input),
         }
         if self.conns.slab[index].begins_http2(input) {
             self.begin_http2(index);
@@ -488,6 +496,17 @@ impl<S: Service> Exchange<S> {
                 Step::Wait
             }
             Ok(0) | Err(_) => Step::Drop,
+        }
+    }
+
+    /// Sends bytes back as they came; keeps those that must wait until the others are sent.
+    fn send_back(&mut self, index: u32, input: &[u8]) {
+        let now = input.len().min(OUT_BYTES.saturating_sub(self.out.len()));
+        self.out.extend_from_slice(&input[..now]);
+        self.conns.set_deadline(index, self.timeouts.idle);
+        if now < input.len() {
+            let active = self.conns.take_active(index);
+            self.keep_rest(index, active, &input[now..]);
         }
     }
 
@@ -640,7 +659,9 @@ impl<S: Service> Exchange<S> {
             Phase::Idle if conn.flags.has(HTTP2) => {
                 return self.handle_http2_deadline(index);
             }
-            Phase::Sleeping if conn.flags.has(WEBSOCKET | MQTT) => self.send_delayed(index),
+            Phase::Sleeping if conn.flags.has(WEBSOCKET) || conn.spoken == Spoken::Mqtt => {
+                self.send_delayed(index);
+            }
             Phase::Sleeping => {
                 conn.phase = Phase::Sending;
                 self.conns.set_deadline(index, self.timeouts.idle);

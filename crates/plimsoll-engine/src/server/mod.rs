@@ -230,7 +230,7 @@ fn bind_all(
                 reason: bind_reason(errno),
             })?;
             listener.address = address;
-            set.push(WorkerListener { socket, tls: listener.tls, mqtt: listener.mqtt });
+            set.push(WorkerListener { socket, tls: listener.tls, spoken: listener.spoken });
         }
         sets.push(set);
     }

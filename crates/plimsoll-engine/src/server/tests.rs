@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{ServerName, TlsOptions, TlsState, Trust};
+use plimsoll_model::plan::{ServerName, Spoken, TlsOptions, TlsState, Trust};
 use plimsoll_proto::http1::Request;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::Socket;
@@ -73,7 +73,7 @@ fn plan() -> ServePlan {
         listeners: vec![Listener {
             address: "127.0.0.1:0".parse().unwrap(),
             tls: false,
-            mqtt: false,
+            spoken: Spoken::Http,
         }],
         identity: None,
         ticket_key: None,
@@ -591,7 +591,8 @@ fn a_handshake_that_does_not_end_is_given_up() {
 
 #[test]
 fn what_cannot_start_says_why_in_one_line() {
-    let foreign = Listener { address: "192.0.2.1:80".parse().unwrap(), tls: false, mqtt: false };
+    let foreign =
+        Listener { address: "192.0.2.1:80".parse().unwrap(), tls: false, spoken: Spoken::Http };
     let tls = Listener { tls: true, ..plan().listeners[0] };
     for (plan, text) in [
         (ServePlan { listeners: vec![foreign], ..plan() }, "cannot listen on 192.0.2.1:80: this"),
@@ -604,8 +605,10 @@ fn what_cannot_start_says_why_in_one_line() {
     }
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap();
-    let plan =
-        ServePlan { listeners: vec![Listener { address, tls: false, mqtt: false }], ..plan() };
+    let plan = ServePlan {
+        listeners: vec![Listener { address, tls: false, spoken: Spoken::Http }],
+        ..plan()
+    };
     let message = start(&plan, |_| Obedient).unwrap_err().to_string();
     assert!(message.contains(&address.to_string()) && message.contains("another program"));
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::plan::Spoken;
 use plimsoll_sys::poll::{Poller, Ready};
 use plimsoll_sys::socket::ListenSocket;
 use plimsoll_sys::{Errno, affinity};
@@ -37,7 +38,7 @@ const TOKEN_LISTENERS: u64 = u64::MAX << 16;
 pub(super) struct WorkerListener {
     pub(super) socket: ListenSocket,
     pub(super) tls: bool,
-    pub(super) mqtt: bool,
+    pub(super) spoken: Spoken,
 }
 
 pub(super) struct Worker<S: Service> {
@@ -124,10 +125,10 @@ impl<S: Service> Worker<S> {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPT_BATCH {
-            let Some(WorkerListener { socket, tls, mqtt }) = self.listeners.get(listener) else {
+            let Some(WorkerListener { socket, tls, spoken }) = self.listeners.get(listener) else {
                 return;
             };
-            let mqtt = *mqtt;
+            let spoken = *spoken;
             let socket = match socket.accept() {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return,
@@ -146,7 +147,7 @@ impl<S: Service> Worker<S> {
             };
             self.accepted_untidied += 1;
             self.accepted_last = self.now();
-            let index = self.exchange.begin(socket, session, mqtt);
+            let index = self.exchange.begin(socket, session, spoken);
             let slab = &self.exchange.conns.slab;
             let added = match &slab[index].socket {
                 Some(socket) => self.poller.add(socket, slab.token(index)),

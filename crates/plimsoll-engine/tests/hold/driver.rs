@@ -149,7 +149,12 @@ impl Driver {
                 self.steered.push(id);
             }
             Some(LoadEvent::Ended { .. }) | None => self.ended = true,
-            Some(LoadEvent::Ready { .. } | LoadEvent::Rows(_) | LoadEvent::Draining { .. }) => {}
+            Some(
+                LoadEvent::Ready { .. }
+                | LoadEvent::Rows(_)
+                | LoadEvent::Mismatch(_)
+                | LoadEvent::Draining { .. },
+            ) => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use plimsoll_engine::server;
 use plimsoll_engine::server::{Answer, Body, ServerHandle, Service};
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, ServePlan, TlsState};
+use plimsoll_model::plan::{Listener, ServePlan, Spoken, TlsState};
 use plimsoll_proto::http1::Request;
 
 /// Answers everything at once.
@@ -38,7 +38,11 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
     let names = ["localhost".to_owned()];
     let identity = plimsoll_tls::self_signed(&names, plimsoll_tls::KeyKind::EcdsaP256).unwrap();
     let plan = ServePlan {
-        listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls, mqtt: false }],
+        listeners: vec![Listener {
+            address: "127.0.0.1:0".parse().unwrap(),
+            tls,
+            spoken: Spoken::Http,
+        }],
         identity: Some(identity),
         ticket_key: None,
         tls_state: TlsState::Compact,

@@ -269,7 +269,10 @@ fn stopping_accounts_for_everything() {
                 whole.merge_following(&interval.tally);
                 load.stop(Nanos::ZERO);
             }
-            LoadEvent::Rows(_) | LoadEvent::Steered { .. } | LoadEvent::Draining { .. } => {}
+            LoadEvent::Mismatch(_)
+            | LoadEvent::Rows(_)
+            | LoadEvent::Steered { .. }
+            | LoadEvent::Draining { .. } => {}
             LoadEvent::Ended { window } => assert!(window < Nanos::from_secs(30)),
         }
     }

@@ -198,6 +198,8 @@ pub(super) struct LoadRun {
     opened: u64,
     open_failed: u64,
     open_error: Option<String>,
+    /// An answer did not fit the script, and a note says how.
+    has_mismatch: bool,
     draining_told: bool,
     aborted: bool,
     interrupted: bool,
@@ -236,6 +238,7 @@ impl LoadRun {
             opened: 0,
             open_failed: 0,
             open_error: None,
+            has_mismatch: false,
             draining_told: false,
             aborted: false,
             interrupted: false,
@@ -263,6 +266,11 @@ impl LoadRun {
                 self.start_if_ready(now);
             }
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
+            (FromAgent::Mismatch(what), _) => {
+                if !std::mem::replace(&mut self.has_mismatch, true) {
+                    self.note(format!("the first answer that did not fit: {what}"));
+                }
+            }
             (FromAgent::Rows(batch), _) => self.events.push_back(Event::Rows(batch)),
             (FromAgent::Draining { in_flight }, _) => {
                 part.in_flight = Some(in_flight);

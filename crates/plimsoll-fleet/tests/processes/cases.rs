@@ -15,7 +15,7 @@ use plimsoll_fleet::message::{
 };
 use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LoadAgents, ServerGroup, Supervisor};
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer, TlsState};
+use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Spoken, Steer, TlsState};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
@@ -196,7 +196,8 @@ pub(crate) fn what_is_no_agent_is_an_error() {
 }
 
 pub(crate) fn servers_share_one_port() {
-    let listener = Listener { address: "127.0.0.1:0".parse().unwrap(), tls: false, mqtt: false };
+    let listener =
+        Listener { address: "127.0.0.1:0".parse().unwrap(), tls: false, spoken: Spoken::Http };
     let serve = ServePlan {
         listeners: vec![listener, Listener { tls: true, ..listener }],
         identity: None,

@@ -108,7 +108,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "calls ended with a status other than 0: see grpc_status in --json"
         }
         ErrorClass::ScriptMismatch => {
-            "the answer is not what the script expects: one connection (-c 1 -n 1) shows the server's log"
+            "the answer is not what the script expects: a note says what came first, and at which line"
         }
         ErrorClass::PeerSpokeFirst => {
             "the server sent more than the script expects: expect all of an answer, or a banner before loop"

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_fleet::message::ServeCounters;
 use plimsoll_fleet::{AgentSpec, ServerGroup};
-use plimsoll_model::plan::{Listener, TicketKey};
+use plimsoll_model::plan::{Listener, Spoken, TicketKey};
 use plimsoll_model::units::grouped;
 use plimsoll_sys::limits;
 
@@ -120,11 +120,13 @@ fn check_ports(listeners: &[Listener]) -> Result<(), Stop> {
 fn announce(listeners: &[Listener], processes: u32, self_signed: &str) {
     let mut out = std::io::stdout();
     for listener in listeners {
-        let (scheme, path) = match (listener.mqtt, listener.tls) {
-            (false, false) => ("http", "/"),
-            (false, true) => ("https", "/"),
-            (true, false) => ("mqtt", ""),
-            (true, true) => ("mqtts", ""),
+        let (scheme, path) = match (listener.spoken, listener.tls) {
+            (Spoken::Http, false) => ("http", "/"),
+            (Spoken::Http, true) => ("https", "/"),
+            (Spoken::Mqtt, false) => ("mqtt", ""),
+            (Spoken::Mqtt, true) => ("mqtts", ""),
+            (Spoken::Echo, false) => ("tcp", ""),
+            (Spoken::Echo, true) => ("tls", ""),
         };
         let remark = if listener.tls { self_signed } else { "" };
         let _ = writeln!(out, "listening on {scheme}://{}{path}{remark}", listener.address);
@@ -154,7 +156,7 @@ mod tests {
     fn a_port_in_use_is_refused() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = holder.local_addr().unwrap();
-        let listener = |address| Listener { address, tls: false, mqtt: false };
+        let listener = |address| Listener { address, tls: false, spoken: Spoken::Http };
         let refused = check_ports(&[listener(address)]).unwrap_err();
         assert_eq!(refused.code(), 1);
         assert!(refused.complaint().unwrap().contains(&address.to_string()));

@@ -23,6 +23,7 @@ Examples:
   plimsoll serve --http 0.0.0.0:8000-8099 --processes 2 --statsd 127.0.0.1:8125
   plimsoll serve --https 8443 --connections 100k
   plimsoll serve --mqtt 1883 --mqtts 8883 --mqtt-delay 10ms
+  plimsoll serve --tcp 7000 --tls 7443
   plimsoll serve --https '[::1]:8443' --cert server.pem --key server.key";
 
 /// `plimsoll serve`.
@@ -46,7 +47,15 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) mqtts: Vec<ListenAt>,
 
-    /// Certificate chain for --https and --mqtts, PEM [default: a self-signed one is made]
+    /// Send everything back here, over plain TCP; repeatable
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
+    pub(crate) tcp: Vec<ListenAt>,
+
+    /// Send everything back here, over TLS; repeatable
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
+    pub(crate) tls: Vec<ListenAt>,
+
+    /// Certificate chain for --https, --mqtts and --tls, PEM [default: a self-signed one is made]
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
 

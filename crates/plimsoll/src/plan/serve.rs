@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, ServePlan};
+use plimsoll_model::plan::{Listener, ServePlan, Spoken};
 
 use super::Inputs;
 use super::tls::identity;
@@ -15,7 +15,7 @@ use crate::flags::values::{ListenAt, Processes};
 const LISTENER_DEFAULT: Listener = Listener {
     address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
     tls: false,
-    mqtt: false,
+    spoken: Spoken::Http,
 };
 
 /// Most listening sockets; each needs a descriptor in every process.
@@ -39,9 +39,10 @@ pub(crate) struct ServeJob {
 
 /// Checks and resolves the flags of `serve`.
 pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<ServeJob, Stop> {
-    if flags.https.is_empty() && flags.mqtts.is_empty() && flags.cert.is_some() {
+    let over_tls = [&flags.https, &flags.mqtts, &flags.tls];
+    if over_tls.iter().all(|listeners| listeners.is_empty()) && flags.cert.is_some() {
         return Err(Stop::usage(
-            "--cert is for --https and --mqtts, and there is none",
+            "--cert is for --https, --mqtts and --tls, and there is none",
             "add --https 8443",
         ));
     }
@@ -56,10 +57,12 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
     }
     let mut listeners = Vec::new();
     for (ranges, spoken) in [
-        (&flags.http, (false, false)),
-        (&flags.https, (true, false)),
-        (&flags.mqtt, (false, true)),
-        (&flags.mqtts, (true, true)),
+        (&flags.http, (false, Spoken::Http)),
+        (&flags.https, (true, Spoken::Http)),
+        (&flags.mqtt, (false, Spoken::Mqtt)),
+        (&flags.mqtts, (true, Spoken::Mqtt)),
+        (&flags.tcp, (false, Spoken::Echo)),
+        (&flags.tls, (true, Spoken::Echo)),
     ] {
         for range in ranges {
             listen(range, spoken, inputs, &mut listeners)?;
@@ -94,7 +97,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
 
 fn listen(
     range: &ListenAt,
-    (tls, mqtt): (bool, bool),
+    (tls, spoken): (bool, Spoken),
     inputs: &Inputs<'_>,
     listeners: &mut Vec<Listener>,
 ) -> Result<(), Stop> {
@@ -113,7 +116,7 @@ fn listen(
         if listeners.iter().any(taken) {
             return Err(Stop::usage(format_args!("{address} is given twice"), "drop one of them"));
         }
-        listeners.push(Listener { address, tls, mqtt });
+        listeners.push(Listener { address, tls, spoken });
     }
     Ok(())
 }

@@ -107,6 +107,17 @@ fn a_second_is_handed_out_once_every_agent_has_delivered_it() {
 }
 
 #[test]
+fn the_first_answer_that_does_not_fit_is_noted_once() {
+    let mut run = started(&plan(), 2);
+    for index in [1, 0] {
+        run.handle_frame(index, FromAgent::Mismatch(format!("agent {index}")), NOW);
+        run.handle_frame(index, ended(1000), NOW);
+    }
+    let notes = run.into_outcome().unwrap().notes;
+    assert_eq!(notes, ["the first answer that did not fit: agent 1"]);
+}
+
+#[test]
 fn too_many_bad_operations_stop_all_agents_once() {
     let mut run = started(&LoadPlan { abort_bad_ops: Some(3), ..plan() }, 2);
     for (index, unsent, expected) in [(0, 3, false), (1, 1, true), (1, 9, true)] {

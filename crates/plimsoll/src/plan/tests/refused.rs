@@ -282,7 +282,7 @@ fn bad_searches_laboratories_and_servers() {
         (vec!["serve", "--http", "1-5000"], "more than 4096 ports to listen on; narrow the ranges"),
         (
             vec!["serve", "--cert", "a", "--key", "b"],
-            "--cert is for --https and --mqtts, and there is none; add --https 8443",
+            "--cert is for --https, --mqtts and --tls, and there is none; add --https 8443",
         ),
         (
             vec!["serve", "--https", "1", "--cert", "a"],
