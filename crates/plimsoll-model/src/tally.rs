@@ -93,8 +93,8 @@ pub struct StreamCounts {
     pub resets_received: u64,
     /// Streams that we gave up.
     pub resets_sent: u64,
-    /// Operations that the server had not begun, by GOAWAY or REFUSED_STREAM, and that were sent once
-    /// more, from the same intended start.
+    /// Times that an operation was sent again which the server had not begun, by GOAWAY or
+    /// REFUSED_STREAM. Its intended start stays.
     pub requeued: u64,
 }
 

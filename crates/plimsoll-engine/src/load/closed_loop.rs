@@ -21,7 +21,7 @@ impl Worker {
         self.meter.tally().scheduled += 1;
         let target = self.requests.take_for(destination);
         let is_recorded = self.rows.choose();
-        Some(Op { intended: now, target, is_recorded, is_again: false })
+        Some(Op { intended: now, target, is_recorded, again: 0 })
     }
 
     /// Gives every idle connection an operation and opens the missing ones.

@@ -43,8 +43,8 @@ pub(crate) struct Op {
     pub(crate) target: u32,
     /// It gets a row.
     pub(crate) is_recorded: bool,
-    /// It was sent before, and not begun by the server.
-    pub(crate) is_again: bool,
+    /// How often it was sent before, and not begun by the server.
+    pub(crate) again: u8,
 }
 
 /// A million of them may wait.

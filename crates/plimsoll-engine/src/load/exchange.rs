@@ -38,7 +38,7 @@ impl Worker {
         let could_start = op.intended.max(free_since);
         self.meter.tally().spans.send_lag.record(now.since(could_start));
         let index = match self.streams.are_shared() {
-            true => self.take_lane(index, op.is_again),
+            true => self.take_lane(index, op.again),
             false => index,
         };
         self.stamps.count_sent(index, &self.conns[index], op.intended, free_since, now);

@@ -177,7 +177,7 @@ impl Worker {
         // The timer may be armed for the next heartbeat, which is later than the answer's deadline.
         let beat_due = hot.beat_due;
         self.conns.rearm(index, beat_due.min(now + self.answer_timeout()));
-        let op = Op { intended: due, target, is_recorded: false, is_again: false };
+        let op = Op { intended: due, target, is_recorded: false, again: 0 };
         self.send_op(index, op, free_since, now);
     }
 }

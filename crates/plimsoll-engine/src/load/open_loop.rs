@@ -19,7 +19,7 @@ impl Worker {
         while let Some(due) = self.next_due.filter(|due| *due <= now) {
             let target = self.requests.take();
             let is_recorded = self.rows.choose();
-            let op = Op { intended: due, target, is_recorded, is_again: false };
+            let op = Op { intended: due, target, is_recorded, again: 0 };
             let epoch = self.phases.epoch();
             let tally = self.meter.tally();
             tally.scheduled += 1;

@@ -221,7 +221,7 @@ impl Worker {
         let (destination, was_replacing) = (hot.destination, hot.replaces);
         let is_recorded = self.rows.records(index);
         let (intended, target) = (hot.intended, hot.target);
-        let op = hot.has_op.then_some(Op { intended, target, is_recorded, is_again: false });
+        let op = hot.has_op.then_some(Op { intended, target, is_recorded, again: 0 });
         let was_handshaking = hot.state == State::Handshaking;
         if op.is_some() {
             self.detach_op(index);

@@ -112,7 +112,7 @@ impl Worker {
         if self.rows.records(index) {
             let hot = &self.conns[index];
             let (intended, target) = (hot.intended, hot.target);
-            let op = Op { intended, target, is_recorded: true, is_again: false };
+            let op = Op { intended, target, is_recorded: true, again: 0 };
             let sent = Some(hot.since);
             self.push_row(op, sent, now, (end, status, body));
         }

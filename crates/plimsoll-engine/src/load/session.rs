@@ -43,7 +43,7 @@ impl Worker {
     fn send_next_of_session(&mut self, index: u32, now: Nanos) {
         let target = self.requests.after(self.conns[index].target);
         let is_recorded = self.rows.choose();
-        let op = Op { intended: now, target, is_recorded, is_again: false };
+        let op = Op { intended: now, target, is_recorded, again: 0 };
         self.attach_op(index, op);
         self.conns[index].since = now;
         let tally = self.meter.tally();

@@ -58,7 +58,7 @@ fn a_connection_has_a_timer_after_its_lazy_one_was_lost_with_the_wheel() {
     assert_eq!(worker.conns.timers(), 0);
     worker.send_op(
         0,
-        Op { intended: tomorrow, target: 0, is_recorded: false, is_again: false },
+        Op { intended: tomorrow, target: 0, is_recorded: false, again: 0 },
         tomorrow,
         tomorrow,
     );

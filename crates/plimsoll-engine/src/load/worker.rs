@@ -300,7 +300,7 @@ impl Worker {
             while let Some(due) = self.next_due.filter(|_| self.demand.is_open()) {
                 let is_recorded = self.rows.choose();
                 let target = self.requests.take();
-                let op = Op { intended: due, target, is_recorded, is_again: false };
+                let op = Op { intended: due, target, is_recorded, again: 0 };
                 let tally = self.meter.tally();
                 tally.scheduled += 1;
                 tally.unsent += 1;

@@ -268,7 +268,7 @@ impl<S: Service> Exchange<S> {
             Phase::Sending => self.write_answer(index),
             Phase::Closing => Step::Finish,
             Phase::Lingering => self.discard(index),
-            Phase::Idle if conn.has_answers() && self.out.is_empty() => {
+            Phase::Idle if conn.has_answers() && self.out.len() < OUT_BYTES => {
                 match self.write_streams(index) {
                     Step::Wait => self.step_input(index),
                     step => step,

@@ -102,7 +102,7 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "the server ended connections for an error: see its log and its limits per connection"
         }
         ErrorClass::H2Refused => {
-            "the server refused requests twice: lower --streams, or raise its limit"
+            "the server refused requests again and again: lower --streams, or raise its limit"
         }
         ErrorClass::GrpcStatus => {
             "calls ended with a status other than 0: see grpc_status in --json"

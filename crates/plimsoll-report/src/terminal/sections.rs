@@ -166,7 +166,7 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             ("GOAWAY received", goaways),
             ("reset by the server", resets_received),
             ("given up", resets_sent),
-            ("sent once more", requeued),
+            ("sent again", requeued),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)

@@ -47,7 +47,7 @@ fn send(worker: &mut Worker, lag: Nanos, at: Nanos) {
     let intended = Nanos(at.0 - lag.0);
     worker.send_op(
         0,
-        Op { intended, target: 0, is_recorded: false, is_again: false },
+        Op { intended, target: 0, is_recorded: false, again: 0 },
         Nanos::ZERO,
         at,
     );
@@ -136,7 +136,7 @@ fn a_connection_was_free_when_its_answer_came() {
     let read = sent + LONG;
     assert!(worker.pools.push_waiting(
         0,
-        Op { intended: sent + Nanos(1), target: 0, is_recorded: false, is_again: false }
+        Op { intended: sent + Nanos(1), target: 0, is_recorded: false, again: 0 }
     ));
     answer(&mut worker, &server);
     worker.read_until(0, Until::Emptied, read);
