@@ -13,6 +13,7 @@ mod foreign_servers;
 mod handshakes;
 mod hold;
 mod host_watch;
+mod http2;
 mod isolation;
 mod lab;
 mod live_page;

@@ -337,7 +337,9 @@ impl Worker {
             self.pools.push_waiting_first(destination, op);
             self.open_for_waiting(destination, now);
         }
-        self.end_drained(connection, now);
+        if !self.end_drained(connection, now) {
+            self.offer_room(connection, now);
+        }
     }
 
     /// The server has announced that it begins no further stream.

@@ -14,7 +14,8 @@ use super::values::{
 const SERVE_EXAMPLES: &str = "\
 Answers `pong`. Request headers: `sleep: MS` answers after a random time of up to MS ms,
 `sleep-fixed: MS` after exactly MS, `times: N` writes N further chunks, each after its own sleep,
-`size: BYTES` sets the body's size. A request that asks for WebSocket gets it: each message is sent back,
+`size: BYTES` sets the body's size. HTTP/2 is spoken with clients that ask for it by ALPN, or begin with
+it; a call of gRPC gets its message back. A request that asks for WebSocket gets it: each message is sent back,
 after the sleep that the request asked for.
 
 Examples:
@@ -30,12 +31,12 @@ Examples:
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(after_help = SERVE_EXAMPLES, next_help_heading = "Listen")]
 pub(crate) struct ServeFlags {
-    /// Serve plain HTTP/1.1 here; a bare port listens on 127.0.0.1 only, port 0 lets the kernel
+    /// Serve plain HTTP/1.1 and HTTP/2 here; a bare port listens on 127.0.0.1 only, port 0 lets the kernel
     /// choose; repeatable [default: 127.0.0.1:8080 when nothing else is given]
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) http: Vec<ListenAt>,
 
-    /// Serve HTTP/1.1 over TLS here; repeatable
+    /// Serve HTTP/1.1 and HTTP/2 over TLS here; repeatable
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) https: Vec<ListenAt>,
 

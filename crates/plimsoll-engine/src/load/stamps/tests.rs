@@ -45,12 +45,7 @@ fn connected() -> (Worker, Socket) {
 /// Sends a request at `at`, where it came due so long before.
 fn send(worker: &mut Worker, lag: Nanos, at: Nanos) {
     let intended = Nanos(at.0 - lag.0);
-    worker.send_op(
-        0,
-        Op { intended, target: 0, is_recorded: false, again: 0 },
-        Nanos::ZERO,
-        at,
-    );
+    worker.send_op(0, Op { intended, target: 0, is_recorded: false, again: 0 }, Nanos::ZERO, at);
 }
 
 /// The server answers, and its answer is here.
