@@ -30,6 +30,7 @@ fn plan() -> ServePlan {
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
+        accept_proxy: false,
     }
 }
 

@@ -82,6 +82,7 @@ impl OwnServers {
             request_timeout: self.timeout,
             idle_timeout: self.timeout,
             acknowledgement_delay: Nanos::ZERO,
+            accept_proxy: false,
         };
         let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
         let network = self.host.as_ref().map(|host| host.network.clone());

@@ -480,6 +480,9 @@ pub struct ServePlan {
     pub idle_timeout: Nanos,
     /// How long each acknowledgement of an MQTT publish waits.
     pub acknowledgement_delay: Nanos,
+    /// Each connection must begin with a header of the PROXY protocol, version 2.
+    #[serde(default)]
+    pub accept_proxy: bool,
 }
 
 /// One listening socket.

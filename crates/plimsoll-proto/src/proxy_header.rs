@@ -3,9 +3,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use thiserror::Error;
+
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2, and a connection that is passed on for somebody else.
 const PROXIED: u8 = 0x21;
+/// A connection of the proxy itself, such as a health check.
+const OWN: u8 = 0x20;
 const TCP_OVER_IPV4: u8 = 0x11;
 const TCP_OVER_IPV6: u8 = 0x21;
 /// Type of the field that holds a unique identifier.
@@ -54,6 +58,27 @@ pub fn write_header(
     }
 }
 
+/// What is no header of a connection.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the connection does not begin with a whole header of the PROXY protocol, version 2")]
+pub struct NoHeader;
+
+/// The length of the header that `bytes` begin with, which must be there as a whole. Whom it names, and
+/// whether it is a proxy's own health check, makes no difference here.
+pub fn header_bytes(bytes: &[u8]) -> Result<usize, NoHeader> {
+    let (head, rest) = bytes.split_first_chunk::<16>().ok_or(NoHeader)?;
+    let [.., version_and_command, family, high, low] = *head;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let addresses = match (version_and_command, family) {
+        (OWN, _) | (PROXIED, 0) => 0,
+        (PROXIED, TCP_OVER_IPV4) => 12,
+        (PROXIED, TCP_OVER_IPV6) => 36,
+        _ => return Err(NoHeader),
+    };
+    let is_whole = head.starts_with(&SIGNATURE) && length >= addresses && rest.len() >= length;
+    if is_whole { Ok(16 + length) } else { Err(NoHeader) }
+}
+
 /// Lengths here are below 200.
 fn push_u16(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(&(length as u16).to_be_bytes());
@@ -92,6 +117,32 @@ mod tests {
         assert_eq!(named[28..], *b"\x05\x00\x05run-7");
         let long = header("10.0.0.1:1", "10.0.0.2:2", &"x".repeat(1000));
         assert_eq!(long.len(), 28 + 3 + UNIQUE_ID_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_header_is_taken_as_a_whole() {
+        for (source, destination) in [("10.0.0.1:1", "10.0.0.2:2"), ("[::1]:1", "[::1]:2")] {
+            for id in ["", "run-7"] {
+                let whole = header(source, destination, id);
+                assert_eq!(header_bytes(&whole), Ok(whole.len()));
+                let more = [&whole[..], b"GET / HTTP/1.1\r\n"].concat();
+                assert_eq!(header_bytes(&more), Ok(whole.len()));
+                for cut in 0..whole.len() {
+                    assert_eq!(header_bytes(&whole[..cut]), Err(NoHeader), "{cut}");
+                }
+                for at in 0..14 {
+                    let mut wrong = whole.clone();
+                    wrong[at] ^= 0x40;
+                    assert_eq!(header_bytes(&wrong), Err(NoHeader), "{at}");
+                }
+            }
+        }
+        // A health check names nobody.
+        let check = [&SIGNATURE[..], &[OWN, 0, 0, 0]].concat();
+        assert_eq!(header_bytes(&check), Ok(16));
+        // Addresses do not fit into the length.
+        let short = [&SIGNATURE[..], &[PROXIED, TCP_OVER_IPV4, 0, 4, 1, 2, 3, 4]].concat();
+        assert_eq!(header_bytes(&short), Err(NoHeader));
     }
 
     #[test]

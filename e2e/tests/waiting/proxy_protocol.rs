@@ -9,6 +9,7 @@ use e2e::haproxy::Haproxy;
 use e2e::nginx::Nginx;
 use e2e::plimsoll::Plimsoll;
 use e2e::port;
+use e2e::serve::Serve;
 
 const PACE: [&str; 8] =
     ["--proxy-protocol", "v2", "--rate", "100", "--requests", "60", "--connections", "6"];
@@ -77,6 +78,30 @@ fn a_held_connection_is_introduced_before_it_is_silent() {
     let summary = Plimsoll::new([&hold[..], &pace].concat()).run().summary(0);
     assert_eq!(summary.count("errors"), 0, "{summary:?}");
     assert_eq!(tracked(&haproxy).len(), 14);
+}
+
+#[test]
+fn serve_takes_headers_of_haproxy_and_of_ours_and_nothing_else() {
+    let flags = ["--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--accept-proxy"];
+    let serve = Serve::start(&flags, 2);
+    let addresses = serve.urls.iter().map(|url| url.split('/').nth(2).expect("an address"));
+    let [plain, tls] = [0, 1].map(|nth| addresses.clone().nth(nth).expect("two listeners"));
+    for server in [
+        format!("{plain} send-proxy-v2 check"),
+        format!("{tls} send-proxy-v2 ssl verify none check check-send-proxy"),
+    ] {
+        let backend = format!("backend serve\n    server one {server}");
+        let haproxy = Haproxy::start("", "    default_backend serve", &backend);
+        let pace = ["--rate", "100", "--requests", "30", "--connections", "3"];
+        Plimsoll::load(&haproxy.url("http"), &pace).run().summary(0).assert_all_ok(30);
+    }
+    for url in &serve.urls {
+        let flags = [&PACE[..], &["-k", "--proxy-source", "fd00::/64"]].concat();
+        Plimsoll::load(url, &flags).run().summary(0).assert_all_ok(60);
+    }
+    let flags = ["--rate", "0", "-n", "3", "-c", "1"];
+    let summary = Plimsoll::load(serve.url(), &flags).run().summary(99);
+    assert_eq!(summary.count("ok"), 0, "{summary:?}");
 }
 
 #[test]

@@ -72,6 +72,8 @@ pub(super) const MQTT_5: u16 = 1 << 13;
 
 /// The connection speaks HTTP/2.
 pub(super) const HTTP2: u16 = 1 << 14;
+/// A header of the PROXY protocol must come first.
+pub(super) const PROXY_DUE: u16 = 1 << 15;
 
 impl Flags {
     pub(super) const fn has(self, bits: u16) -> bool {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::Spoken;
 use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
+use plimsoll_proto::proxy_header;
 use plimsoll_proto::websocket::Opening;
 use plimsoll_sys::poll::Ready;
 use plimsoll_sys::socket::Socket;
@@ -17,7 +18,7 @@ use plimsoll_tls::{HandshakeKind, Session};
 
 use super::conn::{
     Active, BLOCKED, BODILESS, CHUNKED, HEAD_SENT, HTTP2, IN_BODY, KEEP_ALIVE, LINGER, PEER_DONE,
-    Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
+    PROXY_DUE, Phase, QUEUED, READ_TO_END, READABLE, WEBSOCKET,
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
@@ -69,6 +70,8 @@ pub(super) struct Timeouts {
 pub(super) struct Exchange<S: Service> {
     pub(super) service: S,
     pub(super) timeouts: Timeouts,
+    /// Connections begin with a header of the PROXY protocol.
+    accept_proxy: bool,
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) conns: Connections<S::Notes>,
     /// A connection has closed since this was last cleared: descriptors may be free.
@@ -90,11 +93,17 @@ pub(super) struct Exchange<S: Service> {
 }
 
 impl<S: Service> Exchange<S> {
-    pub(super) fn new(service: S, timeouts: Timeouts, counters: Arc<WorkerCounters>) -> Self {
+    pub(super) fn new(
+        service: S,
+        timeouts: Timeouts,
+        accept_proxy: bool,
+        counters: Arc<WorkerCounters>,
+    ) -> Self {
         let fill = S::PATTERN.iter().copied().cycle().take(FILL_BYTES + S::PATTERN.len()).collect();
         Self {
             service,
             timeouts,
+            accept_proxy,
             counters,
             conns: Connections::new(Nanos(clock::monotonic_ns())),
             has_closed: false,
@@ -136,6 +145,7 @@ impl<S: Service> Exchange<S> {
         self.counters.conns_open.add(1);
         self.conns.slab[index].phase = phase;
         self.conns.slab[index].spoken = spoken;
+        self.conns.slab[index].flags.put(PROXY_DUE, self.accept_proxy);
         self.conns.set_deadline(index, timeout);
         index
     }
@@ -316,7 +326,10 @@ impl<S: Service> Exchange<S> {
                     conn.flags.clear(READABLE);
                 }
                 self.counters.rx_bytes.add(count as u64);
-                self.handle_bytes(index, &buffer[..count])
+                match self.conns.slab[index].flags.has(PROXY_DUE) {
+                    true => self.handle_first_bytes(index, &buffer[..count]),
+                    false => self.handle_bytes(index, &buffer[..count]),
+                }
             }
             Err(Errno::AGAIN) => {
                 conn.flags.clear(READABLE);
@@ -329,6 +342,20 @@ impl<S: Service> Exchange<S> {
         };
         self.read_buffer = buffer;
         step
+    }
+
+    /// Takes the header of the PROXY protocol from the first bytes. One that comes in parts is refused, as
+    /// its specification allows.
+    fn handle_first_bytes(&mut self, index: u32, bytes: &[u8]) -> Step {
+        let Ok(header) = proxy_header::header_bytes(bytes) else {
+            self.counters.requests_malformed.add(1);
+            return Step::Drop;
+        };
+        self.conns.slab[index].flags.clear(PROXY_DUE);
+        match bytes.get(header..).unwrap_or_default() {
+            [] => Step::More(header),
+            rest => self.handle_bytes(index, rest),
+        }
     }
 
     fn handle_bytes(&mut self, index: u32, bytes: &[u8]) -> Step {

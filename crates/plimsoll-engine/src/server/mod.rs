@@ -198,7 +198,9 @@ pub fn start<S: Service>(
             request: plan.request_timeout,
             idle: plan.idle_timeout,
         };
-        let exchange = Exchange::new(make_service(index), timeouts, Arc::clone(&counters));
+        let accept_proxy = plan.accept_proxy;
+        let exchange =
+            Exchange::new(make_service(index), timeouts, accept_proxy, Arc::clone(&counters));
         let worker = Worker::new(exchange, listeners, tls.clone(), Arc::clone(&stop));
         let worker = worker.map_err(start_error)?;
         let cpu = plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied();

@@ -53,6 +53,7 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
+        accept_proxy: false,
     };
     let handle = server::start(&plan, |_| Pong).unwrap();
     let address = handle.addresses()[0].address;

@@ -56,6 +56,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) tls: Vec<ListenAt>,
 
+    /// Require a header of the PROXY protocol, version 2, as the first bytes of every connection
+    #[arg(long)]
+    pub(crate) accept_proxy: bool,
+
     /// Certificate chain for --https, --mqtts and --tls, PEM [default: a self-signed one is made]
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
