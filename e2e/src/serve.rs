@@ -81,7 +81,7 @@ impl Serve {
         let numbers: Vec<u64> =
             last.split(' ').filter_map(|word| word.replace(',', "").parse().ok()).collect();
         match numbers[..] {
-            [requests, connections] if last.starts_with("served ") => (requests, connections),
+            [requests, connections, ..] if last.starts_with("served ") => (requests, connections),
             _ => panic!("unexpected last words: {text:?}"),
         }
     }

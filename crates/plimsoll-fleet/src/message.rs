@@ -233,6 +233,8 @@ pub struct ServeCounters {
     pub requests_total: u64,
     /// Answers sent to their last byte.
     pub responses_total: u64,
+    /// WebSocket messages and MQTT publishes received completely.
+    pub messages_total: u64,
     /// Requests that were refused: malformed, too large, too slow.
     pub requests_refused_total: u64,
     /// TLS handshakes that failed.
@@ -250,6 +252,7 @@ impl ServeCounters {
         self.conns_total += other.conns_total;
         self.requests_total += other.requests_total;
         self.responses_total += other.responses_total;
+        self.messages_total += other.messages_total;
         self.requests_refused_total += other.requests_refused_total;
         self.handshakes_failed_total += other.handshakes_failed_total;
         self.rx_bytes_total += other.rx_bytes_total;

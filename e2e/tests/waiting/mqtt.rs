@@ -1,6 +1,9 @@
 //! MQTT: our client against mosquitto, mosquitto's clients against `plimsoll serve`.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use e2e::certificate::Certificate;
 use e2e::mosquitto::Mosquitto;
@@ -103,6 +106,30 @@ fn mosquittos_clients_are_served() {
         let waited_ms = summary.number("latency_ms.uncorrected.p50");
         assert_eq!(waited_ms >= 1.0, qos != "0", "QoS {qos}: {waited_ms} ms");
     }
+}
+
+#[test]
+fn a_packet_that_never_ends_does_not_keep_a_session() {
+    let serve = Serve::start(&["--mqtt", "127.0.0.1:0"], 1);
+    let address = serve.url().trim_start_matches("mqtt://").trim_end_matches('/').to_owned();
+    let mut session = TcpStream::connect(address).expect("it accepts");
+    session.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
+    // Keep-alive of one second; then a publish of 10,000 bytes begins.
+    session.write_all(b"\x10\x0D\0\x04MQTT\x04\x02\0\x01\0\x01a").expect("it is sent");
+    session.write_all(b"\x30\x90\x4E\0\x01t").expect("it is sent");
+    let (mut answer, mut ends) = ([0; 4], false);
+    session.read_exact(&mut answer).expect("CONNACK");
+    assert_eq!(answer, *b"\x20\x02\0\0");
+    for _ in 0..400 {
+        let written = session.write_all(b"x");
+        // Paces the bytes, too.
+        let read = session.read(&mut answer);
+        ends = written.is_err() || read.is_ok_and(|bytes| bytes == 0);
+        if ends {
+            break;
+        }
+    }
+    assert!(ends, "after 20 s it goes on");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use plimsoll_proto::websocket::{MessageReader, Side};
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
 
+use super::packets::Acknowledgements;
 use super::streams::{Answering, PREFACE_METHOD};
 use crate::sessions::Sessions;
 use crate::transport::Unsent;
@@ -107,6 +108,8 @@ pub(super) struct Active<N> {
     pub(super) stash: Vec<u8>,
     /// The frame that is sent when the sleep is over; at most one read's worth.
     pub(super) delayed: Vec<u8>,
+    /// Of a connection that speaks MQTT.
+    pub(super) acknowledgements: Acknowledgements,
     /// Answer bytes, as they go on the wire, that the kernel did not accept.
     pub(super) unsent: Unsent,
 }
@@ -121,6 +124,7 @@ impl<N: Default> Default for Active<N> {
             notes: N::default(),
             stash: Vec::new(),
             delayed: Vec::new(),
+            acknowledgements: Acknowledgements::default(),
             unsent: Unsent::default(),
         }
     }
@@ -135,6 +139,7 @@ impl<N> Active<N> {
             && self.http2.as_ref().is_none_or(|server| server.is_idle())
             && self.stash.is_empty()
             && self.delayed.is_empty()
+            && self.acknowledgements.is_empty()
             && self.unsent.is_empty()
     }
 }

@@ -138,6 +138,8 @@ impl<S: Service> Exchange<S> {
     ) -> u32 {
         let (phase, timeout) = match &session {
             Some(_) => (Phase::Handshaking, self.timeouts.request),
+            // Its CONNECT is due.
+            None if spoken == Spoken::Mqtt => (Phase::Idle, self.timeouts.request),
             None => (Phase::Idle, self.timeouts.idle),
         };
         let index = self.conns.slab.insert(socket, session);
@@ -381,7 +383,10 @@ impl<S: Service> Exchange<S> {
                         true => self.counters.handshakes_resumed.add(1),
                         false => self.counters.handshakes_full.add(1),
                     }
-                    self.conns.set_deadline(index, self.timeouts.idle);
+                    // The CONNECT of MQTT is due.
+                    let is_mqtt = conn.spoken == Spoken::Mqtt;
+                    let timeout = if is_mqtt { self.timeouts.request } else { self.timeouts.idle };
+                    self.conns.set_deadline(index, timeout);
                 }
                 if received.peer_closed {
                     self.conns.slab[index].flags.set(PEER_DONE);
@@ -680,15 +685,17 @@ impl<S: Service> Exchange<S> {
 
     /// The time of the phase is up.
     fn handle_deadline(&mut self, index: u32) {
+        let is_acknowledging = self.is_acknowledging(index);
         let conn = &mut self.conns.slab[index];
         match conn.phase {
             Phase::Free => return,
             Phase::Idle if conn.flags.has(HTTP2) => {
                 return self.handle_http2_deadline(index);
             }
-            Phase::Sleeping if conn.flags.has(WEBSOCKET) || conn.spoken == Spoken::Mqtt => {
-                self.send_delayed(index);
+            Phase::Idle if is_acknowledging => {
+                self.send_acknowledgements(index);
             }
+            Phase::Sleeping if conn.flags.has(WEBSOCKET) => self.send_delayed(index),
             Phase::Sleeping => {
                 conn.phase = Phase::Sending;
                 self.conns.set_deadline(index, self.timeouts.idle);

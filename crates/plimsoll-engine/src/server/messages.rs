@@ -129,10 +129,7 @@ impl<S: Service> Exchange<S> {
         if let Some(active) = &mut conn.active {
             self.out.append(&mut active.delayed);
         }
-        match self.is_switched(index) {
-            true => self.conns.set_deadline(index, self.timeouts.idle),
-            false => self.await_packet(index),
-        }
+        self.conns.set_deadline(index, self.timeouts.idle);
     }
 
     /// Sends a close frame, then closes.

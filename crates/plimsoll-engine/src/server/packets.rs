@@ -1,11 +1,13 @@
-//! MQTT on one connection: clients are accepted, publishes acknowledged after the plan's delay, nothing is
-//! delivered.
+//! MQTT on one connection: clients are accepted, publishes acknowledged after the plan's delay, each by
+//! itself, nothing is delivered.
+
+use std::collections::VecDeque;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::target::MqttVersion;
 use plimsoll_proto::mqtt::Event;
 
-use super::conn::{LINGER, MQTT_5, MQTT_CONNECTED, Phase};
+use super::conn::{BLOCKED, LINGER, MQTT_5, MQTT_CONNECTED, Phase};
 use super::exchange::{Exchange, OUT_BYTES};
 use super::service::Service;
 
@@ -13,12 +15,18 @@ use super::service::Service;
 const SILENT_MAX: Nanos = Nanos::from_secs(24 * 3600);
 /// Of its keep-alive, a client may be silent for so much (MQTT 5.0, 3.1.2.10), percent.
 const SILENCE_PERCENT: u64 = 150;
+/// PUBACK and PUBREC without properties.
+const ACKNOWLEDGEMENT_BYTES: usize = 4;
+/// A client has no more identifiers to publish with.
+const WAITING_MAX: usize = u16::MAX as usize;
+/// How soon a client that does not read what is due is tried again.
+const BLOCKED_PAUSE: Nanos = Nanos::from_millis(10);
 
 impl<S: Service> Exchange<S> {
-    /// Handles decrypted bytes; keeps those that must wait until the current publish is acknowledged.
+    /// Handles decrypted bytes; keeps those that must wait until the answers to the others are sent.
     pub(super) fn handle_packets(&mut self, index: u32, input: &[u8]) {
         let mut active = self.conns.take_active(index);
-        let mut rest = input;
+        let (mut rest, mut is_active) = (input, false);
         while !rest.is_empty()
             && self.out.len() < OUT_BYTES
             && self.conns.slab[index].phase == Phase::Idle
@@ -32,13 +40,18 @@ impl<S: Service> Exchange<S> {
             match active.packets.handle_bytes(rest, connected, &mut self.out) {
                 Ok((consumed, event)) => {
                     rest = rest.get(consumed..).unwrap_or_default();
+                    is_active |= event.is_some();
                     match event {
                         Some(Event::Published) => {
                             self.counters.messages.add(1);
                             let delay = self.timeouts.acknowledgement;
                             if delay > Nanos::ZERO && self.out.len() > written {
-                                active.delayed.extend(self.out.drain(written..));
-                                self.sleep(index, delay);
+                                self.conns.read_clock();
+                                let due = self.conns.now + delay;
+                                if !active.acknowledgements.put(due, &self.out[written..]) {
+                                    self.conns.slab[index].phase = Phase::Closing;
+                                }
+                                self.out.truncate(written);
                             }
                         }
                         Some(event) => self.handle_event(index, event),
@@ -52,10 +65,49 @@ impl<S: Service> Exchange<S> {
                 }
             }
         }
-        self.keep_rest(index, active, rest);
-        if self.conns.slab[index].phase == Phase::Idle {
-            self.await_packet(index);
+        // Bytes of a packet that does not end do not show that the client is alive.
+        if is_active {
+            active.acknowledgements.silent_until = self.conns.now + self.silence(index);
         }
+        let due = active.acknowledgements.due();
+        let until = active.acknowledgements.silent_until;
+        self.keep_rest(index, active, rest);
+        if self.conns.slab[index].phase == Phase::Idle && (is_active || due.is_some()) {
+            self.set_due(index, due.map_or(until, |due| due.min(until)));
+        }
+    }
+
+    fn set_due(&mut self, index: u32, at: Nanos) {
+        self.conns.set_deadline(index, at.since(self.conns.now));
+    }
+
+    /// Whether acknowledgements wait, so that a deadline is theirs first.
+    pub(super) fn is_acknowledging(&self, index: u32) -> bool {
+        let active = self.conns.slab[index].active.as_ref();
+        active.is_some_and(|active| !active.acknowledgements.is_empty())
+    }
+
+    /// Sends the acknowledgements that are due.
+    pub(super) fn send_acknowledgements(&mut self, index: u32) {
+        let now = self.conns.now;
+        let conn = &mut self.conns.slab[index];
+        let is_blocked = conn.flags.has(BLOCKED);
+        let Some(active) = &mut conn.active else { return };
+        let waiting = &mut active.acknowledgements;
+        if waiting.silent_until <= now {
+            conn.phase = Phase::Closing;
+            return;
+        }
+        if !is_blocked {
+            waiting.take_due(now, &mut self.out);
+        }
+        let next = match waiting.due() {
+            // A client that does not read is asked again.
+            Some(due) => due.max(now + if is_blocked { BLOCKED_PAUSE } else { Nanos::ZERO }),
+            None => waiting.silent_until,
+        };
+        let at = next.min(waiting.silent_until);
+        self.set_due(index, at);
     }
 
     fn handle_event(&mut self, index: u32, event: Event) {
@@ -76,14 +128,73 @@ impl<S: Service> Exchange<S> {
     }
 
     /// The client has its keep-alive and half of it to send the next packet.
-    pub(super) fn await_packet(&mut self, index: u32) {
+    fn silence(&self, index: u32) -> Nanos {
         let conn = &self.conns.slab[index];
         let keep_alive = Nanos::from_secs(conn.piece_bytes.into());
-        let silence = match (conn.flags.has(MQTT_CONNECTED), keep_alive) {
+        match (conn.flags.has(MQTT_CONNECTED), keep_alive) {
             (false, _) => self.timeouts.request,
             (true, Nanos::ZERO) => SILENT_MAX,
             (true, keep_alive) => Nanos(keep_alive.0 * SILENCE_PERCENT / 100),
-        };
-        self.conns.set_deadline(index, silence);
+        }
+    }
+}
+
+/// Acknowledgements that are sent later, each at its time.
+#[derive(Debug, Default)]
+pub(super) struct Acknowledgements {
+    /// In the order of their times: each is delayed as long as the others.
+    waiting: VecDeque<(Nanos, [u8; ACKNOWLEDGEMENT_BYTES])>,
+    /// When the client has been silent for too long.
+    silent_until: Nanos,
+}
+
+impl Acknowledgements {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Keeps one until `due`; whether there was room.
+    fn put(&mut self, due: Nanos, bytes: &[u8]) -> bool {
+        let Ok(bytes) = bytes.try_into() else { return false };
+        if self.waiting.len() >= WAITING_MAX {
+            return false;
+        }
+        self.waiting.push_back((due, bytes));
+        true
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.waiting.front().map(|(due, _)| *due)
+    }
+
+    /// Appends those that are due to `out`.
+    fn take_due(&mut self, now: Nanos, out: &mut Vec<u8>) {
+        let count = self.waiting.iter().take_while(|(due, _)| *due <= now).count();
+        for (_, bytes) in self.waiting.drain(..count) {
+            out.extend_from_slice(&bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_wait_side_by_side_and_are_bounded() {
+        let mut waiting = Acknowledgements::default();
+        for id in 0..20 {
+            assert!(waiting.put(Nanos::from_millis(10) + Nanos(id), &[0x40, 2, 0, id as u8]));
+        }
+        let mut out = Vec::new();
+        waiting.take_due(Nanos::from_millis(9), &mut out);
+        assert_eq!((out.len(), waiting.due()), (0, Some(Nanos::from_millis(10))));
+        waiting.take_due(Nanos::from_millis(10) + Nanos(18), &mut out);
+        assert_eq!((out.len(), out[75]), (19 * ACKNOWLEDGEMENT_BYTES, 18));
+        waiting.take_due(Nanos::from_millis(11), &mut out);
+        assert!(waiting.is_empty());
+        while waiting.put(Nanos::ZERO, &[0x50, 2, 0, 1]) {}
+        assert_eq!(waiting.waiting.len(), WAITING_MAX);
+        assert!(!Acknowledgements::default().put(Nanos::ZERO, &[0x40, 2]), "no acknowledgement");
     }
 }

@@ -1,6 +1,6 @@
 //! The broker half: it accepts every client, acknowledges what is published and delivers nothing.
 
-use plimsoll_model::target::MqttVersion;
+use plimsoll_model::target::{MqttVersion, is_filter, is_topic};
 use thiserror::Error;
 
 use super::packet::{
@@ -16,6 +16,7 @@ pub const FILTERS_MAX: usize = 256;
 const SUCCESS: u8 = 0;
 const QOS_MAX: u8 = 2;
 const UNSUPPORTED_VERSION_3: u8 = 1;
+const IDENTIFIER_REJECTED_3: u8 = 2;
 const UNSUPPORTED_VERSION_5: u8 = 0x84;
 
 /// Reads what one client sends. After an error it is of no more use.
@@ -111,7 +112,7 @@ impl Broker {
         }
         let kept = self.partial.len();
         let mut partial = std::mem::take(&mut self.partial);
-        let room = (PACKET_BYTES_MAX + HEAD_BYTES_MAX).saturating_sub(kept);
+        let room = KEPT_BYTES_MAX.saturating_sub(kept);
         partial.extend_from_slice(input.get(..room).unwrap_or(input));
         let Some(packet) = Packet::parse(&partial)? else {
             self.keep(&partial)?;
@@ -139,7 +140,7 @@ impl Broker {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), BrokerError> {
-        if bytes.len() >= PACKET_BYTES_MAX + HEAD_BYTES_MAX {
+        if bytes.len() >= KEPT_BYTES_MAX {
             return Err(BrokerError::TooLarge("a packet of more than 64 KiB"));
         }
         self.partial = bytes.to_vec();
@@ -149,6 +150,11 @@ impl Broker {
 
 /// First byte and remaining length.
 const HEAD_BYTES_MAX: usize = 5;
+/// The longest beginning of a packet that says what it means: of a PUBLISH with the longest topic, and
+/// its identifier.
+const KEPT_BYTES_MAX: usize = HEAD_BYTES_MAX + 2 + u16::MAX as usize + 2;
+
+const _: () = assert!(KEPT_BYTES_MAX >= HEAD_BYTES_MAX + PACKET_BYTES_MAX);
 
 impl<'a> Packet<'a> {
     /// Reads a packet from its first byte, a PUBLISH up to its payload; `None` where more is needed.
@@ -224,6 +230,7 @@ fn answer(
     };
     match packet.first {
         CONNECT => malformed("a second CONNECT"),
+        PINGREQ if !content.is_empty() => malformed("a PINGREQ that has content"),
         PINGREQ => {
             reply.extend_from_slice(&[PINGRESP, 0]);
             Ok(Event::Answered)
@@ -239,11 +246,17 @@ fn answer(
         }
         first if first & 0xF0 == PUBLISH => {
             let qos = first >> 1 & 3;
+            let mut fields = Fields { rest: content };
+            let is_name = std::str::from_utf8(fields.text()?).is_ok_and(is_topic);
+            if !is_name {
+                return malformed("a PUBLISH whose topic is no topic");
+            }
             if qos > 0 {
-                let Some((_, id)) = content.split_last_chunk::<2>() else {
-                    return malformed("a PUBLISH without an identifier");
-                };
-                acknowledge(reply, if qos == 1 { PUBACK } else { PUBREC }, *id);
+                acknowledge(
+                    reply,
+                    if qos == 1 { PUBACK } else { PUBREC },
+                    identifier(fields.rest)?,
+                );
             }
             Ok(Event::Published)
         }
@@ -254,8 +267,51 @@ fn answer(
 
 fn identifier(content: &[u8]) -> Result<[u8; 2], BrokerError> {
     match content {
+        [0, 0, ..] => malformed("a packet with the identifier 0"),
         [high, low, ..] => Ok([*high, *low]),
         _ => malformed("a packet without an identifier"),
+    }
+}
+
+/// The fields of a packet, from its beginning.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// The next bytes, whose length is in the two before.
+    fn bytes(&mut self) -> Result<&'a [u8], BrokerError> {
+        if let [high, low, behind @ ..] = self.rest {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            if let Some((bytes, rest)) = behind.split_at_checked(length) {
+                self.rest = rest;
+                return Ok(bytes);
+            }
+        }
+        malformed("a field that is cut off")
+    }
+
+    /// The same as text: UTF-8 without a null character.
+    fn text(&mut self) -> Result<&'a [u8], BrokerError> {
+        let bytes = self.bytes()?;
+        if std::str::from_utf8(bytes).is_err() || bytes.contains(&0) {
+            return malformed("a text that is not UTF-8, or has a null character");
+        }
+        Ok(bytes)
+    }
+
+    /// Steps over the properties of version 5.
+    fn properties(&mut self, version: MqttVersion) -> Result<(), BrokerError> {
+        if version == MqttVersion::V5 {
+            let Some((length, bytes)) = remaining_length(self.rest)? else {
+                return malformed("properties that are cut off");
+            };
+            let Some(behind) = self.rest.get(bytes + length as usize..) else {
+                return malformed("properties that are cut off");
+            };
+            self.rest = behind;
+        }
+        Ok(())
     }
 }
 
@@ -264,12 +320,6 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
     let [0, 4, b'M', b'Q', b'T', b'T', level, flags, high, low, rest @ ..] = content else {
         return malformed("a CONNECT that does not name MQTT");
     };
-    if flags & 1 != 0 {
-        return malformed("a CONNECT with its reserved flag set");
-    }
-    if rest.len() < 2 {
-        return malformed("a CONNECT without a client identifier");
-    }
     let keep_alive_s = u16::from_be_bytes([*high, *low]);
     let (version, is_refused) = match level {
         4 => (MqttVersion::V3_1_1, false),
@@ -278,6 +328,13 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
         0..=3 => (MqttVersion::V3_1_1, true),
         _ => (MqttVersion::V5, true),
     };
+    if !is_refused {
+        let is_named = check_connect(*flags, Fields { rest }, version)?;
+        if version == MqttVersion::V3_1_1 && !is_named && flags & CLEAN_START == 0 {
+            reply.extend_from_slice(&[CONNACK, 2, 0, IDENTIFIER_REJECTED_3]);
+            return Ok(Event::Connected { version, keep_alive_s, is_refused: true });
+        }
+    }
     match (version, is_refused) {
         (MqttVersion::V3_1_1, false) => reply.extend_from_slice(&[CONNACK, 2, 0, SUCCESS]),
         (MqttVersion::V3_1_1, true) => {
@@ -291,6 +348,45 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
     Ok(Event::Connected { version, keep_alive_s, is_refused })
 }
 
+const CLEAN_START: u8 = 1 << 1;
+const WILL: u8 = 1 << 2;
+/// Quality of service and retaining of the will.
+const OF_WILL: u8 = 0b111 << 3;
+const PASSWORD: u8 = 1 << 6;
+const USER: u8 = 1 << 7;
+
+/// Checks the payload of CONNECT; returns whether the client names itself.
+fn check_connect(
+    flags: u8,
+    mut fields: Fields<'_>,
+    version: MqttVersion,
+) -> Result<bool, BrokerError> {
+    let has = |flag| flags & flag != 0;
+    if has(1) {
+        return malformed("a CONNECT with its reserved flag set");
+    }
+    if flags >> 3 & 3 > QOS_MAX || (!has(WILL) && has(OF_WILL)) {
+        return malformed("a CONNECT whose flags contradict each other about the will");
+    }
+    if version == MqttVersion::V3_1_1 && has(PASSWORD) && !has(USER) {
+        return malformed("a CONNECT with a password and no user");
+    }
+    fields.properties(version)?;
+    let is_named = !fields.text()?.is_empty();
+    if has(WILL) {
+        fields.properties(version)?;
+        fields.text()?;
+        fields.bytes()?;
+    }
+    if has(USER) {
+        fields.text()?;
+    }
+    if has(PASSWORD) {
+        fields.bytes()?;
+    }
+    if fields.rest.is_empty() { Ok(is_named) } else { malformed("a CONNECT with bytes at its end") }
+}
+
 /// Grants what SUBSCRIBE asks for, forgets what UNSUBSCRIBE names.
 fn subscribe(
     first: u8,
@@ -299,37 +395,27 @@ fn subscribe(
     reply: &mut Vec<u8>,
 ) -> Result<(), BrokerError> {
     let id = identifier(content)?;
-    let mut rest = content.get(2..).unwrap_or_default();
-    if version == MqttVersion::V5 {
-        let Some((length, bytes)) = remaining_length(rest)? else {
-            return malformed("a subscription that ends within its properties");
-        };
-        let Some(behind) = rest.get(bytes + length as usize..) else {
-            return malformed("a subscription that ends within its properties");
-        };
-        rest = behind;
-    }
+    let mut fields = Fields { rest: content.get(2..).unwrap_or_default() };
+    fields.properties(version)?;
     let mut granted = Vec::new();
-    while let [high, low, behind @ ..] = rest {
-        let length = usize::from(u16::from_be_bytes([*high, *low]));
-        let Some(behind) = behind.get(length..) else {
-            return malformed("a topic filter that is cut off");
-        };
+    while !fields.rest.is_empty() {
+        if !std::str::from_utf8(fields.text()?).is_ok_and(is_filter) {
+            return malformed("a topic filter that is none");
+        }
         if granted.len() == FILTERS_MAX {
             return Err(BrokerError::TooLarge("more than 256 topic filters at once"));
         }
-        rest = behind;
         if first == SUBSCRIBE {
-            let Some((options, behind)) = rest.split_first() else {
+            let Some((options, behind)) = fields.rest.split_first() else {
                 return malformed("a topic filter without options");
             };
-            granted.push((options & 3).min(QOS_MAX));
-            rest = behind;
+            fields.rest = behind;
+            granted.push(quality(*options, version)?);
         } else {
             granted.push(SUCCESS);
         }
     }
-    if granted.is_empty() || !rest.is_empty() {
+    if granted.is_empty() {
         return malformed("a subscription without a topic filter");
     }
     let (first, codes) = match (first, version) {
@@ -344,6 +430,17 @@ fn subscribe(
     reply.extend_from_slice(properties);
     reply.extend_from_slice(&codes);
     Ok(())
+}
+
+/// The quality of service that the options of a subscription ask for.
+fn quality(options: u8, version: MqttVersion) -> Result<u8, BrokerError> {
+    let qos = options & 3;
+    let is_valid = match version {
+        MqttVersion::V3_1_1 => options <= QOS_MAX,
+        // No local, retain as published, and how retained messages are handled: 0, 1 or 2.
+        MqttVersion::V5 => options >> 6 == 0 && options >> 4 & 3 != 3 && qos <= QOS_MAX,
+    };
+    if is_valid { Ok(qos) } else { malformed("a topic filter with options that are none") }
 }
 
 #[cfg(test)]
@@ -433,6 +530,63 @@ mod tests {
         let (events, reply, _) = read(&[b"\x10\x0D\0\x04MQTT\x06\x02\0\0\0\0\0"]);
         assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
         assert_eq!(reply, b"\x20\x03\0\x84\0");
+    }
+
+    /// A CONNECT of version 3.1.1 with these flags, and what follows the keep-alive.
+    fn connect_311(flags: u8, payload: &[u8]) -> Vec<u8> {
+        let head = [b"\x10", &[10 + payload.len() as u8][..], b"\0\x04MQTT\x04", &[flags, 0, 9]];
+        [&head.concat()[..], payload].concat()
+    }
+
+    #[test]
+    fn malformed_packets_are_refused_each_by_its_name() {
+        let of = |bytes: &[u8]| read(&[bytes]).2.map(|error| error.to_string()).unwrap_or_default();
+        for (flags, payload, why) in [
+            (0x03, &b"\0\x01a"[..], "reserved"),
+            (0x0A, b"\0\x01a", "about the will"),
+            (0x1E, b"\0\x01a\0\x01t\0\x01m", "about the will"),
+            (0x42, b"\0\x01a\0\x01p", "no user"),
+            (0x82, b"\0\x01a", "cut off"),
+            (0x02, b"\0\x01a\0", "bytes at its end"),
+            (0x02, b"\0\x01\xFF", "UTF-8"),
+            (0x02, b"\0\x01\0", "null"),
+            (0xC6, b"\0\x01a\0\x01t\0\x01m\0\x01u\0\x01p", ""),
+            (0x02, b"\0\0", ""),
+        ] {
+            let said = of(&connect_311(flags, payload));
+            assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{payload:?}: {said}");
+        }
+        let (events, reply, _) = read(&[&connect_311(0, b"\0\0")]);
+        assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
+        assert_eq!(reply, b"\x20\x02\0\x02");
+        for (packet, why) in [
+            (&b"\x30\x02\0\0"[..], "no topic"),
+            (b"\x30\x05\0\x03a/#", "no topic"),
+            (b"\x32\x05\0\x01a\0\0", "identifier 0"),
+            (b"\x82\x02\0\x01", "without a topic filter"),
+            (b"\x82\x06\0\x01\0\x01a\x03", "options"),
+            (b"\x82\x08\0\x01\0\x03#/a\x01", "filter that is none"),
+            (b"\x82\x06\0\x01\0\x01a\x04", "options"),
+            (b"\x82\x06\0\0\0\x01a\x01", "identifier 0"),
+            (b"\xC0\x01\0", "PINGREQ"),
+        ] {
+            let said = of(&[&connect_311(2, b"\0\x01a"), packet].concat());
+            assert!(said.contains(why), "{packet:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_longest_topic_is_taken_in_any_pieces() {
+        let publish = Publish { topic: "t".repeat(65_535), qos: Qos::AtLeastOnce, retain: false };
+        let mut bytes = connect_311(2, b"\0\x01a");
+        packet::publish(&mut bytes, MqttVersion::V3_1_1, &publish, b"payload");
+        let whole = read(&[&bytes]);
+        assert_eq!((whole.0.len(), whole.2), (2, None));
+        for cut in [20, 21, 30_000, bytes.len() - 9, bytes.len() - 8, bytes.len() - 1] {
+            assert_eq!(read(&[&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
+        }
+        let bytewise: Vec<&[u8]> = bytes.chunks(1_000).collect();
+        assert_eq!(read(&bytewise), whole);
     }
 
     proptest! {

@@ -155,6 +155,7 @@ fn counters(backend: &Backend) -> ServeCounters {
         conns_total: seen.conns_accepted,
         requests_total: seen.requests,
         responses_total: seen.requests,
+        messages_total: seen.messages,
         requests_refused_total: seen.requests_malformed + seen.requests_refused,
         handshakes_failed_total: seen.tls_failed,
         rx_bytes_total: seen.rx_bytes,

@@ -84,9 +84,13 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     }
     let counters = servers.stop();
     let newline = if live { "\n" } else { "" };
+    let messages = match counters.messages_total {
+        0 => String::new(),
+        messages => format!("; {} messages", grouped(messages)),
+    };
     let _ = writeln!(
         std::io::stderr(),
-        "{newline}served {} requests on {} connections",
+        "{newline}served {} requests on {} connections{messages}",
         grouped(counters.requests_total),
         grouped(counters.conns_total)
     );
