@@ -29,7 +29,11 @@ const INTERRUPTED_WAIT: Duration = Duration::from_secs(1);
 
 /// What is published; nothing, where nobody asked for it.
 #[derive(Clone, Default)]
-pub(crate) struct Publisher(Option<Rc<RefCell<Feed>>>);
+pub(crate) struct Publisher {
+    feed: Option<Rc<RefCell<Feed>>>,
+    /// Where the page is, its token included.
+    page: Option<Rc<str>>,
+}
 
 impl Publisher {
     /// Does `work` while what it hands over is published as `job` says, and then waits until the last figures
@@ -42,9 +46,9 @@ impl Publisher {
         if !job.is_asked() {
             return work(&Self::default());
         }
-        let (feed, thread) = start(job)?;
+        let (feed, thread, page) = start(job)?;
         let feed = Rc::new(RefCell::new(feed));
-        let done = work(&Self(Some(Rc::clone(&feed))));
+        let done = work(&Self { feed: Some(Rc::clone(&feed)), page: page.map(Rc::from) });
         if let Some(feed) = Rc::into_inner(feed) {
             close(feed.into_inner(), thread, job, interrupts);
         }
@@ -53,50 +57,58 @@ impl Publisher {
 
     /// Whether anybody is told.
     pub(crate) const fn is_asked(&self) -> bool {
-        self.0.is_some()
+        self.feed.is_some()
+    }
+
+    /// Where a browser finds the page. With the token in it, it is for the terminal alone.
+    pub(crate) fn page(&self) -> Option<String> {
+        self.page.as_deref().map(str::to_owned)
     }
 
     /// A run begins.
     pub(crate) fn begin(&self, head: impl FnOnce() -> RunHead) {
-        if let Some(feed) = &self.0 {
+        if let Some(feed) = &self.feed {
             feed.borrow().begin(head());
         }
     }
 
     /// Something happened.
     pub(crate) fn handle_event(&self, event: &Event) {
-        if let Some(feed) = &self.0 {
+        if let Some(feed) = &self.feed {
             feed.borrow().handle_event(event, now());
         }
     }
 
     /// A host was read.
     pub(crate) fn handle_reading(&self, host: &str, reading: &Reading) {
-        if let Some(feed) = &self.0 {
+        if let Some(feed) = &self.feed {
             feed.borrow().handle_reading(host, reading);
         }
     }
 
     /// The run has ended.
     pub(crate) fn end(&self, summary: &Summary) {
-        if let Some(feed) = &self.0 {
+        if let Some(feed) = &self.feed {
             feed.borrow().end(summary);
         }
     }
 
     /// A line for the reader, where there is something to say.
     pub(crate) fn note(&self) -> Option<String> {
-        self.0.as_ref()?.borrow().note()
+        self.feed.as_ref()?.borrow().note()
     }
 }
 
+/// What publishes, its thread, and the address of its page.
+type Started = (Feed, JoinHandle<io::Result<()>>, Option<String>);
+
 /// Opens what the system may refuse, then starts the thread.
-fn start(job: &PublishJob) -> Result<(Feed, JoinHandle<io::Result<()>>), Stop> {
+fn start(job: &PublishJob) -> Result<Started, Stop> {
     let metrics = job.prometheus.map(|at| listen(at, "--prometheus")).transpose()?;
     if let Some((_, address)) = &metrics {
         say(&format!("metrics at http://{address}/metrics"));
     }
-    let page = job.live.as_ref().map(page).transpose()?;
+    let (page, url) = job.live.as_ref().map(page).transpose()?.unzip();
     let statsd = job.statsd.map(|to| {
         let cannot = |error| Stop::CannotRun(format!("--statsd {to}: {error}"));
         sender(to).map(|socket| (socket, to)).map_err(cannot)
@@ -121,11 +133,11 @@ fn start(job: &PublishJob) -> Result<(Feed, JoinHandle<io::Result<()>>), Stop> {
     };
     let thread = thread::spawn("plimsoll-live", None, work)
         .map_err(|error| Stop::CannotRun(format!("cannot start a thread: {error}")))?;
-    Ok((feed, thread))
+    Ok((feed, thread, url))
 }
 
-/// Listens for browsers, and says where.
-fn page(job: &LiveJob) -> Result<PageAt, Stop> {
+/// Listens for browsers, and says where; also returns the address.
+fn page(job: &LiveJob) -> Result<(PageAt, String), Stop> {
     let (listener, address) = listen(job.address, "--live")?;
     let token = job.token.as_ref().map(|token| format!("{token}/")).unwrap_or_default();
     let (host, others) = match address.ip() {
@@ -134,11 +146,13 @@ fn page(job: &LiveJob) -> Result<PageAt, Stop> {
         IpAddr::V6(_) => (Ipv6Addr::LOCALHOST.into(), ", and at every other address of this host"),
     };
     let shown = SocketAddr::new(host, address.port());
-    say(&format!("live page at http://{shown}/{token}{others}"));
+    let url = format!("http://{shown}/{token}");
+    say(&format!("live page at {url}{others}"));
     if !address.ip().is_loopback() {
         say("whoever is on the way to it can read it; with ssh -L nobody is");
     }
-    Ok(PageAt { listener, name: Some(job.name.clone()), token: job.token.clone() })
+    let at = PageAt { listener, name: Some(job.name.clone()), token: job.token.clone() };
+    Ok((at, url))
 }
 
 fn listen(at: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr), Stop> {

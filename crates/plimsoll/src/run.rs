@@ -117,6 +117,7 @@ impl Run {
             target: job.target_name.clone(),
             slo: job.slo.as_ref().map(ToString::to_string),
             deadline: job.plan.deadline,
+            page: head.publisher.page(),
         };
         let shown = if job.ui {
             Shown::start(Tracker::new(tracked), began, head.interrupts)

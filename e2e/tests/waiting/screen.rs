@@ -46,6 +46,19 @@ fn a_resized_screen_is_drawn_anew_and_q_leaves_it() {
 }
 
 #[test]
+fn a_hold_shows_its_connections_and_where_its_page_is() {
+    let serve = Serve::plain();
+    let terminal = Terminal::start();
+    let url = serve.url();
+    terminal.enter(&format!("$PLIMSOLL hold {url} -c 50 --for 5m --live; echo \"ended $?\""));
+    terminal.wait_for("page http://127.0.0.1:");
+    terminal.wait_for("connections over time: held");
+    terminal.wait_for("held 50");
+    terminal.press("q");
+    terminal.wait_for("ended 130");
+}
+
+#[test]
 fn a_signal_leaves_the_screen() {
     let serve = Serve::plain();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 143)] {

@@ -10,6 +10,7 @@ use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::look::Look;
 use super::state::{Quantiles, State};
+use crate::progress::holding::Holding;
 use crate::terminal::layout::ms;
 
 /// Heights of a column, eighths.
@@ -99,6 +100,36 @@ pub(super) fn latency(state: &State, look: &Look, frame: &mut Frame<'_>, area: R
         .bounds([-((count - 1) as f64), 0.0])
         .labels([format!("{count} s ago"), "now".to_owned()]);
     let y = Axis::default().bounds(scale.bounds()).labels(scale.labels(area.height));
+    frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
+}
+
+/// Connections held at the end of each of the last seconds, and how many the current step is to hold.
+pub(super) fn held(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
+    let columns = usize::from(area.width.saturating_sub(AXIS_COLUMNS)) * 2;
+    let count = state.seconds.len().clamp(SECONDS_MIN, columns.max(SECONDS_MIN));
+    let seconds = state.seconds.iter().rev().take(count).enumerate();
+    let held: Vec<(f64, f64)> =
+        seconds.map(|(age, second)| (-(age as f64), second.held as f64)).collect();
+    let asked = state.holding.as_ref().and_then(Holding::asked).map(|asked| asked as f64);
+    let dashes: Vec<(f64, f64)> = asked
+        .map(|asked| (0..count).step_by(4).map(|age| (-(age as f64), asked)).collect())
+        .unwrap_or_default();
+    let most = held.iter().map(|(_, held)| *held).chain(asked).fold(1.0, f64::max);
+    let marker = if look.ascii { Marker::Custom('*') } else { Marker::Braille };
+    let sets = vec![
+        Dataset::default().marker(Marker::Custom('-')).graph_type(GraphType::Scatter).data(&dashes),
+        Dataset::default()
+            .marker(marker)
+            .graph_type(GraphType::Line)
+            .style(Style::new().fg(Color::Cyan))
+            .data(&held),
+    ];
+    let x = Axis::default()
+        .bounds([-((count - 1) as f64), 0.0])
+        .labels([format!("{count} s ago"), "now".to_owned()]);
+    let y = Axis::default()
+        .bounds([0.0, most])
+        .labels([0.0, most].map(|held| grouped(held.round() as u64)));
     frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), area);
 }
 

@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 
 use super::chart;
 use super::look::{Look, Panel};
-use super::state::{Host, Quantiles, State};
+use super::state::{Host, Quantiles, Second, State};
 use crate::terminal::layout::{bytes, clean, cpu_percent, ms};
 
 /// Smaller terminals get the first lines only.
@@ -31,7 +31,7 @@ const SAID_FOR: Nanos = Nanos::from_secs(4);
 const HELP: &[&str] = &[
     "q, Ctrl-C   stop sending, wait for open answers, report; once more ends at once",
     "Q           end at once, without a report",
-    "Tab, arrows next panel: trials, latency, errors, hosts, notes",
+    "Tab, arrows next panel: connections, trials, latency, errors, hosts, notes",
     "u           corrected or uncorrected latency in the chart",
     "l           logarithmic or linear axis of latency",
     "?           this list; any key ends it",
@@ -93,6 +93,9 @@ fn panels(state: &State) -> Vec<Panel> {
     if state.is_search || !state.lines.is_empty() {
         panels.insert(0, Panel::Trials);
     }
+    // A hold begins without requests.
+    let at = if state.holding.is_some() { 0 } else { panels.len() - 1 };
+    panels.insert(at, Panel::Connections);
     panels
 }
 
@@ -173,7 +176,7 @@ fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'stat
     }
     lines.push(figures(state));
     if area.height >= 20 {
-        lines.push(rates(state, look, area.width));
+        lines.push(per_second("rate", |second| second.ended, state, look, area.width));
     }
     lines.extend(table(state, area.height));
     lines
@@ -199,14 +202,20 @@ fn search(state: &State) -> Line<'static> {
     Line::from(vec![bold(bounds), Span::raw(now)])
 }
 
-/// Operations that ended, a column for each second.
-fn rates(state: &State, look: &Look, width: u16) -> Line<'static> {
+/// A column for each of the last seconds.
+fn per_second(
+    name: &str,
+    of: impl Fn(&Second) -> u64,
+    state: &State,
+    look: &Look,
+    width: u16,
+) -> Line<'static> {
     let columns = usize::from(width).saturating_sub(32).min(120);
-    let ended: Vec<f64> = state.seconds.iter().map(|second| second.ended as f64).collect();
-    let shown = &ended[ended.len().saturating_sub(columns)..];
+    let counts: Vec<f64> = state.seconds.iter().map(|second| of(second) as f64).collect();
+    let shown = &counts[counts.len().saturating_sub(columns)..];
     let most = shown.iter().copied().fold(0.0, f64::max);
     let bars = chart::bars(shown, columns, look.ascii);
-    Line::from(format!("rate     {bars}  most {} in {} s", rate(most as u64), shown.len()))
+    Line::from(format!("{name:9}{bars}  most {} in {} s", rate(most as u64), shown.len()))
 }
 
 /// Latency by quantile: the last second, and the load so far.
@@ -247,7 +256,7 @@ fn bottom(state: &State, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
         grouped(whole.held),
         grouped(whole.opened),
         grouped(whole.connections_failed),
-        grouped(whole.reset + whole.closed + whole.lost),
+        grouped(whole.lost),
         ms(send_lag),
     ))];
     if !whole.errors.is_empty() {
@@ -263,6 +272,8 @@ fn bottom(state: &State, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     lines.extend(
         state.notes.iter().rev().take(notes_max).map(|note| Line::from(format!("! {note}"))),
     );
+    // Cut off, it would lead nowhere: it has a line of its own.
+    lines.extend(state.head.page.as_ref().map(|page| Line::from(format!("page {}", clean(page)))));
     lines.push(keys(state, elapsed));
     lines
 }
@@ -330,6 +341,7 @@ fn panel(what: Panel, state: &State, look: &Look, frame: &mut Frame<'_>, area: R
                 None,
             )
         }
+        Panel::Connections => ("connections over time: held; - asked for".to_owned(), None),
         Panel::Errors => ("errors by class".to_owned(), Some(errors(state, rows))),
         Panel::Hosts => ("hosts, last second".to_owned(), Some(hosts(state, rows))),
         Panel::Notes => {
@@ -340,9 +352,21 @@ fn panel(what: Panel, state: &State, look: &Look, frame: &mut Frame<'_>, area: R
     match (what, lines) {
         (_, Some(lines)) => frame.render_widget(Paragraph::new(lines), body),
         (Panel::Latency, None) => chart::latency(state, look, frame, body),
+        (Panel::Connections, None) => connections(state, look, frame, body),
         _ => return trials(state, look, frame, area),
     }
     frame.render_widget(Line::from(dim(title)), head);
+}
+
+/// The chart of what is held, and below it what was opened and lost in each second.
+fn connections(state: &State, look: &Look, frame: &mut Frame<'_>, area: Rect) {
+    let [chart, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(2)]).areas(area);
+    chart::held(state, look, frame, chart);
+    let rows = vec![
+        per_second("opened", |second| second.opened, state, look, area.width),
+        per_second("lost", |second| second.lost, state, look, area.width),
+    ];
+    frame.render_widget(Paragraph::new(rows), below);
 }
 
 fn errors(state: &State, rows: usize) -> Vec<Line<'static>> {

@@ -7,6 +7,8 @@ pub(super) enum Panel {
     Trials,
     /// Latency of the last minutes.
     Latency,
+    /// Connections of the last minutes: held, opened and lost.
+    Connections,
     /// Failed operations by class.
     Errors,
     /// Every host, with all figures.

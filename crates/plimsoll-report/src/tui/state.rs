@@ -34,6 +34,8 @@ pub struct Head {
     pub slo: Option<String>,
     /// An answer after this is late.
     pub deadline: Option<Nanos>,
+    /// Where a browser finds the page of the run while it goes on, its token included.
+    pub page: Option<String>,
 }
 
 /// Everything that is drawn: as of the last event, of bounded size.
@@ -73,6 +75,12 @@ pub(super) struct Second {
     pub(super) ended: u64,
     pub(super) corrected: Quantiles,
     pub(super) uncorrected: Quantiles,
+    /// Connections at its end.
+    pub(super) held: u64,
+    /// Connections that became usable in it.
+    pub(super) opened: u64,
+    /// Connections that the peer or the network ended in it.
+    pub(super) lost: u64,
 }
 
 /// p50, p90, p99, p99.9 and the largest, ms.
@@ -108,8 +116,6 @@ pub(super) struct Whole {
     pub(super) opened: u64,
     pub(super) held: u64,
     pub(super) connections_failed: u64,
-    pub(super) reset: u64,
-    pub(super) closed: u64,
     pub(super) lost: u64,
     pub(super) spans: Spans,
 }
@@ -277,6 +283,9 @@ impl Tracker {
             ended,
             corrected: last.corrected,
             uncorrected: last.uncorrected,
+            held: tally.connections.held_end,
+            opened: tally.connections.opened,
+            lost: lost(tally),
         });
     }
 
@@ -323,11 +332,15 @@ impl Whole {
         self.opened += tally.connections.opened;
         self.held = tally.connections.held_end;
         self.connections_failed += tally.connections.failed;
-        self.reset += tally.connections.reset_by_peer;
-        self.closed += tally.connections.closed_by_peer;
-        self.lost += tally.losses.total();
+        self.lost += lost(tally);
         self.spans = spans;
     }
+}
+
+/// Connections that were lost. Those of a hold are counted by class, and by who ended them where that was the peer.
+fn lost(tally: &Tally) -> u64 {
+    let by_peer = tally.connections.reset_by_peer + tally.connections.closed_by_peer;
+    by_peer.max(tally.losses.total())
 }
 
 fn push(lines: &mut VecDeque<String>, line: String) {

@@ -22,6 +22,7 @@ fn head(command: &str) -> Head {
         target: "http://127.0.0.1:8080/".to_owned(),
         slo: Some("p99<50ms,errors<0.1%".to_owned()),
         deadline: Some(Nanos::from_millis(50)),
+        page: None,
     }
 }
 
@@ -115,6 +116,42 @@ fn a_search_is_drawn_at_each_size() {
             drawn(&tracker, &look(), columns, rows)
         );
     }
+}
+
+#[test]
+fn the_page_is_named_whole_where_it_fits() {
+    let page = "http://127.0.0.1:45678/0123456789abcdef0123456789abcdef/".to_owned();
+    let mut tracker = Tracker::new(Head { page: Some(page.clone()), ..head("load") });
+    load(&mut tracker, 3);
+    for (columns, rows) in [(80, 24), (60, 15), (120, 40)] {
+        let text = drawn(&tracker, &look(), columns, rows);
+        assert!(text.contains(&page[..usize::from(columns.min(61) - 5)]), "{text}");
+    }
+    assert!(tracker.notes().all(|note| !note.contains("0123456789abcdef")));
+}
+
+#[test]
+fn connections_are_drawn_while_they_are_opened_and_lost() {
+    let mut tracker = Tracker::new(head("hold"));
+    let started = Event::LoadStarted { trial: None, planned: None, epoch: None };
+    tracker.handle_event(&started, at(1));
+    let ramp = HoldStep::Ramp { connections: 60_000, per_s: 2_000.0 };
+    tracker.handle_event(&Event::HoldStep(ramp), at(1));
+    for second in 0..25 {
+        let mut tally = plimsoll_model::tally::Tally::default();
+        tally.connections.opened = if second < 20 { 2_000 } else { 0 };
+        tally.connections.held_end = u64::from(second + 1).min(20) * 2_000;
+        if second > 21 {
+            tally.losses.add(ErrorClass::ResetByPeer, 500);
+            tally.connections.reset_by_peer = 500;
+            tally.connections.held_end -= 500 * u64::from(second - 21);
+        }
+        let interval = Interval { second, tally };
+        tracker.handle_event(&Event::Interval(Box::new(interval)), at(u64::from(second) + 2));
+    }
+    let text = drawn(&tracker, &look(), 80, 24);
+    assert!(text.contains("opened 40,000") && text.contains("lost 1,500"), "{text}");
+    insta::assert_snapshot!(text);
 }
 
 #[test]
