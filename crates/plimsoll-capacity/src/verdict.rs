@@ -85,6 +85,30 @@ pub fn judge_load(
     conclude(validity::checks(&subject), goals, losses.ratio(deadline))
 }
 
+/// The checks of the generator that one second of a load decides by itself, and that fail in it. They say
+/// nothing of the goals, and the load as a whole may still pass them.
+pub fn failed_in_second(tally: &Tally, deadline: Option<Nanos>, open: bool) -> Vec<Check> {
+    let losses = Losses::of(tally, false);
+    let subject = validity::Subject {
+        tally,
+        observations: &Observations::default(),
+        window: Nanos::from_secs(1),
+        rate: None,
+        losses: &losses,
+        slo: None,
+        deadline,
+        aborted: false,
+        open,
+        planned_ops: None,
+        missed: false,
+        backlog_growth: 0.0,
+        context: &Context::default(),
+    };
+    let mut checks = validity::second_checks(&subject);
+    checks.retain(|check| check.level == Level::Fail);
+    checks
+}
+
 /// Fails when not one operation was answered, well or badly. An interrupt proves nothing.
 fn answers(tally: &Tally) -> Option<Check> {
     let answered = tally.ok > 0 || tally.status.iter().next().is_some();

@@ -75,6 +75,16 @@ pub(crate) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     .collect()
 }
 
+/// The checks that need nothing but the tally of one second.
+pub(crate) fn second_checks(subject: &Subject<'_>) -> Vec<Check> {
+    let is_sending = subject.open && subject.tally.scheduled > 0;
+    let mut checks = vec![accounting::local_errors(subject)];
+    if is_sending {
+        checks.extend([offer::rate_fidelity(subject), offer::send_lag(subject)]);
+    }
+    checks
+}
+
 /// The checks that apply to requests on held connections, which keep no schedule of rates.
 pub(crate) fn held_checks(subject: &Subject<'_>) -> Vec<Check> {
     let mut checks: Vec<_> = own_delay::own_delay(subject).into_iter().collect();

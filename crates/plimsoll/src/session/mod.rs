@@ -39,9 +39,11 @@ use crate::run::{Run, RunHead};
 
 mod observer;
 mod recorder;
+mod warnings;
 
 use observer::{Observer, Scene, peer_counts};
 use recorder::{Recorders, record};
+use warnings::Warnings;
 
 /// How often a pause checks for an interrupt.
 const REST_STEP: Duration = Duration::from_millis(50);
@@ -369,6 +371,7 @@ impl<'a> Session<'a> {
         ) -> Result<LoadOutcome, FleetError>,
     ) -> Result<Observed, Stop> {
         let mut observer = Observer::new(&self.scene, of.is_steady, &**self.server.borrow());
+        let mut warnings = Warnings::of(of.plan);
         let mut counted = None;
         let mut handle = |event: Event| {
             // Not earlier: a server may still work on what an aborted trial has sent.
@@ -378,6 +381,7 @@ impl<'a> Session<'a> {
             observer.handle_event(&event);
             listen(&event);
             self.emit(&event);
+            warnings.handle_event(&event).iter().for_each(|warning| self.emit(warning));
         };
         let outcome =
             self.drive(of.trial, |agents, control| drive(agents, control, &mut handle))?;
