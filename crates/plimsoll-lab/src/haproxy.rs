@@ -128,7 +128,7 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
             "    bind {} ssl crt {}{}",
             plan.listen,
             Program::Haproxy.word(&plan.certificate_pem_path),
-            if plan.protocol == Protocol::Mqtt { "" } else { " alpn http/1.1" }
+            if plan.protocol == Protocol::Mqtt { "" } else { " alpn h2,http/1.1" }
         );
     } else {
         line!(text, "frontend plain");

@@ -188,7 +188,8 @@ pub(crate) fn render_listen(plan: &ProxyPlan, words: &str, text: &mut String) {
         return;
     }
     let certificate = Program::Nginx.word(&plan.certificate_pem_path);
-    line!(text, "        listen {} ssl{words};", plan.listen);
+    let http2 = if plan.protocol == Protocol::Mqtt { "" } else { " http2" };
+    line!(text, "        listen {} ssl{http2}{words};", plan.listen);
     line!(text, "        ssl_certificate {certificate};");
     line!(text, "        ssl_certificate_key {certificate};");
 }

@@ -84,9 +84,13 @@ impl StatusCounts {
     }
 }
 
-/// What ended streams of HTTP/2 other than answers.
+/// Streams of HTTP/2: how many there may be, and what ended them other than answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
+    /// Most operations at once on one connection, where the server allows as many; 0 where connections
+    /// are not shared.
+    #[serde(default)]
+    pub each: u32,
     /// GOAWAY frames received.
     pub goaways: u64,
     /// Streams that the server reset.
@@ -99,12 +103,18 @@ pub struct StreamCounts {
 }
 
 impl StreamCounts {
-    /// Whether there was none.
+    /// Whether connections were not shared.
     pub const fn is_none(&self) -> bool {
-        self.goaways + self.resets_received + self.resets_sent + self.requeued == 0
+        self.each == 0 && !self.has_ended()
     }
 
-    const fn merge(&mut self, other: &Self) {
+    /// Whether something other than an answer has ended one.
+    pub const fn has_ended(&self) -> bool {
+        self.goaways + self.resets_received + self.resets_sent + self.requeued > 0
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.each = self.each.max(other.each);
         self.goaways += other.goaways;
         self.resets_received += other.resets_received;
         self.resets_sent += other.resets_sent;
@@ -400,6 +410,12 @@ impl Tally {
         let mut spans = std::mem::take(&mut self.spans);
         spans.clear();
         *self = Self { spans, ..Self::default() };
+    }
+
+    /// Operations that may have been on their way at once: on each connection one, or as many as it has
+    /// streams.
+    pub fn slots_max(&self) -> u64 {
+        self.connections.held_max * u64::from(self.streams.each.max(1))
     }
 
     /// Whether every scheduled operation ended in exactly one class.

@@ -101,7 +101,7 @@ impl Clients {
             refused: share(429),
             unavailable: share(503),
             timed_out: share(504),
-            all_busy: is_full.then_some(tally.connections.held_max as f64),
+            all_busy: is_full.then_some(tally.slots_max() as f64),
         }
     }
 }

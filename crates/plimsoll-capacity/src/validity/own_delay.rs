@@ -134,7 +134,7 @@ impl Subject<'_> {
         let mean_s = |span: Option<Nanos>| span.unwrap_or_default().as_secs_f64();
         let server_s = mean_s(spans.wire.mean());
         let ours_s = mean_s(spans.receive_lag.mean()) + mean_s(spans.send_lag.mean());
-        let time_s = tally.connections.held_max as f64 * self.window.as_secs_f64();
+        let time_s = tally.slots_max() as f64 * self.window.as_secs_f64();
         let is_ours = tally.scheduled as f64 * server_s < POOL_FREE_MAX * time_s
             || ours_s > POOL_OURS_MIN * server_s;
         let is_full = tally.ok as f64 * (server_s + ours_s) > POOL_FULL_MIN * time_s;

@@ -9,6 +9,7 @@
 use plimsoll_model::ending::Closer;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::row::RowEnd;
+use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, StreamProgress};
@@ -87,6 +88,11 @@ impl Streams {
             self.lanes.resize(index + 1, NONE);
         }
         &mut self.lanes[index]
+    }
+
+    /// The second is over.
+    pub(super) fn end_second(&self, tally: &mut Tally) {
+        tally.streams.each = self.most.unwrap_or(0);
     }
 
     /// The slot has a new owner, or none.

@@ -173,6 +173,7 @@ impl Worker {
         let outstanding = self.pools.outstanding();
         if self.meter.ends_second(now) {
             self.stamps.end_second(self.meter.tally());
+            self.streams.end_second(self.meter.tally());
             self.hand_over_rows();
         }
         self.meter.advance(now, outstanding, self.pools.held());
@@ -349,6 +350,7 @@ impl Worker {
         let now = Nanos(clock::monotonic_ns());
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         self.stamps.end_second(self.meter.tally());
+        self.streams.end_second(self.meter.tally());
         self.hand_over_rows();
         self.meter.hand_over(now, held);
         let window = self.phases.window(now);

@@ -160,8 +160,8 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
             page.entry_counts(title, &answers)?;
         }
     }
-    let StreamCounts { goaways, resets_received, resets_sent, requeued } = summary.streams;
-    if !summary.streams.is_none() {
+    let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
+    if summary.streams.has_ended() {
         let counts: Vec<_> = [
             ("GOAWAY received", goaways),
             ("reset by the server", resets_received),

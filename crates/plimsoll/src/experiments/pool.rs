@@ -18,6 +18,8 @@ pub(super) struct Pool {
     size: u64,
     /// The largest it may become.
     most: u64,
+    /// Operations at once on each connection.
+    streams: u32,
     /// How long the server took at the last load that it served.
     server_time: Nanos,
     /// The load that the pool was too small for, and what it carried of it.
@@ -25,17 +27,18 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// One that begins with so many connections, which stay if they are `fixed`; the processes can
-    /// open so many.
-    pub(super) fn new(size: u64, fixed: bool, fits: u64) -> Self {
+    /// One that begins with so many connections, each for so many operations at once, which stay if they
+    /// are `fixed`; the processes can open so many.
+    pub(super) fn new(size: u64, streams: u32, fixed: bool, fits: u64) -> Self {
         let most = if fixed { size } else { POOL_MAX.min(fits).max(size) };
-        Self { size, most, server_time: Nanos::ZERO, short: None }
+        Self { size, most, streams, server_time: Nanos::ZERO, short: None }
     }
 
     /// Connections for a load.
     pub(super) fn for_load(&mut self, rate: Rate) -> u64 {
         let in_flight = rate.get() * self.server_time.as_secs_f64();
-        let needed = ((in_flight * ROOM).ceil() as u64).min(self.most);
+        let needed = (in_flight * ROOM / f64::from(self.streams.max(1))).ceil() as u64;
+        let needed = needed.min(self.most);
         self.size = self.size.max(needed);
         self.size
     }
@@ -129,19 +132,22 @@ mod tests {
 
     #[test]
     fn a_load_has_room_for_twice_what_is_in_flight() {
-        let mut pool = Pool::new(100, false, u64::MAX);
+        let mut pool = Pool::new(100, 1, false, u64::MAX);
         assert_eq!(pool.for_load(rate(2_000.0)), 100);
         assert_eq!(pool.add(&trial(2_000.0, 2_000, 50, Verdict::Good)), None);
         assert_eq!(pool.for_load(rate(4_000.0)), 400);
+        let mut shared = Pool::new(10, 10, false, u64::MAX);
+        shared.add(&trial(2_000.0, 2_000, 50, Verdict::Good));
+        assert_eq!(shared.for_load(rate(4_000.0)), 40);
         // It does not shrink, so that trials stay comparable, and has a bound.
         assert_eq!(pool.for_load(rate(1_000.0)), 400);
         assert_eq!(pool.for_load(rate(1e6)), POOL_MAX);
-        assert_eq!(Pool::new(100, false, 768).most(), 768);
+        assert_eq!(Pool::new(100, 1, false, 768).most(), 768);
     }
 
     #[test]
     fn connections_that_were_asked_for_stay() {
-        let mut pool = Pool::new(1, true, u64::MAX);
+        let mut pool = Pool::new(1, 1, true, u64::MAX);
         pool.add(&trial(100.0, 100, 50, Verdict::Good));
         assert_eq!(pool.for_load(rate(4_000.0)), 1);
         assert_eq!(pool.add(&trial(4_000.0, 200, 5, Verdict::Invalid)), None);
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_was_short_grows_and_is_compared() {
-        let mut pool = Pool::new(100, false, u64::MAX);
+        let mut pool = Pool::new(100, 1, false, u64::MAX);
         assert!(pool.add(&trial(4_000.0, 2_000, 5, Verdict::Invalid)).is_some());
         assert_eq!(pool.size(), 400);
         let with_more = |ok| pool.in_vain(&trial(4_000.0, ok, 5, Verdict::Good).measurement);

@@ -298,7 +298,7 @@ fn pool(job: &RateJob) -> Pool {
     };
     let each = preflight::host_limits().descriptors_per_process.unwrap_or(u64::MAX);
     let fits = each.saturating_sub(DESCRIPTOR_RESERVE).saturating_mul(processes.into());
-    Pool::new(job.load.plan.connections, job.pool_fixed, fits)
+    Pool::new(job.load.plan.connections, job.load.plan.streams(), job.pool_fixed, fits)
 }
 
 /// A trial to run.
