@@ -416,6 +416,7 @@ impl LoadPlan {
                 body: Vec::new(),
                 publish: None,
                 script: None,
+                websocket: None,
             })
             .into_iter()
             .collect();

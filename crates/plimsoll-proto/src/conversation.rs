@@ -233,7 +233,7 @@ pub fn outgoing(
         // The ping is written when it is expected.
         (Protocol::Http2, Operation::Beat) => Expected::Pong,
         (Protocol::WebSocket, Operation::Exchange) => {
-            websocket::message(&mut bytes, &target.body);
+            websocket::message(&mut bytes, &target.body, target.websocket.unwrap_or_default());
             Expected::Message
         }
         (Protocol::WebSocket, Operation::Beat) => {

@@ -156,7 +156,15 @@ fn target() -> impl Strategy<Value = Target> {
                 port: 8080,
                 path,
             };
-            Target { method: method.into(), url, headers, body, publish: None, script: None }
+            Target {
+                method: method.into(),
+                url,
+                headers,
+                body,
+                publish: None,
+                script: None,
+                websocket: None,
+            }
         },
     )
 }

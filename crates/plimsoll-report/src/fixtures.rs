@@ -127,6 +127,7 @@ pub(crate) fn plan() -> LoadPlan {
             body: SECRET.as_bytes().to_vec(),
             publish: None,
             script: None,
+            websocket: None,
         }],
         destinations: vec![Destination {
             name: "127.0.0.1:8443".to_owned(),

@@ -23,6 +23,8 @@ pub const OPERATION: &str = "operation";
 pub const HANDSHAKE: &str = "TLS handshake";
 /// The same when it is a new MQTT connection, up to CONNACK.
 pub const SESSION: &str = "MQTT connect";
+/// The same when it is a new connection, up to the end of its script's opening.
+pub const OPENING: &str = "script opening";
 /// The same when a held connection asks whether its server is there.
 pub const PING: &str = "ping";
 /// The key of the pool's size.
@@ -34,8 +36,10 @@ pub const ROWS: &str = "rows";
 fn operation(plan: &LoadPlan) -> Option<String> {
     let is_hold = matches!(plan.pacing, Pacing::Hold(_));
     let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
+    let has_opening = plan.script().is_some_and(|script| !script.opening.is_empty());
     Some(match plan.protocol() {
         Protocol::Mqtt if plan.handshake_only => SESSION.to_owned(),
+        Protocol::Script if plan.handshake_only && has_opening => OPENING.to_owned(),
         _ if plan.handshake_only => HANDSHAKE.to_owned(),
         Protocol::Mqtt | Protocol::WebSocket | Protocol::Http2 if is_hold => PING.to_owned(),
         Protocol::Mqtt => match publish {

@@ -149,6 +149,7 @@ mod tests {
             body: body.to_vec(),
             publish: None,
             script: None,
+            websocket: None,
         }
     }
 

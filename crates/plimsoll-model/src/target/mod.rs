@@ -202,6 +202,18 @@ pub struct Target {
     /// What is said; for raw TCP and TLS alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<Script>,
+    /// How the body is sent as a message; for WebSocket alone. `None`: text where it is UTF-8, in one frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<MessageFrames>,
+}
+
+/// The frames of a message of WebSocket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageFrames {
+    /// Binary, also where the payload is text.
+    pub is_binary: bool,
+    /// Most payload bytes of one frame, at least 1; `None`: all of them are in one.
+    pub payload_bytes_max: Option<u32>,
 }
 
 /// Bytes as one base64 text: a list of numbers would be four times their size.

@@ -307,6 +307,7 @@ impl Draft {
             body: Vec::new(),
             publish: None,
             script: None,
+            websocket: None,
         };
         Ok(Self { target, authorization })
     }

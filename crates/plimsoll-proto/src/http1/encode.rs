@@ -128,6 +128,7 @@ mod tests {
             body: body.into(),
             publish: None,
             script: None,
+            websocket: None,
         }
     }
 

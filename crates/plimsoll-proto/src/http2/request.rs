@@ -100,6 +100,7 @@ mod tests {
             body: body.into(),
             publish: None,
             script: None,
+            websocket: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use plimsoll_model::ErrorClass;
-use plimsoll_model::target::Target;
+use plimsoll_model::target::{MessageFrames, Target};
 use thiserror::Error;
 
 use super::frame::{Opcode, write_frame};
@@ -98,11 +98,20 @@ pub fn opening(out: &mut Vec<u8>, target: &Target) {
     out.extend_from_slice(&encode::request(&target, true));
 }
 
-/// Appends `payload` as one message: text where it is UTF-8.
-pub fn message(out: &mut Vec<u8>, payload: &[u8]) {
-    let is_text = std::str::from_utf8(payload).is_ok();
-    let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
-    write_frame(out, true, opcode, payload, Some(MASK));
+/// Appends `payload` as one message: text where it is UTF-8 and nothing else is asked for.
+pub fn message(out: &mut Vec<u8>, payload: &[u8], frames: MessageFrames) {
+    let is_text = !frames.is_binary && std::str::from_utf8(payload).is_ok();
+    let mut opcode = if is_text { Opcode::Text } else { Opcode::Binary };
+    let most = frames.payload_bytes_max.map_or(usize::MAX, |most| most.max(1) as usize);
+    let mut rest = payload;
+    loop {
+        let (piece, after) = rest.split_at(rest.len().min(most));
+        write_frame(out, after.is_empty(), opcode, piece, Some(MASK));
+        if after.is_empty() {
+            return;
+        }
+        (rest, opcode) = (after, Opcode::Continuation);
+    }
 }
 
 /// Appends a ping.
@@ -237,10 +246,44 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_split_into_frames() {
+        let mut out = Vec::new();
+        let frames = MessageFrames { is_binary: true, payload_bytes_max: Some(2) };
+        message(&mut out, b"abcde", frames);
+        // Heads: binary, continuation, and the last one; each masked.
+        assert_eq!([out[0], out[8], out[16]], [0x02, 0x00, 0x80]);
+        assert_eq!([out[1], out[9], out[17]], [0x82, 0x82, 0x81]);
+        let mut reader = MessageReader::new(Side::Server);
+        let mut payload = Vec::new();
+        let mut rest = out.as_slice();
+        let read = loop {
+            let (consumed, progress) =
+                reader.handle_bytes(rest, &mut |bytes| payload.extend_from_slice(bytes)).unwrap();
+            rest = &rest[consumed..];
+            if progress != FrameProgress::NeedMore || rest.is_empty() {
+                break progress;
+            }
+        };
+        assert!(matches!(read, FrameProgress::Message { is_text: false, .. }), "{read:?}");
+        assert_eq!(payload, b"abcde");
+        out.clear();
+        message(&mut out, b"", frames);
+        assert_eq!(out[..2], [0x82, 0x80]);
+    }
+
+    #[test]
     fn our_two_halves_agree_on_the_switch() {
         let url = "ws://h/chat".parse().unwrap();
         let (headers, body, publish) = (Vec::new(), b"not sent".to_vec(), None);
-        let target = Target { method: "GET".to_owned(), url, headers, body, publish, script: None };
+        let target = Target {
+            method: "GET".to_owned(),
+            url,
+            headers,
+            body,
+            publish,
+            script: None,
+            websocket: None,
+        };
         let mut request = Vec::new();
         opening(&mut request, &target);
         let mut asked = Opening::default();

@@ -20,7 +20,9 @@ pub(crate) fn is_closed_loop(summary: &Summary) -> bool {
 /// Whether an operation is a new connection and no request.
 pub(crate) fn is_handshakes(summary: &Summary) -> bool {
     let what = summary.settings.get(keys::OPERATION);
-    what.is_some_and(|what| [keys::HANDSHAKE, keys::SESSION].contains(&what.as_str()))
+    what.is_some_and(|what| {
+        [keys::HANDSHAKE, keys::SESSION, keys::OPENING].contains(&what.as_str())
+    })
 }
 
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only

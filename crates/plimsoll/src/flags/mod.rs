@@ -49,6 +49,7 @@ mod tests;
 mod tune;
 pub(crate) mod values;
 mod watch;
+pub(crate) mod websocket;
 
 /// Widest help text, in columns.
 const HELP_COLUMNS_MAX: usize = 100;

@@ -17,6 +17,7 @@ use super::values::{
     connections, header, input_file, output_file, positive_count, positive_duration, processes,
     ratio, threads,
 };
+use super::websocket::WebSocketFlags;
 
 /// An existing server, how its certificate is verified, and the machines that load it.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -86,6 +87,9 @@ pub(crate) struct RequestFlags {
 
     #[command(flatten)]
     pub(crate) script: ScriptFlags,
+
+    #[command(flatten)]
+    pub(crate) websocket: WebSocketFlags,
 }
 
 /// Headers of the requests, and the HTTP that they are sent in.

@@ -3,13 +3,15 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{MqttPlan, Pacing};
 use plimsoll_model::target::{
-    Protocol, Publish, REMAINING_LENGTH_MAX, Target, is_filter, is_topic,
+    MessageFrames, Protocol, Publish, REMAINING_LENGTH_MAX, Target, is_filter, is_method, is_topic,
+    parse_header,
 };
 
 use super::{Destination, Inputs, script};
 use crate::exit::Stop;
 use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::RequestFlags;
+use crate::flags::websocket::WebSocketFlags;
 
 const TOPIC_DEFAULT: &str = "plimsoll";
 /// Of a message of WebSocket or a publish, where no flag gives one.
@@ -29,6 +31,12 @@ pub(super) fn complete(
     let protocols = || targets.iter().map(|target| target.url.protocol);
     let is_other = |protocol: &Protocol| !matches!(protocol, Protocol::Http1 | Protocol::Http2);
     let Some(protocol) = protocols().find(is_other) else {
+        if let Some(flag) = flags.websocket.first_given() {
+            return Err(Stop::usage(
+                format_args!("{flag} is for WebSocket"),
+                "drop it, or give a URL that starts with ws:// or wss://",
+            ));
+        }
         return match (flags.mqtt.first_given(), flags.script.first_given()) {
             (Some(flag), _) => Err(Stop::usage(
                 format_args!("{flag} is for MQTT"),
@@ -57,9 +65,33 @@ pub(super) fn complete(
     if target.body.is_empty() && flags.body.is_none() && flags.data.is_none() {
         target.body = MESSAGE_DEFAULT.to_vec();
     }
+    if protocol == Protocol::WebSocket {
+        apply_websocket(target, &flags.websocket)?;
+    }
     if protocol == Protocol::Mqtt {
         target.headers.clear();
         target.publish = Some(publish(&flags.mqtt, target.body.len())?);
+    }
+    Ok(())
+}
+
+fn apply_websocket(target: &mut Target, flags: &WebSocketFlags) -> Result<(), Stop> {
+    let payload_bytes_max = match flags.ws_fragment {
+        None => None,
+        Some(0) => return Err(Stop::usage("--ws-fragment 0 sends nothing", "give 1 or more")),
+        Some(size) => Some(u32::try_from(size).unwrap_or(u32::MAX)),
+    };
+    target.websocket = Some(MessageFrames { is_binary: flags.ws_binary, payload_bytes_max });
+    if !flags.ws_protocol.is_empty() {
+        let offer = format!("Sec-WebSocket-Protocol: {}", flags.ws_protocol.join(", "));
+        let header =
+            parse_header(&offer).filter(|_| flags.ws_protocol.iter().all(|one| is_method(one)));
+        target.headers.push(header.ok_or_else(|| {
+            Stop::usage(
+                "--ws-protocol is not a list of names",
+                "write it like --ws-protocol mqtt,chat",
+            )
+        })?);
     }
     Ok(())
 }
@@ -70,6 +102,7 @@ fn foreign_flag(protocol: Protocol, flags: &RequestFlags) -> Option<&'static str
     let has_body = protocol == Protocol::Script;
     let mqtt = flags.mqtt.first_given().filter(|_| protocol != Protocol::Mqtt);
     let script = flags.script.first_given().filter(|_| protocol != Protocol::Script);
+    let websocket = flags.websocket.first_given().filter(|_| protocol != Protocol::WebSocket);
     let others = [
         (flags.method.is_some(), "--method"),
         (has_header, "--header"),
@@ -77,14 +110,16 @@ fn foreign_flag(protocol: Protocol, flags: &RequestFlags) -> Option<&'static str
         (has_body && flags.data.is_some(), "--data"),
     ];
     let other = others.into_iter().find_map(|(is_given, name)| is_given.then_some(name));
-    other.or(mqtt).or(script)
+    other.or(mqtt).or(script).or(websocket)
 }
 
 /// A flag that the URL's protocol does not have.
 fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
     let (name, flags) = match protocol {
         Protocol::Http1 | Protocol::Http2 => ("HTTP", "--method, --header, --body, --data"),
-        Protocol::WebSocket => ("WebSocket", "--header, --body, --data"),
+        Protocol::WebSocket => {
+            ("WebSocket", "--header, --body, --data, --ws-binary, --ws-fragment, --ws-protocol")
+        }
         Protocol::Mqtt => {
             let flags = "--topic, --qos, --retain, --subscribe, --mqtt, --client-id, --keep-alive, \
                          --body, --data";

@@ -97,6 +97,7 @@ fn single(text: &str, flags: &RequestFlags, inputs: &mut Inputs<'_>) -> Result<T
         body: body.unwrap_or_default(),
         publish: None,
         script: None,
+        websocket: None,
     })
 }
 

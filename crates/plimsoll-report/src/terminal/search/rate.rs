@@ -262,6 +262,7 @@ pub(super) fn facts(page: &mut Page<'_>, summary: &Summary, find: &FindSummary) 
                     "one new TLS connection, closed once established; nothing is sent"
                 }
                 keys::SESSION => "one new connection, closed after CONNACK",
+                keys::OPENING => "one new connection, closed after the opening of its script",
                 other => other,
             },
         )?;

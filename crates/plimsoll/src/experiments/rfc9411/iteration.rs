@@ -234,6 +234,7 @@ impl Traffic {
             body: Vec::new(),
             publish: None,
             script: None,
+            websocket: None,
         }];
         plan.target_destination = vec![0];
         plan.destinations = vec![Destination {

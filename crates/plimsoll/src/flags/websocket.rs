@@ -1,0 +1,33 @@
+//! What WebSocket has beside a payload. What was typed, not what it means.
+
+use clap::Args;
+use plimsoll_model::units::parse_size;
+
+/// Flags of a ws:// or wss:// URL.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "WebSocket")]
+pub(crate) struct WebSocketFlags {
+    /// Send binary messages, also where the payload is text
+    #[arg(long)]
+    pub(crate) ws_binary: bool,
+
+    /// Send each message in frames of this size at most
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) ws_fragment: Option<u64>,
+
+    /// Subprotocols to offer, in order of preference
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) ws_protocol: Vec<String>,
+}
+
+impl WebSocketFlags {
+    /// The first flag that was given, if any was.
+    pub(crate) fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            (self.ws_binary, "--ws-binary"),
+            (self.ws_fragment.is_some(), "--ws-fragment"),
+            (!self.ws_protocol.is_empty(), "--ws-protocol"),
+        ];
+        given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
+    }
+}
