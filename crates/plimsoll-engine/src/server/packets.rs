@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::target::MqttVersion;
-use plimsoll_proto::mqtt::Event;
+use plimsoll_proto::mqtt::{Event, RECEIVE_MAXIMUM};
 
 use super::conn::{BLOCKED, LINGER, MQTT_5, MQTT_CONNECTED, Phase};
 use super::exchange::{Exchange, OUT_BYTES};
@@ -17,8 +17,8 @@ const SILENT_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const SILENCE_PERCENT: u64 = 150;
 /// PUBACK and PUBREC without properties.
 const ACKNOWLEDGEMENT_BYTES: usize = 4;
-/// A client has no more identifiers to publish with.
-const WAITING_MAX: usize = u16::MAX as usize;
+/// A client may not publish more before it has acknowledgements.
+const WAITING_MAX: usize = RECEIVE_MAXIMUM as usize;
 /// How soon a client that does not read what is due is tried again.
 const BLOCKED_PAUSE: Nanos = Nanos::from_millis(10);
 

@@ -1,5 +1,8 @@
 //! The broker half: it accepts every client, acknowledges what is published and delivers nothing.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use plimsoll_model::target::{MqttVersion, is_filter, is_topic};
 use thiserror::Error;
 
@@ -12,12 +15,24 @@ use super::packet::{
 pub const PACKET_BYTES_MAX: usize = 65_536;
 /// Topic filters of one SUBSCRIBE or UNSUBSCRIBE.
 pub const FILTERS_MAX: usize = 256;
+/// Publishes above QoS 0 that a client may have in flight: as many as there are packet identifiers.
+pub const RECEIVE_MAXIMUM: u16 = u16::MAX;
 
 const SUCCESS: u8 = 0;
 const QOS_MAX: u8 = 2;
 const UNSUPPORTED_VERSION_3: u8 = 1;
 const IDENTIFIER_REJECTED_3: u8 = 2;
 const UNSUPPORTED_VERSION_5: u8 = 0x84;
+const MALFORMED_PACKET: u8 = 0x81;
+const PACKET_TOO_LARGE: u8 = 0x95;
+
+/// Identifiers of properties.
+const SESSION_EXPIRY_INTERVAL: u8 = 0x11;
+const ASSIGNED_CLIENT_IDENTIFIER: u8 = 0x12;
+const RECEIVE_MAXIMUM_PROPERTY: u8 = 0x21;
+
+/// Clients of this process that got an identifier from here, and one.
+static IDENTIFIERS: AtomicU64 = AtomicU64::new(1);
 
 /// Reads what one client sends. After an error it is of no more use.
 #[derive(Debug, Default)]
@@ -62,6 +77,16 @@ pub enum BrokerError {
     TooLarge(&'static str),
 }
 
+impl BrokerError {
+    /// The reason code of version 5.
+    const fn reason(self) -> u8 {
+        match self {
+            Self::Malformed(_) => MALFORMED_PACKET,
+            Self::TooLarge(_) => PACKET_TOO_LARGE,
+        }
+    }
+}
+
 const fn malformed<T>(what: &'static str) -> Result<T, BrokerError> {
     Err(BrokerError::Malformed(what))
 }
@@ -87,8 +112,22 @@ impl Broker {
 
     /// Handles bytes from the client up to the end of a packet; returns how many were consumed, and
     /// what the packet means, if one has ended. The answer is appended to `reply`. `connected` is the
-    /// version of a client whose CONNECT was accepted.
+    /// version of a client whose CONNECT was accepted. After an error the reply ends with the reason,
+    /// where the client's version has one.
     pub fn handle_bytes(
+        &mut self,
+        input: &[u8],
+        connected: Option<MqttVersion>,
+        reply: &mut Vec<u8>,
+    ) -> Result<(usize, Option<Event>), BrokerError> {
+        let read = self.read(input, connected, reply);
+        if let (Err(error), Some(MqttVersion::V5)) = (&read, connected) {
+            reply.extend_from_slice(&[DISCONNECT, 1, error.reason()]);
+        }
+        read
+    }
+
+    fn read(
         &mut self,
         input: &[u8],
         connected: Option<MqttVersion>,
@@ -328,8 +367,13 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
         0..=3 => (MqttVersion::V3_1_1, true),
         _ => (MqttVersion::V5, true),
     };
+    let mut is_named = true;
     if !is_refused {
-        let is_named = check_connect(*flags, Fields { rest }, version)?;
+        is_named = check_connect(*flags, Fields { rest }, version).inspect_err(|error| {
+            if version == MqttVersion::V5 {
+                reply.extend_from_slice(&[CONNACK, 3, 0, error.reason(), 0]);
+            }
+        })?;
         if version == MqttVersion::V3_1_1 && !is_named && flags & CLEAN_START == 0 {
             reply.extend_from_slice(&[CONNACK, 2, 0, IDENTIFIER_REJECTED_3]);
             return Ok(Event::Connected { version, keep_alive_s, is_refused: true });
@@ -340,12 +384,29 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
         (MqttVersion::V3_1_1, true) => {
             reply.extend_from_slice(&[CONNACK, 2, 0, UNSUPPORTED_VERSION_3]);
         }
-        (MqttVersion::V5, false) => reply.extend_from_slice(&[CONNACK, 3, 0, SUCCESS, 0]),
+        (MqttVersion::V5, false) => accept_5(is_named, reply),
         (MqttVersion::V5, true) => {
             reply.extend_from_slice(&[CONNACK, 3, 0, UNSUPPORTED_VERSION_5, 0]);
         }
     }
     Ok(Event::Connected { version, keep_alive_s, is_refused })
+}
+
+/// Accepts a client of version 5; one that does not name itself gets an identifier.
+fn accept_5(is_named: bool, reply: &mut Vec<u8>) {
+    // No session outlives its connection.
+    let mut properties = vec![SESSION_EXPIRY_INTERVAL, 0, 0, 0, 0, RECEIVE_MAXIMUM_PROPERTY];
+    properties.extend_from_slice(&RECEIVE_MAXIMUM.to_be_bytes());
+    if !is_named {
+        let id = format!("plimsoll-{}", IDENTIFIERS.fetch_add(1, Relaxed));
+        properties.push(ASSIGNED_CLIENT_IDENTIFIER);
+        properties.extend_from_slice(&(id.len() as u16).to_be_bytes());
+        properties.extend_from_slice(id.as_bytes());
+    }
+    // Far below 128 bytes: each length takes one.
+    let length = properties.len() as u8;
+    reply.extend_from_slice(&[CONNACK, 3 + length, 0, SUCCESS, length]);
+    reply.extend_from_slice(&properties);
 }
 
 const CLEAN_START: u8 = 1 << 1;
@@ -451,6 +512,9 @@ mod tests {
     use super::super::packet;
     use super::*;
 
+    /// No session is kept, and as many publishes may be in flight as there are identifiers.
+    const ACCEPTED_5: &[u8] = b"\x20\x0B\0\0\x08\x11\0\0\0\0\x21\xFF\xFF";
+
     type Seen = (Vec<Event>, Vec<u8>, Option<BrokerError>);
 
     /// All events of `bytes`, given in pieces, and what was answered.
@@ -492,7 +556,7 @@ mod tests {
     #[test]
     fn our_client_is_served() {
         for (version, connack) in
-            [(MqttVersion::V3_1_1, &b"\x20\x02\0\0"[..]), (MqttVersion::V5, b"\x20\x03\0\0\0")]
+            [(MqttVersion::V3_1_1, &b"\x20\x02\0\0"[..]), (MqttVersion::V5, ACCEPTED_5)]
         {
             let (events, reply, error) = read(&[&session(version, &[7; 300])]);
             let connected = Event::Connected { version, keep_alive_s: 60, is_refused: false };
@@ -511,8 +575,38 @@ mod tests {
         bytes.extend_from_slice(b"\x82\x0D\0\x07\0\0\x01a\x01\0\x03b/#\x02");
         bytes.extend_from_slice(b"\xA2\x06\0\x08\0\0\x01a");
         let (_, reply, error) = read(&[&bytes]);
-        let expected = b"\x20\x03\0\0\0\x90\x05\0\x07\0\x01\x02\xB0\x04\0\x08\0\0";
-        assert_eq!((&reply[..], error), (&expected[..], None));
+        let answers = b"\x90\x05\0\x07\0\x01\x02\xB0\x04\0\x08\0\0";
+        assert_eq!((reply, error), ([ACCEPTED_5, answers].concat(), None));
+    }
+
+    #[test]
+    fn a_client_without_an_identifier_gets_one_of_its_own() {
+        let assigned = || {
+            let (_, reply, error) = read(&[b"\x10\x0D\0\x04MQTT\x05\x02\0\0\0\0\0"]);
+            assert_eq!(error, None);
+            // The property, its length, and the text at the end.
+            let (at, length) = (ACCEPTED_5.len(), usize::from(reply[ACCEPTED_5.len() + 2]));
+            assert_eq!((reply[at], reply.len()), (0x12, at + 3 + length));
+            assert_eq!((reply[1], reply[4]), (reply.len() as u8 - 2, reply.len() as u8 - 5));
+            String::from_utf8(reply[at + 3..].to_vec()).unwrap()
+        };
+        let (one, other) = (assigned(), assigned());
+        assert!(one.starts_with("plimsoll-") && one != other, "{one} {other}");
+    }
+
+    #[test]
+    fn version_5_is_told_the_reason() {
+        // A CONNECT with its reserved flag set.
+        let (_, reply, error) = read(&[b"\x10\x0E\0\x04MQTT\x05\x03\0\0\0\0\x01a"]);
+        assert_eq!((&reply[..], error.is_some()), (&b"\x20\x03\0\x81\0"[..], true));
+        for (bytes, reason) in [(&b"\x30\x03\0\0\0"[..], 0x81), (b"\x82\xFF\xFF\x7F", 0x95)] {
+            let mut session = Vec::new();
+            packet::connect(&mut session, MqttVersion::V5, "a", 0);
+            session.extend_from_slice(bytes);
+            let (_, reply, error) = read(&[&session]);
+            assert!(error.is_some());
+            assert_eq!(reply, [ACCEPTED_5, &[0xE0, 1, reason]].concat());
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod client;
 mod packet;
 mod reason;
 
-pub use broker::{Broker, BrokerError, Event, FILTERS_MAX, PACKET_BYTES_MAX};
+pub use broker::{Broker, BrokerError, Event, FILTERS_MAX, PACKET_BYTES_MAX, RECEIVE_MAXIMUM};
 pub use client::{Client, MqttError, Progress};
 pub use packet::{CONNECT_BYTES_MAX, connect, disconnect, pingreq, publish, subscribe};
 pub use reason::reason_name;
