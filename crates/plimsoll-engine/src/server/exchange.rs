@@ -295,6 +295,9 @@ impl<S: Service> Exchange<S> {
         let conn = &self.conns.slab[index];
         if conn.has_stash() {
             self.handle_stash(index)
+        } else if conn.flags.has(PEER_DONE) && self.is_acknowledging(index) {
+            // It may still be reading what is due later.
+            Step::Wait
         } else if conn.flags.has(PEER_DONE) {
             if conn.phase != Phase::Idle {
                 self.counters.conns_truncated.add(1);

@@ -17,6 +17,7 @@ use plimsoll_tls::{ClientContext, HandshakeKind, KeyKind, Session, ThreadContext
 
 use super::*;
 
+mod mqtt;
 mod websocket;
 
 /// A test that waits longer than this has failed.
