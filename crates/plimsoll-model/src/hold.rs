@@ -54,6 +54,8 @@ pub enum HoldStep {
         /// Connections of the whole hold.
         connections: u64,
     },
+    /// Opens none until somebody lets the ramp go on; lost ones are still replaced.
+    Pause,
     /// Lets what the ramp stirred up calm down, then reads memory.
     Settle,
     /// One request on every connection.
@@ -208,6 +210,8 @@ pub struct HoldSummary {
     pub ramp_s: f64,
     pub ramp_per_s: f64,
     pub hold_s: f64,
+    #[serde(default)]
+    pub paused_s: f64,
     pub heartbeat_s: Option<f64>,
     pub lost: u64,
     pub loss_classes: BTreeMap<String, u64>,
@@ -239,6 +243,8 @@ pub struct HoldHead {
     pub end: HoldEnd,
     /// Wall time of the last stretch at the top, sweeps apart.
     pub hold: Nanos,
+    /// Wall time in which ramps were paused by a key.
+    pub paused: Nanos,
     pub heartbeat: Option<Nanos>,
     pub baseline: MemoryReading,
     pub plateaus: Vec<Plateau>,
@@ -268,6 +274,7 @@ impl HoldSummary {
             ramp_s,
             ramp_per_s: if ramp_s > 0.0 { ramped as f64 / ramp_s } else { 0.0 },
             hold_s: head.hold.as_secs_f64(),
+            paused_s: head.paused.as_secs_f64(),
             heartbeat_s: head.heartbeat.map(Nanos::as_secs_f64),
             lost: tally.losses.total(),
             loss_classes: classes.collect(),

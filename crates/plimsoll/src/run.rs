@@ -74,6 +74,8 @@ pub(crate) struct Run {
     json: Option<OutputFile>,
     rows: Option<RowSink>,
     publisher: Publisher,
+    /// Whether its ramps are to be paused, where they can be.
+    pause: Option<bool>,
 }
 
 impl Run {
@@ -134,7 +136,18 @@ impl Run {
             json: job.json.clone(),
             rows: job.rows.clone().map(|rows| RowSink::new(rows, &job.plan, clock)),
             publisher: head.publisher,
+            pause: None,
         })
+    }
+
+    /// From now on, a key can pause the ramps.
+    pub(crate) const fn let_pause(&mut self) {
+        self.pause = Some(false);
+    }
+
+    /// Whether somebody wants ramps to be paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause == Some(true)
     }
 
     /// Time since the run began.
@@ -193,10 +206,13 @@ impl Run {
             Shown::Screen(display, tracker) => {
                 while let Some(wish) = display.wish() {
                     if wish == Wish::Pause {
-                        tracker.say(
-                            "not paused: what is sent, and when, is fixed before it begins",
-                            elapsed,
-                        );
+                        self.pause = self.pause.map(|is_paused| !is_paused);
+                        let said = match self.pause {
+                            None => "not paused: what is sent, and when, is fixed before it begins",
+                            Some(true) => "paused: nothing more is opened until p is pressed again",
+                            Some(false) => "connections are opened again",
+                        };
+                        tracker.say(said, elapsed);
                         display.show(tracker.state());
                     }
                 }

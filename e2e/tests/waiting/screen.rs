@@ -50,10 +50,16 @@ fn a_hold_shows_its_connections_and_where_its_page_is() {
     let serve = Serve::plain();
     let terminal = Terminal::start();
     let url = serve.url();
-    terminal.enter(&format!("$PLIMSOLL hold {url} -c 50 --for 5m --live; echo \"ended $?\""));
+    terminal
+        .enter(&format!("$PLIMSOLL hold {url} -c 100 -r 20 --for 5m --live; echo \"ended $?\""));
     terminal.wait_for("page http://127.0.0.1:");
     terminal.wait_for("connections over time: held");
-    terminal.wait_for("held 50");
+    terminal.wait_for("ramp to 100");
+    terminal.press("p");
+    terminal.wait_for("ramp paused");
+    terminal.press("p");
+    terminal.wait_for("ramp to 100");
+    terminal.wait_for("held 100");
     terminal.press("q");
     terminal.wait_for("ended 130");
 }

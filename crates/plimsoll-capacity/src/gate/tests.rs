@@ -334,6 +334,7 @@ fn hold(costs: &[f64]) -> Summary {
         held: levels * 10_000,
         end: HoldEnd::Complete,
         hold: Nanos::ZERO,
+        paused: Nanos::ZERO,
         heartbeat: None,
         baseline: reading(0.0),
         plateaus: plateaus.collect(),

@@ -247,6 +247,7 @@ fn rebuild_hold(archive: &Archive, tally: &Tally) -> Option<HoldSummary> {
         held: tally.connections.held_end,
         end: HoldEnd::Unfinished,
         hold: Nanos::ZERO,
+        paused: Nanos::ZERO,
         heartbeat: plan.heartbeat,
         baseline: baseline.unwrap_or_default(),
         last_sweep: None,

@@ -64,7 +64,9 @@ impl Holding {
             HoldStep::Ramp { connections, .. } | HoldStep::Trim { connections } => {
                 Some(connections)
             }
-            HoldStep::Settle | HoldStep::Sweep { .. } | HoldStep::Hold { .. } => None,
+            HoldStep::Pause | HoldStep::Settle | HoldStep::Sweep { .. } | HoldStep::Hold { .. } => {
+                None
+            }
         }
     }
 
@@ -84,6 +86,7 @@ impl Holding {
             HoldStep::Trim { connections } => {
                 vec![format!("{held} held, closing down to {}", grouped(connections))]
             }
+            HoldStep::Pause => vec![format!("{held} held, ramp paused")],
             HoldStep::Settle => vec![format!("{held} held, reading memory")],
             HoldStep::Sweep { connections, .. } => {
                 vec![format!("a request on each of {} connections", grouped(connections))]

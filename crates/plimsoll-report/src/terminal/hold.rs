@@ -219,6 +219,12 @@ pub(super) fn facts(
     });
     let are_pings = settings.get(keys::OPERATION).is_some_and(|what| what == keys::PING);
     page.entry_items(if are_pings { "Pings" } else { "Requests" }, &items)?;
+    if hold.paused_s > 0.0 {
+        page.entry(
+            "Paused",
+            &format!("{}, by a key, while connections were opened", span(hold.paused_s)),
+        )?;
+    }
     if hold.replaced > 0 {
         page.entry("Replaced", &counted(hold.replaced, "connection"))?;
     }

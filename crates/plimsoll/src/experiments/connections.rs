@@ -7,6 +7,7 @@ use plimsoll_capacity::connections::ConnectionLimits;
 use plimsoll_capacity::{ConnectionSearch, ConnectionSettings};
 use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{LabPlan, Laboratory};
+use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
 use plimsoll_model::summary::{FindHead, FindSummary};
@@ -75,6 +76,7 @@ impl ConnectionsExperiment {
                 _ => HoldEnd::Complete,
             },
             hold: job.soak,
+            paused: Nanos::ZERO,
             heartbeat: None,
             baseline: *search.baseline(),
             plateaus: search.levels().to_vec(),
@@ -194,7 +196,14 @@ fn find(
         timers.borrow_mut().handle_event(&event);
         session.emit(&event);
     };
-    let around = Surroundings { read: &read, server: &gauges, emit: &emit, counted: &counted };
+    let around = Surroundings {
+        read: &read,
+        server: &gauges,
+        emit: &emit,
+        counted: &counted,
+        // A level is a trial, and a pause would spoil it.
+        is_paused: &|| false,
+    };
     let rate = job.hold.connections_per_s;
     // A server that accepts this rate of new connections can serve as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };

@@ -33,6 +33,8 @@ enum Doing {
     /// The order was done after `took`. Every agent must deliver its seconds up to `until`, which needs
     /// milliseconds, before `given_up`.
     Cover { took: Nanos, until: Nanos, given_up: Nanos },
+    /// Somebody to let the ramp go on, which has taken until `seen` since `began`, pauses left out.
+    Paused { began: Nanos, seen: Nanos },
     /// A point in time.
     Wait { began: Nanos, until: Nanos },
 }
@@ -58,6 +60,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) emit: &'a dyn Fn(Event),
     /// What was counted since the last step.
     pub(crate) counted: &'a RefCell<Tally>,
+    /// Whether somebody wants ramps to be paused.
+    pub(crate) is_paused: &'a dyn Fn() -> bool,
 }
 
 /// The rates of a hold.
@@ -91,6 +95,8 @@ pub(crate) struct ProcedureController<'a, S> {
     failed_before: u64,
     /// The trial that was reported last.
     trial_reported: Option<TrialRequest>,
+    /// How long ramps were paused.
+    paused: Nanos,
 }
 
 impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
@@ -116,7 +122,13 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             hold: Nanos::ZERO,
             failed_before: 0,
             trial_reported: None,
+            paused: Nanos::ZERO,
         }
+    }
+
+    /// How long ramps were paused.
+    pub(crate) const fn paused(&self) -> Nanos {
+        self.paused
     }
 
     /// Connections held at the end, how long the highest level was held, and the procedure.
@@ -156,6 +168,10 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
             }
             Step::Ramp { connections } => {
                 self.failed_before = view.total.connections.failed;
+                if self.is_to_pause(view) {
+                    self.pause(view.now, view.now);
+                    return None;
+                }
                 if connections > 0 {
                     let per_s = self.speed.connections_per_s;
                     self.report_step(HoldStep::Ramp { connections, per_s });
@@ -195,6 +211,11 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
     fn advance(&mut self, view: &HoldView<'_>) -> Turn {
         if let Doing::Order { id, began } = self.doing {
             if view.done < id {
+                if self.is_to_pause(view) {
+                    self.pause(began, view.now);
+                    // Nothing more is opened; what is being opened ends, and with it the order of the ramp.
+                    return Turn::Give(Steer::Ramp { connections: 0 });
+                }
                 return self.guard(view, began);
             }
             self.doing = Doing::Cover {
@@ -221,10 +242,40 @@ impl<'a, S: HoldProcedure> ProcedureController<'a, S> {
                 }
                 self.hand_over(Done::Waited, view);
             }
+            Doing::Paused { began, seen } => {
+                let more = view.now.since(seen);
+                self.paused = self.paused + more;
+                return self.stay_paused(view, began + more);
+            }
             Doing::Order { .. } | Doing::Cover { .. } => return Turn::Wait,
         }
         self.doing = Doing::Nothing;
         Turn::Begin
+    }
+
+    /// Whether the ramp in progress, or the one that begins, is to stop for now. One that ends a level early goes on.
+    fn is_to_pause(&self, view: &HoldView<'_>) -> bool {
+        matches!(self.step, Step::Ramp { connections } if connections > view.held)
+            && (self.around.is_paused)()
+    }
+
+    fn pause(&mut self, began: Nanos, now: Nanos) {
+        self.doing = Doing::Paused { began, seen: now };
+        self.report_step(HoldStep::Pause);
+    }
+
+    /// Goes on with the ramp if that is wished; `began` is as if there had been no pause.
+    fn stay_paused(&mut self, view: &HoldView<'_>, began: Nanos) -> Turn {
+        self.doing = Doing::Paused { began, seen: view.now };
+        if let Step::Ramp { connections } = self.step
+            && !(self.around.is_paused)()
+        {
+            let per_s = self.speed.connections_per_s;
+            self.report_step(HoldStep::Ramp { connections, per_s });
+            self.doing = Doing::Order { id: view.given + 1, began };
+            return Turn::Give(Steer::Ramp { connections });
+        }
+        self.guard(view, began)
     }
 
     /// The order of the step is done, and its seconds are counted.

@@ -69,6 +69,7 @@ impl HoldExperiment {
             held: driven.held,
             end: staircase.end(),
             hold: driven.hold,
+            paused: driven.paused,
             heartbeat: job.hold.heartbeat,
             baseline: *staircase.baseline(),
             plateaus: staircase.plateaus().to_vec(),
@@ -118,6 +119,7 @@ struct Driven {
     load: LoadOutcome,
     held: u64,
     hold: Nanos,
+    paused: Nanos,
     staircase: Staircase,
 }
 
@@ -144,14 +146,23 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     };
     let emit = |event: Event| session.emit(&event);
     let (gauges, counted) = (Vec::new, RefCell::default());
-    let around = Surroundings { read: &read, server: &gauges, emit: &emit, counted: &counted };
+    session.let_pause();
+    let is_paused = || session.is_paused();
+    let around = Surroundings {
+        read: &read,
+        server: &gauges,
+        emit: &emit,
+        counted: &counted,
+        is_paused: &is_paused,
+    };
     let rate = job.hold.connections_per_s;
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
     let speed = Speed { connections_per_s: rate, sweep_per_s };
     let mut controller = ProcedureController::new(staircase, bounds, speed, around);
     let load = session.steer(plan, &mut controller, &mut |event| emit(event))?;
+    let paused = controller.paused();
     let (held, hold, staircase) = controller.into_parts();
-    Ok(Driven { load, held, hold, staircase })
+    Ok(Driven { load, held, hold, paused, staircase })
 }
 
 fn judge(job: &HoldJob, driven: &Driven) -> Judgement {

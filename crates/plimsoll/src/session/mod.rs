@@ -444,6 +444,16 @@ impl<'a> Session<'a> {
         self.run.borrow_mut().handle_event(event);
     }
 
+    /// From now on, a key can pause the ramps.
+    pub(crate) fn let_pause(&self) {
+        self.run.borrow_mut().let_pause();
+    }
+
+    /// Whether somebody wants ramps to be paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.run.borrow().is_paused()
+    }
+
     /// A line for the reader.
     pub(crate) fn note(&self, line: String) {
         self.emit(&Event::Note(line));

@@ -33,6 +33,10 @@ struct World {
     available: fn(u64) -> u64,
     /// Whether an order is done at once, or never.
     is_stuck: bool,
+    /// From when to when somebody wants ramps to be paused.
+    pause: Option<(Nanos, Nanos)>,
+    /// For how long they are.
+    paused: Nanos,
 }
 
 impl World {
@@ -47,6 +51,8 @@ impl World {
             loses: 0,
             available: |held| 20_000_000_000 - 9_000 * held,
             is_stuck: false,
+            pause: None,
+            paused: Nanos::ZERO,
         }
     }
 
@@ -86,7 +92,15 @@ impl World {
         };
         let emit = |event| events.borrow_mut().push(event);
         let (server, counted) = (Vec::new, RefCell::new(Tally::default()));
-        let around = Surroundings { read: &read, server: &server, emit: &emit, counted: &counted };
+        let (clock, pause) = (Cell::new(self.now), self.pause);
+        let is_paused = || pause.is_some_and(|(from, to)| from <= clock.get() && clock.get() < to);
+        let around = Surroundings {
+            read: &read,
+            server: &server,
+            emit: &emit,
+            counted: &counted,
+            is_paused: &is_paused,
+        };
         let speed = Speed { connections_per_s: 2_000.0, sweep_per_s: 10_000.0 };
         let mut controller =
             ProcedureController::new(Staircase::new(settings), BOUNDS, speed, around);
@@ -105,6 +119,7 @@ impl World {
             };
             match controller.poll(&view) {
                 Some(Order::Finish) => {
+                    assert_eq!(controller.paused(), self.paused);
                     let (held, _, staircase) = controller.into_parts();
                     return (orders, events.into_inner(), held, staircase);
                 }
@@ -123,6 +138,7 @@ impl World {
                 }
             }
             held.set(self.held);
+            clock.set(self.now);
             if !self.is_stuck {
                 self.done = self.given;
             }
@@ -137,6 +153,45 @@ fn ramps(orders: &[Steer]) -> Vec<u64> {
         Steer::Sweep { .. } | Steer::Trim { .. } => None,
     };
     orders.iter().filter_map(ramp).collect()
+}
+
+fn pauses(events: &[Event]) -> usize {
+    events.iter().filter(|event| **event == Event::HoldStep(HoldStep::Pause)).count()
+}
+
+#[test]
+fn a_paused_ramp_goes_on_with_its_former_target_and_its_time_leaves_the_pause_out() {
+    let mut world = World::new();
+    (world.is_stuck, world.takes) = (true, 600);
+    world.pause = Some((Nanos::from_secs(1_002), Nanos::from_secs(1_012)));
+    world.paused = Nanos::from_secs(10);
+    let (orders, events, held, staircase) = world.run(&[1_000], Nanos::from_secs(5));
+    // The order of the pause completes that of the ramp, which is no end of the level.
+    assert_eq!(ramps(&orders)[..3], [1_000, 0, 1_000]);
+    assert_eq!((pauses(&events), held), (1, 600));
+    let took = staircase.plateaus()[0].ramp;
+    assert!(took >= Nanos::from_secs(2) && took < Nanos::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn a_pause_that_is_wished_between_ramps_waits_for_the_next_one() {
+    let mut world = World::new();
+    // The first level is read within this time.
+    world.pause = Some((Nanos::from_millis(1_000_500), Nanos::from_secs(1_030)));
+    // It settles for half a second more.
+    world.paused = Nanos::from_secs(29);
+    let (orders, events, held, _) = world.run(&[1_000, 5_000], Nanos::from_secs(5));
+    assert_eq!((ramps(&orders), pauses(&events), held), (vec![1_000, 5_000], 1, 5_000));
+}
+
+#[test]
+fn memory_is_guarded_while_a_ramp_is_paused() {
+    let mut world = World::new();
+    world.available = |_| 0;
+    world.pause = Some((Nanos::from_secs(1_000), Nanos::MAX));
+    let (.., held, staircase) = world.run(&[1_000], Nanos::from_secs(5));
+    assert_eq!(held, 0);
+    assert!(!matches!(staircase.end(), HoldEnd::Complete), "{:?}", staircase.end());
 }
 
 #[test]
