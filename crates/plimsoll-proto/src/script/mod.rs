@@ -1,6 +1,6 @@
 //! Scripts of raw TCP and TLS: what is sent, and what is awaited.
 //!
-//! [`parse`] reads the language, [`Program`] is what runs, [`Client`] runs it on one connection.
+//! [`parse()`] reads the language, [`Program`] is what runs, [`Client`] runs it on one connection.
 
 mod client;
 mod parse;
