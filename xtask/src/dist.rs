@@ -156,14 +156,12 @@ fn make(release: &Release) -> Result<()> {
     }
     fs::create_dir_all(&release.out)?;
     fs::write(release.file(".cdx.json"), inventory.bill_of_materials(release)?)?;
-    let mut programs = Vec::new();
-    for arch in Arch::ALL {
-        let program = build::program(release, arch)?;
-        let files = formats::installed(&program, &documents, &inventory)?;
-        formats::archive(release, arch, &files)?;
-        formats::deb(release, arch, &files)?;
-        formats::rpm(release, arch, &files)?;
-        programs.push((arch, program));
+    let programs = build::programs(release)?;
+    for (arch, program) in &programs {
+        let files = formats::installed(program, &documents, &inventory)?;
+        formats::archive(release, *arch, &files)?;
+        formats::deb(release, *arch, &files)?;
+        formats::rpm(release, *arch, &files)?;
     }
     image::write(release, &programs, &inventory)?;
     let sums = checksums(release)?;

@@ -14,33 +14,38 @@ use super::{Arch, Release, headers, output};
 /// The profile of Cargo.toml that is released.
 const PROFILE: &str = "dist";
 
-/// The static binary.
-pub(super) fn program(release: &Release, arch: Arch) -> Result<Vec<u8>> {
-    let triple = arch.triple();
-    require_target(triple)?;
-    println!("building for {triple}");
+/// The static binaries, all by one cargo, so that none waits for another.
+pub(super) fn programs(release: &Release) -> Result<Vec<(Arch, Vec<u8>)>> {
     let mut command = cargo();
     command.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll"]);
-    command.args(["--target", triple]);
+    for arch in Arch::ALL {
+        let triple = arch.triple();
+        require_target(triple)?;
+        println!("building for {triple}");
+        let variable = |name: &str| format!("{name}_{}", triple.replace('-', "_"));
+        let flags = match arch {
+            Arch::X86_64 => String::new(),
+            Arch::Aarch64 => with_headers_of_musl(&headers::find(&release.scratch)?)?,
+        };
+        command.args(["--target", triple]);
+        command.env(variable("CC"), compiler(arch)).env(variable("CFLAGS"), flags);
+    }
     // Separated so, because a path may hold a space.
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags()?.join("\x1f"));
-    let variable = |name: &str| format!("{name}_{}", triple.replace('-', "_"));
-    let flags = match arch {
-        Arch::X86_64 => String::new(),
-        Arch::Aarch64 => with_headers_of_musl(&headers::find(&release.scratch)?)?,
-    };
-    command.env(variable("CC"), compiler(arch)).env(variable("CFLAGS"), flags);
     command.env("CC_SHELL_ESCAPED_FLAGS", "1");
     command.env("SOURCE_DATE_EPOCH", release.seconds().to_string());
     let status = command.status().context("cannot run cargo")?;
     if !status.success() {
-        bail!("plimsoll does not build for {triple}: {status}");
+        bail!("plimsoll does not build: {status}");
     }
-    let path = release.target.join(triple).join(PROFILE).join("plimsoll");
-    fs::read(&path).with_context(|| path.display().to_string())
+    let program = |arch: Arch| {
+        let path = release.target.join(arch.triple()).join(PROFILE).join("plimsoll");
+        Ok((arch, fs::read(&path).with_context(|| path.display().to_string())?))
+    };
+    Arch::ALL.into_iter().map(program).collect()
 }
 
-/// The C compiler, for AWS-LC.
+/// The C compiler, for AWS-LC and mimalloc.
 const fn compiler(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "musl-gcc",

@@ -84,9 +84,14 @@ fn archives(release: &Release) -> Result<String> {
         let packed = release.out.join(format!("{name}.tar.gz"));
         output(Command::new("tar").arg("-xzf").arg(packed).arg("-C").arg(&folder))?;
         let program = folder.join(name).join("bin/plimsoll");
-        let hash = sha256(&fs::read(&program)?);
-        if !is_static(&fs::read(&program)?) {
+        let bytes = fs::read(&program)?;
+        let hash = sha256(&bytes);
+        if !is_static(&bytes) {
             bail!("{} is not static", program.display());
+        }
+        // A symbol of musl's malloc; which of two the linker takes is decided by their order.
+        if bytes.windows(18).any(|window| window == b"__libc_malloc_impl") {
+            bail!("{} has musl's allocator, not mimalloc", program.display());
         }
         let query = ["-qp", "--qf", "[%{FILENAMES} %{FILEDIGESTS}\n]"];
         let listed = output(Command::new("rpm").args(query).arg(rpm_of(release, arch)))?;
