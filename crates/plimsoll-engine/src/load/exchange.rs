@@ -229,7 +229,10 @@ impl Worker {
                 }
                 Ok(received) => {
                     self.meter.tally().bytes.received += received as u64;
+                    // What came too late for one operation is not read for it. On a shared connection
+                    // it may be the answer to others, which go on.
                     if let Until::Arrived(by) = until
+                        && !self.streams.are_shared()
                         && self.stamps.arrived_by(by) == Some(false)
                     {
                         break;
