@@ -65,6 +65,8 @@ pub(crate) struct Addresses {
     pub(crate) tickets: SocketAddr,
 }
 
+const STARTS_MAX: u32 = 3;
+
 /// A running server.
 pub(crate) struct Server {
     /// One process, or one that ends all its children.
@@ -73,8 +75,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it and waits until it accepts connections.
+    /// Starts it and waits until it accepts connections. Another program may take a port that was free:
+    /// then it is started again with others.
     pub(crate) fn start(kind: ServerKind, plimsoll: &Path, scratch: &Path) -> Result<Self> {
+        for _ in 1..STARTS_MAX {
+            if let Ok(server) = Self::start_once(kind, plimsoll, scratch) {
+                return Ok(server);
+            }
+        }
+        Self::start_once(kind, plimsoll, scratch)
+    }
+
+    fn start_once(kind: ServerKind, plimsoll: &Path, scratch: &Path) -> Result<Self> {
         let [plain, tls, tickets] = free_addresses()?;
         let mut addresses = Addresses { plain, tls, tickets };
         let find = |name, package| {
