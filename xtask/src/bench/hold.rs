@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bench::process::Guarded;
 use crate::bench::results::{Outcome, Results, Row};
-use crate::bench::settings::Sut;
+use crate::bench::settings::{Protocol, Sut};
 use crate::bench::{Bench, footprint};
 
 /// Timeout of a run; the limits themselves are checked below this.
@@ -22,8 +22,12 @@ const MILLION: u64 = 1_000_000;
 const RAMP_S_MAX: f64 = 360.0;
 /// Client memory with a million connections, kB each.
 const CLIENT_KB_MAX: f64 = 0.45;
-/// Memory of the machine with one million connections, and with two, GB.
+/// Client memory with a million MQTT sessions, kB each, and the server's.
+const CLIENT_MQTT_KB_MAX: f64 = 0.30;
+const SERVER_MQTT_KB_MAX: f64 = 0.35;
+/// Memory of the machine with one million connections, with as many MQTT sessions, and with two, GB.
 const MACHINE_GB_MAX: f64 = 10.0;
+const MACHINE_MQTT_GB_MAX: f64 = 10.5;
 const MACHINE_GB_MAX_TWO: f64 = 23.0;
 /// Of what its cost per connection allows, a real HAProxy must get so far.
 const ALLOWED_SHARE_MIN: f64 = 0.95;
@@ -33,12 +37,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Makes each run and fills the results.
 pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
     METHOD.clone_into(&mut results.method);
-    let sut = bench.settings.sut;
+    let (sut, protocol) = (bench.settings.sut, bench.settings.protocol);
     for size in bench.settings.sizes_or(&[]) {
-        match hold(bench, sut, size, results) {
+        match hold(bench, sut, protocol, size, results) {
             Ok(run) => {
                 let through = if sut == Sut::Haproxy { " --sut haproxy" } else { "" };
-                let flags = format!("{through} --connections {size}");
+                let spoken = if protocol == Protocol::Mqtt { " --protocol mqtt" } else { "" };
+                let flags = format!("{through}{spoken} --connections {size}");
                 run.rows().into_iter().for_each(|row| results.row(row, &flags));
                 let figure = run.figure(&results.date);
                 println!("hold: {figure}");
@@ -52,17 +57,27 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
 
 /// A ramp below six minutes for a million, and heartbeats that leave two cores time for the ramp: a
 /// handshake costs both ends 200 to 600 us together, a heartbeat on a connection that has long been
-/// cold 50 to 150. Each level asks every connection anyway.
-fn hold(bench: &Bench, sut: Sut, size: u32, results: &mut Results) -> Result<Run> {
+/// cold 50 to 150. Each level asks every connection anyway. An MQTT session has a subscription.
+fn hold(
+    bench: &Bench,
+    sut: Sut,
+    protocol: Protocol,
+    size: u32,
+    results: &mut Results,
+) -> Result<Run> {
     let rate_per_s = match sut {
         Sut::Embedded => 6_000,
         // It accepts 1,000 new ones a second, and stopped answering when half a million came at 4,000/s.
         Sut::Haproxy => 2_500,
     };
     let heartbeat_min = size.div_ceil(50_000).max(1);
+    let protocol_words = match protocol {
+        Protocol::Http => "",
+        Protocol::Mqtt => " --protocol mqtt --subscribe devices/all",
+    };
     let words = format!(
-        "lab hold -k --sut {} --connections {size} --rate {rate_per_s} --heartbeat {heartbeat_min}m \
-         --no-ui --json summary.json",
+        "lab hold -k --sut {}{protocol_words} --connections {size} --rate {rate_per_s} \
+         --heartbeat {heartbeat_min}m --no-ui --json summary.json",
         sut.name()
     );
     results.note_command(format!("plimsoll {words}"));
@@ -82,13 +97,14 @@ fn hold(bench: &Bench, sut: Sut, size: u32, results: &mut Results) -> Result<Run
     let summary = fs::read_to_string(path).context("it left no summary")?;
     let summary: Value = serde_json::from_str(&summary)?;
     let used_bytes = before_bytes.saturating_sub(least_bytes);
-    Run::of(sut, size.into(), used_bytes, &summary).context("its summary has no hold")
+    Run::of(sut, protocol, size.into(), used_bytes, &summary).context("its summary has no hold")
 }
 
 /// One run. What its summary does not have is `None`, and never guessed.
 #[derive(Debug)]
 struct Run {
     sut: Sut,
+    protocol: Protocol,
     asked: u64,
     used_gb: f64,
     held: u64,
@@ -106,7 +122,13 @@ struct Run {
 
 impl Run {
     /// `None` when the summary is of something else.
-    fn of(sut: Sut, asked: u64, used_bytes: u64, summary: &Value) -> Option<Self> {
+    fn of(
+        sut: Sut,
+        protocol: Protocol,
+        asked: u64,
+        used_bytes: u64,
+        summary: &Value,
+    ) -> Option<Self> {
         let hold = &summary["hold"];
         let kb = |part: &str| Some(hold[format!("{part}_bytes_per_connection")].as_f64()? / 1e3);
         let parts: f64 = ["user", "sut", "kernel"].into_iter().filter_map(kb).sum();
@@ -116,6 +138,7 @@ impl Run {
         let available = hold["baseline"]["available_bytes"].as_f64();
         Some(Self {
             sut,
+            protocol,
             asked,
             used_gb: used_bytes as f64 / 1e9,
             held: hold["held"].as_u64()?,
@@ -131,8 +154,12 @@ impl Run {
     }
 
     fn figure(&self, date: &str) -> Value {
+        let kind = match self.protocol {
+            Protocol::Http => "TLS connections",
+            Protocol::Mqtt => "MQTT sessions over TLS",
+        };
         json!({
-            "what": format!("{} TLS connections, SUT {}", self.asked, self.sut.name()),
+            "what": format!("{} {kind}, SUT {}", self.asked, self.sut.name()),
             "measured_on": date, "held": self.held, "answered": self.answered, "lost": self.lost,
             "ramp_s": self.ramp_s, "client_kb_each": self.client_kb, "sut_kb_each": self.sut_kb,
             "kernel_kb_each": self.kernel_kb, "machine_gb": self.used_gb,
@@ -157,17 +184,18 @@ impl Run {
     }
 
     fn rows(&self) -> Vec<Row> {
-        match (self.sut, self.asked) {
-            (Sut::Embedded, MILLION) => self.million(),
-            (Sut::Embedded, asked) if asked == 2 * MILLION => vec![Row::alone(
+        match (self.sut, self.protocol, self.asked) {
+            (Sut::Embedded, Protocol::Mqtt, MILLION) => self.million_mqtt(),
+            (Sut::Embedded, Protocol::Http, MILLION) => self.million(),
+            (Sut::Embedded, Protocol::Http, asked) if asked == 2 * MILLION => vec![Row::alone(
                 "hold-2M",
                 "2,000,000 TLS connections, both ends on one machine",
                 self.outcome(),
                 "every one answers, none lost, in 23 GB",
                 Outcome::of(self.is_whole() && self.used_gb <= MACHINE_GB_MAX_TWO),
             )],
-            (Sut::Haproxy, _) => vec![self.haproxy()],
-            (Sut::Embedded, _) => Vec::new(),
+            (Sut::Haproxy, ..) => vec![self.haproxy()],
+            (Sut::Embedded, ..) => Vec::new(),
         }
     }
 
@@ -203,6 +231,38 @@ impl Run {
         ]
     }
 
+    fn million_mqtt(&self) -> Vec<Row> {
+        let each = |kb: Option<f64>, most: f64| match kb {
+            Some(kb) => (format!("{kb:.3}"), Outcome::of(self.held >= MILLION && kb <= most)),
+            None => ("no figure".to_owned(), Outcome::NotMeasured),
+        };
+        let client = each(self.client_kb, CLIENT_MQTT_KB_MAX);
+        let server = each(self.sut_kb, SERVER_MQTT_KB_MAX);
+        vec![
+            Row::alone(
+                "client-memory-1M-mqtt",
+                "client user memory per held MQTT session over TLS, 1 M, kB",
+                client.0,
+                &format!("{CLIENT_MQTT_KB_MAX:.2} or less"),
+                client.1,
+            ),
+            Row::alone(
+                "server-memory-1M-mqtt",
+                "memory of `serve --mqtts` per session, 1 M, kB",
+                server.0,
+                &format!("{SERVER_MQTT_KB_MAX} or less"),
+                server.1,
+            ),
+            Row::alone(
+                "hold-1M-mqtt",
+                "1,000,000 MQTT sessions over TLS with a subscription each, both ends on one machine",
+                self.outcome(),
+                &format!("every one answers PINGREQ, none lost, {MACHINE_MQTT_GB_MAX} GB or less"),
+                Outcome::of(self.is_whole() && self.used_gb <= MACHINE_MQTT_GB_MAX),
+            ),
+        ]
+    }
+
     /// How far a real HAProxy got, of what its own cost allows.
     fn haproxy(&self) -> Row {
         let (ours, outcome) = match self.allowed {
@@ -216,9 +276,18 @@ impl Run {
                 }
             }
         };
+        let (id, figure) = match self.protocol {
+            Protocol::Http => {
+                ("haproxy-held", "connections held through a real HAProxy before memory ends")
+            }
+            Protocol::Mqtt => (
+                "haproxy-held-mqtt",
+                "MQTT sessions held through a real HAProxy in TCP mode before memory ends",
+            ),
+        };
         Row::alone(
-            "haproxy-held",
-            "connections held through a real HAProxy before memory ends",
+            id,
+            figure,
             ours,
             "at least 95 % of what its cost per connection allows",
             outcome,
@@ -281,7 +350,7 @@ mod tests {
     }
 
     fn outcomes(sut: Sut, asked: u64, gb: f64, summary: &Value) -> Vec<Outcome> {
-        let run = Run::of(sut, asked, (gb * 1e9) as u64, summary).unwrap();
+        let run = Run::of(sut, Protocol::Http, asked, (gb * 1e9) as u64, summary).unwrap();
         run.rows().iter().map(|row| row.outcome).collect()
     }
 
@@ -304,6 +373,26 @@ mod tests {
     }
 
     #[test]
+    fn a_million_sessions_are_judged_by_their_own_limits() {
+        use Outcome::{NotReached as No, Reached as Yes};
+        for (lost, client_b, server_b, gb, expected) in [
+            (0, 300.0, 350.0, 10.5, [Yes, Yes, Yes]),
+            (0, 301.0, 351.0, 10.5, [No, No, Yes]),
+            (1, 300.0, 350.0, 10.5, [Yes, Yes, No]),
+            (0, 300.0, 350.0, 10.6, [Yes, Yes, No]),
+        ] {
+            let mut summary = summary(MILLION, lost, 900.0);
+            summary["hold"]["user_bytes_per_connection"] = client_b.into();
+            summary["hold"]["sut_bytes_per_connection"] = server_b.into();
+            let used_bytes = (gb * 1e9) as u64;
+            let run =
+                Run::of(Sut::Embedded, Protocol::Mqtt, MILLION, used_bytes, &summary).unwrap();
+            let outcomes: Vec<_> = run.rows().iter().map(|row| row.outcome).collect();
+            assert_eq!(outcomes, expected);
+        }
+    }
+
+    #[test]
     fn haproxy_is_judged_by_what_memory_allows() {
         // The memory allows 600,000.
         let short = json!({"cut-short": {"why": "memory"}});
@@ -322,12 +411,12 @@ mod tests {
     #[test]
     fn what_is_not_said_is_not_guessed() {
         let summary = json!({"hold": {"held": 1_000_000, "last_sweep": null}});
-        let run = Run::of(Sut::Embedded, MILLION, 9_000_000_000, &summary).unwrap();
+        let run = Run::of(Sut::Embedded, Protocol::Http, MILLION, 9_000_000_000, &summary).unwrap();
         assert!(!run.is_whole());
         assert_eq!(run.figure("x")["answered"], Value::Null);
         let expected = [Outcome::NotMeasured, Outcome::Reached, Outcome::NotReached];
         assert_eq!(outcomes(Sut::Embedded, MILLION, 9.0, &summary), expected);
-        assert!(Run::of(Sut::Embedded, 1, 0, &json!({"ok": 1})).is_none());
+        assert!(Run::of(Sut::Embedded, Protocol::Http, 1, 0, &json!({"ok": 1})).is_none());
     }
 
     #[test]

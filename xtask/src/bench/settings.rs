@@ -25,6 +25,7 @@ usage: cargo xtask bench [page | PART...] [flags]
                      default)
   --server KIND      nginx, haproxy or plimsoll, for cost (default nginx)
   --sut KIND         embedded or haproxy, for hold (default embedded)
+  --protocol NAME    http or mqtt, for hold (default http)
   --plimsoll PATH    the binary to measure (default: build the release binary)
   --out FOLDER       where benchmarks.md and benchmarks/ are (default docs); results of parts that are
                      not run are kept
@@ -75,6 +76,24 @@ impl Sut {
     }
 }
 
+/// What the clients of `hold` speak over TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    Mqtt,
+}
+
+impl Protocol {
+    const ALL: [Self; 2] = [Self::Http, Self::Mqtt];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Mqtt => "mqtt",
+        }
+    }
+}
+
 /// What to measure, and how long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -86,6 +105,7 @@ pub(crate) struct Settings {
     sizes: Vec<u32>,
     pub(crate) server: ServerKind,
     pub(crate) sut: Sut,
+    pub(crate) protocol: Protocol,
     pub(crate) plimsoll: Option<PathBuf>,
     pub(crate) out: PathBuf,
 }
@@ -122,6 +142,7 @@ pub(crate) fn parse(flags: &[&str]) -> Result<Settings> {
         sizes: Vec::new(),
         server: ServerKind::Nginx,
         sut: Sut::Embedded,
+        protocol: Protocol::Http,
         plimsoll: None,
         out: PathBuf::from("docs"),
     };
@@ -146,6 +167,9 @@ pub(crate) fn parse(flags: &[&str]) -> Result<Settings> {
                 settings.server = named(flag, value, &ServerKind::ALL, flag_name)?;
             }
             "--sut" => settings.sut = named(flag, value, &Sut::ALL, |sut| sut.name())?,
+            "--protocol" => {
+                settings.protocol = named(flag, value, &Protocol::ALL, |protocol| protocol.name())?;
+            }
             "--plimsoll" => settings.plimsoll = Some(value.into()),
             "--out" => settings.out = value.into(),
             _ => bail!("unknown flag: {flag}\n\n{USAGE}"),
