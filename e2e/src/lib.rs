@@ -31,6 +31,7 @@ pub mod reference;
 pub mod runs;
 pub mod serve;
 pub mod silent;
+pub mod slurm;
 pub mod ssh_hosts;
 pub mod summary;
 pub mod terminal;

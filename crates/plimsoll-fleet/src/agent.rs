@@ -44,7 +44,7 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 /// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
-/// - `Supervise`, `Ping` and `Exit` never arrive here.
+/// - `Supervise`, `Ping`, `Go` and `Exit` never arrive here.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
     /// report through clones of `events`.
@@ -116,7 +116,8 @@ pub fn run(
     let is_supervising = supervises.clone();
     start("agent", move || {
         let is_remote = lease.is_some();
-        let worker = Worker { executor, events, programs: None, is_supervising, is_remote };
+        let worker =
+            Worker { executor, events, programs: None, is_supervising, is_remote, armed: None };
         let result = worker.run(&inbox);
         let _ = end.send(result);
         let _ = closing.send(());
@@ -209,6 +210,8 @@ struct Worker<E> {
     is_supervising: Arc<AtomicBool>,
     /// The coordinator is on another host.
     is_remote: bool,
+    /// When the load begins, once the coordinator says that all know it.
+    armed: Option<Nanos>,
 }
 
 impl<E: Executor> Worker<E> {
@@ -230,19 +233,26 @@ impl<E: Executor> Worker<E> {
     }
 
     fn handle_command(&mut self, command: ToAgent) {
-        if let (ToAgent::Start { epoch_monotonic }, true) = (&command, self.is_remote) {
-            let late = Nanos(clock::monotonic_ns()).since(*epoch_monotonic);
-            if late > Nanos::ZERO {
-                // What is due already would all be sent at once.
-                let message = format!(
-                    "the order to start came {} ms after the start",
-                    late.as_millis_f64().ceil()
-                );
-                let _ = self.events.send(FromAgent::Failed { fault: AgentFault::Host, message });
-                return;
+        let now = Nanos(clock::monotonic_ns());
+        match command {
+            ToAgent::Start { epoch_monotonic } if self.is_remote => {
+                self.armed = Some(epoch_monotonic);
+                let _ = self.events.send(FromAgent::Armed { margin: epoch_monotonic.since(now) });
             }
+            ToAgent::Go => match self.armed.take() {
+                Some(epoch_monotonic) if now < epoch_monotonic => {
+                    self.executor.handle(ToAgent::Start { epoch_monotonic }, &self.events);
+                }
+                // What is due already would all be sent at once.
+                armed => {
+                    let late = now.since(armed.unwrap_or(now)).as_millis_f64().ceil();
+                    let message = format!("the order to start came {late} ms after the start");
+                    let failed = FromAgent::Failed { fault: AgentFault::Host, message };
+                    let _ = self.events.send(failed);
+                }
+            },
+            other => self.executor.handle(other, &self.events),
         }
-        self.executor.handle(command, &self.events);
     }
 
     fn handle_programs(&mut self, plan: SupervisorPlan) {
@@ -366,12 +376,19 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_comes_too_late_from_another_host_is_refused() {
+    fn a_start_from_another_host_waits_for_its_word_and_is_refused_when_that_is_late() {
         let agent = leased(false, Some(Duration::from_secs(3600)));
         let _hello = next(&agent.events);
         for (epoch, says) in [(0, "after the start"), (u64::MAX, "Start { ")] {
             let start = ToAgent::Start { epoch_monotonic: Nanos(epoch) };
             frame::write(&agent.commands, &start).unwrap();
+            let answer = next(&agent.events);
+            let is_ahead = epoch > 0;
+            assert!(
+                matches!(&answer, Some(FromAgent::Armed { margin }) if (*margin > Nanos::ZERO) == is_ahead),
+                "{answer:?}"
+            );
+            frame::write(&agent.commands, &ToAgent::Go).unwrap();
             let answer = next(&agent.events);
             assert!(
                 matches!(&answer, Some(FromAgent::Failed { message, .. }) if message.contains(says)),

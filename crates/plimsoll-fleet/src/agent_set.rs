@@ -1,6 +1,8 @@
 //! Several agents of one kind: started together, read through one channel, ended together.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -114,6 +116,10 @@ pub(crate) fn remote_launches(hosts: &LoadHosts) -> Result<Vec<Launch>, FleetErr
 
 /// Hosts that are logged in to at once: above ten, an sshd begins to drop them, and one may stand before all.
 const FANOUT: usize = 6;
+/// How often a login is tried that an sshd drops. It drops some of many by chance, and one that is tried again too
+/// soon, or together with the others, meets the same.
+const LOGINS_MAX: u32 = 4;
+const LOGIN_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
 /// Timeout of another host's first message, and of a copy of the program to it.
 const OPENING_WAIT: Duration = Duration::from_secs(30);
 const COPYING_WAIT: Duration = Duration::from_secs(300);
@@ -182,7 +188,7 @@ impl AgentSet {
                 opening.add(index, &place.launch);
                 self.places.push(place);
             }
-            if opening.waiting.is_empty() {
+            if opening.is_done() {
                 break;
             }
             self.await_hello(&mut opening)?;
@@ -213,13 +219,23 @@ impl AgentSet {
     /// Waits for the first message of one of those that are being opened. The first failure on this host
     /// is an error; those of other hosts are collected.
     fn await_hello(&mut self, opening: &mut Opening) -> Result<(), FleetError> {
+        while let Some(index) = opening.due() {
+            let launch = self.places[index].launch.clone();
+            self.places[index] = self.place(launch, HELLO_WAIT)?;
+            opening.waiting.push(index);
+        }
+        let next_login = opening.postponed.iter().map(|(at, _)| *at).min();
         let deadline = |index: &usize| self.places[*index].deadline;
         let Some(first) = opening.waiting.iter().copied().min_by_key(deadline) else {
+            if let Some(at) = next_login {
+                thread::sleep(at.saturating_duration_since(Instant::now()));
+            }
             return Ok(());
         };
         let deadline = self.places[first].deadline;
-        let (index, failure) = match self.poll_event(deadline) {
-            // It may have been put off meanwhile.
+        let until = next_login.map_or(deadline, |at| at.min(deadline));
+        let (index, failure) = match self.poll_event(until) {
+            // A login is due, or the first one was put off meanwhile.
             None if Instant::now() < self.places[first].deadline => return Ok(()),
             None => {
                 let waited = match self.places[first].launch.place {
@@ -241,8 +257,16 @@ impl AgentSet {
         opening.waiting.retain(|waiting| *waiting != index);
         match &self.places[index].launch.place {
             AgentPlace::Here(_) => Err(failure),
+            AgentPlace::There(_)
+                if self.places[index].link.was_dropped && opening.postpone(index) =>
+            {
+                Ok(())
+            }
             AgentPlace::There(remote) => {
                 let how = match failure {
+                    FleetError::Lost { how, .. } if self.places[index].link.was_dropped => {
+                        format!("{how}; it was tried {LOGINS_MAX} times")
+                    }
                     FleetError::Lost { how, .. } => how,
                     FleetError::Slow { what, waited, .. } => {
                         format!("did not {what} within {} s", waited.as_secs())
@@ -335,7 +359,7 @@ impl AgentSet {
             opening.add(*index, &launch);
             self.places[*index] = self.place(launch, HELLO_WAIT)?;
         }
-        while !opening.waiting.is_empty() {
+        while !opening.is_done() {
             self.await_hello(&mut opening)?;
         }
         opening.finish()?;
@@ -489,6 +513,10 @@ impl Drop for AgentSet {
 #[derive(Debug, Default)]
 struct Opening {
     waiting: Vec<usize>,
+    /// Those whose login was dropped, and when it is tried again.
+    postponed: Vec<(Instant, usize)>,
+    /// How often it was, by agent.
+    dropped: BTreeMap<usize, u32>,
     /// Some of them are on other hosts.
     is_remote: bool,
     /// Hosts that cannot take part, and why.
@@ -498,6 +526,29 @@ struct Opening {
 impl Opening {
     const fn has_room(&self) -> bool {
         !self.is_remote || self.waiting.len() < FANOUT
+    }
+
+    const fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.postponed.is_empty()
+    }
+
+    /// An agent whose login is to be tried again now.
+    fn due(&mut self) -> Option<usize> {
+        let now = Instant::now();
+        let at = self.postponed.iter().position(|(at, _)| *at <= now)?;
+        self.has_room().then(|| self.postponed.remove(at).1)
+    }
+
+    /// Tries the login of this agent again a while later; `false` where it was dropped too often.
+    fn postpone(&mut self, index: usize) -> bool {
+        let times = self.dropped.entry(index).or_default();
+        *times += 1;
+        let is_kept = *times < LOGINS_MAX;
+        if is_kept {
+            let chance = RandomState::new().build_hasher().finish();
+            self.postponed.push((Instant::now() + login_wait(chance), index));
+        }
+        is_kept
     }
 
     fn add(&mut self, index: usize, launch: &Launch) {
@@ -516,5 +567,29 @@ impl Opening {
         }
         let line = |(how, hosts): (String, Vec<HostName>)| format!("{} {how}", fold(&hosts));
         Err(FleetError::Hosts { lines: alike.into_iter().map(line).collect() })
+    }
+}
+
+/// A time between the two of [`LOGIN_WAIT`], by chance.
+fn login_wait(chance: u64) -> Duration {
+    let (least, most) = LOGIN_WAIT;
+    least + (most - least).mul_f64(chance as f64 / u64::MAX as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_that_were_dropped_are_tried_again_at_different_times_and_not_for_ever() {
+        assert_eq!([0, u64::MAX].map(login_wait), [LOGIN_WAIT.0, LOGIN_WAIT.1]);
+        let mut opening = Opening::default();
+        let tries = (0..).take_while(|_| opening.postpone(7)).count();
+        assert_eq!(tries as u32, LOGINS_MAX - 1);
+        assert_eq!(opening.due(), None);
+        opening.postponed[0].0 = Instant::now();
+        assert_eq!(opening.due(), Some(7));
+        assert!(!opening.is_done());
+        assert!(opening.postpone(8));
     }
 }

@@ -24,7 +24,7 @@ use crate::error::FleetError;
 use crate::frame;
 use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
-use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, script};
+use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, is_dropped, script};
 use crate::message::{ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
 
@@ -67,6 +67,19 @@ pub(crate) struct Launch {
     pub(crate) place: AgentPlace,
 }
 
+impl Launch {
+    /// What is started, in messages: which program is missing.
+    fn words(&self) -> String {
+        match &self.place {
+            AgentPlace::Here(_) => self.name.clone(),
+            AgentPlace::There(remote) => {
+                let words = remote.launcher.shell_on(&remote.host, remote.rank);
+                format!("{} by {}", self.name, words[0])
+            }
+        }
+    }
+}
+
 /// Where an agent runs.
 #[derive(Clone, Debug)]
 pub(crate) enum AgentPlace {
@@ -96,10 +109,8 @@ impl Remote {
         let words = self.launcher.shell_on(&self.host, self.rank);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        // ssh hands these on, and a shell complains about what it does not have there.
-        let is_locale = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("LC_"));
-        let locale = env::vars_os().map(|(name, _)| name).filter(is_locale);
-        for name in locale.chain(["LANG", "LANGUAGE"].map(OsString::from)) {
+        let drops = |name: &OsString| name.to_str().is_some_and(|name| self.launcher.drops(name));
+        for name in env::vars_os().map(|(name, _)| name).filter(drops) {
             command.env_remove(name);
         }
         command
@@ -183,6 +194,8 @@ pub(crate) struct Link {
     /// `None` on this host.
     far: Option<FarSide>,
     ended: Option<ExitReason>,
+    /// An sshd dropped the connection before the login, as it does where many come at once.
+    pub(crate) was_dropped: bool,
 }
 
 impl Link {
@@ -193,7 +206,7 @@ impl Link {
         events: Sender<(u64, Received)>,
     ) -> Result<Self, FleetError> {
         let name = launch.name.clone();
-        let context = |source| FleetError::Start { name: name.clone(), source };
+        let context = |source| FleetError::Start { name: launch.words(), source };
         let start = match &launch.place {
             AgentPlace::Here(command) => {
                 let mut start = Command::new(&command.program);
@@ -241,7 +254,19 @@ impl Link {
         let stderr = Tail::follow(stderr).map_err(context)?;
         let is_session_leader = launch.ties.group == Group::Session;
         let (frames, ended) = (Some(frames), None);
-        Ok(Self { id, name, child, is_session_leader, frames, stderr, last_frame_ns, far, ended })
+        let was_dropped = false;
+        Ok(Self {
+            id,
+            name,
+            child,
+            is_session_leader,
+            frames,
+            stderr,
+            last_frame_ns,
+            far,
+            ended,
+            was_dropped,
+        })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -342,10 +367,11 @@ impl Link {
             }
             Ending::Closed => {
                 let unopened = self.far.as_ref().filter(|far| !far.is_open.load(Ordering::Relaxed));
-                if let Some(FarSide { remote, .. }) = unopened
-                    && let Some(line) = explained(&remote.launcher, reason, &words)
-                {
-                    return line;
+                if let Some(FarSide { remote, .. }) = unopened {
+                    self.was_dropped = is_dropped(&remote.launcher, reason, &words);
+                    if let Some(line) = explained(&remote.launcher, reason, &words) {
+                        return line;
+                    }
                 }
                 format!("ended unexpectedly: {reason}")
             }
@@ -475,7 +501,8 @@ impl<R: Read> Reader<R> {
                 }
                 Ok(Some(Word::Want(machine))) => {
                     break Ending::Refused(format!(
-                        "is a machine of type {machine}, and this plimsoll is made for {}: put                          plimsoll for {machine} there and name it with --remote-path",
+                        "is a machine of type {machine}, and this plimsoll is made for {}: put \
+                         plimsoll for {machine} there and name it with --remote-path",
                         env::consts::ARCH
                     ));
                 }

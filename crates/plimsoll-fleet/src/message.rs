@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! load    Prepare -> Ready -> Start -> Interval… Rows… Draining -> LoadEnded    any number of times
+//!         on other hosts                 Start -> Armed -> Go, or Start again with a later instant
 //! hold    as load, and between Start and LoadEnded: Steer -> Steered            any number of times
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
 //! run     Supervise -> ProgramsReady, then ProgramExited when one ends; Supervise again adds more
@@ -35,12 +36,15 @@ pub enum ToAgent {
     /// Get ready to make this load: open the pool where the plan says so, then answer
     /// [`FromAgent::Ready`].
     Prepare(Box<LoadPlan>),
-    /// Begin the load that was prepared.
+    /// Begin the load that was prepared. On another host this only names the instant, and [`FromAgent::Armed`] is
+    /// the answer.
     Start {
         /// The schedule's first instant on the CLOCK_MONOTONIC of the agent's host. The link to another
         /// host translates it; nothing else depends on the clock.
         epoch_monotonic: Nanos,
     },
+    /// Every host knows the instant of the start in time: begin then.
+    Go,
     /// Change what a hold does.
     Steer {
         /// Repeated in the answer; ascending.
@@ -103,6 +107,11 @@ pub enum FromAgent {
         /// Why the first of them could not.
         first_error: Option<String>,
     },
+    /// The instant of the start is known, and so far ahead; zero where it has passed.
+    Armed {
+        /// On the clock of the agent's host.
+        margin: Nanos,
+    },
     /// One second of the load.
     Interval(Box<Interval>),
     /// What the first failed operation of a script met.
@@ -161,6 +170,7 @@ impl FromAgent {
             Self::Hello { .. } => "hello",
             Self::Pong { .. } => "pong",
             Self::Ready { .. } => "ready",
+            Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
             Self::Mismatch(_) => "mismatch",
             Self::Rows(_) => "rows",

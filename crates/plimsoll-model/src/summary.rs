@@ -113,6 +113,15 @@ pub struct LoadHostSummary {
     pub clock_bound_ms: f64,
     /// The round trip to it that this follows from.
     pub round_trip_ms: f64,
+    /// What its CLOCK_MONOTONIC showed more than the one here.
+    #[serde(default)]
+    pub clock_offset_ms: f64,
+    /// How far its clock went astray in a load, besides what the bounds explain; the most of all loads.
+    #[serde(default)]
+    pub clock_drift_ms: f64,
+    /// How far ahead the instant of a start was when it was told, the least of all loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_margin_ms: Option<f64>,
     /// How it was lost, the last time that it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,

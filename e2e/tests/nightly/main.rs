@@ -12,6 +12,7 @@ mod memory;
 mod page;
 mod rfc9411;
 mod sizing;
+mod slurm;
 mod ssh_hosts;
 mod truth;
 mod vegeta;

@@ -33,6 +33,11 @@ fn three_hosts_make_one_load_and_get_the_program_where_it_is_not() {
         // All have the same clock: its offset is 0, and the bound is no more than half of a round trip.
         let bound = host["clock_bound_ms"].as_f64().expect("milliseconds");
         assert!(bound > 0.0 && bound < 50.0, "{name}: {bound} ms");
+        let offset = host["clock_offset_ms"].as_f64().expect("milliseconds");
+        assert!(offset.abs() <= bound, "{name}: {offset} ms, and at most {bound} ms are stated");
+        assert_eq!(host["clock_drift_ms"], 0.0, "{name}");
+        let margin = host["start_margin_ms"].as_f64().expect("milliseconds");
+        assert!(margin > 0.0, "{name}: {margin} ms");
     }
     let copies = std::fs::read_dir(finished.folder().join("cache1/plimsoll/agents"));
     assert_eq!(copies.expect("copied").count(), 1);
@@ -108,5 +113,24 @@ fn hosts_that_cannot_take_part_have_a_line_each_and_nothing_is_started() {
     for (_, _, said) in cases {
         assert!(finished.stderr.contains(said), "{said}: {}", finished.stderr);
     }
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_login_that_an_sshd_drops_among_many_is_tried_again() {
+    // This sshd has room for one login at a time, and somebody has it until a login was dropped.
+    let before = "ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222 -o MaxStartups=1:100:1 \
+                  2> keys/dropped < /dev/null > /dev/null &
+                  first() { until exec 4<> /dev/tcp/10.77.0.2/2222 && read -r -t 5 -u 4 banner; do sleep 0.05; done
+                    touch keys/taken; until grep -q MaxStartups keys/dropped; do sleep 0.02; done; }
+                  first 2> /dev/null & until [ -e keys/taken ]; do sleep 0.02; done";
+    let load = ["load", URL, "--hosts", "10.77.0.2:2222", "--ssh-option", "HostKeyAlias=10.77.0.2"];
+    let flags = [&load[..], &LOGIN, &LOAD, &["--duration", "1s"]].concat();
+    let Some(finished) = ssh_hosts::run_with(3, before, &flags, "") else { return };
+    let code = finished.code.unwrap_or(-1);
+    assert!([0, 98].contains(&code), "{}", finished.stderr);
+    assert_eq!(finished.written(code).number("scheduled"), 300.0);
+    let dropped = std::fs::read_to_string(finished.folder().join("keys/dropped")).expect("a log");
+    assert!(dropped.contains("MaxStartups"), "{dropped}");
     assert_nothing_left(&finished);
 }

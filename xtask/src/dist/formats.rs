@@ -20,6 +20,8 @@ resource runs out first. It generates the load, holds connections, watches hosts
 const MAINTAINER: &str = "The plimsoll authors <nobody@plimsoll.invalid>";
 /// Where the systemd units stand in the sources.
 const UNITS: &str = "packaging/systemd";
+/// The sample script for Slurm.
+const SLURM_SCRIPT: &str = "packaging/slurm/plimsoll.sbatch";
 
 /// What is installed, below usr.
 pub(super) fn installed(program: &[u8], documents: &Tree, inventory: &Inventory) -> Result<Tree> {
@@ -30,6 +32,8 @@ pub(super) fn installed(program: &[u8], documents: &Tree, inventory: &Inventory)
         let name = entry.file_name().to_string_lossy().into_owned();
         tree.add(&format!("usr/lib/systemd/system/{name}"), 0o644, fs::read(entry.path())?);
     }
+    let script = fs::read(SLURM_SCRIPT).context(SLURM_SCRIPT)?;
+    tree.add("usr/share/doc/plimsoll/examples/plimsoll.sbatch", 0o644, script);
     for name in ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
         let content = fs::read(name).context(name)?;
         tree.add(&format!("usr/share/doc/plimsoll/{name}"), 0o644, content);

@@ -15,12 +15,15 @@ use crate::coordinator::hold_controller::{HoldController, Order};
 use crate::coordinator::load_run::{Action, LoadRun, Member, Terms};
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::error::FleetError;
+use crate::hosts::clock::Sample;
 use crate::hosts::{LoadHost, LoadHosts};
 use crate::link::LinkEvent;
-use crate::message::ToAgent;
+use crate::message::{FromAgent, ToAgent};
 
 /// Most threads of an agent on another host, unless more are asked for.
 const THREADS_MAX: u32 = 16;
+/// A host whose seconds may begin further from those here is named: a twentieth of a second.
+const STRAY_MAX: Nanos = Nanos::from_millis(50);
 /// How often an interrupt is checked for.
 const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
 
@@ -58,11 +61,46 @@ enum Place {
 #[derive(Debug)]
 struct Share {
     threads: u32,
-    /// The widest bound of its clock at the start of a load, with the round trip that made it.
-    bound: Nanos,
-    round_trip: Nanos,
+    /// Its clock at the start of the load for which that was known least well.
+    worst: Option<Sample>,
+    /// Its clock at the start of the last load.
+    at_start: Option<Sample>,
+    /// How far its clock went astray from the one here in a load, and within what that is known; the most.
+    drift_ns: i64,
+    /// How far ahead the instant of a start was when it was told; the least.
+    margin: Option<Nanos>,
     /// How it was lost.
     lost: Option<String>,
+}
+
+impl Share {
+    fn new(threads: u32) -> Self {
+        Self { threads, worst: None, at_start: None, drift_ns: 0, margin: None, lost: None }
+    }
+
+    /// How well its clock is known when a load begins.
+    fn note_start(&mut self, clock: Sample) {
+        self.at_start = Some(clock);
+        if self.worst.is_none_or(|worst| clock.bound() > worst.bound()) {
+            self.worst = Some(clock);
+        }
+    }
+
+    /// What its clock shows when a load has ended: what both bounds explain is no drift.
+    fn note_end(&mut self, clock: Sample) {
+        let Some(start) = self.at_start.take() else { return };
+        let moved = clock.offset_ns.saturating_sub(start.offset_ns);
+        let bound = start.bound().0.saturating_add(clock.bound().0);
+        let bound = i64::try_from(bound).unwrap_or(i64::MAX);
+        let beyond = moved.signum() * moved.saturating_abs().saturating_sub(bound).max(0);
+        if beyond.saturating_abs() > self.drift_ns.saturating_abs() {
+            self.drift_ns = beyond;
+        }
+    }
+
+    fn note_margin(&mut self, margin: Nanos) {
+        self.margin = Some(self.margin.map_or(margin, |least| least.min(margin)));
+    }
 }
 
 impl LoadAgents {
@@ -77,14 +115,9 @@ impl LoadAgents {
     /// CPUs.
     pub fn start_on(hosts: &LoadHosts, threads: Option<u32>) -> Result<Self, FleetError> {
         let agents = AgentSet::start(remote_launches(hosts)?, AGENT_EXIT_WAIT)?;
-        let share = |(index, host): (usize, &LoadHost)| Share {
-            threads: host
-                .threads
-                .or(threads)
-                .unwrap_or_else(|| agents.machine(index).cpus.clamp(1, THREADS_MAX)),
-            bound: Nanos::ZERO,
-            round_trip: Nanos::ZERO,
-            lost: None,
+        let share = |(index, host): (usize, &LoadHost)| {
+            let cpus = || agents.machine(index).cpus.clamp(1, THREADS_MAX);
+            Share::new(host.threads.or(threads).unwrap_or_else(cpus))
         };
         let shares = hosts.hosts.iter().enumerate().map(share).collect();
         Ok(Self { agents, place: Place::There(shares) })
@@ -120,10 +153,17 @@ impl LoadAgents {
     pub fn hosts(&self) -> BTreeMap<String, LoadHostSummary> {
         let Place::There(shares) = &self.place else { return BTreeMap::new() };
         let summary = |(index, share): (usize, &Share)| {
+            let ms = |ns: i64| ns as f64 / 1e6;
+            let worst = |value: fn(&Sample) -> Nanos| {
+                share.worst.as_ref().map(value).unwrap_or_default().as_millis_f64()
+            };
             let summary = LoadHostSummary {
                 threads: share.threads,
-                clock_bound_ms: share.bound.as_millis_f64(),
-                round_trip_ms: share.round_trip.as_millis_f64(),
+                clock_bound_ms: worst(Sample::bound),
+                round_trip_ms: worst(|clock| clock.round_trip),
+                clock_offset_ms: share.worst.map_or(0.0, |clock| ms(clock.offset_ns)),
+                clock_drift_ms: ms(share.drift_ns),
+                start_margin_ms: share.margin.map(|margin| margin.as_millis_f64()),
                 lost: share.lost.clone(),
             };
             (self.agents.name(index).to_owned(), summary)
@@ -215,13 +255,29 @@ impl LoadAgents {
         }
     }
 
-    /// Keeps how well the clock of an agent's host was known when a load began.
-    fn note_clock(&mut self, index: usize) {
-        if let (Place::There(shares), Some(clock)) = (&mut self.place, self.agents.clock(index))
-            && clock.bound() > shares[index].bound
-        {
-            (shares[index].bound, shares[index].round_trip) = (clock.bound(), clock.round_trip);
+    /// Keeps something of an agent's host and its clock, where it is another one.
+    fn note_clock(&mut self, index: usize, note: impl FnOnce(&mut Share, Sample)) {
+        if let (Place::There(shares), Some(clock)) = (&mut self.place, self.agents.clock(index)) {
+            note(&mut shares[index], clock);
         }
+    }
+
+    /// A line for each host whose seconds are so far from those here that they are others.
+    fn strays(&self) -> Vec<String> {
+        let Place::There(shares) = &self.place else { return Vec::new() };
+        let line = |(index, share): (usize, &Share)| {
+            let bound = share.worst.as_ref().map(Sample::bound).unwrap_or_default();
+            let apart = bound + Nanos(share.drift_ns.unsigned_abs());
+            (apart > STRAY_MAX).then(|| {
+                format!(
+                    "{}: its seconds may begin {:.0} ms beside those of the others, so that figures by \
+                     the second are blurred by as much",
+                    self.agents.name(index),
+                    apart.as_millis_f64()
+                )
+            })
+        };
+        shares.iter().enumerate().filter_map(line).collect()
     }
 
     fn run(
@@ -257,14 +313,15 @@ impl LoadAgents {
                 return Err(error);
             }
         }
-        let mut run = LoadRun::new(members, Terms::new(plan, control, agents), now());
+        let is_far = matches!(self.place, Place::There(_));
+        let mut run = LoadRun::new(members, Terms::new(plan, control, agents, is_far), now());
         loop {
             self.take_notes().into_iter().for_each(|note| sink(Event::Note(note)));
             while let Some(action) = run.poll_action() {
                 match action {
                     Action::Send(index, command) => {
                         if let ToAgent::Start { .. } = command {
-                            self.note_clock(index);
+                            self.note_clock(index, Share::note_start);
                         }
                         self.agents.send(index, &command)?;
                     }
@@ -278,6 +335,8 @@ impl LoadAgents {
                 sink(event);
             }
             if run.is_over() {
+                (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
+                self.strays().into_iter().for_each(|stray| sink(Event::Note(stray)));
                 return run.into_outcome();
             }
             if let (Some(controller), Some(view)) = (&mut controller, run.view(now())) {
@@ -296,7 +355,12 @@ impl LoadAgents {
             let overdue = Duration::from(run.poll_timeout().since(now()));
             let wait = overdue.min(LOOK_FOR_INTERRUPT);
             match self.agents.poll_event(Instant::now() + wait) {
-                Some((index, LinkEvent::Frame(frame))) => run.handle_frame(index, *frame, now()),
+                Some((index, LinkEvent::Frame(frame))) => {
+                    if let FromAgent::Armed { margin } = *frame {
+                        self.note_clock(index, |share, _| share.note_margin(margin));
+                    }
+                    run.handle_frame(index, *frame, now());
+                }
                 Some((index, LinkEvent::Closed(ending))) => {
                     let how = self.agents.how_it_ended(index, ending);
                     self.note_loss(index, &how);
@@ -408,6 +472,30 @@ mod tests {
         assert_eq!(part(0, &[]).cpus, [0, 1, 2, 3]);
         assert_eq!(part(1, &[]).cpus, [2, 3, 0, 1]);
         assert_eq!(part(1, &[1, 2, 3]).cpus, [3, 1, 2]);
+    }
+
+    fn clock(offset_us: i64, round_trip_us: u64) -> Sample {
+        let offset_ns = offset_us * 1_000;
+        Sample { offset_ns, round_trip: Nanos(round_trip_us * 1_000), at: Nanos::ZERO }
+    }
+
+    #[test]
+    fn a_clock_drifts_by_what_its_bounds_do_not_explain() {
+        let mut share = Share::new(1);
+        // Known within 0.1 ms at each end.
+        for (from, to, drift_us) in
+            [(70, 250, 0), (0, -900, -700), (0, 400, -700), (5, 1_205, 1_000)]
+        {
+            share.note_start(clock(from, 200));
+            share.note_end(clock(to, 200));
+            assert_eq!(share.drift_ns, drift_us * 1_000);
+        }
+        share.note_start(clock(3, 900));
+        share.note_start(clock(4, 300));
+        assert_eq!(share.worst.map(|clock| clock.bound()), Some(Nanos(450_000)));
+        share.note_margin(Nanos(7));
+        share.note_margin(Nanos(9));
+        assert_eq!(share.margin, Some(Nanos(7)));
     }
 
     proptest! {

@@ -7,6 +7,9 @@
 //!      +--- interrupt, loss, failure, too many bad: Stop to all ---+--> over
 //! ```
 //!
+//! Agents on other hosts start in two phases. All are told the instant and say how far it is ahead (`Armed`); only when
+//! it is ahead for all of them, they are told to go. Otherwise all are told a later one.
+//!
 //! While a hold is running it can be steered, and finished: [`LoadRun::steer`], [`LoadRun::finish`].
 //!
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
@@ -34,6 +37,8 @@ const START_DELAY: Nanos = Nanos::from_millis(50);
 /// The same for agents on other hosts, at least; several round trips more where those are long.
 const FAR_START_DELAY: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_TO_START: u64 = 4;
+/// How often agents on other hosts are told an instant, each time one that is twice as far ahead.
+const STARTS_MAX: u32 = 4;
 /// In a load without a planned end, an agent that sends nothing for this long counts as hung.
 const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 /// Timeout of preparing, besides opening connections.
@@ -68,6 +73,8 @@ pub(super) struct Terms {
     overrun: Nanos,
     abort_bad_ops: Option<u64>,
     stops_at_loss: bool,
+    /// The agents are on other hosts.
+    is_far: bool,
     /// What an agent that is lost would still have started; `None` where nothing is due at any time.
     schedule: Option<(Arc<Profile>, Arrivals, u64)>,
 }
@@ -82,7 +89,12 @@ pub(super) struct Member {
 }
 
 impl Terms {
-    pub(super) fn new(plan: &LoadPlan, control: &LoadControl<'_>, agents: usize) -> Self {
+    pub(super) fn new(
+        plan: &LoadPlan,
+        control: &LoadControl<'_>,
+        agents: usize,
+        is_far: bool,
+    ) -> Self {
         let planned = match &plan.pacing {
             Pacing::Open { profile, .. } => Some(profile.duration()),
             Pacing::Closed { duration, .. } => *duration,
@@ -106,6 +118,7 @@ impl Terms {
             overrun: control.overrun + closing,
             abort_bad_ops: plan.abort_bad_ops,
             stops_at_loss: control.stops_at_loss,
+            is_far,
             schedule: match &plan.pacing {
                 Pacing::Open { profile, arrivals } => {
                     Some((Arc::new(profile.clone()), *arrivals, plan.seed))
@@ -121,6 +134,8 @@ impl Terms {
 enum Stage {
     Preparing,
     Ready,
+    /// It knows the instant of the start, and waits for the word.
+    Armed,
     Running,
     Ended,
     Lost,
@@ -177,6 +192,15 @@ impl Part {
     }
 }
 
+/// A start that agents on other hosts are told.
+#[derive(Clone, Copy, Debug)]
+struct Arming {
+    epoch: Nanos,
+    /// When all must have answered: what is left is for the word to go.
+    deadline: Nanos,
+    tries: u32,
+}
+
 /// The state machine.
 #[derive(Debug)]
 pub(super) struct LoadRun {
@@ -184,6 +208,8 @@ pub(super) struct LoadRun {
     parts: Vec<Part>,
     started: Nanos,
     epoch: Option<Nanos>,
+    /// The start that agents on other hosts were told last.
+    arming: Option<Arming>,
     /// When all agents were sent Stop, and when the last of them must have ended.
     stopped: Option<(Nanos, Nanos)>,
     seconds: Seconds,
@@ -228,6 +254,7 @@ impl LoadRun {
             parts: members.into_iter().map(part).collect(),
             started: now,
             epoch: None,
+            arming: None,
             stopped: None,
             total: Tally::default(),
             bad: 0,
@@ -265,6 +292,15 @@ impl LoadRun {
                 self.open_error = self.open_error.take().or(first_error);
                 self.start_if_ready(now);
             }
+            (FromAgent::Armed { margin }, Stage::Ready) if self.arming.is_some() => {
+                // One that was told too late waits for the next instant.
+                if margin > Nanos::ZERO {
+                    part.stage = Stage::Armed;
+                    self.go_if_armed(now);
+                }
+            }
+            // An answer to an earlier instant.
+            (FromAgent::Armed { .. }, _) => {}
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
             (FromAgent::Mismatch(what), _) => {
                 if !std::mem::replace(&mut self.has_mismatch, true) {
@@ -279,7 +315,10 @@ impl LoadRun {
             (FromAgent::LoadEnded { window }, _) => self.handle_load_ended(index, window),
             (FromAgent::Steered { id }, Stage::Running)
                 if self.steering.handle_answer(index, id) => {}
-            (FromAgent::Failed { fault, message }, Stage::Preparing | Stage::Ready) => {
+            (
+                FromAgent::Failed { fault, message },
+                Stage::Preparing | Stage::Ready | Stage::Armed,
+            ) => {
                 part.stage = Stage::Ended;
                 self.seconds.end(index);
                 let agent = part.member.name.clone();
@@ -370,13 +409,22 @@ impl LoadRun {
         if self.is_over() || now < self.poll_timeout() {
             return;
         }
+        if let Some(arming) = self.arming.filter(|_| self.stopped.is_none())
+            && arming.tries < STARTS_MAX
+        {
+            self.arm(arming.tries + 1, now);
+            return;
+        }
         let is_open_ended = self.is_open_ended();
+        // Giving one up may stop the others, which then have their time to end.
+        let (is_arming, is_stopped) = (self.arming.is_some(), self.stopped.is_some());
         for index in 0..self.parts.len() {
             let part = &self.parts[index];
             let is_overdue = match part.stage {
                 Stage::Ended | Stage::Lost => false,
-                // The others wait for those that are still preparing.
-                Stage::Ready => self.stopped.is_some(),
+                // The others wait for those that are still preparing, or were told the start too late.
+                Stage::Ready => is_stopped || is_arming,
+                Stage::Armed => is_stopped,
                 Stage::Preparing | Stage::Running => {
                     !is_open_ended || now >= part.last_frame_at + SILENCE_MAX
                 }
@@ -392,7 +440,10 @@ impl LoadRun {
     pub(super) fn poll_timeout(&self) -> Nanos {
         match (self.stopped, self.epoch, self.terms.planned) {
             (Some((_, deadline)), _, _) => deadline,
-            (None, None, _) => self.started + self.terms.prepare_wait,
+            (None, None, _) => match self.arming {
+                Some(arming) => arming.deadline,
+                None => self.started + self.terms.prepare_wait,
+            },
             (None, Some(epoch), Some(planned)) => epoch + planned + self.terms.answer_wait,
             (None, Some(_), None) => {
                 let running = self.parts.iter().filter(|part| !part.is_over());
@@ -441,23 +492,53 @@ impl LoadRun {
         self.notes.push(line);
     }
 
-    fn start_delay(&self) -> Nanos {
-        match self.round_trip {
-            Nanos::ZERO => START_DELAY,
-            round_trip => FAR_START_DELAY + Nanos(round_trip.0 * ROUND_TRIPS_TO_START),
-        }
-    }
-
     fn start_if_ready(&mut self, now: Nanos) {
         let all_ready = self.parts.iter().all(|part| part.stage == Stage::Ready);
         if !all_ready || self.stopped.is_some() {
             return;
         }
-        let epoch = now + self.start_delay();
+        if self.terms.is_far {
+            self.arm(1, now);
+        } else {
+            let epoch = now + START_DELAY;
+            self.send_to_all(&ToAgent::Start { epoch_monotonic: epoch });
+            self.begin(epoch);
+        }
+    }
+
+    /// Tells all agents the instant of the start, further ahead with each try.
+    fn arm(&mut self, tries: u32, now: Nanos) {
+        let delay = FAR_START_DELAY + Nanos(self.round_trip.0 * ROUND_TRIPS_TO_START);
+        let delay = Nanos(delay.0 << (tries - 1));
+        let epoch = now + delay;
+        self.arming = Some(Arming { epoch, deadline: now + Nanos(delay.0 / 2), tries });
+        for part in &mut self.parts {
+            part.stage = Stage::Ready;
+        }
+        self.send_to_all(&ToAgent::Start { epoch_monotonic: epoch });
+    }
+
+    fn go_if_armed(&mut self, now: Nanos) {
+        let all_armed = self.parts.iter().all(|part| part.stage == Stage::Armed);
+        let Some(arming) = self.arming.filter(|arming| all_armed && now < arming.deadline) else {
+            return;
+        };
+        if self.stopped.is_none() {
+            self.arming = None;
+            self.send_to_all(&ToAgent::Go);
+            self.begin(arming.epoch);
+        }
+    }
+
+    fn send_to_all(&mut self, command: &ToAgent) {
+        let send = |index| Action::Send(index, command.clone());
+        self.actions.extend((0..self.parts.len()).map(send));
+    }
+
+    fn begin(&mut self, epoch: Nanos) {
         self.epoch = Some(epoch);
-        for (index, part) in self.parts.iter_mut().enumerate() {
+        for part in &mut self.parts {
             part.stage = Stage::Running;
-            self.actions.push_back(Action::Send(index, ToAgent::Start { epoch_monotonic: epoch }));
         }
         let Terms { trial, planned, .. } = self.terms;
         self.events.push_back(Event::LoadStarted { trial, planned, epoch: self.epoch });

@@ -19,10 +19,10 @@ const SAMPLES_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// What the clock there shows more than the one here.
-    offset_ns: i64,
+    pub(crate) offset_ns: i64,
     /// Round trip without the time that the answer took there.
     pub(crate) round_trip: Nanos,
-    at: Nanos,
+    pub(crate) at: Nanos,
 }
 
 impl Sample {

@@ -9,7 +9,23 @@ pub enum Launcher {
     Ssh(Vec<String>),
     /// Another program: `%h` stands for the host, `%u` for the user, `%n` for its number from 0.
     Other(Vec<String>),
+    /// Slurm's srun, on the nodes of this job.
+    Slurm(String),
 }
+
+/// One task on one node with everything that the job has there, beside the batch step. Without `-u` a frame would
+/// wait for the end of a line. The allocation of memory is shared (`--mem=0`), and nothing pins the threads.
+const SRUN_OPTIONS: &[&str] = &[
+    "--overlap",
+    "--unbuffered",
+    "--quiet",
+    "--nodes=1",
+    "--ntasks=1",
+    "--mem=0",
+    "--cpu-bind=none",
+    "--mpi=none",
+    "--chdir=/",
+];
 
 /// No terminal, no forwarding, no question, and a dead path is noticed within 20 s. The first of two values
 /// counts, and those of the command line come before every file.
@@ -59,11 +75,26 @@ impl Launcher {
                 words.extend([host.host.clone(), "exec /bin/sh".to_owned()]);
                 words
             }
+            Self::Slurm(job) => {
+                let mut words = vec!["srun".to_owned(), format!("--jobid={job}")];
+                words.extend(SRUN_OPTIONS.iter().map(ToString::to_string));
+                words.extend([format!("--nodelist={}", host.host), "/bin/sh".to_owned()]);
+                words
+            }
             Self::Other(words) => {
                 let filled = words.iter().map(|word| filled(word, host, rank));
                 filled.chain(["/bin/sh".to_owned()]).collect()
             }
         }
+    }
+
+    /// Whether what reaches a host is started without this variable of the environment. ssh hands a locale on, and a
+    /// shell complains about one that it does not have there; options of the batch script would become those of srun.
+    pub(crate) fn drops(&self, variable: &str) -> bool {
+        let is_locale = variable.starts_with("LC_") || ["LANG", "LANGUAGE"].contains(&variable);
+        let is_slurms = variable.starts_with("SLURM_") || variable.starts_with("SRUN_");
+        let is_place = variable.starts_with("SLURM_CONF");
+        is_locale || matches!(self, Self::Slurm(_)) && is_slurms && !is_place
     }
 }
 
@@ -103,6 +134,24 @@ mod tests {
         assert!(words.contains(" -oBatchMode=yes "), "{words}");
         assert!(words.ends_with(" -p 2222 -l me a exec /bin/sh"), "{words}");
         assert!(ssh.shell_on(&hosts[1], 1).join(" ").ends_with("=no b exec /bin/sh"));
+    }
+
+    #[test]
+    fn srun_gets_one_task_on_one_node_of_the_job() {
+        let slurm = Launcher::Slurm("17".to_owned());
+        let words = slurm.shell_on(&parse("n[1-2]").unwrap()[1], 1).join(" ");
+        assert!(words.starts_with("srun --jobid=17 --overlap --unbuffered "), "{words}");
+        assert!(words.ends_with(" --nodelist=n2 /bin/sh"), "{words}");
+        for (variable, is_dropped) in [
+            ("SLURM_NTASKS_PER_NODE", true),
+            ("SRUN_DEBUG", true),
+            ("LC_ALL", true),
+            ("SLURM_CONF", false),
+            ("PATH", false),
+        ] {
+            assert_eq!(slurm.drops(variable), is_dropped, "{variable}");
+        }
+        assert!(!Launcher::Ssh(Vec::new()).drops("SLURM_NTASKS"));
     }
 
     #[test]

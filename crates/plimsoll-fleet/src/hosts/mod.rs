@@ -16,7 +16,7 @@ pub use program::identity;
 pub(crate) use bootstrap::script;
 pub(crate) use preamble::{Preamble, Word};
 pub(crate) use program::Program;
-pub(crate) use trouble::explained;
+pub(crate) use trouble::{explained, is_dropped};
 
 /// A host that makes load.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What ssh means when it ends with 255, in one line.
+//! What ssh and srun mean when they fail, in one line.
 
 use super::launcher::Launcher;
 use crate::message::ExitReason;
@@ -9,11 +9,37 @@ const SSH_FAILED: ExitReason = ExitReason::Code(255);
 /// Completes *client07 …* for a link that ended before its agent said anything; `None` where there is no
 /// better word than what was printed.
 pub(crate) fn explained(launcher: &Launcher, reason: ExitReason, printed: &str) -> Option<String> {
-    if !matches!(launcher, Launcher::Ssh(_)) || reason != SSH_FAILED {
-        return None;
-    }
     let says = |text: &str| printed.contains(text);
-    let line = if says("Could not resolve hostname") {
+    let line = match launcher {
+        Launcher::Ssh(_) if reason == SSH_FAILED => of_ssh(says)?,
+        Launcher::Slurm(_) => of_srun(says)?,
+        Launcher::Ssh(_) | Launcher::Other(_) => return None,
+    };
+    Some(line.to_owned())
+}
+
+/// Whether an sshd, that of the host or of one before it, dropped the connection before the login: it does so by
+/// chance where many log in at once (MaxStartups), so another try may succeed.
+pub(crate) fn is_dropped(launcher: &Launcher, reason: ExitReason, printed: &str) -> bool {
+    let is_ssh = matches!(launcher, Launcher::Ssh(_)) && reason == SSH_FAILED;
+    is_ssh && printed.contains("kex_exchange_identification")
+}
+
+fn of_srun(says: impl Fn(&str) -> bool) -> Option<&'static str> {
+    Some(if says("Invalid job id") || says("already complet") {
+        "has no step: the job of SLURM_JOB_ID is over, or is another user's"
+    } else if says("Unable to contact slurm controller") || says("Connection refused") {
+        "has no step: slurmctld does not answer"
+    } else if says("not in this job") || says("are not part of") || says("node count specification")
+    {
+        "has no step: it is no node of the job any more"
+    } else {
+        return None;
+    })
+}
+
+fn of_ssh(says: impl Fn(&str) -> bool) -> Option<&'static str> {
+    Some(if says("Could not resolve hostname") {
         "is not known: no such name in DNS, /etc/hosts or the configuration of ssh"
     } else if says("IDENTIFICATION HAS CHANGED") {
         "has another host key than the one in known_hosts: find out why; ssh-keygen -R removes the old \
@@ -30,12 +56,11 @@ pub(crate) fn explained(launcher: &Launcher, reason: ExitReason, printed: &str) 
     } else if says("No route to host") || says("Network is unreachable") {
         "cannot be reached: there is no route to it"
     } else if says("kex_exchange_identification") {
-        "closed the connection before the login: its sshd has too many at once (MaxStartups), or \
-         refuses this address"
+        "closed the connection before the login: its sshd, or one before it, has too many logins at once \
+         (raise MaxStartups there), or refuses this address"
     } else {
         return None;
-    };
-    Some(line.to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -64,7 +89,15 @@ mod tests {
         }
         assert_eq!(line("something else"), None);
         assert_eq!(explained(&ssh, ExitReason::Code(1), "Permission denied"), None);
-        let other = Launcher::Other(vec!["srun".to_owned()]);
+        let dropped = "kex_exchange_identification: read: Connection reset by peer";
+        assert!(is_dropped(&ssh, SSH_FAILED, dropped));
+        assert!(!is_dropped(&ssh, SSH_FAILED, "Permission denied"));
+        let other = Launcher::Other(vec!["rsh".to_owned()]);
         assert_eq!(explained(&other, SSH_FAILED, "Permission denied"), None);
+        let slurm = Launcher::Slurm("1".to_owned());
+        let over = "srun: error: Unable to confirm allocation for job 1: Invalid job id specified";
+        let line = explained(&slurm, ExitReason::Code(1), over);
+        assert!(line.is_some_and(|line| line.contains("is over")));
+        assert_eq!(explained(&slurm, ExitReason::Code(1), "Permission denied"), None);
     }
 }

@@ -133,7 +133,7 @@ impl Executor for Script {
             }
             // It reports often enough.
             ToAgent::Count => {}
-            ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => {
+            ToAgent::Go | ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => {
                 panic!("the fleet keeps these for itself")
             }
         }

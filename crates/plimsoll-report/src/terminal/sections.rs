@@ -321,6 +321,12 @@ fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
             ms(Some(worst.round_trip_ms))
         ),
     )?;
+    let drift = |host: &LoadHostSummary| host.clock_drift_ms.abs();
+    let most = hosts.iter().max_by(|one, other| drift(one.1).total_cmp(&drift(other.1)));
+    if let Some((name, most)) = most.filter(|(_, most)| drift(most) > 0.0) {
+        let by = ms(Some(drift(most)));
+        page.entry("", &format!("clocks drifted by at most {by} ms in a load ({})", clean(name)))?;
+    }
     for (name, host) in hosts {
         if let Some(how) = &host.lost {
             page.entry("", &format!("lost: {} {}", clean(name), clean(how)))?;

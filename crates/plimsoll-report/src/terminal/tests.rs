@@ -41,6 +41,9 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
         threads: 8,
         clock_bound_ms: bound,
         round_trip_ms: bound * 2.0,
+        clock_offset_ms: 0.0,
+        clock_drift_ms: -bound * 3.0,
+        start_margin_ms: Some(980.0),
         lost: lost.map(str::to_owned),
     };
     assert!(!page(&summary, &[], false).contains("Hosts"));
@@ -54,6 +57,7 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
     for line in [
         "Hosts 2 hosts with 16 threads",
         "each began within 0.400 ms of the common instant (bound; client02 by a round trip of 0.800 ms)",
+        "clocks drifted by at most 1.20 ms in a load (client02)",
         "lost: client02 ended unexpectedly: exit code 255",
     ] {
         assert!(text.contains(line), "{text}");

@@ -78,7 +78,7 @@ impl Executor for EngineExecutor {
                 None
             }
             // The fleet handles these itself.
-            ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => None,
+            ToAgent::Go | ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => None,
         };
         if let Some((fault, message)) = failed {
             let _ = events.send(FromAgent::Failed { fault, message });

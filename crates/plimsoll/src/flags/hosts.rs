@@ -1,4 +1,4 @@
-//! `--hosts`: other machines that make the load. What was typed, not what it means.
+//! `--hosts` and `--slurm`: other machines that make the load. What was typed, not what it means.
 
 use clap::{Args, ValueEnum};
 
@@ -8,19 +8,23 @@ use clap::{Args, ValueEnum};
 pub(crate) struct LoadHostFlags {
     /// Make the load on these hosts, over ssh: client[01-20], user@host:port, or @FILE with one item and
     /// threads=N a line; each sends its share, as one load
-    #[arg(long, value_name = "LIST|@FILE")]
+    #[arg(long, value_name = "LIST|@FILE", group = "named_hosts")]
     pub(crate) hosts: Option<String>,
 
+    /// Make the load on the nodes of the Slurm allocation that this runs in, by srun
+    #[arg(long, group = "named_hosts")]
+    pub(crate) slurm: bool,
+
     /// Reach each host by this command instead of ssh; %h is the host, %u its user, %n its number
-    #[arg(long, value_name = "COMMAND", requires = "hosts")]
+    #[arg(long, value_name = "COMMAND", requires = "hosts", conflicts_with = "slurm")]
     pub(crate) launch: Option<String>,
 
     /// Option for ssh, such as ProxyJump=gateway; repeatable
-    #[arg(long, value_name = "NAME=VALUE", requires = "hosts", conflicts_with = "launch")]
+    #[arg(long, value_name = "NAME=VALUE", requires = "hosts", conflicts_with_all = ["launch", "slurm"])]
     pub(crate) ssh_option: Vec<String>,
 
     /// plimsoll on the hosts [default: the same build where it is there, else a copy in the user's cache]
-    #[arg(long, value_name = "PATH", requires = "hosts")]
+    #[arg(long, value_name = "PATH", requires = "named_hosts")]
     pub(crate) remote_path: Option<String>,
 
     /// When a process that makes load is lost: stop, or continue with the others

@@ -1,10 +1,10 @@
-//! `--hosts` into the hosts of a load.
+//! `--hosts` and `--slurm` into the hosts of a load.
 
 use std::path::PathBuf;
 
 use plimsoll_fleet::hosts::{HostName, Launcher, LoadHost, LoadHosts, fold, parse};
 
-use super::Inputs;
+use super::{Inputs, slurm};
 use crate::exit::Stop;
 use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::ClientFlags;
@@ -21,37 +21,31 @@ pub(super) fn hosts(
     client: &ClientFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<Option<LoadHosts>, Stop> {
-    let Some(list) = &flags.hosts else { return Ok(None) };
+    let Some(flag) = flag(flags) else { return Ok(None) };
     if !client.source.is_empty() {
         return Err(Stop::usage(
-            "--source names addresses of this host, and --hosts sends from others",
+            format_args!("--source names addresses of this host, and {flag} sends from others"),
             "drop one of them",
         ));
     }
     if client.processes != Processes::Auto {
         return Err(Stop::usage(
-            "--processes is about this host, and each host of --hosts has one process",
+            format_args!("--processes is about this host, and each host of {flag} has one process"),
             "drop it; --threads sets the threads on each host",
         ));
     }
-    let hosts = match list.strip_prefix('@') {
-        Some(path) => from_file(path, inputs)?,
-        None => of_list(list, None)
-            .map_err(|why| Stop::usage(format_args!("--hosts {list:?}: {why}"), EXAMPLE))?,
+    let (hosts, launcher) = match &flags.hosts {
+        None => slurm::hosts(client.threads, inputs)?,
+        Some(list) => {
+            let hosts = match list.strip_prefix('@') {
+                Some(path) => from_file(path, inputs)?,
+                None => of_list(list, None)
+                    .map_err(|why| Stop::usage(format_args!("--hosts {list:?}: {why}"), EXAMPLE))?,
+            };
+            let launcher = launcher(flags, &hosts)?;
+            (hosts, launcher)
+        }
     };
-    let launcher = match &flags.launch {
-        None => Launcher::Ssh(flags.ssh_option.clone()),
-        Some(command) => Launcher::Other(shlex::split(command).ok_or_else(|| {
-            Stop::usage(
-                format_args!("--launch {command:?} has a quote that is not closed"),
-                "close it",
-            )
-        })?),
-    };
-    let names: Vec<_> = hosts.iter().map(|host| host.name.clone()).collect();
-    launcher.check(&names).map_err(|why| {
-        Stop::usage(format_args!("--launch cannot be used: {why}"), "for example --launch 'ssh %h'")
-    })?;
     if let Some(path) = flags.remote_path.as_ref().filter(|path| !path.starts_with('/')) {
         return Err(Stop::usage(
             format_args!("--remote-path {path:?} is not absolute"),
@@ -61,13 +55,35 @@ pub(super) fn hosts(
     Ok(Some(LoadHosts { hosts, launcher, path: flags.remote_path.clone() }))
 }
 
+/// Which flag names other hosts.
+fn flag(flags: &LoadHostFlags) -> Option<&'static str> {
+    match (&flags.hosts, flags.slurm) {
+        (Some(_), _) => Some("--hosts"),
+        (None, true) => Some("--slurm"),
+        (None, false) => None,
+    }
+}
+
+fn launcher(flags: &LoadHostFlags, hosts: &[LoadHost]) -> Result<Launcher, Stop> {
+    let Some(command) = &flags.launch else { return Ok(Launcher::Ssh(flags.ssh_option.clone())) };
+    let words = shlex::split(command).ok_or_else(|| {
+        Stop::usage(format_args!("--launch {command:?} has a quote that is not closed"), "close it")
+    })?;
+    let launcher = Launcher::Other(words);
+    let names: Vec<_> = hosts.iter().map(|host| host.name.clone()).collect();
+    launcher.check(&names).map_err(|why| {
+        Stop::usage(format_args!("--launch cannot be used: {why}"), "for example --launch 'ssh %h'")
+    })?;
+    Ok(launcher)
+}
+
 /// Refuses other hosts where they are not possible.
 pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<(), Stop> {
-    match flags.hosts {
+    match flag(flags) {
         None => Ok(()),
-        Some(_) => Err(Stop::usage(
+        Some(flag) => Err(Stop::usage(
             format_args!(
-                "--hosts is for load, hold, find rate and find handshakes, not for {command}"
+                "{flag} is for load, hold, find rate and find handshakes, not for {command}"
             ),
             "drop it",
         )),
@@ -180,6 +196,11 @@ mod tests {
             (vec!["--hosts", "a", "--remote-path", "x"], "is not absolute"),
             (vec!["--hosts", "c[1-9]", "-c", "8"], "9 hosts share 8 connections"),
             (vec!["--launch", "ssh %h"], "--hosts"),
+            (vec!["--slurm", "--source", "10.0.0.1"], "--slurm sends from others"),
+            (vec!["--slurm", "--hosts", "a"], "--hosts"),
+            (vec!["--slurm", "--ssh-option", "A=b"], "--ssh-option"),
+            (vec!["--slurm", "--launch", "ssh %h"], "--launch"),
+            (vec!["--slurm"], "SLURM_JOB_ID is not set"),
         ] {
             let (line, code) = refused(&[&["load", URL], &flags[..]].concat(), b"");
             assert!(code == 2 && line.contains(said), "{line}");

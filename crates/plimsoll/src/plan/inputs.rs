@@ -1,5 +1,6 @@
 //! What a plan reads from the system: files, standard input, names and the number of CPUs.
 
+use std::env;
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -17,7 +18,7 @@ const INPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// Most threads per process without --threads: beyond this, memory bandwidth limits a process before
 /// its CPUs do.
-const THREADS_DEFAULT_MAX: usize = 16;
+pub(super) const THREADS_DEFAULT_MAX: usize = 16;
 
 /// Timeout of the test connection when a name has both IPv4 and IPv6 addresses.
 const FAMILY_CHECK: Duration = Duration::from_secs(1);
@@ -34,6 +35,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) accepts: fn(SocketAddr) -> bool,
     /// Whether this host has an address, so that connections can come from it.
     pub(crate) owns: fn(IpAddr) -> bool,
+    /// A variable of this process's environment, where it has one.
+    pub(crate) variable: fn(&str) -> Option<String>,
     /// Whether a process of this host is there.
     pub(crate) is_alive: fn(u32) -> bool,
     /// CPUs this process may use; at least 1.
@@ -51,6 +54,7 @@ impl<'a> Inputs<'a> {
             resolve: |host, port| (host, port).to_socket_addrs().map(Iterator::collect),
             accepts: |address| TcpStream::connect_timeout(&address, FAMILY_CHECK).is_ok(),
             owns: address::is_own,
+            variable: |name| env::var(name).ok(),
             is_alive: process::is_alive,
             cpus: usable_cpus().len(),
             source_ports: source_ports(Path::new("/proc/sys/net/ipv4")),
@@ -210,6 +214,7 @@ mod tests {
             },
             accepts: |address| address.is_ipv4() && address.port() == 80,
             owns: |_| true,
+            variable: |_| None,
             is_alive: |_| true,
             cpus: 40,
             source_ports: 28_232,

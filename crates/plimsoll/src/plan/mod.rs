@@ -34,6 +34,7 @@ mod script;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sizing;
+mod slurm;
 mod sources;
 mod targets;
 #[cfg(test)]

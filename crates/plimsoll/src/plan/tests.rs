@@ -34,7 +34,7 @@ use crate::flags::{Command, parse_words};
 const URL: &str = "http://127.0.0.1:9/";
 
 /// A host with 4 CPUs on which one name has two addresses and every other name none.
-fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
+pub(crate) fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
     build(&mut Inputs {
         stdin,
         stdin_reader: None,
@@ -47,6 +47,7 @@ fn inputs(stdin: &mut &'static [u8], build: impl FnOnce(&mut Inputs<'_>)) {
         },
         accepts: |_| false,
         owns: |address| address != std::net::IpAddr::from([10, 9, 9, 9]),
+        variable: |_| None,
         is_alive: |pid| pid < 4_000_000,
         cpus: 4,
         source_ports: 28_232,

@@ -20,13 +20,17 @@ pub(in crate::coordinator) fn plan() -> LoadPlan {
 const NOW: Nanos = Nanos::from_secs(1000);
 
 fn load(plan: &LoadPlan, agents: usize) -> LoadRun {
+    placed(plan, agents, false)
+}
+
+fn placed(plan: &LoadPlan, agents: usize, is_far: bool) -> LoadRun {
     let control = LoadControl::new(&|| false);
     let member = |index| Member {
         name: format!("agent {}", index + 1),
         shard: Shard { index: index as u32, of: agents as u32 },
         threads: 1,
     };
-    LoadRun::new((0..agents).map(member).collect(), Terms::new(plan, &control, agents), NOW)
+    LoadRun::new((0..agents).map(member).collect(), Terms::new(plan, &control, agents, is_far), NOW)
 }
 
 fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
@@ -70,6 +74,89 @@ fn seconds(run: &mut LoadRun) -> Vec<(u32, u64)> {
             _ => None,
         })
         .collect()
+}
+
+fn armed(margin_ms: u64) -> FromAgent {
+    FromAgent::Armed { margin: Nanos::from_millis(margin_ms) }
+}
+
+/// Two agents on other hosts that are ready, and the instant that they were told.
+fn told() -> (LoadRun, Nanos) {
+    let mut run = placed(&plan(), 2, true);
+    run.handle_round_trip(Nanos::from_millis(100));
+    run.handle_frame(0, ready(), NOW);
+    assert_eq!(actions(&mut run), []);
+    run.handle_frame(1, ready(), NOW);
+    let epoch = NOW + Nanos::from_millis(1_400);
+    assert_eq!(actions(&mut run), sent(2, &ToAgent::Start { epoch_monotonic: epoch }));
+    (run, epoch)
+}
+
+fn sent(agents: usize, command: &ToAgent) -> Vec<Action> {
+    (0..agents).map(|index| Action::Send(index, command.clone())).collect()
+}
+
+#[test]
+fn other_hosts_go_when_all_know_the_instant() {
+    let (mut run, epoch) = told();
+    run.handle_frame(1, armed(900), NOW);
+    assert_eq!((actions(&mut run), run.epoch), (vec![], None));
+    run.handle_frame(0, armed(800), NOW + Nanos::from_millis(600));
+    assert_eq!((actions(&mut run), run.epoch), (sent(2, &ToAgent::Go), Some(epoch)));
+    // One that was sent again by whatever accident is no failure.
+    run.handle_frame(0, armed(800), NOW + Nanos::from_millis(600));
+    assert_eq!(actions(&mut run), []);
+}
+
+#[test]
+fn a_host_that_was_told_too_late_delays_all() {
+    let (mut run, _) = told();
+    run.handle_frame(1, armed(900), NOW);
+    // The word reached this one when the instant had passed.
+    run.handle_frame(0, armed(0), NOW + Nanos::from_millis(1_500));
+    assert_eq!(actions(&mut run), []);
+    let now = run.poll_timeout();
+    assert_eq!(now, NOW + Nanos::from_millis(700));
+    run.handle_timeout(now);
+    let epoch = now + Nanos::from_millis(2_800);
+    assert_eq!(actions(&mut run), sent(2, &ToAgent::Start { epoch_monotonic: epoch }));
+    run.handle_frame(0, armed(2_500), now);
+    // Its answer to the first instant does not count for the second.
+    assert_eq!(actions(&mut run), []);
+    run.handle_frame(1, armed(2_600), now);
+    assert_eq!((actions(&mut run), run.epoch), (sent(2, &ToAgent::Go), Some(epoch)));
+}
+
+#[test]
+fn a_host_that_never_knows_the_instant_ends_the_load_before_it_begins() {
+    let (mut run, _) = told();
+    let mut killed = Vec::new();
+    for _ in 0..STARTS_MAX {
+        run.handle_frame(1, armed(900), NOW);
+        run.handle_timeout(run.poll_timeout());
+        let stop = |action: &Action| matches!(action, Action::Send(_, ToAgent::Go));
+        let actions = actions(&mut run);
+        assert!(!actions.iter().any(stop), "{actions:?}");
+        killed.extend(actions.into_iter().filter(|action| matches!(action, Action::Kill(_))));
+    }
+    assert_eq!(killed, [Action::Kill(0)]);
+    run.handle_frame(1, ended(0), NOW);
+    let failure = run.into_outcome().unwrap_err();
+    assert!(matches!(failure, FleetError::Lost { agent, .. } if agent == "agent 1"));
+}
+
+#[test]
+fn an_interrupt_before_the_word_ends_the_load() {
+    let (mut run, _) = told();
+    run.handle_frame(0, armed(900), NOW);
+    run.handle_interrupt(NOW);
+    run.handle_frame(1, armed(900), NOW);
+    let actions = actions(&mut run);
+    assert!(actions.iter().all(|action| matches!(action, Action::Send(_, ToAgent::Stop { .. }))));
+    for index in 0..2 {
+        run.handle_frame(index, ended(0), NOW);
+    }
+    assert!(run.into_outcome().unwrap().interrupted);
 }
 
 #[test]
@@ -249,8 +336,10 @@ fn what_a_lost_agent_would_have_sent_is_unsent_and_the_plan_is_accounted_for() {
 
 #[test]
 fn other_hosts_get_the_start_a_second_ahead_and_more_on_a_long_way() {
-    for (round_trip_ms, ahead_ms) in [(0, 50), (1, 1_004), (300, 2_200)] {
-        let mut run = load(&plan(), 1);
+    for (is_far, round_trip_ms, ahead_ms) in
+        [(false, 0, 50), (true, 0, 1_000), (true, 1, 1_004), (true, 300, 2_200)]
+    {
+        let mut run = placed(&plan(), 1, is_far);
         run.handle_round_trip(Nanos::from_millis(round_trip_ms));
         run.handle_frame(0, ready(), NOW);
         let epoch_monotonic = NOW + Nanos::from_millis(ahead_ms);

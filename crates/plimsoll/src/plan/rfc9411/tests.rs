@@ -20,6 +20,7 @@ fn inputs<T>(build: impl FnOnce(&mut Inputs<'_>) -> T) -> T {
         resolve: |_, _| Err(std::io::Error::other("no such name")),
         accepts: |_| false,
         owns: |_| true,
+        variable: |_| None,
         is_alive: |_| true,
         cpus: 4,
         source_ports: 28_232,
