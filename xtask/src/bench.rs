@@ -2,6 +2,7 @@
 //!
 //! - `memory`: user memory of a held connection, client and server.
 //! - `cost`: client CPU of a request and of a connection, and how exactly a schedule is kept.
+//! - `protocols`: client CPU of an operation of HTTP/2, gRPC, WebSocket and MQTT.
 //! - `serve`: CPU of a request in the backend.
 //! - `look`: what the screen and the live page cost beside `--no-ui`, and how long an archive takes to open.
 //! - `hold`: a million connections and more, both ends on this machine; only on request.
@@ -19,6 +20,7 @@ mod machine;
 mod memory;
 mod page;
 mod process;
+mod protocols;
 mod results;
 mod serve;
 mod server;
@@ -99,6 +101,7 @@ fn measure(bench: &Bench, part: Part) -> Results {
     let measured = match part {
         Part::Memory => memory::measure(bench, &mut results),
         Part::Cost => cost::measure(bench, &mut results),
+        Part::Protocols => protocols::measure(bench, &mut results),
         Part::Serve => serve::measure(bench, &mut results),
         Part::Look => look::measure(bench, &mut results),
         Part::Hold => hold::measure(bench, &mut results),

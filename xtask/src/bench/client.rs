@@ -1,11 +1,11 @@
 //! The tools that make load, run and counted: their CPU time, and the operations that each reports
 //! of itself.
 
-mod count;
+pub(crate) mod count;
 pub(crate) mod words;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -192,31 +192,35 @@ impl Job {
             .with_context(|| format!("{}: {name}", self.shown()))
     }
 
-    /// The tool's output and CPU seconds. bash's `time` adds up all children that were waited for.
     fn execute(&self) -> Result<(Output, f64)> {
-        // Figures of an earlier job must not pass for this one's.
-        for file in [SUMMARY, words::K6_SUMMARY, words::VEGETA_RESULTS] {
-            let _ = fs::remove_file(self.folder.join(file));
-        }
-        let output = Command::new("bash")
-            .args(["-c", "TIMEFORMAT='%3U %3S'; time \"$@\"", "bench", "taskset", "-c"])
-            .arg(CLIENT_CPU.to_string())
-            .arg(&self.program)
-            .args(words::arguments(&self.words)?)
-            .current_dir(&self.folder)
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot run bash")?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        // plimsoll calls a run INVALID (98) or its SLO missed (99); both have measured.
-        if !matches!(output.status.code(), Some(0 | 98 | 99)) {
-            bail!("{}: {}\n{stderr}", self.shown(), output.status);
-        }
-        let cpu_s = cpu_seconds(&stderr)
-            .with_context(|| format!("{}: no CPU time in\n{stderr}", self.shown()))?;
-        Ok((output, cpu_s))
+        execute(&self.program, &self.words, &self.folder).with_context(|| self.shown())
     }
+}
+
+/// Runs a client in `folder`: its output, and its CPU seconds. bash's `time` adds up all children that were
+/// waited for.
+pub(crate) fn execute(program: &Path, words: &str, folder: &Path) -> Result<(Output, f64)> {
+    // Figures of an earlier job must not pass for this one's.
+    for file in [SUMMARY, words::K6_SUMMARY, words::VEGETA_RESULTS] {
+        let _ = fs::remove_file(folder.join(file));
+    }
+    let output = Command::new("bash")
+        .args(["-c", "TIMEFORMAT='%3U %3S'; time \"$@\"", "bench", "taskset", "-c"])
+        .arg(CLIENT_CPU.to_string())
+        .arg(program)
+        .args(words::arguments(words)?)
+        .current_dir(folder)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run bash")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    // plimsoll calls a run INVALID (98) or its SLO missed (99); both have measured.
+    if !matches!(output.status.code(), Some(0 | 98 | 99)) {
+        bail!("{}\n{stderr}", output.status);
+    }
+    let cpu_s = cpu_seconds(&stderr).with_context(|| format!("no CPU time in\n{stderr}"))?;
+    Ok((output, cpu_s))
 }
 
 /// A tool's command as a reader would type it, with what it reads from a file behind it.

@@ -11,7 +11,7 @@ use crate::bench::results::{Results, Spread};
 use crate::bench::server::{Server, ServerKind};
 use crate::bench::tool::Tool;
 use crate::bench::{Bench, CLIENT_CPU, SERVER_CPU};
-use holder::{FEW, Holder, Load, Way};
+use holder::{FEW, Holder, Load, Spoken, Way};
 
 const ROUNDS: u32 = 3;
 /// The first for all, the others for plimsoll's client and for servers alone: one process each, in
@@ -21,6 +21,9 @@ const SIZE_MAX: u32 = 18_000;
 /// What plimsoll may need, kB per connection.
 const CLIENT_KB_MAX: f64 = 0.45;
 const SERVER_KB_MAX: f64 = 0.6;
+/// The same for sessions of HTTP/2 and WebSocket.
+const CLIENT_SESSION_KB_MAX: f64 = 0.30;
+const SERVER_SESSION_KB_MAX: f64 = 0.35;
 /// A virtual user of k6 is a JavaScript machine of 1 to 5 MB.
 const K6_CONNECTIONS_MAX: u32 = 200;
 
@@ -53,7 +56,8 @@ pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
             subject.measure(bench, round, results);
         }
     }
-    for comparison in [client(&subjects), server(&subjects)] {
+    let sessions = SESSIONS.iter().map(|session| session.comparison(&subjects));
+    for comparison in [client(&subjects), server(&subjects)].into_iter().chain(sessions) {
         comparison.row().into_iter().for_each(|row| results.row(row, ""));
     }
     results.figures.extend(subjects.iter().map(Subject::figure));
@@ -71,7 +75,7 @@ fn subjects(bench: &Bench, sizes: &[u32], results: &mut Results) -> Vec<Subject>
         plain: Series::default(),
         whole_mb: Vec::new(),
     };
-    let held = |size: &u32| new("plimsoll hold, idle", Way::Hold, None, *size);
+    let held = |size: &u32| new("plimsoll hold, idle", Way::Hold(Spoken::Http1), None, *size);
     let mut all: Vec<Subject> = sizes.iter().map(held).collect();
     let least = sizes[0];
     for tool in [Tool::Plimsoll].into_iter().chain(Tool::PEERS) {
@@ -87,9 +91,12 @@ fn subjects(bench: &Bench, sizes: &[u32], results: &mut Results) -> Vec<Subject>
         }
     }
     let servers = |kind: ServerKind| {
-        sizes.iter().map(move |size| new(kind.name(), Way::Hold, Some(kind), *size))
+        let way = Way::Hold(Spoken::Http1);
+        sizes.iter().map(move |size| new(kind.name(), way, Some(kind), *size))
     };
     all.extend(ServerKind::ALL.into_iter().flat_map(servers));
+    let most = sizes[sizes.len() - 1];
+    all.extend(SESSIONS.iter().map(|of| new(of.name, Way::Hold(of.spoken), of.server(), most)));
     all
 }
 
@@ -151,10 +158,65 @@ impl Subject {
     }
 }
 
+/// What is held by one side once connections have agreed on a protocol with state of its own.
+struct Session {
+    id: &'static str,
+    what: &'static str,
+    name: &'static str,
+    spoken: Spoken,
+    is_served: bool,
+}
+
+const SESSIONS: [Session; 4] = [
+    Session {
+        id: "client-memory-http2",
+        what: "client user memory per held, idle HTTP/2 session over TLS 1.3, one process, kB",
+        name: "plimsoll hold, HTTP/2",
+        spoken: Spoken::Http2,
+        is_served: false,
+    },
+    Session {
+        id: "client-memory-websocket",
+        what: "client user memory per held, idle WebSocket over TLS 1.3, one process, kB",
+        name: "plimsoll hold, WebSocket",
+        spoken: Spoken::WebSocket,
+        is_served: false,
+    },
+    Session {
+        id: "server-memory-http2",
+        what: "server user memory per held HTTP/2 session over TLS 1.3 (`serve`), kB",
+        name: "plimsoll serve, HTTP/2",
+        spoken: Spoken::Http2,
+        is_served: true,
+    },
+    Session {
+        id: "server-memory-websocket",
+        what: "server user memory per held WebSocket over TLS 1.3 (`serve`), kB",
+        name: "plimsoll serve, WebSocket",
+        spoken: Spoken::WebSocket,
+        is_served: true,
+    },
+];
+
+impl Session {
+    fn server(&self) -> Option<ServerKind> {
+        self.is_served.then_some(ServerKind::Plimsoll)
+    }
+
+    fn comparison(&self, all: &[Subject]) -> Comparison {
+        let max = if self.is_served { SERVER_SESSION_KB_MAX } else { CLIENT_SESSION_KB_MAX };
+        let ours = all.iter().filter(|subject| subject.name == self.name);
+        let Self { id, what, .. } = *self;
+        let target = Some(Target::AtMost { max });
+        let entrants = ours.map(|subject| subject.entrant(subject.name)).collect();
+        Comparison { id, what, target, decimals: 3, entrants }
+    }
+}
+
 /// plimsoll idle in the fullest process, which is what one process is filled with, beside peers.
 fn client(all: &[Subject]) -> Comparison {
     let clients = || all.iter().filter(|subject| subject.server.is_none());
-    let ours = clients().filter(|subject| subject.way == Way::Hold);
+    let ours = clients().filter(|subject| subject.way == Way::Hold(Spoken::Http1));
     let ours = ours.max_by_key(|subject| subject.size);
     let peers = clients().filter(|subject| subject.way.tool() != Tool::Plimsoll);
     Comparison {
@@ -169,7 +231,10 @@ fn client(all: &[Subject]) -> Comparison {
 /// `serve` at the largest size, beside the others at the same.
 fn server(all: &[Subject]) -> Comparison {
     let of = |kind| {
-        let servers = all.iter().filter(move |subject| subject.server == Some(kind));
+        let is_asked = move |subject: &&Subject| {
+            subject.server == Some(kind) && subject.way == Way::Hold(Spoken::Http1)
+        };
+        let servers = all.iter().filter(is_asked);
         servers.max_by_key(|subject| subject.size).map(|subject| subject.entrant(kind.name()))
     };
     Comparison {
@@ -214,14 +279,14 @@ mod tests {
     #[test]
     fn the_fullest_process_is_judged_beside_the_best_peer() {
         let all = [
-            subject(Way::Hold, None, 2_000, 0.1),
-            subject(Way::Hold, None, 15_000, 9.0),
+            subject(Way::Hold(Spoken::Http1), None, 2_000, 0.1),
+            subject(Way::Hold(Spoken::Http1), None, 15_000, 9.0),
             subject(Way::Awaiting(Tool::Plimsoll), None, 2_000, 1.0),
             subject(Way::Awaiting(Tool::Wrk), None, 2_000, 54.0),
             subject(Way::Awaiting(Tool::Oha), None, 2_000, 36.0),
-            subject(Way::Hold, Some(ServerKind::Plimsoll), 15_000, 0.5),
-            subject(Way::Hold, Some(ServerKind::Haproxy), 15_000, 20.0),
-            subject(Way::Hold, Some(ServerKind::Haproxy), 2_000, 1.0),
+            subject(Way::Hold(Spoken::Http1), Some(ServerKind::Plimsoll), 15_000, 0.5),
+            subject(Way::Hold(Spoken::Http1), Some(ServerKind::Haproxy), 15_000, 20.0),
+            subject(Way::Hold(Spoken::Http1), Some(ServerKind::Haproxy), 2_000, 1.0),
         ];
         let row = client(&all).row().unwrap();
         assert_eq!(row.peers, "oha 36.00 (36.00 - 36.00), wrk 54.00");

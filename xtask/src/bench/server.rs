@@ -124,6 +124,15 @@ impl Server {
         Self::of(&mut command, addresses)
     }
 
+    /// `plimsoll serve` with one process, and where it speaks MQTT: plain, and over TLS.
+    pub(crate) fn with_mqtt(plimsoll: &Path) -> Result<(Self, [SocketAddr; 2])> {
+        let [plain, tls, mqtt, mqtts] = free_addresses()?;
+        let addresses = Addresses { plain, tls, tickets: tls };
+        let listeners = ["--mqtt", &mqtt.to_string(), "--mqtts", &mqtts.to_string()];
+        let flags = [&["--processes", "1"][..], &listeners].concat();
+        Ok((Self::of(&mut serve(plimsoll, addresses, &flags), addresses)?, [mqtt, mqtts]))
+    }
+
     fn of(command: &mut Command, addresses: Addresses) -> Result<Self> {
         // HAProxy warns of the descriptors that it does not need.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -15,13 +15,14 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [page | PART...] [flags]
 
   page               only render benchmarks.md again from the results in benchmarks/
-  PART               memory, cost, serve, look or hold (default: memory, cost and serve)
+  PART               memory, cost, protocols, serve, look or hold (default: memory, cost, protocols and
+                     serve)
 
   --part PART        the same
   --rounds N         interleaved rounds, 1 to 1000 (default 3 in memory, else 5)
-  --seconds N        length of one measurement in cost, serve and look, 1 to 60 (default 5)
+  --seconds N        length of one measurement in cost, protocols, serve and look, 1 to 60 (default 5)
   --connections N    connections of each client, such as 2000, 15k or 1M; repeatable in memory and
-                     hold (default 100 in cost and serve, 2k and 15k in memory, 100k in look; hold has no
+                     hold (default 100 in cost, protocols and serve, 2k and 15k in memory, 100k in look; hold has no
                      default)
   --server KIND      nginx, haproxy or plimsoll, for cost (default nginx)
   --sut KIND         embedded or haproxy, for hold (default embedded)
@@ -36,21 +37,23 @@ usage: cargo xtask bench [page | PART...] [flags]
 pub(crate) enum Part {
     Memory,
     Cost,
+    Protocols,
     Serve,
     Look,
     Hold,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Memory, Self::Cost, Self::Serve, Self::Look, Self::Hold];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Memory, Self::Cost, Self::Protocols, Self::Serve, Self::Look, Self::Hold];
     /// Measured when none is named: what leaves the machine usable for others meanwhile.
-    const DEFAULT: [Self; 3] = [Self::Memory, Self::Cost, Self::Serve];
+    const DEFAULT: [Self; 4] = [Self::Memory, Self::Cost, Self::Protocols, Self::Serve];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Cost => "cost",
+            Self::Protocols => "protocols",
             Self::Serve => "serve",
             Self::Look => "look",
             Self::Hold => "hold",
@@ -237,7 +240,10 @@ mod tests {
             (vec!["--rounds"], "--rounds needs a value"),
             (vec!["--rounds", "0"], "--rounds 0: give a number from 1 to 1000"),
             (vec!["--server", "iis"], "--server iis: give one of plimsoll, nginx, haproxy"),
-            (vec!["--part", "speed"], "--part speed: give one of memory, cost, serve, look, hold"),
+            (
+                vec!["--part", "speed"],
+                "--part speed: give one of memory, cost, protocols, serve, look, hold",
+            ),
             (vec!["--part", "hold"], "--part hold needs --connections"),
             (vec!["--sut", "nginx"], "--sut nginx: give one of embedded, haproxy"),
             (vec!["--connections", "5G"], "--connections 5G: give a number from 1 to 10M"),

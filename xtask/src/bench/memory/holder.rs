@@ -35,11 +35,19 @@ pub(super) struct Load {
     pub(super) bytes: u64,
 }
 
+/// What plimsoll's idle connections have agreed to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spoken {
+    Http1,
+    Http2,
+    WebSocket,
+}
+
 /// How connections are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// plimsoll, in silence.
-    Hold,
+    Hold(Spoken),
     /// One request on each, unanswered.
     Awaiting(Tool),
 }
@@ -47,7 +55,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) const fn tool(self) -> Tool {
         match self {
-            Self::Hold => Tool::Plimsoll,
+            Self::Hold(_) => Tool::Plimsoll,
             Self::Awaiting(tool) => tool,
         }
     }
@@ -55,11 +63,18 @@ impl Way {
     /// The command line.
     fn words(self, url: &str, connections: u32) -> String {
         match self {
-            Self::Hold => format!(
-                "hold {url} --connections {connections} --rate 2000 --for {HOLD_S}s --heartbeat 0 \
-                 --insecure --threads 1 --processes 1 --no-ui --json {}",
-                words::SUMMARY
-            ),
+            Self::Hold(spoken) => {
+                let (url, more) = match spoken {
+                    Spoken::Http1 => (url.to_owned(), ""),
+                    Spoken::Http2 => (url.to_owned(), " --http 2"),
+                    Spoken::WebSocket => (url.replacen("http", "ws", 1), ""),
+                };
+                format!(
+                    "hold {url} --connections {connections} --rate 2000 --for {HOLD_S}s --heartbeat 0 \
+                     --insecure --threads 1 --processes 1 --no-ui --json {}{more}",
+                    words::SUMMARY
+                )
+            }
             Self::Awaiting(tool) => words::await_answers(tool, url, connections, HOLD_S),
         }
     }
