@@ -44,14 +44,26 @@ impl Redis {
 
     /// How often a command was called; its name in lower case.
     pub fn calls(&self, command: &str) -> u64 {
-        let mut socket = TcpStream::connect(self.address).expect("Redis listens");
-        let asked = format!("AUTH {}\r\nINFO commandstats\r\nQUIT\r\n", Self::PASSWORD);
-        socket.write_all(asked.as_bytes()).expect("Redis reads commands");
         let start = format!("cmdstat_{command}:calls=");
-        let lines = BufReader::new(socket).lines().map_while(Result::ok);
-        let counts = lines.filter_map(|line| {
+        let counts = self.answer("INFO commandstats").into_iter().filter_map(|line| {
             line.strip_prefix(&start)?.split(',').next().and_then(|count| count.parse().ok())
         });
         counts.last().unwrap_or(0)
+    }
+
+    /// The keys that there are, sorted.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = self.answer("KEYS *");
+        keys.retain(|line| !line.starts_with(['+', '*', '$']));
+        keys.sort();
+        keys
+    }
+
+    /// The lines of the answer to a command, among those of logging in and out.
+    fn answer(&self, command: &str) -> Vec<String> {
+        let mut socket = TcpStream::connect(self.address).expect("Redis listens");
+        let asked = format!("AUTH {}\r\n{command}\r\nQUIT\r\n", Self::PASSWORD);
+        socket.write_all(asked.as_bytes()).expect("Redis reads commands");
+        BufReader::new(socket).lines().map_while(Result::ok).collect()
     }
 }

@@ -53,7 +53,7 @@ fn run(plan: LoadPlan) -> Tally {
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
             LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
-            | LoadEvent::Mismatch(_)
+            | LoadEvent::Fault(_)
             | LoadEvent::Draining { .. }
             | LoadEvent::Ended { .. } => {}
         }

@@ -114,8 +114,8 @@ pub enum FromAgent {
     },
     /// One second of the load.
     Interval(Box<Interval>),
-    /// What the first failed operation of a script met.
-    Mismatch(String),
+    /// What broke the first connection whose peer does not keep to the protocol.
+    Fault(String),
     /// Single operations of the load, where the plan asks for them.
     Rows(RowBatch),
     /// A hold has carried out a [`ToAgent::Steer`].
@@ -172,7 +172,7 @@ impl FromAgent {
             Self::Ready { .. } => "ready",
             Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
-            Self::Mismatch(_) => "mismatch",
+            Self::Fault(_) => "fault",
             Self::Rows(_) => "rows",
             Self::Steered { .. } => "steered",
             Self::Draining { .. } => "draining",

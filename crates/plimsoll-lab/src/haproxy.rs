@@ -86,7 +86,7 @@ fn render_global(plan: &ProxyPlan, text: &mut String) {
 
 fn render_defaults(plan: &ProxyPlan, text: &mut String) {
     line!(text, "defaults");
-    let is_http = plan.protocol != Protocol::Mqtt;
+    let is_http = plan.protocol.has_headers();
     if is_http {
         line!(text, "    mode http");
         line!(text, "    option http-keep-alive");
@@ -111,7 +111,7 @@ fn render_defaults(plan: &ProxyPlan, text: &mut String) {
 /// The timeouts that concern a protocol.
 fn phases(protocol: Protocol) -> Vec<&'static str> {
     let mut phases = vec!["connect", "client", "server", "queue", "client-fin"];
-    if protocol != Protocol::Mqtt {
+    if protocol.has_headers() {
         phases.extend(["http-request", "http-keep-alive"]);
     }
     if protocol != Protocol::Http1 {
@@ -128,7 +128,7 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
             "    bind {} ssl crt {}{}",
             plan.listen,
             Program::Haproxy.word(&plan.certificate_pem_path),
-            if plan.protocol == Protocol::Mqtt { "" } else { " alpn h2,http/1.1" }
+            if plan.protocol.has_headers() { " alpn h2,http/1.1" } else { "" }
         );
     } else {
         line!(text, "frontend plain");
@@ -138,7 +138,7 @@ pub(crate) fn render_proxies(plan: &ProxyPlan, text: &mut String) {
     line!(text, "");
     line!(text, "backend backends");
     // Connections that last are counted, not requests.
-    let balance = if plan.protocol == Protocol::Mqtt { "leastconn" } else { "roundrobin" };
+    let balance = if plan.protocol.has_headers() { "roundrobin" } else { "leastconn" };
     line!(text, "    balance {balance}");
     line!(text, "    # No health checks: they would be additional load.");
     for (index, backend) in plan.backends.iter().enumerate() {
@@ -257,10 +257,10 @@ mod tests {
             ("127.0.0.1:8443", vec![0], 1, true, true, Protocol::Http1),
             ("[::1]:8443", vec![], 2, true, false, Protocol::WebSocket),
             ("0.0.0.0:8443", vec![0], 4, false, true, Protocol::Mqtt),
-            ("127.0.0.1:8443", vec![0], 1, true, true, Protocol::Mqtt),
+            ("127.0.0.1:8443", vec![0], 1, true, true, Protocol::Script),
         ] {
             plan.protocol = protocol;
-            plan.settings.logs = protocol == Protocol::Mqtt;
+            plan.settings.logs = !protocol.has_headers();
             plan.listen = listen.parse().unwrap();
             (plan.cpus, plan.threads) = (cpus, threads);
             (plan.tls, plan.resumes) = (tls, resumes);

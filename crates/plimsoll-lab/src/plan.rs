@@ -102,7 +102,7 @@ impl LabPlan {
     /// Whether a proxy passes bytes on without looking at them: each client connection has one of its
     /// own to a backend, for as long as it lasts.
     pub(crate) const fn is_tunnel(&self) -> bool {
-        matches!(self.protocol, Protocol::Mqtt)
+        !self.protocol.has_headers()
     }
 
     /// Ports on which the backends listen: one for each, or as many as a proxy needs for a

@@ -92,6 +92,8 @@ error_classes! {
     WsRefused = "ws-refused", Peer;
     /// What came after the switch is not WebSocket.
     WsMalformed = "ws-malformed", Peer;
+    /// The server sent a close frame before the answer.
+    WsClosed = "ws-closed", Peer;
     /// CONNACK refused the connection.
     MqttRefused = "mqtt-refused", Peer;
     /// An acknowledgement refused the message or the subscription.

@@ -52,6 +52,8 @@ pub struct Summary {
     pub status: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grpc_status: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ws_close: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
@@ -491,6 +493,7 @@ impl Summary {
             }),
             status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             grpc_status: tally.grpc_status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            ws_close: tally.ws_close.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             streams: tally.streams,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),

@@ -352,6 +352,9 @@ pub struct Tally {
     /// Answers to calls of gRPC by their own status.
     #[serde(default, skip_serializing_if = "StatusCounts::is_empty")]
     pub grpc_status: StatusCounts,
+    /// Close frames of WebSocket that servers sent, by their code; 1005 without one.
+    #[serde(default, skip_serializing_if = "StatusCounts::is_empty")]
+    pub ws_close: StatusCounts,
     /// What ended streams of HTTP/2 other than answers.
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
@@ -480,6 +483,9 @@ impl Tally {
         self.streams.merge(&other.streams);
         for (status, answers) in other.grpc_status.iter() {
             self.grpc_status.add(status, answers);
+        }
+        for (code, closes) in other.ws_close.iter() {
+            self.ws_close.add(code, closes);
         }
         for (status, answers) in other.status.iter() {
             self.status.add(status, answers);

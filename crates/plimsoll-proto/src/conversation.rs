@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use plimsoll_model::plan::MqttPlan;
-use plimsoll_model::target::{MqttVersion, Protocol, Qos, Target};
+use plimsoll_model::target::{Filling, MqttVersion, Protocol, Qos, Target, Template};
 use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
@@ -27,8 +27,10 @@ pub enum Operation {
 /// What an operation sends, and what its sending means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The bytes, the same for each operation.
+    /// The bytes, where they are the same for each operation.
     pub bytes: Vec<u8>,
+    /// What is sent instead, where they are not.
+    pub template: Option<Template>,
     /// What answers it.
     pub expected: Expected,
 }
@@ -96,8 +98,8 @@ pub enum Progress {
     Greeted,
     /// The operation has its answer.
     Complete(Answer),
-    /// The server ends the connection in its protocol's way.
-    Closed,
+    /// The server closes a WebSocket, with this code where it gives one.
+    Closed(Option<u16>),
     /// HTTP/2: something about one of the streams, or about how many there may be.
     Stream(StreamProgress),
     /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
@@ -214,7 +216,7 @@ pub fn outgoing(
     keepalive: bool,
     version: MqttVersion,
 ) -> Outgoing {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut template) = (Vec::new(), None);
     let expected = match (target.url.protocol, operation) {
         (Protocol::Http1, _) => {
             bytes = http1::encode::request(target, keepalive);
@@ -254,16 +256,26 @@ pub fn outgoing(
         }
         (Protocol::Script, _) => {
             let steps = target.script.as_ref().map_or(&[][..], |script| &script.operation);
-            bytes = script::leading_bytes(steps);
+            let leading = script::leading(steps);
+            match leading.as_literal() {
+                Some(literal) => bytes = literal,
+                None => template = Some(leading),
+            }
             if script::only_sends(steps) { Expected::Nothing } else { Expected::Steps }
         }
     };
-    Outgoing { bytes, expected }
+    Outgoing { bytes, template, expected }
 }
 
 /// Appends what makes a connection usable; nothing for HTTP. `client` tells it from every other one of the
-/// load.
-pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, client: (u32, u32)) {
+/// load, as `filling` does for scripts.
+pub fn greeting(
+    out: &mut Vec<u8>,
+    target: &Target,
+    mqtt: Option<&MqttPlan>,
+    client: (u32, u32),
+    filling: &Filling,
+) {
     match (target.url.protocol, mqtt) {
         (Protocol::WebSocket, _) => websocket::opening(out, target),
         (Protocol::Http2, _) => http2::client::write_opening(out),
@@ -276,7 +288,7 @@ pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, cli
         }
         (Protocol::Script, _) => {
             let steps = target.script.as_ref().map_or(&[][..], |script| &script.opening);
-            out.extend(script::leading_bytes(steps));
+            script::leading(steps).fill(filling, out);
         }
         (Protocol::Http1 | Protocol::Mqtt, _) => {}
     }
@@ -309,6 +321,13 @@ impl Conversation {
     /// For a connection on which a script runs.
     pub fn of_script(program: Arc<Program>) -> Self {
         Self::Script(Box::new(script::Client::new(program)))
+    }
+
+    /// What differs from one operation to the next, for the one that begins next.
+    pub fn fill_with(&mut self, filling: Filling) {
+        if let Self::Script(client) = self {
+            client.fill_with(filling);
+        }
     }
 
     /// Something is sent that is answered by `expected`. Call it only when nothing is awaited.
@@ -389,7 +408,7 @@ impl Conversation {
                         websocket::ClientProgress::Complete(bytes) => {
                             Progress::Complete(Answer::plain(bytes, None))
                         }
-                        websocket::ClientProgress::Closed => Progress::Closed,
+                        websocket::ClientProgress::Closed(code) => Progress::Closed(code),
                     },
                 ))
             }

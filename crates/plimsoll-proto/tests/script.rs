@@ -3,10 +3,10 @@
 use std::io::{Error, ErrorKind, Result as IoResult};
 use std::sync::Arc;
 
-use plimsoll_model::target::{Action, Script};
+use plimsoll_model::target::{Action, Filling, Script, Step};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::script::{
-    Client, EARLY_BYTES_MAX, Program, Progress, ScriptFault, leading_bytes, parse,
+    Client, EARLY_BYTES_MAX, Program, Progress, ScriptFault, leading, parse,
 };
 use proptest::prelude::*;
 
@@ -16,6 +16,11 @@ fn no_files(_: &str) -> IoResult<Vec<u8>> {
 
 fn script(text: &str) -> Script {
     parse(text.as_bytes(), &mut no_files).expect("a good script")
+}
+
+/// What the steps begin with sending, where that is the same each time.
+fn sent(steps: &[Step]) -> Vec<u8> {
+    leading(steps).as_literal().expect("nothing to fill")
 }
 
 /// A client whose operation has just begun.
@@ -69,9 +74,9 @@ fn steps_are_what_the_lines_say() {
     let text = "# once\nsend \"AUTH \\x41\\\"\\r\\n\"\nexpect \"+OK\\r\\n\"\n\nloop # each\n  \
                 send \"a\" \"b\"\n  repeat 2\n    expect line\n  end\n  sleep 10ms\nend\n";
     let script = script(text);
-    assert_eq!(leading_bytes(&script.opening), b"AUTH A\"\r\n");
+    assert_eq!(sent(&script.opening), b"AUTH A\"\r\n");
     assert_eq!(script.opening[1].line, 3);
-    assert_eq!(leading_bytes(&script.operation), b"ab");
+    assert_eq!(sent(&script.operation), b"ab");
     assert_eq!(script.operation.iter().map(|step| step.line).collect::<Vec<_>>(), [6, 8, 8]);
     assert_eq!(script.rest, Nanos::from_millis(10));
 }
@@ -80,7 +85,36 @@ fn steps_are_what_the_lines_say() {
 fn files_are_sent() {
     let mut read = |path: &str| Ok(path.as_bytes().repeat(2));
     let script = parse(b"loop\nsend @a/b \"c\"\nend", &mut read).unwrap();
-    assert_eq!(leading_bytes(&script.operation), b"a/ba/bc");
+    assert_eq!(sent(&script.operation), b"a/ba/bc");
+}
+
+#[test]
+fn places_are_filled_in_what_is_sent_and_in_what_is_expected() {
+    let text = "send \"I AM %i\"\nloop\nsend \"SET \\x25s %s 1%%\" stamp\nexpect \"OK %s\"\n\
+                send \"%rand_9 %t\"\nexpect \"%rand_9\"\nexpect stamp\nend";
+    let script = script(text);
+    let filling = Filling { connection: 4, operation: 7, began: Nanos(55), ..Filling::default() };
+    let filled = |steps: &[Step]| {
+        let mut bytes = Vec::new();
+        leading(steps).fill(&filling, &mut bytes);
+        bytes
+    };
+    assert_eq!(filled(&script.opening), b"I AM 4");
+    let stamp = filling.stamp();
+    assert_eq!(filled(&script.operation), [&b"SET %s 7 1%"[..], &stamp].concat());
+    for size in [1, 3, 99] {
+        let mut client = Client::new(Arc::new(Program::new(&script).unwrap()));
+        client.fill_with(filling);
+        client.expect_operation();
+        let (reply, outcome) = run(&mut client, b"OK 7", size);
+        assert_eq!(outcome, Ok((4, Progress::NeedMore)));
+        let (digit, time) = reply.split_at(1);
+        assert_eq!(time, b" 55");
+        let answer = [digit, &stamp].concat();
+        assert_eq!(run(&mut client, &answer, size).1, Ok((33, Progress::Complete(37))));
+        client.expect_operation();
+        assert!(run(&mut client, b"OK 8", size).1.is_err());
+    }
 }
 
 #[test]
@@ -183,7 +217,7 @@ fn what_comes_during_a_sleep_is_kept_and_bounded() {
 fn an_opening_runs_once() {
     let text = "expect \"220 \"\nexpect line\nsend \"HELO\\n\"\nexpect line\nloop\nsend \"a\"\nend";
     let script = script(text);
-    assert!(leading_bytes(&script.opening).is_empty());
+    assert!(sent(&script.opening).is_empty());
     let mut client = Client::new(Arc::new(Program::new(&script).unwrap()));
     client.expect_opening();
     let mut reply = Vec::new();
@@ -209,6 +243,9 @@ fn a_bad_script_is_refused_with_its_line() {
         ("loop\nsend \"\\x4\"\nend", "line 2: \\x is followed by two hexadecimal digits"),
         ("loop\nsend \"a\"\"b\"\nend", "line 2: a word ends without a space"),
         ("loop\nsend @nowhere\nend", "line 2: cannot read \"nowhere\""),
+        ("loop\nsend \"50%\"\nend", "line 2: % is followed by i, s, t, rand_N or another %"),
+        ("loop\nsend \"a\"\nexpect \"%rand_x\"\nend", "line 3: %rand_ is followed by a number"),
+        ("loop\nsend \"a\"\nexpect until \"%s\"\nend", "line 3: a marker is the same bytes"),
         ("loop\nsend \"a\"\nexpect\nend", "line 3: expect is followed by"),
         ("loop\nsend \"a\"\nexpect \"\"\nend", "line 3: 1 to 65,536 bytes can be expected"),
         ("loop\nsend \"a\"\nexpect 0\nend", "line 3: 1 to 1,073,741,824 bytes"),
@@ -264,6 +301,8 @@ fn line() -> impl Strategy<Value = String> {
         Just("10ms"),
         Just("\"ab\""),
         Just("\"\\r\\n\""),
+        Just("\"%i %rand_7\""),
+        Just("stamp"),
         Just("/a[bc]/"),
         Just("/^b/"),
         Just("@f"),
@@ -308,8 +347,8 @@ proptest! {
     fn what_is_quoted_is_what_is_sent(bytes in proptest::collection::vec(any::<u8>(), 1..200)) {
         let text: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
         let script = script(&format!("loop\nsend \"{text}\"\nexpect \"{text}\"\nend"));
-        prop_assert_eq!(&leading_bytes(&script.operation), &bytes);
-        let expected = Action::Expect(bytes.into());
-        prop_assert_eq!(&script.operation[1].action, &expected);
+        prop_assert_eq!(&sent(&script.operation), &bytes);
+        let Action::Expect(expected) = &script.operation[1].action else { panic!("it expects") };
+        prop_assert_eq!(expected.as_literal(), Some(bytes));
     }
 }

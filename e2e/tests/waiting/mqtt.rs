@@ -71,12 +71,15 @@ fn mosquitto_holds_sessions_that_ping() {
 #[test]
 fn a_laboratory_holds_sessions_behind_real_proxies() {
     let hold = ["lab", "hold", "-c", "40", "--rate", "100", "--for", "2s", "--heartbeat", "1s"];
-    for (protocol, sut, url) in [("mqtt", "haproxy", "mqtts://"), ("ws", "nginx", "wss://")] {
+    for (protocol, sut, url) in
+        [("mqtt", "haproxy", "mqtts://"), ("tcp", "haproxy", "tls://"), ("ws", "nginx", "wss://")]
+    {
         let lab = ["--protocol", protocol, "--sut", sut, "--no-ui", "--json", "-"];
         let finished = Plimsoll::new([&hold[..], &lab].concat()).run();
         let summary = finished.summary(0);
         assert!(summary.text("target").contains(url), "{summary:?}");
-        assert_eq!(summary.text("settings.operation"), "ping");
+        let operation = if protocol == "tcp" { "script" } else { "ping" };
+        assert!(summary.text("settings.operation").contains(operation), "{summary:?}");
         assert_eq!(summary.count("errors"), 0, "{summary:?}");
         assert!(summary.count("ok") >= 80, "{summary:?}");
     }

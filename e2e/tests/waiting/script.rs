@@ -1,6 +1,7 @@
 //! Raw TCP and TLS: our scripts against Redis, HAProxy in TCP mode and openssl.
 
 use std::fs;
+use std::time::Duration;
 
 use e2e::certificate::Certificate;
 use e2e::haproxy::Haproxy;
@@ -8,6 +9,7 @@ use e2e::openssl::SServer;
 use e2e::plimsoll::Plimsoll;
 use e2e::redis::Redis;
 use e2e::serve::Serve;
+use e2e::silent::SilentServer;
 use tempfile::TempDir;
 
 /// A file with a script.
@@ -46,6 +48,39 @@ fn redis_counts_the_commands_of_every_operation() {
     assert_eq!(summary.count("connections.opened"), 6);
     // The sleep is no latency.
     assert!(summary.number("latency_ms.uncorrected.p50") < 20.0, "{summary:?}");
+}
+
+#[test]
+fn each_operation_sends_its_own_bytes() {
+    let redis = Redis::start();
+    // Each connection has its own counter, which is one more than the number of the operation.
+    let script = Script::new(&format!(
+        "send \"AUTH {}\\r\\n\"\nexpect \"+OK\\r\\n\"\nloop\n  send \"INCR c%i\\r\\n\"\n  expect line\n  \
+         send \"SET k%i:%s %rand_1000\\r\\n\"\n  expect \"+OK\\r\\n\"\n  send \"GET k%i:%s\\r\\n\"\n  expect line\n  \
+         expect \"%rand_1000\\r\\n\"\nend\n",
+        Redis::PASSWORD
+    ));
+    let url = format!("tcp://{}", redis.address);
+    let flags =
+        ["--script", &script.path(), "--rate", "0", "-n", "90", "-c", "5", "--threads", "2"];
+    Plimsoll::load(&url, &flags).run().summary(0).assert_all_ok(90);
+    let keys = redis.keys();
+    let counters: Vec<_> = keys.iter().filter(|key| key.starts_with('c')).collect();
+    assert_eq!(counters, ["c0", "c1", "c2", "c3", "c4"]);
+    let values = keys.iter().filter(|key| key.starts_with('k')).count();
+    assert_eq!(values, 90, "{keys:?}");
+    // Over TLS, and where operations only send.
+    let serve = Serve::start(&["--tls", "127.0.0.1:0"], 1);
+    let echoed = Script::new(
+        "loop\n  send stamp \"%s of %i\"\n  expect stamp\n  expect \"%s of %i\"\nend\n",
+    );
+    let flags = ["-k", "--script", &echoed.path(), "--rate", "0", "-n", "60", "-c", "3"];
+    Plimsoll::load(serve.url(), &flags).run().summary(0).assert_all_ok(60);
+    let silent = SilentServer::start(Duration::from_secs(60));
+    let sent = Script::new("loop\n  send \"%s of %i\"\nend\n");
+    let flags = ["--script", &sent.path(), "--rate", "0", "-n", "5000", "-c", "5"];
+    let url = format!("tcp://{}", silent.address);
+    Plimsoll::load(&url, &flags).run().summary(0).assert_all_ok(5_000);
 }
 
 #[test]

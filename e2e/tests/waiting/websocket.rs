@@ -1,11 +1,14 @@
 //! WebSocket judged by a client of another make.
 
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
+use std::thread::JoinHandle;
 
 use e2e::nginx::Nginx;
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
+use tungstenite::handshake::derive_accept_key;
 use tungstenite::handshake::server::{Request, Response};
 use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::CloseCode;
@@ -99,4 +102,64 @@ fn load_and_hold_speak_websocket() {
     let load = Plimsoll::load(&nginx.url("ws"), &["--rate", "0", "-n", "1", "-c", "1"]).run();
     assert_eq!(load.code, Some(99), "{load:?}");
     assert!(load.stderr.contains("status 200"), "{}", load.stderr);
+}
+
+/// A server that accepts `connections` WebSockets and answers each first message with `frame`; what came behind that
+/// message, once the client has ended its side.
+fn answering(frame: &[u8], connections: usize) -> (SocketAddr, JoinHandle<Vec<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let frame = frame.to_vec();
+    let serve = move |stream: std::io::Result<TcpStream>| {
+        let mut stream = stream.expect("a client");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("a request");
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).expect("text");
+        let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+        let accept = derive_accept_key(key.expect("a key").as_bytes());
+        let switch =
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade";
+        write!(stream, "{switch}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").expect("it reads");
+        // Head, mask and 4 bytes of payload.
+        stream.read_exact(&mut [0; 10]).expect("a message");
+        stream.write_all(&frame).expect("it reads");
+        let mut behind = Vec::new();
+        stream.read_to_end(&mut behind).expect("it ends its side");
+        behind
+    };
+    let served = thread::spawn(move || listener.incoming().take(connections).map(serve).collect());
+    (address, served)
+}
+
+#[test]
+fn what_a_server_sends_wrong_is_named_and_answered_with_one_close_frame() {
+    for (frame, class, code, told) in [
+        (&b"\x81\x84abcdtest"[..], "ws-malformed", 1002_u16, "a server's frame is masked"),
+        (b"\x81\x02\xc3\x28", "ws-malformed", 1007, "text that is not UTF-8"),
+        (b"\xc1\x01a", "ws-malformed", 1002, "a frame sets a reserved bit"),
+        (b"\x82\x7f\0\0\0\x01\0\0\0\0", "ws-malformed", 1009, "more than 1 GiB"),
+        (b"\x88\x02\x03\xeb", "ws-closed", 1003, "with code 1003, unsupported data"),
+    ] {
+        let (address, served) = answering(frame, 2);
+        let url = format!("ws://{address}/");
+        let flags = ["--rate", "0", "-n", "2", "-c", "1", "--data", "ping"];
+        let load = Plimsoll::load(&url, &flags).run();
+        let summary = load.summary(99);
+        summary.assert_all_failed(2, class);
+        assert!(load.stderr.contains(told), "{}", load.stderr);
+        if class == "ws-closed" {
+            assert_eq!(summary.counts("ws_close").get("1003"), Some(&2));
+        }
+        for behind in served.join().expect("it has served") {
+            // Close, 2 bytes of payload, masked.
+            let [0x88, 0x82, mask, key, _, _, high, low] = behind[..] else {
+                panic!("{behind:x?}")
+            };
+            assert_eq!(u16::from_be_bytes([high ^ mask, low ^ key]), code, "{told}");
+        }
+    }
 }

@@ -120,7 +120,8 @@ pub(crate) enum Peer {
     /// It may send.
     #[default]
     Open,
-    /// It has announced that it sends no more (close_notify). No request may follow.
+    /// It has announced that it sends no more (close_notify, GOAWAY, a close frame), or broke the protocol and
+    /// was told. No request may follow.
     Announced,
     /// Its FIN or its RST is here, perhaps behind bytes that are yet to be read. No request may
     /// follow, and no TIME_WAIT remains here.

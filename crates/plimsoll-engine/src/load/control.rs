@@ -21,8 +21,8 @@ pub(crate) enum WorkerEvent {
         worker: u32,
         interval: Box<Interval>,
     },
-    /// What the first failed operation of a script met.
-    Mismatch(String),
+    /// What broke the first connection whose peer does not keep to the protocol.
+    Fault(String),
     /// Single operations.
     Rows(RowBatch),
     /// Done; what it did is in the seconds up to and including `second`.

@@ -2,10 +2,11 @@
 
 use plimsoll_model::ending::Closer;
 use plimsoll_model::row::RowEnd;
-use plimsoll_model::target::Protocol;
+use plimsoll_model::target::{Filling, Protocol};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Progress};
 use plimsoll_proto::http1::ResponseError;
+use plimsoll_proto::websocket::WebSocketError;
 use plimsoll_sys::Errno;
 use plimsoll_sys::poll::Ready;
 
@@ -18,6 +19,9 @@ use crate::transport::{Outcome, Sent};
 /// Reads of one connection before the schedule, the timers and other connections are served:
 /// 256 KiB, about 0.1 ms.
 const READS_PER_TURN: u32 = 4;
+
+/// Stands for a close frame without a code (RFC 6455 7.4.1).
+const NO_CLOSE_CODE: u16 = 1005;
 
 /// How far a connection is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,22 +66,44 @@ impl Worker {
         }
         let expected = self.requests.get(hot.target).expected;
         if expected != Expected::Nothing {
+            if self.protocol == Protocol::Script {
+                let filling = self.filling(index, now);
+                self.conns.slab.parser(index).fill_with(filling);
+            }
             self.conns.slab.parser(index).expect(expected);
         }
         self.conns.arm(index, now + self.answer_timeout());
         let leaves = self.time_of_sending(index, now);
         let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
-        self.push(index, now);
+        match &self.requests.get(self.conns[index].target).template {
+            None => self.push(index, now),
+            Some(template) => {
+                let mut bytes = Vec::new();
+                template.fill(&self.filling(index, now), &mut bytes);
+                let sent = self.conns.send_aside(index, &bytes);
+                if self.handle_sent(index, sent, now) {
+                    self.note_sent(index);
+                }
+            }
+        }
+    }
+
+    /// What tells the current operation of the connection from all others.
+    fn filling(&self, index: u32, now: Nanos) -> Filling {
+        let hot = &self.conns[index];
+        self.requests.filling(index, hot.ops_total, hot.intended, now)
     }
 
     /// Sends what makes the connection usable in its protocol.
     pub(super) fn begin_greeting(&mut self, index: u32, now: Nanos) {
         self.conns[index].state = State::Greeting;
         let subscribes = self.plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.subscribe.is_some());
+        let filling = self.requests.filling(index, 0, now, now);
+        self.conns.slab.parser(index).fill_with(filling);
         self.conns.slab.parser(index).expect(Expected::Greeting { subscribes });
         let destination = self.conns[index].destination;
-        let greeting = self.requests.greeting(&self.plan, destination, index);
+        let greeting = self.requests.greeting(&self.plan, destination, index, now);
         let generation = self.conns[index].generation;
         let sent = self.conns.send_aside(index, &greeting);
         self.handle_sent(index, sent, now);
@@ -360,7 +386,7 @@ impl Worker {
                             || !matches!(self.protocol, Protocol::Http1 | Protocol::Script);
                         self.handle_answer(index, &answer, is_exact, now);
                     }
-                    Progress::Closed => self.handle_end_of_stream(index, now),
+                    Progress::Closed(code) => self.handle_close_frame(index, code, now),
                     Progress::Stream(progress) => self.handle_stream(index, progress, now),
                     Progress::Sleeps(time) => self.begin_sleep(index, time, now),
                 }
@@ -371,9 +397,8 @@ impl Worker {
                     // It says why.
                     self.flush_connection(index, now);
                 }
-                if std::mem::take(&mut self.tells_mismatch) {
-                    self.owner.send(WorkerEvent::Mismatch(error.to_string()));
-                }
+                self.tell_fault(&error);
+                self.part_from(index);
                 match self.conns[index].state {
                     State::Idle => self.end_idle(index, error.class(), now),
                     _ => self.fail(index, error.class(), &error, now),
@@ -383,17 +408,40 @@ impl Worker {
         }
     }
 
+    /// What broke the first connection is told in words; the others are counted.
+    fn tell_fault(&mut self, fault: &dyn std::fmt::Display) {
+        if !std::mem::replace(&mut self.has_told_fault, true) {
+            self.owner.send(WorkerEvent::Fault(fault.to_string()));
+        }
+    }
+
+    /// Nothing more is to be said to this server on this connection.
+    fn part_from(&mut self, index: u32) {
+        let hot = &mut self.conns[index];
+        if hot.peer == Peer::Open {
+            hot.peer = Peer::Announced;
+        }
+    }
+
+    /// The server closes a WebSocket, and has been answered.
+    fn handle_close_frame(&mut self, index: u32, code: Option<u16>, now: Nanos) {
+        self.meter.tally().ws_close.add(code.unwrap_or(NO_CLOSE_CODE), 1);
+        self.part_from(index);
+        if self.conns[index].state != State::Busy {
+            return self.handle_end_of_stream(index, now);
+        }
+        let fault = WebSocketError::Closed { code };
+        self.tell_fault(&fault);
+        self.count_lifetime(index, Closer::PeerAnswer, now);
+        self.meter.tally().connections.closed_by_peer += 1;
+        self.fail_op_and_close(index, fault.class(), now);
+    }
+
     /// Sends what the server must be answered at once; returns whether the connection is still there.
     fn send_reply(&mut self, index: u32, now: Nanos) -> bool {
         let generation = self.conns[index].generation;
         let reply = std::mem::take(&mut self.reply);
-        if self.protocol == Protocol::Script {
-            self.send_behind_request(index, &reply, now);
-        } else if !self.has_more_to_send(index) || self.conns[index].state == State::Idle {
-            // In the middle of a request it would be read as part of that request.
-            let sent = self.conns.send_aside(index, &reply);
-            self.handle_sent(index, sent, now);
-        }
+        self.send_behind_request(index, &reply, now);
         self.reply = reply;
         self.reply.clear();
         self.conns[index].generation == generation

@@ -24,8 +24,8 @@ pub enum LoadEvent {
     },
     /// One second, all threads.
     Interval(Box<Interval>),
-    /// What the first failed operation of a script met; once at most.
-    Mismatch(String),
+    /// What broke the first connection whose peer does not keep to the protocol; once at most.
+    Fault(String),
     /// Single operations of a thread.
     Rows(RowBatch),
     /// A hold has carried out a steer, and every second in which it did so has been yielded.
@@ -54,8 +54,8 @@ pub(super) struct Merge {
     failed: u64,
     first_error: Option<String>,
     /// Not passed on yet.
-    mismatch: Option<String>,
-    has_mismatch: bool,
+    fault: Option<String>,
+    has_fault: bool,
     seconds: Seconds,
     rows: VecDeque<RowBatch>,
     /// By number of the steer: how many workers have done it, and the last second in which one did.
@@ -75,8 +75,8 @@ impl Merge {
             opened: 0,
             failed: 0,
             first_error: None,
-            mismatch: None,
-            has_mismatch: false,
+            fault: None,
+            has_fault: false,
             seconds: Seconds::new(workers),
             rows: VecDeque::new(),
             steered: BTreeMap::new(),
@@ -113,9 +113,9 @@ impl Merge {
             WorkerEvent::Interval { worker, interval } => {
                 self.seconds.add(worker as usize, interval);
             }
-            WorkerEvent::Mismatch(what) => {
-                if !std::mem::replace(&mut self.has_mismatch, true) {
-                    self.mismatch = Some(what);
+            WorkerEvent::Fault(what) => {
+                if !std::mem::replace(&mut self.has_fault, true) {
+                    self.fault = Some(what);
                 }
             }
             WorkerEvent::Rows(batch) => self.rows.push_back(batch),
@@ -128,8 +128,8 @@ impl Merge {
             let (opened, failed) = (self.opened, self.failed);
             return Some(LoadEvent::Ready { opened, failed, first_error: self.first_error.take() });
         }
-        if let Some(what) = self.mismatch.take() {
-            return Some(LoadEvent::Mismatch(what));
+        if let Some(what) = self.fault.take() {
+            return Some(LoadEvent::Fault(what));
         }
         if let Some(batch) = self.rows.pop_front() {
             return Some(LoadEvent::Rows(batch));

@@ -8,7 +8,7 @@ use plimsoll_sys::socket::FirstBytes;
 use plimsoll_tls::HandshakeKind;
 
 use super::classify::opening_error;
-use super::conn::{Op, State};
+use super::conn::{Op, Peer, State};
 use super::demand::Demand;
 use super::endings::wrapping_ms;
 use super::origin::OriginError;
@@ -241,7 +241,8 @@ impl Worker {
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         self.pools.close(hot.destination, is_held);
         self.streams.forget(index);
-        if !reset && is_held && !hot.has_op && self.protocol != Protocol::Http1 {
+        let may_speak = hot.peer == Peer::Open && self.protocol != Protocol::Http1;
+        if !reset && is_held && !hot.has_op && may_speak {
             self.take_leave(index);
         }
         self.conns.close(index, reset);

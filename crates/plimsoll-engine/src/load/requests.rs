@@ -5,11 +5,14 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, Pacing};
-use plimsoll_proto::conversation::{self, Expected, Operation};
+use plimsoll_model::target::{Filling, Template};
+use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
 
 /// What a target needs to be sent.
 pub(super) struct Request {
     pub(super) bytes: Arc<[u8]>,
+    /// What is sent instead of `bytes`, where it differs from one operation to the next.
+    pub(super) template: Option<Template>,
     pub(super) destination: u32,
     /// What answers it.
     pub(super) expected: Expected,
@@ -30,8 +33,10 @@ impl Request {
 /// The plan's targets as requests, by their indices.
 pub(super) struct Requests {
     all: Vec<Request>,
-    /// Number of the worker among all of the load.
-    worker: u32,
+    /// Place of the worker among all of the load.
+    shard: Shard,
+    /// Tells the load from others.
+    run: u32,
     next: u32,
     step: u32,
     /// How long a connection rests behind each operation.
@@ -53,8 +58,8 @@ impl Requests {
         let all: Vec<_> = targets
             .map(|(target, destination)| {
                 let outgoing = conversation::outgoing(target, operation, keepalive, version);
-                let (bytes, expected) = (outgoing.bytes.into(), outgoing.expected);
-                Request { bytes, destination: *destination, expected }
+                let Outgoing { bytes, template, expected } = outgoing;
+                Request { bytes: bytes.into(), template, destination: *destination, expected }
             })
             .collect();
         let count = all.len().max(1) as u32;
@@ -63,7 +68,7 @@ impl Requests {
             step => step,
         };
         let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
-        Self { all, worker: shard.index, next: shard.index % count, step, rest }
+        Self { all, shard, run: plan.seed as u32, next: shard.index % count, step, rest }
     }
 
     /// How long a connection rests behind each operation.
@@ -75,13 +80,33 @@ impl Requests {
         &self.all[target as usize]
     }
 
+    /// What tells an operation on the connection in slot `index` from all others.
+    pub(super) fn filling(
+        &self,
+        index: u32,
+        operation: u32,
+        intended: Nanos,
+        began: Nanos,
+    ) -> Filling {
+        // Slots are dense in each worker, and so are these numbers in the load.
+        let connection = index.wrapping_mul(self.shard.of).wrapping_add(self.shard.index);
+        Filling { run: self.run, connection, operation, intended, began }
+    }
+
     /// What makes the connection in slot `index` to `destination` usable; empty where the protocol has
     /// no such thing.
-    pub(super) fn greeting(&self, plan: &LoadPlan, destination: u32, index: u32) -> Vec<u8> {
+    pub(super) fn greeting(
+        &self,
+        plan: &LoadPlan,
+        destination: u32,
+        index: u32,
+        now: Nanos,
+    ) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Some(target) = plan.targets.get(self.first_for(destination, 0) as usize) {
-            let client = (self.worker, index);
-            conversation::greeting(&mut bytes, target, plan.mqtt.as_ref(), client);
+            let client = (self.shard.index, index);
+            let filling = self.filling(index, 0, now, now);
+            conversation::greeting(&mut bytes, target, plan.mqtt.as_ref(), client, &filling);
         }
         bytes
     }

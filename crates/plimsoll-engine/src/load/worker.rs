@@ -45,8 +45,8 @@ pub(super) struct Worker {
     /// Tokens of connections whose operation ends with its sending; ended at the next turn.
     pub(super) unanswered: Vec<u64>,
     pub(super) streams: Streams,
-    /// The first failure of a script is still to be told.
-    pub(super) tells_mismatch: bool,
+    /// What broke the first connection has been told.
+    pub(super) has_told_fault: bool,
     pub(super) rows: Rows,
     pub(super) conns: Conns,
     pub(super) proxy_headers: ProxyHeaders,
@@ -79,7 +79,7 @@ impl Worker {
             reply: Vec::new(),
             unanswered: Vec::new(),
             streams: Streams::new(&plan),
-            tells_mismatch: plan.script().is_some(),
+            has_told_fault: false,
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,
             proxy_headers: ProxyHeaders::new(shard),

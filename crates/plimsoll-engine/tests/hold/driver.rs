@@ -152,7 +152,7 @@ impl Driver {
             Some(
                 LoadEvent::Ready { .. }
                 | LoadEvent::Rows(_)
-                | LoadEvent::Mismatch(_)
+                | LoadEvent::Fault(_)
                 | LoadEvent::Draining { .. },
             ) => {}
         }

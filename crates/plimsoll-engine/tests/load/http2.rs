@@ -19,6 +19,8 @@ enum Does {
     Resets,
     Nothing,
     Closes,
+    /// What the function makes for this stream.
+    Sends(fn(u32) -> Vec<u8>),
 }
 
 /// Speaks HTTP/2 on `stream` and does what `script` says with the nth request, counted from 0.
@@ -57,6 +59,7 @@ fn speak(mut stream: TcpStream, mut script: impl FnMut(u32) -> Does) {
                 Does::Resets => out.extend(end(3, id, 2)),
                 Does::Nothing => {}
                 Does::Closes => return,
+                Does::Sends(bytes) => out.extend(bytes(id)),
             }
             nth += 1;
         }
@@ -169,4 +172,128 @@ fn a_window_that_never_opens_is_given_up() {
     plan.linger = Nanos::from_millis(100);
     let tally = run(plan);
     assert_eq!(tally.errors.get(ErrorClass::Timeout), 6, "{:?}", tally.errors);
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// HEADERS without END_HEADERS, and `count` CONTINUATION frames of `bytes` each.
+fn long_block(stream: u32, count: usize, bytes: usize) -> Vec<u8> {
+    let mut all = frame(1, 0, stream, &[0x88]);
+    all.extend((0..count).flat_map(|_| frame(9, 0, stream, &vec![0x0F; bytes])));
+    all
+}
+
+#[test]
+fn what_hostile_servers_send_ends_each_operation_in_a_class() {
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const PUSH_PROMISE: u8 = 5;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    const WINDOW_UPDATE: u8 = 8;
+    const END_HEADERS: u8 = 4;
+    type Sends = fn(u32) -> Vec<u8>;
+    let cases: [(&str, Sends, ErrorClass); 15] = [
+        (
+            "a storm of GOAWAY with an error that has begun the streams",
+            |_| frame(GOAWAY, 0, 0, &[0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 11]).repeat(2_000),
+            ErrorClass::H2Goaway,
+        ),
+        (
+            "a storm of GOAWAY that has begun nothing",
+            |_| frame(GOAWAY, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 11]).repeat(2_000),
+            ErrorClass::H2Refused,
+        ),
+        (
+            "resets, again and again",
+            |id| frame(RST_STREAM, 0, id, &[0, 0, 0, 8]).repeat(2_000),
+            ErrorClass::H2Reset,
+        ),
+        (
+            "a reset of a stream that was never begun",
+            |_| frame(RST_STREAM, 0, 999, &[0, 0, 0, 8]),
+            ErrorClass::H2Malformed,
+        ),
+        (
+            "a bomb: an entry of the header table that is named four thousand times",
+            |id| {
+                let kept = [&[0x40, 1, b'a', 0x7F, 0xA1, 0x1E][..], &[b'x'; 4_000]].concat();
+                frame(HEADERS, END_HEADERS, id, &[&kept[..], &[0xBE; 4_000]].concat())
+            },
+            ErrorClass::H2Malformed,
+        ),
+        ("a block without an end", |id| long_block(id, 17, 0), ErrorClass::HttpTooLarge),
+        ("a block of 80 kB", |id| long_block(id, 5, 16_000), ErrorClass::HttpTooLarge),
+        (
+            "interim answers without an end",
+            // 103, as a literal.
+            |id| frame(HEADERS, END_HEADERS, id, b"\x08\x03103").repeat(2_000),
+            ErrorClass::H2Malformed,
+        ),
+        (
+            "a body of nothing without an end",
+            |id| {
+                [frame(HEADERS, END_HEADERS, id, &[0x88]), frame(DATA, 0, id, &[]).repeat(5_000)]
+                    .concat()
+            },
+            ErrorClass::Timeout,
+        ),
+        ("a body before its head", |id| frame(DATA, 0, id, b"pong"), ErrorClass::H2Malformed),
+        (
+            "pings and settings instead of an answer",
+            |_| [frame(PING, 0, 0, &[7; 8]), frame(SETTINGS, 0, 0, &[])].concat().repeat(100),
+            ErrorClass::Timeout,
+        ),
+        (
+            "a window above what one may be",
+            |_| frame(WINDOW_UPDATE, 0, 0, &[0x7F, 0xFF, 0xFF, 0xFF]),
+            ErrorClass::H2Malformed,
+        ),
+        (
+            "an initial window above what one may be",
+            |_| frame(SETTINGS, 0, 0, &[0, 4, 0xFF, 0xFF, 0xFF, 0xFF]),
+            ErrorClass::H2Malformed,
+        ),
+        (
+            "a push",
+            |id| frame(PUSH_PROMISE, END_HEADERS, id, &[0, 0, 0, 2, 0x82]),
+            ErrorClass::H2Malformed,
+        ),
+        (
+            "a frame above 16,384 bytes",
+            |id| frame(DATA, 0, id, &[0; 16_385]),
+            ErrorClass::H2Malformed,
+        ),
+    ];
+    for (what, sends, class) in cases {
+        let server = Scripted::start(move |stream| speak(stream, |_| Does::Sends(sends)));
+        let linger = Nanos::from_millis(300);
+        let tally = run(LoadPlan { linger, ..http2(server.address, closed(12)) });
+        assert_eq!(tally.errors.get(class), 12, "{what}: {:?} {:?}", tally.errors, tally.streams);
+    }
+}
+
+#[test]
+fn a_window_that_a_setting_closes_is_given_up() {
+    // Room for 10 bytes of each body, and then none: 20 bytes of it are withdrawn.
+    let server = Scripted::start(|mut stream| {
+        let _ = stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 10]));
+        let mut buffer = [0; 4096];
+        while matches!(stream.read(&mut buffer), Ok(1..)) {
+            if stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])).is_err() {
+                return;
+            }
+        }
+    });
+    let mut plan = http2(server.address, closed(8));
+    plan.targets[0].body = vec![b'b'; 100];
+    plan.targets[0].method = "POST".to_owned();
+    plan.linger = Nanos::from_millis(200);
+    let tally = run(plan);
+    assert_eq!(tally.errors.get(ErrorClass::Timeout), 8, "{:?}", tally.errors);
 }

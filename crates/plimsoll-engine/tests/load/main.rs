@@ -270,7 +270,7 @@ fn stopping_accounts_for_everything() {
                 whole.merge_following(&interval.tally);
                 load.stop(Nanos::ZERO);
             }
-            LoadEvent::Mismatch(_)
+            LoadEvent::Fault(_)
             | LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
             | LoadEvent::Draining { .. } => {}

@@ -76,7 +76,7 @@ pub(crate) fn run(plan: LoadPlan) -> Tally {
             LoadEvent::Interval(interval) => whole.merge_following(&interval.tally),
             LoadEvent::Rows(_)
             | LoadEvent::Steered { .. }
-            | LoadEvent::Mismatch(_)
+            | LoadEvent::Fault(_)
             | LoadEvent::Draining { .. }
             | LoadEvent::Ended { .. } => {}
         }

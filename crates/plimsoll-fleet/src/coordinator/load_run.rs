@@ -224,8 +224,8 @@ pub(super) struct LoadRun {
     opened: u64,
     open_failed: u64,
     open_error: Option<String>,
-    /// An answer did not fit the script, and a note says how.
-    has_mismatch: bool,
+    /// A peer did not keep to the protocol, and a note says how.
+    has_fault: bool,
     draining_told: bool,
     aborted: bool,
     interrupted: bool,
@@ -265,7 +265,7 @@ impl LoadRun {
             opened: 0,
             open_failed: 0,
             open_error: None,
-            has_mismatch: false,
+            has_fault: false,
             draining_told: false,
             aborted: false,
             interrupted: false,
@@ -302,9 +302,9 @@ impl LoadRun {
             // An answer to an earlier instant.
             (FromAgent::Armed { .. }, _) => {}
             (FromAgent::Interval(interval), _) => self.handle_interval(index, interval, now),
-            (FromAgent::Mismatch(what), _) => {
-                if !std::mem::replace(&mut self.has_mismatch, true) {
-                    self.note(format!("the first answer that did not fit: {what}"));
+            (FromAgent::Fault(what), _) => {
+                if !std::mem::replace(&mut self.has_fault, true) {
+                    self.note(format!("what broke a connection first: {what}"));
                 }
             }
             (FromAgent::Rows(batch), _) => self.events.push_back(Event::Rows(batch)),

@@ -8,10 +8,12 @@ use thiserror::Error;
 
 mod mqtt;
 mod script;
+mod template;
 pub mod vegeta;
 
 pub use mqtt::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, is_filter, is_topic};
 pub use script::{Action, Script, Step};
+pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};
 
 /// What is spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

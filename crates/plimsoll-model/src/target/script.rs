@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Template;
 use crate::Nanos;
 
 /// A conversation, step by step. Repetitions are written out.
@@ -31,9 +32,9 @@ pub struct Step {
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Sends these bytes.
-    Send(#[serde(with = "super::base64_text::shared")] Arc<[u8]>),
+    Send(Template),
     /// Awaits exactly these bytes.
-    Expect(#[serde(with = "super::base64_text::shared")] Arc<[u8]>),
+    Expect(Template),
     /// Awaits the shortest run of bytes that the regular expression matches a part of.
     Search {
         /// The expression.
@@ -54,13 +55,10 @@ pub enum Action {
 impl Script {
     /// Sends a message and awaits the same bytes.
     pub fn echo(message: Vec<u8>) -> Self {
-        let message: Arc<[u8]> = message.into();
+        let message = Template::literal(message);
         let step = |action| Step { line: 1, action };
         Self {
-            operation: vec![
-                step(Action::Send(Arc::clone(&message))),
-                step(Action::Expect(message)),
-            ],
+            operation: vec![step(Action::Send(message.clone())), step(Action::Expect(message))],
             ..Self::default()
         }
     }

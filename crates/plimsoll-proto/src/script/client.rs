@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use plimsoll_model::target::Filling;
 use plimsoll_model::{ErrorClass, Nanos};
 use regex_automata::util::primitives::StateID;
 use thiserror::Error;
@@ -14,7 +15,7 @@ pub const EARLY_BYTES_MAX: usize = 64 << 10;
 
 /// Where one connection is in its script.
 ///
-/// What the opening or the operation begins with is sent by the caller ([`super::leading_bytes`]), who then
+/// What the opening or the operation begins with is sent by the caller ([`super::leading`]), who then
 /// calls [`expect_opening`](Self::expect_opening) or [`expect_operation`](Self::expect_operation).
 #[derive(Debug)]
 pub struct Client {
@@ -30,6 +31,10 @@ pub struct Client {
     bytes: u64,
     /// The first bytes that the present instruction has seen.
     seen: Seen,
+    /// For the places of templates.
+    filling: Filling,
+    /// What the present instruction expects, where that is a template.
+    expected: Vec<u8>,
     /// What came while the script slept; at most [`EARLY_BYTES_MAX`].
     early: Vec<u8>,
     /// When the present sleep ends.
@@ -123,9 +128,16 @@ impl Client {
             state: None,
             bytes: 0,
             seen: Seen::default(),
+            filling: Filling::default(),
+            expected: Vec::new(),
             early: Vec::new(),
             sleeps_until: None,
         }
+    }
+
+    /// What the places of templates are filled with, in the opening or operation that begins next.
+    pub const fn fill_with(&mut self, filling: Filling) {
+        self.filling = filling;
     }
 
     /// The connection was made, and what the opening begins with is sent.
@@ -191,7 +203,7 @@ impl Client {
         let mut rest = input;
         while let Some(step) = steps.get(self.next as usize) {
             match &step.action {
-                Do::Send(bytes) => reply.extend_from_slice(bytes),
+                Do::Send(template) => template.fill(&self.filling, reply),
                 Do::Sleep(time) => {
                     self.go_to(self.next + 1);
                     self.keep_early(rest)?;
@@ -256,13 +268,13 @@ impl Client {
         self.seen.add(input);
         let mismatch = ScriptFault::Mismatch { line: step.line, seen: self.seen };
         match &step.action {
-            Do::Expect(bytes) => {
-                let expected = bytes.get(self.taken as usize..).unwrap_or_default();
-                let common = expected.len().min(input.len());
-                match expected[..common] == input[..common] {
-                    true => Ok((common, common == expected.len())),
-                    false => Err(mismatch),
+            Do::Expect(bytes) => begins_with(bytes, self.taken, input).ok_or(mismatch),
+            Do::ExpectFilled(template) => {
+                if self.taken == 0 {
+                    self.expected.clear();
+                    template.fill(&self.filling, &mut self.expected);
                 }
+                begins_with(&self.expected, self.taken, input).ok_or(mismatch)
             }
             Do::Search { pattern, bytes_max } => {
                 let mut state = self.state.unwrap_or_else(|| pattern.start());
@@ -308,4 +320,12 @@ impl Client {
         seen.add(input);
         ScriptFault::SpokeFirst { seen }
     }
+}
+
+/// How many bytes of `input` are those of `expected` behind the first `taken`, and whether these are all; `None`
+/// where they differ.
+fn begins_with(expected: &[u8], taken: u64, input: &[u8]) -> Option<(usize, bool)> {
+    let expected = expected.get(taken as usize..).unwrap_or_default();
+    let common = expected.len().min(input.len());
+    (expected[..common] == input[..common]).then_some((common, common == expected.len()))
 }

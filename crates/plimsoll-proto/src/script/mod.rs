@@ -14,16 +14,16 @@ pub use parse::{
 };
 pub use program::{PATTERN_MEMORY_MAX, Program};
 
-use plimsoll_model::target::{Action, Step};
+use plimsoll_model::target::{Action, Step, Template};
 
-/// The bytes that `steps` begin with.
-pub fn leading_bytes(steps: &[Step]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+/// What `steps` begin with sending.
+pub fn leading(steps: &[Step]) -> Template {
+    let mut all = Template::default();
     for step in steps {
         let Action::Send(sent) = &step.action else { break };
-        bytes.extend_from_slice(sent);
+        all.extend(sent);
     }
-    bytes
+    all
 }
 
 /// Whether `steps` only send.

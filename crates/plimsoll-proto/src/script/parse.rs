@@ -1,10 +1,9 @@
 //! A script's text into steps.
 
 use std::io::Result as IoResult;
-use std::sync::Arc;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::target::{Action, Script, Step};
+use plimsoll_model::target::{Action, Script, Step, Template};
 use plimsoll_model::units::{grouped, parse_duration, parse_size};
 use thiserror::Error;
 
@@ -29,6 +28,7 @@ const MARKER_BYTES_MAX: usize = 1024;
 const DEPTH_MAX: usize = 8;
 
 const STATEMENTS: &str = "there are send, expect, sleep, repeat, loop and end";
+const SENDS: &str = "send is followed by \"bytes\", @file or stamp";
 const EXPECTATIONS: &str = "expect is followed by \"bytes\", /expression/, until \"marker\", line, a \
                             number of bytes, any or close";
 
@@ -117,11 +117,11 @@ impl Parser<'_> {
             }
             ("end", []) => return self.end_block(),
             ("send", [_, ..]) => {
-                let mut bytes = Vec::new();
+                let mut all = Template::default();
                 for argument in arguments {
-                    self.append(argument, &mut bytes)?;
+                    all.extend(&self.sent(argument)?);
                 }
-                self.push(line, Action::Send(bytes.into()))?;
+                self.push(line, Action::Send(all))?;
             }
             ("expect", [_, ..]) => self.push(line, expectation(arguments)?)?,
             ("sleep", [Word::Bare(time)]) => {
@@ -133,7 +133,7 @@ impl Parser<'_> {
             }
             ("loop" | "end", _) => return Err(format!("{name} stands alone in its line")),
             ("repeat", _) => return Err("repeat is followed by a number".to_owned()),
-            ("send", _) => return Err("send is followed by \"bytes\" or @file".to_owned()),
+            ("send", _) => return Err(SENDS.to_owned()),
             ("expect", _) => return Err(EXPECTATIONS.to_owned()),
             ("sleep", _) => return Err("sleep is followed by a time such as 10ms".to_owned()),
             _ => return Err(format!("{name:.40?} is no statement; {STATEMENTS}")),
@@ -141,16 +141,16 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn append(&mut self, word: &Word, bytes: &mut Vec<u8>) -> Result<(), String> {
+    fn sent(&mut self, word: &Word) -> Result<Template, String> {
         match word {
-            Word::Text(text) => bytes.extend_from_slice(text),
+            Word::Text(text) => Template::parse(text),
             Word::File(path) => match (self.read)(path) {
-                Ok(contents) => bytes.extend_from_slice(&contents),
-                Err(error) => return Err(format!("cannot read {path:?}: {error}")),
+                Ok(contents) => Ok(Template::literal(contents)),
+                Err(error) => Err(format!("cannot read {path:?}: {error}")),
             },
-            _ => return Err("send is followed by \"bytes\" or @file".to_owned()),
+            Word::Bare(word) if word == "stamp" => Ok(Template::stamp()),
+            _ => Err(SENDS.to_owned()),
         }
-        Ok(())
     }
 
     fn push(&mut self, line: u32, action: Action) -> Result<(), String> {
@@ -200,12 +200,18 @@ fn expectation(arguments: &[Word]) -> Result<Action, String> {
     let bytes_max = bound.unwrap_or(EXPECT_BYTES_MAX as u64);
     let search = |pattern: String| Action::Search { pattern: pattern.into(), bytes_max };
     match (wanted, bound) {
-        ([Word::Text(text)], None) if text.is_empty() || text.len() > EXPECT_BYTES_MAX => {
-            Err("1 to 65,536 bytes can be expected".to_owned())
+        ([Word::Text(text)], None) => {
+            let template = Template::parse(text)?;
+            match template.bytes_max() {
+                1..=EXPECT_BYTES_MAX => Ok(Action::Expect(template)),
+                _ => Err("1 to 65,536 bytes can be expected".to_owned()),
+            }
         }
-        ([Word::Text(text)], None) => Ok(Action::Expect(Arc::from(text.as_slice()))),
+        ([Word::Bare(stamp)], None) if stamp == "stamp" => Ok(Action::Expect(Template::stamp())),
         ([Word::Pattern(pattern)], _) => Ok(search(pattern.clone())),
         ([Word::Bare(until), Word::Text(marker)], _) if until == "until" => {
+            let marker = Template::parse(marker)?.as_literal();
+            let marker = marker.ok_or("a marker is the same bytes each time; write %% for %")?;
             if marker.is_empty() || marker.len() > MARKER_BYTES_MAX {
                 return Err("a marker has 1 to 1,024 bytes".to_owned());
             }
@@ -267,7 +273,7 @@ fn complete(opening: Vec<Step>, mut operation: Vec<Step>) -> Result<Script, Stri
         return Err("an operation sleeps for more than 1h".to_owned());
     }
     let sent = |step: &Step| match &step.action {
-        Action::Send(bytes) => bytes.len(),
+        Action::Send(template) => template.bytes_max(),
         _ => 0,
     };
     for steps in [&opening, &operation] {

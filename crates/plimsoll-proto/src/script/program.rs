@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::target::{Action, Script, Step};
+use plimsoll_model::target::{Action, Script, Step, Template};
 use regex_automata::Anchored;
 use regex_automata::dfa::dense::{BuildError, Builder, Config, DFA};
 use regex_automata::dfa::{Automaton as _, StartKind};
@@ -32,9 +32,14 @@ pub(super) struct Instruction {
 
 #[derive(Debug)]
 pub(super) enum Do {
-    Send(Arc<[u8]>),
+    Send(Template),
+    /// What is expected, where it is the same each time.
     Expect(Arc<[u8]>),
-    Search { pattern: Arc<Pattern>, bytes_max: u64 },
+    ExpectFilled(Template),
+    Search {
+        pattern: Arc<Pattern>,
+        bytes_max: u64,
+    },
     Length(u64),
     Any,
     Close,
@@ -74,8 +79,11 @@ fn instruction(
     patterns: &mut HashMap<Arc<str>, Arc<Pattern>>,
 ) -> Result<Instruction, ScriptError> {
     let action = match &step.action {
-        Action::Send(bytes) => Do::Send(Arc::clone(bytes)),
-        Action::Expect(bytes) => Do::Expect(Arc::clone(bytes)),
+        Action::Send(template) => Do::Send(template.clone()),
+        Action::Expect(template) => match template.as_literal() {
+            Some(bytes) => Do::Expect(bytes.into()),
+            None => Do::ExpectFilled(template.clone()),
+        },
         Action::Search { pattern, bytes_max } => {
             let compiled = match patterns.get(pattern) {
                 Some(compiled) => Arc::clone(compiled),

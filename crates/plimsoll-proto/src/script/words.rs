@@ -5,7 +5,7 @@
 pub(super) enum Word {
     /// Letters and digits, as they stand.
     Bare(String),
-    /// Between quotation marks, escapes resolved.
+    /// Between quotation marks, escapes resolved; an escaped percent sign is doubled, as templates write it.
     Text(Vec<u8>),
     /// Between slashes; only `\/` is resolved.
     Pattern(String),
@@ -57,7 +57,10 @@ fn quoted(text: &str) -> Result<(Vec<u8>, &str), String> {
     while let Some((at, char)) = chars.next() {
         match char {
             '"' => return Ok((bytes, &text[at + 1..])),
-            '\\' => bytes.push(escaped(&mut chars)?),
+            '\\' => match escaped(&mut chars)? {
+                b'%' => bytes.extend_from_slice(b"%%"),
+                byte => bytes.push(byte),
+            },
             _ => bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }

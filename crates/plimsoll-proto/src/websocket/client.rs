@@ -49,8 +49,8 @@ pub enum Progress {
     Switched,
     /// The awaited message or pong is complete, with so many bytes of payload.
     Complete(u64),
-    /// The server closes.
-    Closed,
+    /// The server closes, with this code where it gives one.
+    Closed(Option<u16>),
 }
 
 /// Why the connection is of no more use.
@@ -70,6 +70,12 @@ pub enum WebSocketError {
         /// The status.
         status: u16,
     },
+    /// A close frame.
+    #[error("the server closed the WebSocket {}", closing_words(*.code))]
+    Closed {
+        /// Its code.
+        code: Option<u16>,
+    },
     /// A frame that is none.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -80,9 +86,31 @@ impl WebSocketError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Refused { .. } | Self::Status { .. } => ErrorClass::WsRefused,
+            Self::Closed { .. } => ErrorClass::WsClosed,
             Self::Frame(_) => ErrorClass::WsMalformed,
         }
     }
+}
+
+/// With which code, and what that means (RFC 6455 7.4.1 and the registry of codes).
+fn closing_words(code: Option<u16>) -> String {
+    let Some(code) = code else { return "without a code".to_owned() };
+    let meaning = match code {
+        NORMAL_CLOSURE => ", normal closure",
+        1001 => ", going away",
+        1002 => ", protocol error",
+        1003 => ", unsupported data",
+        1007 => ", text that is not UTF-8",
+        1008 => ", policy violation",
+        1009 => ", message too large",
+        1010 => ", missing extension",
+        1011 => ", internal error",
+        1012 => ", service restart",
+        1013 => ", try again later",
+        1014 => ", bad gateway",
+        _ => "",
+    };
+    format!("with code {code}{meaning}")
 }
 
 /// Appends the request that asks `target`'s server to switch.
@@ -168,7 +196,11 @@ impl Client {
         }
         let mut rest = input;
         loop {
-            let (consumed, progress) = self.messages.handle_bytes(rest, &mut |_| {})?;
+            let read = self.messages.handle_bytes(rest, &mut |_| {});
+            let (consumed, progress) = read.inspect_err(|error| {
+                let code = error.close_code().to_be_bytes();
+                write_frame(reply, true, Opcode::Close, &code, Some(MASK));
+            })?;
             rest = rest.get(consumed..).unwrap_or_default();
             let ended = match (progress, self.awaited) {
                 (FrameProgress::NeedMore, _) => return Ok((input.len(), Progress::NeedMore)),
@@ -176,10 +208,10 @@ impl Client {
                     Progress::Complete(bytes)
                 }
                 (FrameProgress::Pong, Awaited::Pong) => Progress::Complete(0),
-                (FrameProgress::Close(_), _) => {
-                    let code = self.messages.control_payload();
-                    write_frame(reply, true, Opcode::Close, code, Some(MASK));
-                    Progress::Closed
+                (FrameProgress::Close(code), _) => {
+                    let payload = self.messages.control_payload();
+                    write_frame(reply, true, Opcode::Close, payload, Some(MASK));
+                    Progress::Closed(code)
                 }
                 (FrameProgress::Ping, _) => {
                     let payload = self.messages.control_payload();
@@ -339,7 +371,22 @@ mod tests {
         write_frame(&mut pong, true, Opcode::Pong, b"you?", Some(MASK));
         assert_eq!(reply, pong);
         let read = client.handle_bytes(&frames[first..], &mut reply);
-        assert_eq!(read, Ok((frames.len() - first, Progress::Closed)));
+        assert_eq!(read, Ok((frames.len() - first, Progress::Closed(Some(1000)))));
+
+        // What is wrong is told to the server, too.
+        for (frames, code, what) in [
+            (&[0x81, 0x81, 1, 2, 3, 4, 5][..], 1002u16, "a server's frame is masked"),
+            (&[0x81, 1, 0xFF], 1007, "not UTF-8"),
+            (&[0x82, 127, 0, 0, 0, 1, 0, 0, 0, 0], 1009, "more than 1 GiB"),
+        ] {
+            reply.clear();
+            let error = switched().handle_bytes(frames, &mut reply).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::WsMalformed);
+            assert!(error.to_string().contains(what), "{error}");
+            let mut close = Vec::new();
+            write_frame(&mut close, true, Opcode::Close, &code.to_be_bytes(), Some(MASK));
+            assert_eq!(reply, close);
+        }
 
         let mut client = switched();
         client.expect_pong();

@@ -81,7 +81,10 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
             "the server did not switch to WebSocket: check the path, and the proxy's rules for it"
         }
         ErrorClass::WsMalformed => {
-            "what came after the switch is not WebSocket: see the server's log"
+            "what came after the switch is not WebSocket: a note says what is wrong with it"
+        }
+        ErrorClass::WsClosed => {
+            "the server closed WebSockets before it answered: its code is counted above"
         }
         ErrorClass::MqttRefused => {
             "the broker refused CONNECT: its log says why; it may want a user or a client certificate"

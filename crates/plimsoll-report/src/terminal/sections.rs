@@ -153,7 +153,11 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
              slow for the pool, or --connections is too small",
         )?;
     }
-    for (title, statuses) in [("Status", &summary.status), ("gRPC status", &summary.grpc_status)] {
+    for (title, statuses) in [
+        ("Status", &summary.status),
+        ("gRPC status", &summary.grpc_status),
+        ("Close codes", &summary.ws_close),
+    ] {
         let answers: Vec<_> = statuses
             .iter()
             .map(|(code, count)| format!("{}: {}", clean(code), grouped(*count)))

@@ -115,7 +115,7 @@ impl EngineExecutor {
                         FromAgent::Ready { opened, failed, first_error }
                     }
                     LoadEvent::Interval(interval) => FromAgent::Interval(interval),
-                    LoadEvent::Mismatch(what) => FromAgent::Mismatch(what),
+                    LoadEvent::Fault(what) => FromAgent::Fault(what),
                     LoadEvent::Rows(batch) => FromAgent::Rows(batch),
                     LoadEvent::Steered { id } => FromAgent::Steered { id },
                     LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },

@@ -92,7 +92,7 @@ impl Planned {
         let sources = isolation.clients.is_some().then(ClientHost::first_source);
         let to = {
             let trust = hosts.trust(&at.identity().chain_pem);
-            Destination::laboratory(url, &flags.hosts().mqtt, trust, sources)
+            Destination::laboratory(url, plan::lab::request(flags.hosts()), trust, sources)
         };
         let mut job = plan::lab(flags, &to, inputs)?;
         let shown = &mut job.load_mut().settings;

@@ -330,13 +330,16 @@ pub(crate) struct HostFlags {
     #[arg(long, value_name = "SUT", hide_possible_values = true)]
     pub(crate) sut: Option<SutFlag>,
 
-    /// What clients speak over TLS: http, ws (WebSocket) or mqtt; with mqtt HAProxy is in TCP mode,
-    /// and the backends are `plimsoll serve --mqtt`
+    /// What clients speak over TLS: http, ws (WebSocket), mqtt or tcp (a script); with the last two HAProxy is
+    /// in TCP mode, and the backends are `plimsoll serve --mqtt` and `--tcp`, which sends everything back
     #[arg(long, value_name = "PROTOCOL", default_value = "http", hide_possible_values = true)]
     pub(crate) protocol: ProtocolFlag,
 
     #[command(flatten)]
     pub(crate) mqtt: MqttFlags,
+
+    #[command(flatten)]
+    pub(crate) script: ScriptFlags,
 
     /// HAProxy binary [default: the one on the PATH]
     #[arg(long, value_name = "PATH")]

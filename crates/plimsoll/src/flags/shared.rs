@@ -82,6 +82,10 @@ pub(crate) struct RequestFlags {
     #[arg(long, value_name = "METHOD")]
     pub(crate) grpc: Option<String>,
 
+    /// The body is JSON, encoded as this FileDescriptorSet says of the method; protoc and buf make such files
+    #[arg(long, value_name = "FILE|-", value_parser = input_file, requires = "grpc")]
+    pub(crate) grpc_descriptor: Option<InputFile>,
+
     #[command(flatten)]
     pub(crate) mqtt: MqttFlags,
 

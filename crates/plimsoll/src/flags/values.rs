@@ -151,6 +151,8 @@ pub(crate) enum ProtocolFlag {
     Ws,
     /// MQTT.
     Mqtt,
+    /// A script over TLS.
+    Tcp,
 }
 
 /// `--tls-state`.

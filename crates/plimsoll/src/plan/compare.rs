@@ -17,8 +17,8 @@ use super::publish::PublishJob;
 use super::{Destination, Inputs, Job, hosts, load, outputs, publish, watch};
 use crate::exit::Stop;
 use crate::flags;
-use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::OutputFlags;
+use crate::flags::shared::RequestFlags;
 use crate::flags::values::{OutputFile, Processes};
 use crate::flags::{Command, CompareFlags};
 
@@ -310,7 +310,7 @@ fn examine(
                 if experiment.is_tls() { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" };
             let to = Destination::laboratory(
                 url.to_owned(),
-                &MqttFlags::default(),
+                RequestFlags::default(),
                 Trust::Insecure,
                 None,
             );

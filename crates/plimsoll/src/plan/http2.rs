@@ -3,6 +3,7 @@
 use plimsoll_model::plan::Http2Plan;
 use plimsoll_model::target::{Protocol, Target};
 
+use super::{Inputs, grpc};
 use crate::exit::Stop;
 use crate::flags::shared::RequestFlags;
 use crate::flags::values::HttpFlag;
@@ -18,7 +19,11 @@ pub(super) fn is_asked(flags: &RequestFlags) -> bool {
 }
 
 /// Makes the targets ones of HTTP/2 where the flags ask for it.
-pub(super) fn apply(targets: &mut [Target], flags: &RequestFlags) -> Result<(), Stop> {
+pub(super) fn apply(
+    targets: &mut [Target],
+    flags: &RequestFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<(), Stop> {
     if !is_asked(flags) {
         if flags.header.http.streams.is_some() {
             return Err(Stop::usage("--streams is for HTTP/2", "add --http 2, or drop it"));
@@ -38,13 +43,18 @@ pub(super) fn apply(targets: &mut [Target], flags: &RequestFlags) -> Result<(), 
         target.url.protocol = Protocol::Http2;
     }
     match &flags.grpc {
-        Some(method) => call(targets, method, flags),
+        Some(method) => call(targets, method, flags, inputs),
         None => Ok(()),
     }
 }
 
 /// The target becomes a call of a method of gRPC; its body is the message.
-fn call(targets: &mut [Target], method: &str, flags: &RequestFlags) -> Result<(), Stop> {
+fn call(
+    targets: &mut [Target],
+    method: &str,
+    flags: &RequestFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<(), Stop> {
     let [target] = targets else {
         let what = "a list of targets and --grpc exclude each other";
         return Err(Stop::usage(what, "give one URL"));
@@ -72,6 +82,10 @@ fn call(targets: &mut [Target], method: &str, flags: &RequestFlags) -> Result<()
     }
     "POST".clone_into(&mut target.method);
     target.url.path = format!("/{path}");
+    if let Some(from) = &flags.grpc_descriptor {
+        let descriptors = inputs.read("--grpc-descriptor", from)?;
+        target.body = grpc::message(&descriptors, path, &target.body)?;
+    }
     let is_typed = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
     if !flags.header.headers.iter().any(is_typed) {
         target.headers.push(("content-type".to_owned(), "application/grpc".to_owned()));

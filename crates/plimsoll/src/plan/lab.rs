@@ -9,7 +9,11 @@ use plimsoll_sys::affinity::usable_cpus;
 
 use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
+use crate::flags::shared::RequestFlags;
 use crate::flags::values::{ProtocolFlag, SutFlag};
+
+/// What `--protocol tcp` sends, and expects back, where no flag says it.
+const ECHO_BYTES_DEFAULT: u64 = 64;
 
 /// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,10 +64,11 @@ pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
         ProtocolFlag::Http => Protocol::Http1,
         ProtocolFlag::Ws => Protocol::WebSocket,
         ProtocolFlag::Mqtt => Protocol::Mqtt,
+        ProtocolFlag::Tcp => Protocol::Script,
     };
-    if protocol == Protocol::Mqtt && matches!(sut, Sut::Nginx(_)) {
+    if !protocol.has_headers() && matches!(sut, Sut::Nginx(_)) {
         return Err(Stop::usage(
-            "nginx is an HTTP proxy here, and --protocol mqtt needs one of TCP",
+            "nginx is an HTTP proxy here, and --protocol mqtt and tcp need one of TCP",
             "use --sut haproxy, or --sut embedded",
         ));
     }
@@ -75,6 +80,15 @@ pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
         keep: flags.keep,
         insecure: flags.insecure,
     })
+}
+
+/// What the clients ask the laboratory for. Backends of TCP send everything back.
+pub(crate) fn request(flags: &HostFlags) -> RequestFlags {
+    let mut script = flags.script.clone();
+    if flags.protocol == ProtocolFlag::Tcp && script.first_given().is_none() {
+        script.echo = Some(ECHO_BYTES_DEFAULT);
+    }
+    RequestFlags { mqtt: flags.mqtt.clone(), script, ..RequestFlags::default() }
 }
 
 /// So many CPUs for the SUT, as far as there are.

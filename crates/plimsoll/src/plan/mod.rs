@@ -8,12 +8,12 @@ use std::net::Ipv4Addr;
 use plimsoll_model::plan::Trust;
 
 use crate::exit::Stop;
-use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
 use crate::flags::{FindExperiment, LabExperiment};
 
 pub(crate) mod compare;
 pub(crate) mod connections;
+mod grpc;
 pub(crate) mod handshakes;
 pub(crate) mod hold;
 pub(crate) mod host_goal;
@@ -122,16 +122,15 @@ impl Destination {
         Self { usage, server, request, only_connects: false, trust: None, sources: None }
     }
 
-    /// The server of a laboratory: it answers at `url`, with a certificate that `trust` accepts. The clients
+    /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
     /// have many addresses from `sources` on, where that is not loopback.
     pub(crate) fn laboratory(
         url: String,
-        mqtt: &MqttFlags,
+        request: RequestFlags,
         trust: Trust,
         sources: Option<Ipv4Addr>,
     ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
-        let request = RequestFlags { mqtt: mqtt.clone(), ..RequestFlags::default() };
         let trust = Some(trust);
         Self { usage: "plimsoll lab", server, request, only_connects: false, trust, sources }
     }

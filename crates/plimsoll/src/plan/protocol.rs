@@ -44,7 +44,7 @@ pub(super) fn complete(
             )),
             (None, Some(flag)) => Err(Stop::usage(
                 format_args!("{flag} is for raw TCP and TLS"),
-                "drop it, or give a URL that starts with tcp:// or tls://",
+                "drop it, or give a URL that starts with tcp:// or tls:// (lab: --protocol tcp)",
             )),
             (None, None) => Ok(()),
         };

@@ -50,7 +50,7 @@ pub(super) fn targets(to: &Destination, inputs: &mut Inputs<'_>) -> Result<Vec<T
         }
         (None, Some(from)) => listed(from, server.format, flags, inputs)?,
     };
-    http2::apply(&mut targets, flags)?;
+    http2::apply(&mut targets, flags, inputs)?;
     protocol::complete(&mut targets, to, inputs)?;
     let has_headers = |target: &&mut Target| target.url.protocol.has_headers();
     for (index, target) in targets.iter_mut().filter(has_headers).enumerate() {

@@ -27,7 +27,7 @@ use super::search::RateJob;
 use super::serve::ServeJob;
 use super::*;
 use crate::exit::Stop;
-use crate::flags::mqtt::MqttFlags;
+use crate::flags::shared::RequestFlags;
 use crate::flags::values::{OutputFile, Processes};
 use crate::flags::{Command, parse_words};
 
@@ -83,7 +83,7 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
                 let hosts = lab::hosts(experiment.hosts())?;
                 let url = format!("https://{SUT}/");
                 let to =
-                    Destination::laboratory(url, &MqttFlags::default(), hosts.trust("ca"), None);
+                    Destination::laboratory(url, RequestFlags::default(), hosts.trust("ca"), None);
                 lab(experiment, &to, inputs).map(Asked::Experiment)
             }
             Command::Compare(flags) => compare::build(&flags, inputs).map(Asked::Compare),

@@ -197,11 +197,11 @@ fn a_second_is_handed_out_once_every_agent_has_delivered_it() {
 fn the_first_answer_that_does_not_fit_is_noted_once() {
     let mut run = started(&plan(), 2);
     for index in [1, 0] {
-        run.handle_frame(index, FromAgent::Mismatch(format!("agent {index}")), NOW);
+        run.handle_frame(index, FromAgent::Fault(format!("agent {index}")), NOW);
         run.handle_frame(index, ended(1000), NOW);
     }
     let notes = run.into_outcome().unwrap().notes;
-    assert_eq!(notes, ["the first answer that did not fit: agent 1"]);
+    assert_eq!(notes, ["what broke a connection first: agent 1"]);
 }
 
 #[test]

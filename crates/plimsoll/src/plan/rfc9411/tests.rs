@@ -4,7 +4,7 @@ use plimsoll_model::plan::{ServerName, Trust};
 use plimsoll_model::rfc9411::SUSTAIN_RECOMMENDED;
 
 use super::*;
-use crate::flags::mqtt::MqttFlags;
+use crate::flags::shared::RequestFlags;
 use crate::flags::{Command, parse_words};
 use crate::plan;
 use crate::plan::Job;
@@ -40,7 +40,7 @@ fn lab(words: &[&str]) -> Result<Rfc9411Job, Stop> {
             let experiment = command.experiment().unwrap();
             let scheme = if experiment.is_tls() { "https" } else { "http" };
             let url = format!("{scheme}://127.0.0.1:80/");
-            let to = Destination::laboratory(url, &MqttFlags::default(), Trust::Insecure, None);
+            let to = Destination::laboratory(url, RequestFlags::default(), Trust::Insecure, None);
             case_of(plan::lab(experiment, &to, inputs))
         }),
         other => panic!("{other:?}"),
