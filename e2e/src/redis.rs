@@ -45,10 +45,10 @@ impl Redis {
     /// How often a command was called; its name in lower case.
     pub fn calls(&self, command: &str) -> u64 {
         let start = format!("cmdstat_{command}:calls=");
-        let counts = self.answer("INFO commandstats").into_iter().filter_map(|line| {
+        let mut counts = self.answer("INFO commandstats").into_iter().filter_map(|line| {
             line.strip_prefix(&start)?.split(',').next().and_then(|count| count.parse().ok())
         });
-        counts.last().unwrap_or(0)
+        counts.next_back().unwrap_or(0)
     }
 
     /// The keys that there are, sorted.

@@ -13,6 +13,9 @@ pub(crate) const TIMES_MAX: u64 = 1_000_000;
 /// Largest piece: 1 GiB.
 pub(crate) const SIZE_BYTES_MAX: u64 = 1 << 30;
 
+/// Largest message that is pushed: 1 MiB.
+const PUSH_BYTES_MAX: u32 = 1 << 20;
+
 const PONG: &[u8] = b"pong";
 /// In a token: the sleep is exact. The rest of the token is the sleep in nanoseconds.
 const FIXED: u64 = 1 << 63;
@@ -45,6 +48,7 @@ pub(crate) struct Asked {
     sleep_fixed_ns: Option<u64>,
     times: Option<u32>,
     size_bytes: Option<u32>,
+    push_every_ms: Option<u32>,
     /// What is wrong with the first malformed one.
     fault: Option<Box<str>>,
 }
@@ -88,6 +92,11 @@ impl Service for Pong {
                 Some(times) => asked.times = Some(times),
                 None => asked.blame("times", value, "a count from 0 to 1000000"),
             }
+        } else if is("push") {
+            match parse_count(value, SLEEP_MS_MAX) {
+                Some(every @ 1..) => asked.push_every_ms = Some(every),
+                _ => asked.blame("push", value, "whole milliseconds from 1 to 86400000 (24 h)"),
+            }
         } else if is("size") {
             match parse_count(value, SIZE_BYTES_MAX) {
                 Some(size) => asked.size_bytes = Some(size),
@@ -100,6 +109,12 @@ impl Service for Pong {
         if let Some(fault) = &asked.fault {
             return Answer::Refusal { status: 400, text: fault.to_string() };
         }
+        if asked.push_every_ms.is_some()
+            && asked.size_bytes.is_some_and(|size| size > PUSH_BYTES_MAX)
+        {
+            let text = "size: a pushed message has 1048576 bytes (1 MiB) at most".to_owned();
+            return Answer::Refusal { status: 400, text };
+        }
         let token = asked.token();
         Answer::Body(Body {
             delay: self.draw(token),
@@ -107,6 +122,7 @@ impl Service for Pong {
             pieces_further: asked.times.unwrap_or(0),
             chunked: asked.times.is_some(),
             token,
+            push_every_ms: asked.push_every_ms.unwrap_or(0),
         })
     }
 
@@ -177,6 +193,7 @@ mod tests {
             pieces_further: 0,
             chunked: false,
             token: 0,
+            push_every_ms: 0,
         };
         assert_eq!(body(&[("Host", "x"), ("Sleepy", "9")]), plain);
     }
@@ -188,6 +205,8 @@ mod tests {
         assert_eq!((asked.pieces_further, asked.chunked, asked.piece_bytes), (3, true, 1 << 30));
         assert_eq!(Pong::new(0, 0).next_delay(asked.token), Nanos(2_500_000));
         assert!(body(&[("times", "0")]).chunked);
+        assert_eq!(body(&[("push", "250"), ("size", "1048576")]).push_every_ms, 250);
+        assert!(matches!(answer(&[("push", "1"), ("size", "1048577")]), Answer::Refusal { .. }));
         assert_eq!(body(&[("sleep-fixed", "86400000")]).delay, Nanos::from_secs(86_400));
         assert_eq!(body(&[("sleep-fixed", "5"), ("sleep", "9000")]).delay, Nanos::from_millis(5));
     }
@@ -210,6 +229,8 @@ mod tests {
             ("times", "1.5"),
             ("size", "1073741825"),
             ("size", "4KiB"),
+            ("push", "0"),
+            ("push", "86400001"),
         ] {
             match answer(&[(name, value), ("size", "1")]) {
                 Answer::Refusal { status: 400, text } => {

@@ -5,6 +5,7 @@
 //! | `sleep: MS` | waits a uniform random time in [0, MS] before the answer |
 //! | `sleep-fixed: MS` | waits exactly so long; wins over `sleep` |
 //! | `times: N` | a chunked answer: one piece and N further ones, each after its own wait |
+//! | `push: MS` | a WebSocket gets a message of that size each so many ms, 32 bytes at least, which begins with a stamp |
 //! | `size: BYTES` | the size of each piece instead of `pong`'s 4 |
 //!
 //! It runs on our own engine, so it is never the only judge of our own client.

@@ -54,6 +54,8 @@ pub struct Summary {
     pub grpc_status: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ws_close: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pushed: Option<PushSummary>,
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
@@ -146,6 +148,17 @@ pub struct StampSummary {
     pub every: u32,
     pub missing: u64,
     pub clock_set: u32,
+}
+
+/// Messages that servers sent of their own accord.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct PushSummary {
+    pub messages: u64,
+    pub bytes: u64,
+    /// Those of a server on the same clock.
+    pub timed: u64,
+    pub delay_ms: ShortQuantiles,
 }
 
 /// Corrected and uncorrected latency, and what of it was on the wire.
@@ -494,6 +507,12 @@ impl Summary {
             status: tally.status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             grpc_status: tally.grpc_status.iter().map(|(code, n)| (code.to_string(), n)).collect(),
             ws_close: tally.ws_close.iter().map(|(code, n)| (code.to_string(), n)).collect(),
+            pushed: (!tally.pushed.is_none()).then(|| PushSummary {
+                messages: tally.pushed.messages,
+                bytes: tally.pushed.bytes,
+                timed: tally.spans.pushed.count(),
+                delay_ms: (&tally.spans.pushed).into(),
+            }),
             streams: tally.streams,
             error_classes: names(&tally.errors),
             connection_error_classes: names(&tally.connection_errors),

@@ -84,6 +84,22 @@ impl StatusCounts {
     }
 }
 
+/// Messages of WebSocket that nothing of ours asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushCounts {
+    /// Messages.
+    pub messages: u64,
+    /// Their payload.
+    pub bytes: u64,
+}
+
+impl PushCounts {
+    /// Whether there was none.
+    pub const fn is_none(&self) -> bool {
+        self.messages == 0
+    }
+}
+
 /// Streams of HTTP/2: how many there may be, and what ended them other than answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
@@ -198,6 +214,9 @@ pub struct Spans {
     /// SYN to the end of the first answer; sessions whose first answer is ok.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub syn_to_last_byte: Histogram,
+    /// A push's sending by a server on the same clock to its arrival here.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub pushed: Histogram,
     /// Actual send to the arrival of the answer's last bytes in this host's kernel, less what this
     /// process took to read what the handshake waited for: the server and the path. Stamped
     /// operations, see [`StampCounts`].
@@ -242,7 +261,7 @@ impl Spans {
         stamped
     }
 
-    const fn all(&self) -> [&Histogram; 13] {
+    const fn all(&self) -> [&Histogram; 14] {
         [
             &self.corrected,
             &self.uncorrected,
@@ -252,6 +271,7 @@ impl Spans {
             &self.send_lag,
             &self.syn_to_first_byte,
             &self.syn_to_last_byte,
+            &self.pushed,
             &self.wire,
             &self.receive_lag,
             &self.stamped,
@@ -260,7 +280,7 @@ impl Spans {
         ]
     }
 
-    const fn all_mut(&mut self) -> [&mut Histogram; 13] {
+    const fn all_mut(&mut self) -> [&mut Histogram; 14] {
         [
             &mut self.corrected,
             &mut self.uncorrected,
@@ -270,6 +290,7 @@ impl Spans {
             &mut self.send_lag,
             &mut self.syn_to_first_byte,
             &mut self.syn_to_last_byte,
+            &mut self.pushed,
             &mut self.wire,
             &mut self.receive_lag,
             &mut self.stamped,
@@ -355,6 +376,9 @@ pub struct Tally {
     /// Close frames of WebSocket that servers sent, by their code; 1005 without one.
     #[serde(default, skip_serializing_if = "StatusCounts::is_empty")]
     pub ws_close: StatusCounts,
+    /// Messages that servers sent of their own accord, where they are told from answers.
+    #[serde(default, skip_serializing_if = "PushCounts::is_none")]
+    pub pushed: PushCounts,
     /// What ended streams of HTTP/2 other than answers.
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
@@ -484,6 +508,8 @@ impl Tally {
         for (status, answers) in other.grpc_status.iter() {
             self.grpc_status.add(status, answers);
         }
+        self.pushed.messages += other.pushed.messages;
+        self.pushed.bytes += other.pushed.bytes;
         for (code, closes) in other.ws_close.iter() {
             self.ws_close.add(code, closes);
         }

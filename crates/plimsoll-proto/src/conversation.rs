@@ -12,7 +12,7 @@ use crate::http1::{self, ResponseError, ResponseParser};
 use crate::http2::{self, ClientProgress, Http2Error, StreamEnd};
 use crate::mqtt::{self, MqttError};
 use crate::script::{self, Program, ScriptFault};
-use crate::websocket::{self, WebSocketError};
+use crate::websocket::{self, Push, WebSocketError};
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub enum Progress {
     Complete(Answer),
     /// The server closes a WebSocket, with this code where it gives one.
     Closed(Option<u16>),
+    /// WebSocket: the server has sent a message of its own accord.
+    Pushed(Push),
     /// HTTP/2: something about one of the streams, or about how many there may be.
     Stream(StreamProgress),
     /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
@@ -408,6 +410,7 @@ impl Conversation {
                         websocket::ClientProgress::Complete(bytes) => {
                             Progress::Complete(Answer::plain(bytes, None))
                         }
+                        websocket::ClientProgress::Pushed(push) => Progress::Pushed(push),
                         websocket::ClientProgress::Closed(code) => Progress::Closed(code),
                     },
                 ))

@@ -16,6 +16,15 @@ pub fn monotonic_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Which CLOCK_MONOTONIC [`monotonic_ns`] reads: the same number for all processes of a kernel since it was
+/// booted; 0 where the kernel does not tell.
+pub fn monotonic_clock() -> u32 {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // FNV-1a.
+    let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    if boot.is_empty() { 0 } else { boot.iter().fold(0x811C_9DC5, mix).max(1) }
+}
+
 /// Nanoseconds on CLOCK_REALTIME since 1970; it is set now and then.
 pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
@@ -55,5 +64,7 @@ mod tests {
         assert!(monotonic_ns() > before.0);
         assert!(thread_cpu_ns() > before.1);
         assert!(unix_seconds() > 1_700_000_000);
+        assert!(monotonic_clock() > 0);
+        assert_eq!(monotonic_clock(), monotonic_clock());
     }
 }

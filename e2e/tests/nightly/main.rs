@@ -7,6 +7,7 @@ mod capacity;
 mod causes;
 mod cliffs;
 mod confirm;
+mod grpc;
 mod host_limits;
 mod memory;
 mod page;

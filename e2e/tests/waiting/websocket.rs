@@ -163,3 +163,59 @@ fn what_a_server_sends_wrong_is_named_and_answered_with_one_close_frame() {
         }
     }
 }
+
+#[test]
+fn serve_pushes_and_what_is_pushed_is_counted_and_timed() {
+    let serve = Serve::plain();
+    let url = serve.url().replacen("http", "ws", 1);
+    // Read by another library: a stamp, its number one more each time, then the pattern.
+    let address = url.trim_start_matches("ws://").trim_end_matches('/');
+    let request = tungstenite::http::Request::builder().uri(&url).header("Host", address);
+    let request = request.header("Connection", "Upgrade").header("Upgrade", "websocket");
+    let request = request
+        .header("Sec-WebSocket-Version", "13")
+        .header("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==");
+    let request = request.header("push", "20").header("size", "40").body(()).expect("a request");
+    let stream = TcpStream::connect(address).expect("it listens");
+    let mut socket = client(request, stream).expect("it switches").0;
+    socket.send(Message::text("echo")).expect("it is taken");
+    let (mut numbers, mut has_echo) = (Vec::new(), false);
+    while numbers.len() < 5 || !has_echo {
+        match socket.read().expect("a message") {
+            Message::Binary(pushed) => {
+                assert_eq!((&pushed[..4], &pushed[32..]), (&b"PLM1"[..], &b"pongpong"[..]));
+                numbers.push(u32::from_be_bytes([pushed[12], pushed[13], pushed[14], pushed[15]]));
+            }
+            other => has_echo |= other == Message::text("echo"),
+        }
+    }
+    assert!(numbers.windows(2).all(|pair| pair[1] > pair[0]), "{numbers:?}");
+
+    let hold = ["hold", &url, "-c", "20", "--rate", "200", "--for", "2s", "--heartbeat", "1s"];
+    let pushes = ["-H", "push: 100", "--no-ui", "--json", "-"];
+    let summary = Plimsoll::new([&hold[..], &pushes].concat()).run().summary(0);
+    assert_eq!(summary.count("errors"), 0, "{summary:?}");
+    let pushed = summary.count("pushed.messages");
+    assert!(pushed >= 100, "{summary:?}");
+    assert_eq!(summary.count("pushed.bytes"), 32 * pushed);
+    assert_eq!(summary.count("pushed.timed"), pushed);
+    assert!(summary.number("pushed.delay_ms.p50") < 1_000.0, "{summary:?}");
+
+    // An answer is not mistaken for a push, nor a push for an answer.
+    let flags = ["--rate", "50", "-n", "50", "-c", "2", "-H", "push: 5", "-H", "sleep-fixed: 20"];
+    let summary = Plimsoll::load(&url, &flags).run().summary(0);
+    summary.assert_all_ok(50);
+    assert!(summary.count("pushed.messages") >= 10, "{summary:?}");
+    assert!(summary.number("latency_ms.uncorrected.p50") >= 20.0, "{summary:?}");
+    let refused = ["--rate", "0", "-n", "1", "-c", "1", "-H", "push: 0"];
+    Plimsoll::load(&url, &refused).run().summary(99).assert_all_failed(1, "ws-refused");
+}
+
+#[test]
+fn serve_says_that_it_ends_a_silent_websocket() {
+    let serve = Serve::start(&["--http", "127.0.0.1:0", "--idle-timeout", "200ms"], 1);
+    match opened(&serve).read().expect("a close frame") {
+        Message::Close(Some(frame)) => assert_eq!(frame.code, CloseCode::Away),
+        other => panic!("{other:?}"),
+    }
+}

@@ -6,8 +6,9 @@ use plimsoll_model::target::{Filling, Protocol};
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_proto::conversation::{Answer, Expected, Progress};
 use plimsoll_proto::http1::ResponseError;
-use plimsoll_proto::websocket::WebSocketError;
+use plimsoll_proto::websocket::{Push, WebSocketError};
 use plimsoll_sys::Errno;
+use plimsoll_sys::clock::monotonic_ns;
 use plimsoll_sys::poll::Ready;
 
 use super::classify::{exchange_error, opening_error};
@@ -359,7 +360,10 @@ impl Worker {
             self.end_idle(index, ErrorClass::HttpMalformed, now);
             return bytes.len();
         }
-        if hot.state == State::Busy && !hot.answer_begun && !is_streamed {
+        let begins = hot.state == State::Busy && !hot.answer_begun && !is_streamed;
+        let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
+        if begins && !matches!(read, Ok((_, Progress::Pushed(_)))) {
+            let hot = &mut self.conns[index];
             hot.answer_begun = true;
             let request_began = hot.since + Nanos(u64::from(hot.offset_us) * 1000);
             let spans = &mut self.meter.tally().spans;
@@ -368,7 +372,6 @@ impl Worker {
                 spans.syn_to_first_byte.record(now.since(hot.since));
             }
         }
-        let read = self.conns.slab.parser(index).handle_bytes(bytes, &mut self.reply);
         if !self.reply.is_empty() && !self.send_reply(index, now) {
             return bytes.len();
         }
@@ -386,6 +389,7 @@ impl Worker {
                             || !matches!(self.protocol, Protocol::Http1 | Protocol::Script);
                         self.handle_answer(index, &answer, is_exact, now);
                     }
+                    Progress::Pushed(push) => self.count_push(index, &push),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
                     Progress::Stream(progress) => self.handle_stream(index, progress, now),
                     Progress::Sleeps(time) => self.begin_sleep(index, time, now),
@@ -409,9 +413,24 @@ impl Worker {
     }
 
     /// What broke the first connection is told in words; the others are counted.
-    fn tell_fault(&mut self, fault: &dyn std::fmt::Display) {
+    pub(super) fn tell_fault(&mut self, fault: &dyn std::fmt::Display) {
         if !std::mem::replace(&mut self.has_told_fault, true) {
             self.owner.send(WorkerEvent::Fault(fault.to_string()));
+        }
+    }
+
+    /// A server's message that nothing awaits. Its delay is known where the server reads the clock of this host.
+    fn count_push(&mut self, index: u32, push: &Push) {
+        let clock = self.clock;
+        let tally = self.meter.tally();
+        tally.pushed.messages += 1;
+        tally.pushed.bytes += u64::from(push.bytes);
+        if push.clock != 0 && push.clock == clock {
+            let now = Nanos(monotonic_ns());
+            tally.spans.pushed.record(now.since(push.sent));
+        }
+        if self.conns[index].state == State::Idle {
+            self.conns.slab.return_idle_parser(index);
         }
     }
 

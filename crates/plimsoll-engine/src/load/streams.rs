@@ -367,6 +367,7 @@ impl Worker {
         let error: Option<Http2Error> =
             self.client(connection).and_then(|client| client.ended_by());
         if let Some(error) = error {
+            self.tell_fault(&error);
             self.count_lifetime(connection, Closer::PeerAnswer, now);
             return self.fail(connection, error.class(), &error, now);
         }

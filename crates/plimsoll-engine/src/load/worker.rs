@@ -45,6 +45,8 @@ pub(super) struct Worker {
     /// Tokens of connections whose operation ends with its sending; ended at the next turn.
     pub(super) unanswered: Vec<u64>,
     pub(super) streams: Streams,
+    /// Which CLOCK_MONOTONIC this process reads.
+    pub(super) clock: u32,
     /// What broke the first connection has been told.
     pub(super) has_told_fault: bool,
     pub(super) rows: Rows,
@@ -79,6 +81,7 @@ impl Worker {
             reply: Vec::new(),
             unanswered: Vec::new(),
             streams: Streams::new(&plan),
+            clock: clock::monotonic_clock(),
             has_told_fault: false,
             rows: Rows::new(&plan, shard),
             conns: Conns::new(&plan, shard, tls, now)?,

@@ -55,6 +55,8 @@ counters! {
     conns_upgraded,
     /// WebSocket messages and MQTT publishes received completely.
     messages,
+    /// WebSocket messages sent of our own accord.
+    pushes,
     /// Bytes received, TLS included.
     rx_bytes,
     /// Bytes sent, TLS included.

@@ -72,6 +72,8 @@ pub(super) struct Exchange<S: Service> {
     pub(super) timeouts: Timeouts,
     /// Connections begin with a header of the PROXY protocol.
     accept_proxy: bool,
+    /// Which CLOCK_MONOTONIC this process reads.
+    pub(super) clock: u32,
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) conns: Connections<S::Notes>,
     /// A connection has closed since this was last cleared: descriptors may be free.
@@ -104,6 +106,7 @@ impl<S: Service> Exchange<S> {
             service,
             timeouts,
             accept_proxy,
+            clock: clock::monotonic_clock(),
             counters,
             conns: Connections::new(Nanos(clock::monotonic_ns())),
             has_closed: false,
@@ -699,6 +702,12 @@ impl<S: Service> Exchange<S> {
                 self.send_acknowledgements(index);
             }
             Phase::Sleeping if conn.flags.has(WEBSOCKET) => self.send_delayed(index),
+            Phase::Idle
+                if conn.flags.has(WEBSOCKET)
+                    && (!conn.flags.has(BLOCKED) || conn.pieces_further > 0) =>
+            {
+                self.handle_silence(index);
+            }
             Phase::Sleeping => {
                 conn.phase = Phase::Sending;
                 self.conns.set_deadline(index, self.timeouts.idle);
@@ -774,7 +783,12 @@ impl<S: Service> Exchange<S> {
 
     /// A peer that reads, however slowly, is not given up.
     fn postpone_stall(&mut self, index: u32) {
-        if matches!(self.conns.slab[index].phase, Phase::Sending | Phase::Closing | Phase::Idle) {
+        if self.conns.slab[index].phase == Phase::Idle && self.is_switched(index) {
+            self.await_message(index);
+        } else if matches!(
+            self.conns.slab[index].phase,
+            Phase::Sending | Phase::Closing | Phase::Idle
+        ) {
             self.conns.set_deadline(index, self.timeouts.idle);
         }
     }

@@ -1,16 +1,21 @@
 //! WebSocket on one connection: every message is sent back as it came, after the delay that the request
-//! of the upgrade asked for.
+//! of the upgrade asked for. One that asked for pushes gets those, too.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::target::{Filling, STAMP_BYTES};
 use plimsoll_proto::http1::Request;
 use plimsoll_proto::websocket::{FrameError, Opcode, Opening, Progress, write_frame};
 
-use super::conn::{Active, LINGER, Phase, WEBSOCKET};
+use super::conn::{Active, BLOCKED, LINGER, Phase, WEBSOCKET};
 use super::exchange::{Exchange, OUT_BYTES};
 use super::service::{Answer, Service};
 
 /// Closed by us without having been asked to (RFC 6455 7.4.1): nothing was said.
 const NORMAL_CLOSURE: u16 = 1000;
+/// We end the connection.
+const GOING_AWAY: u16 = 1001;
+/// Multiples of it, cut to 32 bits, are evenly spread.
+const GOLDEN_RATIO_32: u32 = 0x9E37_79B9;
 
 impl<S: Service> Exchange<S> {
     pub(super) fn is_switched(&self, index: u32) -> bool {
@@ -39,14 +44,16 @@ impl<S: Service> Exchange<S> {
         conn.flags.set(WEBSOCKET);
         conn.token = body.token;
         conn.phase = Phase::Idle;
-        self.conns.set_deadline(index, self.timeouts.idle);
+        // The fields of an answer in pieces, which this connection has no more.
+        (conn.piece_bytes, conn.pieces_further) = (body.piece_bytes, body.push_every_ms);
+        self.await_message(index);
     }
 
     /// Handles decrypted bytes; keeps those that must wait until the current message is answered.
     pub(super) fn handle_frames(&mut self, index: u32, input: &[u8]) {
         let mut active = self.conns.take_active(index);
         let mut rest = input;
-        self.conns.set_deadline(index, self.timeouts.idle);
+        self.await_message(index);
         while !rest.is_empty()
             && self.out.len() < OUT_BYTES
             && self.conns.slab[index].phase == Phase::Idle
@@ -129,7 +136,61 @@ impl<S: Service> Exchange<S> {
         if let Some(active) = &mut conn.active {
             self.out.append(&mut active.delayed);
         }
-        self.conns.set_deadline(index, self.timeouts.idle);
+        self.await_message(index);
+    }
+
+    /// Sets the timer to the next push or, where none was asked for, to the longest silence.
+    pub(super) fn await_message(&mut self, index: u32) {
+        let span = match self.pushes_every(index) {
+            None => self.timeouts.idle,
+            Some(every) => self.next_push(index, every).since(self.conns.now),
+        };
+        self.conns.set_deadline(index, span);
+    }
+
+    fn pushes_every(&self, index: u32) -> Option<Nanos> {
+        let conn = &self.conns.slab[index];
+        let asked = conn.flags.has(WEBSOCKET) && conn.pieces_further > 0;
+        asked.then(|| Nanos::from_millis(conn.pieces_further.into()))
+    }
+
+    /// When the next push is due. The connections of a worker are spread over the time between two pushes.
+    fn next_push(&self, index: u32, every: Nanos) -> Nanos {
+        let place = u64::from(index.wrapping_mul(GOLDEN_RATIO_32));
+        let phase = ((u128::from(place) * u128::from(every.0)) >> 32) as u64;
+        let passed = self.conns.now.0.saturating_sub(phase) / every.0;
+        Nanos((passed + 1) * every.0 + phase)
+    }
+
+    /// The timer of a connection that awaits a message has fired.
+    pub(super) fn handle_silence(&mut self, index: u32) {
+        let Some(every) = self.pushes_every(index) else {
+            return self.end_messages(index, GOING_AWAY);
+        };
+        self.conns.read_clock();
+        let due = Nanos(self.next_push(index, every).0.saturating_sub(every.0));
+        let conn = &self.conns.slab[index];
+        // A peer that does not read gets no more; a message that goes back in parts is not interrupted.
+        let is_within = conn.active.as_ref().is_some_and(|active| active.messages.has_begun());
+        if !conn.flags.has(BLOCKED) && !conn.has_unsent() && !is_within {
+            let sequence = due.0 / every.0;
+            let filling = Filling {
+                run: self.clock,
+                connection: index,
+                operation: sequence as u32,
+                intended: due,
+                began: self.conns.now,
+            };
+            let bytes = (conn.piece_bytes as usize).max(STAMP_BYTES);
+            let mut payload = std::mem::take(&mut self.payload);
+            payload.clear();
+            payload.extend_from_slice(&filling.stamp());
+            payload.extend(S::PATTERN.iter().cycle().take(bytes - STAMP_BYTES));
+            write_frame(&mut self.out, true, Opcode::Binary, &payload, None);
+            self.payload = payload;
+            self.counters.pushes.add(1);
+        }
+        self.await_message(index);
     }
 
     /// Sends a close frame, then closes.

@@ -61,6 +61,7 @@ impl Service for Obedient {
             pieces_further: notes.further.unwrap_or(0),
             chunked: notes.further.is_some(),
             token: notes.delay_ms,
+            push_every_ms: 0,
         })
     }
 

@@ -25,6 +25,7 @@ impl Service for Pong {
             pieces_further: 0,
             chunked: false,
             token: 0,
+            push_every_ms: 0,
         })
     }
 

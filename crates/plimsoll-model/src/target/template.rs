@@ -44,7 +44,7 @@ pub enum Field {
 /// What the places of one operation are filled with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filling {
-    /// Tells the load from others whose messages may still be about.
+    /// Tells the load from others whose messages may still be about; in what `serve` pushes, the clock of its host.
     pub run: u32,
     /// Number of the connection among all of the load.
     pub connection: u32,
@@ -92,7 +92,7 @@ impl Filling {
         for factor in [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB] {
             mixed = (mixed ^ mixed >> 30).wrapping_mul(factor);
         }
-        (u128::from(mixed ^ mixed >> 31) * u128::from(most) >> 64) as u64 + 1
+        ((u128::from(mixed ^ mixed >> 31) * u128::from(most)) >> 64) as u64 + 1
     }
 }
 

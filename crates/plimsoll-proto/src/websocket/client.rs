@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use plimsoll_model::ErrorClass;
-use plimsoll_model::target::{MessageFrames, Target};
+use plimsoll_model::target::{Filling, MessageFrames, STAMP_BYTES, Target};
+use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
 use super::frame::{Opcode, write_frame};
@@ -31,6 +31,28 @@ pub struct Client {
     opening: Option<Option<Box<PartialHead>>>,
     messages: MessageReader,
     awaited: Awaited,
+    beginning: Beginning,
+}
+
+/// The first bytes of the message that is being read: a push begins with a stamp.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beginning {
+    bytes: [u8; STAMP_BYTES],
+    count: u8,
+}
+
+impl Beginning {
+    fn extend(&mut self, fresh: &[u8]) {
+        let room = self.bytes.iter_mut().skip(usize::from(self.count));
+        for (to, from) in room.zip(fresh) {
+            *to = *from;
+            self.count += 1;
+        }
+    }
+
+    fn stamp(&self) -> Option<Filling> {
+        Filling::of_stamp(self.bytes.get(..usize::from(self.count)).unwrap_or_default())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +71,21 @@ pub enum Progress {
     Switched,
     /// The awaited message or pong is complete, with so many bytes of payload.
     Complete(u64),
+    /// The server has sent a message of its own accord.
+    Pushed(Push),
     /// The server closes, with this code where it gives one.
     Closed(Option<u16>),
+}
+
+/// A message that nothing asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// Its payload.
+    pub bytes: u32,
+    /// Of its stamp: which clock the server has read, see `plimsoll_sys::clock`; 0 without a stamp.
+    pub clock: u32,
+    /// When the server sent it, by that clock.
+    pub sent: Nanos,
 }
 
 /// Why the connection is of no more use.
@@ -159,6 +194,7 @@ impl Client {
             opening: if is_switched { None } else { Some(None) },
             messages: MessageReader::new(Side::Client),
             awaited: Awaited::Nothing,
+            beginning: Beginning { bytes: [0; STAMP_BYTES], count: 0 },
         }
     }
 
@@ -196,7 +232,8 @@ impl Client {
         }
         let mut rest = input;
         loop {
-            let read = self.messages.handle_bytes(rest, &mut |_| {});
+            let beginning = &mut self.beginning;
+            let read = self.messages.handle_bytes(rest, &mut |bytes| beginning.extend(bytes));
             let (consumed, progress) = read.inspect_err(|error| {
                 let code = error.close_code().to_be_bytes();
                 write_frame(reply, true, Opcode::Close, &code, Some(MASK));
@@ -204,8 +241,18 @@ impl Client {
             rest = rest.get(consumed..).unwrap_or_default();
             let ended = match (progress, self.awaited) {
                 (FrameProgress::NeedMore, _) => return Ok((input.len(), Progress::NeedMore)),
-                (FrameProgress::Message { bytes, .. }, Awaited::Message) => {
-                    Progress::Complete(bytes)
+                (FrameProgress::Message { is_text, bytes }, awaited) => {
+                    let beginning = std::mem::take(&mut self.beginning);
+                    let stamp = if is_text { None } else { beginning.stamp() };
+                    if stamp.is_none() && awaited == Awaited::Message {
+                        self.awaited = Awaited::Nothing;
+                        return Ok((input.len() - rest.len(), Progress::Complete(bytes)));
+                    }
+                    let stamp = stamp.unwrap_or_default();
+                    // A message is at most 1 GiB.
+                    let (bytes, clock, sent) = (bytes as u32, stamp.run, stamp.began);
+                    let push = Progress::Pushed(Push { bytes, clock, sent });
+                    return Ok((input.len() - rest.len(), push));
                 }
                 (FrameProgress::Pong, Awaited::Pong) => Progress::Complete(0),
                 (FrameProgress::Close(code), _) => {
@@ -218,8 +265,7 @@ impl Client {
                     write_frame(reply, true, Opcode::Pong, payload, Some(MASK));
                     continue;
                 }
-                // What the server sends of its own accord.
-                (FrameProgress::Message { .. } | FrameProgress::Pong, _) => continue,
+                (FrameProgress::Pong, _) => continue,
             };
             self.awaited = Awaited::Nothing;
             return Ok((input.len() - rest.len(), ended));
@@ -394,6 +440,26 @@ mod tests {
         write_frame(&mut frames, true, Opcode::Binary, b"pushed", None);
         write_frame(&mut frames, true, Opcode::Pong, PING, None);
         let read = client.handle_bytes(&frames, &mut Vec::new());
-        assert_eq!(read, Ok((frames.len(), Progress::Complete(0))));
+        let pushed = |bytes, clock, sent| Progress::Pushed(Push { bytes, clock, sent });
+        assert_eq!(read, Ok((8, pushed(6, 0, Nanos::ZERO))));
+        let read = client.handle_bytes(&frames[8..], &mut Vec::new());
+        assert_eq!(read, Ok((frames.len() - 8, Progress::Complete(0))));
+
+        // A push before the answer is told from it by its stamp, however it is cut.
+        let stamp = Filling { run: 5, began: Nanos(77), ..Filling::default() }.stamp();
+        let mut frames = Vec::new();
+        write_frame(&mut frames, true, Opcode::Binary, &[&stamp[..], b"more"].concat(), None);
+        for cut in 0..frames.len() {
+            let mut client = switched();
+            client.expect_message();
+            let read = client.handle_bytes(&frames[..cut], &mut Vec::new());
+            assert_eq!(read, Ok((cut, Progress::NeedMore)));
+            let read = client.handle_bytes(&frames[cut..], &mut Vec::new());
+            assert_eq!(read, Ok((frames.len() - cut, pushed(36, 5, Nanos(77)))));
+            let mut answer = Vec::new();
+            write_frame(&mut answer, true, Opcode::Text, b"answer", None);
+            let read = client.handle_bytes(&answer, &mut Vec::new());
+            assert_eq!(read, Ok((answer.len(), Progress::Complete(6))));
+        }
     }
 }

@@ -11,7 +11,7 @@ mod reader;
 mod utf8;
 
 pub use client::{
-    Client, Progress as ClientProgress, WebSocketError, close, message, opening, ping,
+    Client, Progress as ClientProgress, Push, WebSocketError, close, message, opening, ping,
 };
 pub use frame::{FRAME_HEAD_BYTES_MAX, Opcode, apply_mask, write_frame};
 pub use opening::{KEY_BYTES, Opening, Refusal, accept_for};

@@ -35,11 +35,13 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     let pooled = summary.settings.get(keys::KEEP_ALIVE).is_some_and(|kept| kept == "yes");
     let many = pooled && summary.connections.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
+    let pushed = summary.pushed.unwrap_or_default().delay_ms;
     let rows: Vec<_> = [
         ("corrected", full(&both.corrected), intended),
         ("uncorrected", full(&both.uncorrected), "from the actual send"),
         ("wire", full(&both.wire), "to the answer's arrival"),
         ("first byte", short(&summary.ttfb_ms), "from the actual send"),
+        ("pushed", short(&pushed), "from the server's sending"),
         ("connect", short(&summary.connect_ms), opened),
         ("handshake", short(&summary.tls_ms), opened),
     ]
@@ -165,6 +167,10 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         if !answers.is_empty() {
             page.entry_counts(title, &answers)?;
         }
+    }
+    if let Some(pushed) = &summary.pushed {
+        let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
+        page.entry("Pushed", &format!("{messages} messages by the server, {payload} of payload"))?;
     }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
     if summary.streams.has_ended() {

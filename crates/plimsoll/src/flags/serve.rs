@@ -16,7 +16,8 @@ Answers `pong`. Request headers: `sleep: MS` answers after a random time of up t
 `sleep-fixed: MS` after exactly MS, `times: N` writes N further chunks, each after its own sleep,
 `size: BYTES` sets the body's size. HTTP/2 is spoken with clients that ask for it by ALPN, or begin with
 it; a call of gRPC gets its message back. A request that asks for WebSocket gets it: each message is sent back,
-after the sleep that the request asked for.
+after the sleep that the request asked for; `push: MS` in it has the server send a message of its own each MS ms, of
+`size` bytes, with the time of its sending.
 
 Examples:
   plimsoll serve
