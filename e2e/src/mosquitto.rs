@@ -10,7 +10,7 @@ use crate::certificate::Certificate;
 use crate::process::Guarded;
 use crate::{port, program, wait};
 
-/// A running broker that lets everybody in.
+/// A running broker.
 #[derive(Debug)]
 pub struct Mosquitto {
     /// Where it speaks MQTT.
@@ -22,13 +22,31 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts one on 127.0.0.1 with a certificate for it.
+    /// Starts one on 127.0.0.1 with a certificate for it; it lets everybody in.
     pub fn start(certificate: &Certificate) -> Self {
+        Self::start_for(&[], certificate)
+    }
+
+    /// Starts one that lets only these users with their passwords in, or everybody where there are none.
+    pub fn start_for(users: &[(&str, &str)], certificate: &Certificate) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let (plain, tls) = (port::free(), port::free());
         let path = folder.path().display();
+        let access = match users.is_empty() {
+            true => "allow_anonymous true\n".to_owned(),
+            false => {
+                let passwords = folder.path().join("passwords");
+                let lines = users.iter().map(|(name, password)| format!("{name}:{password}\n"));
+                fs::write(&passwords, lines.collect::<String>())
+                    .expect("an own folder is writable");
+                let mut hash = Command::new(program::installed("mosquitto_passwd"));
+                let status = hash.arg("-U").arg(&passwords).status();
+                assert!(status.is_ok_and(|status| status.success()), "mosquitto_passwd failed");
+                format!("allow_anonymous false\npassword_file {path}/passwords\n")
+            }
+        };
         let config = format!(
-            "user root\nallow_anonymous true\npersistence false\nset_tcp_nodelay true\n\
+            "user root\n{access}persistence false\nset_tcp_nodelay true\n\
              log_dest file {path}/log\nlog_type all\nconnection_messages true\n\
              listener {} 127.0.0.1\n\
              listener {} 127.0.0.1\ncertfile {}\nkeyfile {}\n",

@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
-use crate::target::{MqttVersion, Protocol, Script, Target, TargetUrl};
+use crate::target::{Credentials, MqttVersion, Protocol, Script, Target, TargetUrl, Will};
 use crate::units::ParseError;
 
 /// How operations come due.
@@ -354,19 +355,88 @@ pub struct Http2Plan {
     pub streams: u32,
 }
 
-/// What an MQTT client says in its CONNECT. Identifiers are this prefix, a number for each shard and
-/// one for each of its connections.
+/// What an MQTT client says in its CONNECT.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MqttPlan {
     /// The version that is spoken.
     pub version: MqttVersion,
-    /// How client identifiers begin.
-    pub client_id_prefix: String,
+    /// How the clients are called.
+    pub client_ids: ClientIds,
+    /// Users with their passwords, in turn; empty: none is named.
+    #[serde(default)]
+    pub users: Arc<[Credentials]>,
     /// Seconds within which the client sends something; 0 for no bound.
     pub keep_alive_s: u16,
+    /// The broker goes on with what it kept of the client's last connection.
+    #[serde(default)]
+    pub resumes_session: bool,
+    /// Seconds for which the broker keeps a session without a connection; MQTT 5 alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_expiry_s: Option<u32>,
+    /// What the broker publishes once the client is gone without a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub will: Option<Will>,
     /// Each connection subscribes to this filter at QoS 0 before it counts as usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribe: Option<String>,
+}
+
+/// How the clients of a load are called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClientIds {
+    /// This, a number for each shard and one for each of its connections.
+    Prefix(String),
+    /// The connection of each number is called so; at least as many as connections.
+    Listed(Arc<[String]>),
+}
+
+impl MqttPlan {
+    /// What the connection with a number is called.
+    pub fn client_id(&self, number: u64) -> String {
+        match &self.client_ids {
+            ClientIds::Prefix(prefix) => format!("{prefix}{number:x}"),
+            ClientIds::Listed(all) => nth(all, number).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// How many connections have names of their own; `None` where any number has.
+    pub fn clients_max(&self) -> Option<u64> {
+        match &self.client_ids {
+            ClientIds::Prefix(_) => None,
+            ClientIds::Listed(all) => Some(all.len() as u64),
+        }
+    }
+
+    /// Who the connection with a number says that it is.
+    pub fn user(&self, number: u64) -> Option<&Credentials> {
+        nth(&self.users, number)
+    }
+
+    /// A topic or filter of the connection with a number: `%c` is its client identifier, `%i` its number,
+    /// `%u` its user, and `%%` a percent sign.
+    pub fn filled(&self, template: &str, number: u64) -> String {
+        let mut filled = String::new();
+        let mut rest = template;
+        while let Some((before, behind)) = rest.split_once('%') {
+            filled.push_str(before);
+            let mut behind = behind.chars();
+            match behind.next() {
+                Some('c') => filled.push_str(&self.client_id(number)),
+                Some('i') => filled.push_str(&number.to_string()),
+                Some('u') => filled.push_str(self.user(number).map_or("", |user| &user.name)),
+                Some(other) => filled.push(other),
+                None => {}
+            }
+            rest = behind.as_str();
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
+
+/// The one in place `n`; after the last one comes the first.
+fn nth<T>(all: &[T], n: u64) -> Option<&T> {
+    all.get(n.checked_rem(all.len() as u64)? as usize)
 }
 
 impl LoadPlan {
@@ -513,6 +583,27 @@ pub enum Spoken {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_have_names_users_and_topics_of_their_own() {
+        let user = |name: &str| Credentials { name: name.to_owned(), password: None };
+        let mut plan = MqttPlan {
+            version: MqttVersion::V5,
+            client_ids: ClientIds::Prefix("p-".to_owned()),
+            users: [].into(),
+            keep_alive_s: 0,
+            resumes_session: false,
+            session_expiry_s: None,
+            will: None,
+            subscribe: None,
+        };
+        assert_eq!((plan.client_id(17).as_str(), plan.user(17)), ("p-11", None));
+        assert_eq!(plan.filled("a/%c/%i/%u/100%%", 17), "a/p-11/17//100%");
+        plan.users = [user("ann"), user("bob")].into();
+        plan.client_ids = ClientIds::Listed(["x".to_owned(), "y".to_owned()].into());
+        assert_eq!(plan.filled("%u%c", 1), "boby");
+        assert_eq!(plan.filled("%u%c", 2), "annx");
+    }
 
     #[test]
     fn a_range_begins_again_after_its_last_address() {

@@ -269,30 +269,40 @@ pub fn outgoing(
     Outgoing { bytes, template, expected }
 }
 
-/// Appends what makes a connection usable; nothing for HTTP. `client` tells it from every other one of the
-/// load, as `filling` does for scripts.
-pub fn greeting(
-    out: &mut Vec<u8>,
-    target: &Target,
-    mqtt: Option<&MqttPlan>,
-    client: (u32, u32),
-    filling: &Filling,
-) {
+/// Appends what makes a connection usable; nothing for HTTP. `filling` tells it from every other one that the
+/// load has at the same time.
+pub fn greeting(out: &mut Vec<u8>, target: &Target, mqtt: Option<&MqttPlan>, filling: &Filling) {
     match (target.url.protocol, mqtt) {
         (Protocol::WebSocket, _) => websocket::opening(out, target),
         (Protocol::Http2, _) => http2::client::write_opening(out),
         (Protocol::Mqtt, Some(plan)) => {
-            let id = format!("{}{:x}-{:x}", plan.client_id_prefix, client.0, client.1);
-            mqtt::connect(out, plan.version, &id, plan.keep_alive_s);
-            if let Some(filter) = &plan.subscribe {
-                mqtt::subscribe(out, plan.version, filter);
-            }
+            greet_broker(out, plan, filling.connection.into());
         }
         (Protocol::Script, _) => {
             let steps = target.script.as_ref().map_or(&[][..], |script| &script.opening);
             script::leading(steps).fill(filling, out);
         }
         (Protocol::Http1 | Protocol::Mqtt, _) => {}
+    }
+}
+
+fn greet_broker(out: &mut Vec<u8>, plan: &MqttPlan, number: u64) {
+    let will = plan.will.as_ref().map(|will| {
+        let mut will = will.clone();
+        will.publish.topic = plan.filled(&will.publish.topic, number);
+        will
+    });
+    let says = mqtt::Connect {
+        client_id: &plan.client_id(number),
+        keep_alive_s: plan.keep_alive_s,
+        resumes_session: plan.resumes_session,
+        session_expiry_s: plan.session_expiry_s,
+        user: plan.user(number),
+        will: will.as_ref(),
+    };
+    mqtt::connect(out, plan.version, &says);
+    if let Some(filter) = &plan.subscribe {
+        mqtt::subscribe(out, plan.version, &plan.filled(filter, number));
     }
 }
 

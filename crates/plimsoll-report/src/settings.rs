@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::pace::Arrivals;
-use plimsoll_model::plan::{LoadPlan, Pacing, TlsState, TlsVersion, Trust};
-use plimsoll_model::target::Protocol;
+use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing, TlsState, TlsVersion, Trust};
+use plimsoll_model::target::{Protocol, Will};
 use plimsoll_model::units::grouped;
 
 /// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
@@ -87,6 +87,9 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
             set("replace", "yes".to_owned());
         }
     }
+    if let Some(said) = &plan.mqtt {
+        mqtt(said, plan, &mut set);
+    }
     if plan.targets.len() > 1 {
         set("targets", plan.targets.len().to_string());
     }
@@ -104,6 +107,40 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         tls(plan, &mut set);
     }
     out
+}
+
+/// What every client of MQTT says. No password, and no more of names than how many they are.
+fn mqtt(said: &MqttPlan, plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
+    set("mqtt", said.version.name().to_owned());
+    if let Some(publish) = plan.targets.first().and_then(|target| target.publish.as_ref()) {
+        set("topic", publish.topic.clone());
+    }
+    if let Some(filter) = &said.subscribe {
+        set("subscribe", filter.clone());
+    }
+    let seconds = |seconds: u32| format!("{} s", grouped(seconds.into()));
+    set(
+        "mqtt-keep-alive",
+        match said.keep_alive_s {
+            0 => "none".to_owned(),
+            keep_alive_s => seconds(keep_alive_s.into()),
+        },
+    );
+    if let Some(names) = said.clients_max() {
+        set("client-ids", grouped(names));
+    }
+    if !said.users.is_empty() {
+        set("users", grouped(said.users.len() as u64));
+    }
+    if said.resumes_session {
+        set("clean-start", "no".to_owned());
+    }
+    if let Some(expiry_s) = said.session_expiry_s {
+        set("session-expiry", seconds(expiry_s));
+    }
+    if let Some(Will { publish, .. }) = &said.will {
+        set("will", format!("{}, QoS {}", publish.topic, publish.qos as u8));
+    }
 }
 
 fn arrivals(pacing: &Pacing) -> String {

@@ -69,6 +69,47 @@ fn mosquitto_holds_sessions_that_ping() {
 }
 
 #[test]
+fn mosquitto_knows_each_client_by_name_and_password() {
+    let users = [("ann", "one"), ("bob", "two"), ("watcher", "three")];
+    let broker = Mosquitto::start_for(&users, &Certificate::new());
+    let url = format!("mqtt://{}", broker.plain);
+    let folder = tempfile::tempdir().expect("the temporary directory is writable");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("an own folder is writable");
+        path.display().to_string()
+    };
+    let (ids, named) = (file("ids", "d-0\nd-1\nd-2\n"), file("users", "ann:one\nbob:two\n"));
+    let subscribe = ["-u", "watcher", "-P", "three", "-t", "fleet/#", "-v", "-C", "60", "-W", "30"];
+    let subscriber = client("mosquitto_sub", broker.plain.port(), &subscribe);
+    broker.wait_for("SUBACK", 1);
+    let who = ["--client-ids", &ids, "--users", &named, "--topic", "fleet/%u/%c/%i"];
+    let said =
+        ["--no-clean-start", "--will-topic", "gone/%c", "--will-message", "bye", "--data", "m"];
+    for version in ["5", "3.1.1"] {
+        let pace = ["--mqtt", version, "--rate", "0", "-n", "30", "-c", "3"];
+        Plimsoll::load(&url, &[&who[..], &said, &pace].concat()).run().summary(0).assert_all_ok(30);
+    }
+    let received = String::from_utf8(output(subscriber).stdout).expect("text");
+    for topic in ["fleet/ann/d-0/0 m", "fleet/bob/d-1/1 m", "fleet/ann/d-2/2 m"] {
+        assert!(received.lines().filter(|line| *line == topic).count() >= 2, "{topic}: {received}");
+    }
+    let log = broker.log();
+    assert_eq!(log.matches("Will message specified (3 bytes) (r0, q0).").count(), 6, "{log}");
+    assert!(log.contains("as d-1 (p5, c0, k0, u'bob')"), "{log}");
+    // A session that is kept is found again, by the same client.
+    let kept = ["--session-expiry", "60", "--rate", "0", "-n", "3", "-c", "3"];
+    Plimsoll::load(&url, &[&who[..], &said, &kept].concat()).run().summary(0).assert_all_ok(3);
+
+    let wrong = file("wrong", "ann:guessed\n");
+    let refused = ["--users", &wrong, "--rate", "0", "-n", "3", "-c", "1"];
+    let finished = Plimsoll::load(&url, &refused).run();
+    assert_eq!(finished.code, Some(99), "{finished:?}");
+    assert!(finished.stderr.contains("not authorized"), "{}", finished.stderr);
+    assert!(!finished.stdout.contains("guessed") && !finished.stderr.contains("guessed"));
+}
+
+#[test]
 fn a_laboratory_holds_sessions_behind_real_proxies() {
     let hold = ["lab", "hold", "-c", "40", "--rate", "100", "--for", "2s", "--heartbeat", "1s"];
     for (protocol, sut, url) in

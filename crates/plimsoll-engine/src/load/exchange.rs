@@ -77,16 +77,14 @@ impl Worker {
         let leaves = self.time_of_sending(index, now);
         let hot = &mut self.conns[index];
         hot.offset_us = u32::try_from(leaves.since(hot.since).0 / 1000).unwrap_or(u32::MAX);
-        match &self.requests.get(self.conns[index].target).template {
-            None => self.push(index, now),
-            Some(template) => {
-                let mut bytes = Vec::new();
-                template.fill(&self.filling(index, now), &mut bytes);
-                let sent = self.conns.send_aside(index, &bytes);
-                if self.handle_sent(index, sent, now) {
-                    self.note_sent(index);
-                }
-            }
+        let target = self.conns[index].target;
+        if !self.requests.has_own_bytes(target) {
+            return self.push(index, now);
+        }
+        let own = self.requests.own_bytes(target, &self.filling(index, now)).unwrap_or_default();
+        let sent = self.conns.send_aside(index, &own);
+        if self.handle_sent(index, sent, now) {
+            self.note_sent(index);
         }
     }
 

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{LoadPlan, Pacing};
-use plimsoll_model::target::{Filling, Template};
+use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
+use plimsoll_model::target::{Filling, Target, Template};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
 
 /// What a target needs to be sent.
 pub(super) struct Request {
     pub(super) bytes: Arc<[u8]>,
     /// What is sent instead of `bytes`, where it differs from one operation to the next.
-    pub(super) template: Option<Template>,
+    template: Option<Template>,
     pub(super) destination: u32,
     /// What answers it.
     pub(super) expected: Expected,
+    /// The target, where its topic is each connection's own.
+    with_own_topic: Option<Box<Target>>,
 }
 
 impl Request {
@@ -37,6 +39,7 @@ pub(super) struct Requests {
     shard: Shard,
     /// Tells the load from others.
     run: u32,
+    mqtt: Option<MqttPlan>,
     next: u32,
     step: u32,
     /// How long a connection rests behind each operation.
@@ -59,7 +62,13 @@ impl Requests {
             .map(|(target, destination)| {
                 let outgoing = conversation::outgoing(target, operation, keepalive, version);
                 let Outgoing { bytes, template, expected } = outgoing;
-                Request { bytes: bytes.into(), template, destination: *destination, expected }
+                let has_own_topic = operation == Operation::Exchange
+                    && target.publish.as_ref().is_some_and(|publish| publish.topic.contains('%'));
+                let with_own_topic = has_own_topic.then(|| Box::new(target.clone()));
+                // None is left to send once its own are.
+                let bytes = if has_own_topic { [].into() } else { bytes.into() };
+                let destination = *destination;
+                Request { bytes, template, destination, expected, with_own_topic }
             })
             .collect();
         let count = all.len().max(1) as u32;
@@ -68,7 +77,8 @@ impl Requests {
             step => step,
         };
         let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
-        Self { all, shard, run: plan.seed as u32, next: shard.index % count, step, rest }
+        let (mqtt, run) = (plan.mqtt.clone(), plan.seed as u32);
+        Self { all, shard, run, mqtt, next: shard.index % count, step, rest }
     }
 
     /// How long a connection rests behind each operation.
@@ -80,6 +90,34 @@ impl Requests {
         &self.all[target as usize]
     }
 
+    /// What an operation sends instead of its target's bytes, where it has some of its own.
+    pub(super) fn own_bytes(&self, target: u32, filling: &Filling) -> Option<Vec<u8>> {
+        let request = self.get(target);
+        if let Some(template) = &request.template {
+            let mut bytes = Vec::new();
+            template.fill(filling, &mut bytes);
+            return Some(bytes);
+        }
+        let (own, mqtt) = request.with_own_topic.as_ref().zip(self.mqtt.as_ref())?;
+        let mut own = Target::clone(own);
+        if let Some(publish) = &mut own.publish {
+            publish.topic = mqtt.filled(&publish.topic, filling.connection.into());
+        }
+        Some(conversation::outgoing(&own, Operation::Exchange, true, mqtt.version).bytes)
+    }
+
+    /// Whether operations of a target have bytes of their own.
+    pub(super) fn has_own_bytes(&self, target: u32) -> bool {
+        let request = self.get(target);
+        request.template.is_some() || request.with_own_topic.is_some()
+    }
+
+    /// The number of the connection in slot `index`: no other one of the load has it at the same time. Slots are
+    /// dense in each worker, and so are these numbers in the load.
+    fn number(&self, index: u32) -> u32 {
+        index.wrapping_mul(self.shard.of).wrapping_add(self.shard.index)
+    }
+
     /// What tells an operation on the connection in slot `index` from all others.
     pub(super) fn filling(
         &self,
@@ -88,9 +126,7 @@ impl Requests {
         intended: Nanos,
         began: Nanos,
     ) -> Filling {
-        // Slots are dense in each worker, and so are these numbers in the load.
-        let connection = index.wrapping_mul(self.shard.of).wrapping_add(self.shard.index);
-        Filling { run: self.run, connection, operation, intended, began }
+        Filling { run: self.run, connection: self.number(index), operation, intended, began }
     }
 
     /// What makes the connection in slot `index` to `destination` usable; empty where the protocol has
@@ -104,9 +140,8 @@ impl Requests {
     ) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Some(target) = plan.targets.get(self.first_for(destination, 0) as usize) {
-            let client = (self.shard.index, index);
             let filling = self.filling(index, 0, now, now);
-            conversation::greeting(&mut bytes, target, plan.mqtt.as_ref(), client, &filling);
+            conversation::greeting(&mut bytes, target, plan.mqtt.as_ref(), &filling);
         }
         bytes
     }

@@ -11,7 +11,10 @@ mod script;
 mod template;
 pub mod vegeta;
 
-pub use mqtt::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, is_filter, is_topic};
+pub use mqtt::{
+    Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Will, foreign_placeholder,
+    is_filter, is_topic,
+};
 pub use script::{Action, Script, Step};
 pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};
 

@@ -1,5 +1,6 @@
 //! What MQTT says of a message beside its payload.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,14 @@ impl MqttVersion {
         match self {
             Self::V3_1_1 => 4,
             Self::V5 => 5,
+        }
+    }
+
+    /// As `--mqtt` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V3_1_1 => "3.1.1",
+            Self::V5 => "5",
         }
     }
 }
@@ -80,12 +89,52 @@ impl FromStr for Qos {
 /// How a target's body is published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publish {
-    /// Where to; 1 to 65,535 bytes without wildcards.
+    /// Where to; 1 to 65,535 bytes without wildcards. A connection's own where it has `%`: see
+    /// [`crate::plan::MqttPlan::filled`].
     pub topic: String,
     /// How often it is delivered.
     pub qos: Qos,
     /// The broker keeps it for later subscribers.
     pub retain: bool,
+}
+
+/// What the broker publishes once a client is gone without a word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Will {
+    /// Where to, and how.
+    pub publish: Publish,
+    /// At most 65,535 bytes.
+    pub message: Vec<u8>,
+}
+
+/// Who a client says that it is.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// At most 65,535 bytes.
+    pub name: String,
+    /// At most 65,535 bytes.
+    pub password: Option<String>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What stands behind a percent sign in `template` and is no placeholder of a connection.
+pub fn foreign_placeholder(template: &str) -> Option<String> {
+    let mut rest = template;
+    while let Some((_, behind)) = rest.split_once('%') {
+        let mut behind = behind.chars();
+        match behind.next() {
+            Some('c' | 'i' | 'u' | '%') => rest = behind.as_str(),
+            other => {
+                return Some(other.map_or_else(|| "%".to_owned(), |other| format!("%{other}")));
+            }
+        }
+    }
+    None
 }
 
 /// Whether messages can be published to `topic` (MQTT 5.0, 4.7).
@@ -117,6 +166,19 @@ mod tests {
         for topic in ["", "a/#", "+/b", "a\0b", &"x".repeat(65_536)] {
             assert!(!is_topic(topic), "{topic:.20}");
         }
+    }
+
+    #[test]
+    fn placeholders() {
+        assert_eq!(foreign_placeholder("a/%c/%i/%u/100%%"), None);
+        assert_eq!(foreign_placeholder("a/%x").as_deref(), Some("%x"));
+        assert_eq!(foreign_placeholder("100%").as_deref(), Some("%"));
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        let user = Credentials { name: "fleet".to_owned(), password: Some("sesame".to_owned()) };
+        assert_eq!(format!("{user:?}"), "Credentials { name: \"fleet\", .. }");
     }
 
     #[test]

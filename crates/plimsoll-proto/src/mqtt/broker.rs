@@ -540,9 +540,13 @@ mod tests {
     }
 
     /// What a client of ours sends.
+    fn named(client_id: &str, keep_alive_s: u16) -> packet::Connect<'_> {
+        packet::Connect { client_id, keep_alive_s, ..packet::Connect::default() }
+    }
+
     fn session(version: MqttVersion, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        packet::connect(&mut out, version, "a client", 60);
+        packet::connect(&mut out, version, &named("a client", 60));
         for qos in [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce] {
             let publish = Publish { topic: "a/b".to_owned(), qos, retain: false };
             packet::publish(&mut out, version, &publish, payload);
@@ -571,7 +575,7 @@ mod tests {
     #[test]
     fn subscriptions_are_granted() {
         let mut bytes = Vec::new();
-        packet::connect(&mut bytes, MqttVersion::V5, "s", 0);
+        packet::connect(&mut bytes, MqttVersion::V5, &named("s", 0));
         bytes.extend_from_slice(b"\x82\x0D\0\x07\0\0\x01a\x01\0\x03b/#\x02");
         bytes.extend_from_slice(b"\xA2\x06\0\x08\0\0\x01a");
         let (_, reply, error) = read(&[&bytes]);
@@ -601,7 +605,7 @@ mod tests {
         assert_eq!((&reply[..], error.is_some()), (&b"\x20\x03\0\x81\0"[..], true));
         for (bytes, reason) in [(&b"\x30\x03\0\0\0"[..], 0x81), (b"\x82\xFF\xFF\x7F", 0x95)] {
             let mut session = Vec::new();
-            packet::connect(&mut session, MqttVersion::V5, "a", 0);
+            packet::connect(&mut session, MqttVersion::V5, &named("a", 0));
             session.extend_from_slice(bytes);
             let (_, reply, error) = read(&[&session]);
             assert!(error.is_some());
@@ -618,8 +622,8 @@ mod tests {
         assert!(of(b"\x10\xFF\xFF\xFF\xFF").contains("more than four"));
         assert!(of(b"\x10\xFF\xFF\x7F").contains("more than 64 KiB"));
         let mut twice = Vec::new();
-        packet::connect(&mut twice, MqttVersion::V5, "a", 0);
-        packet::connect(&mut twice, MqttVersion::V5, "a", 0);
+        packet::connect(&mut twice, MqttVersion::V5, &named("a", 0));
+        packet::connect(&mut twice, MqttVersion::V5, &named("a", 0));
         assert!(of(&twice).contains("second CONNECT"));
         let (events, reply, _) = read(&[b"\x10\x0D\0\x04MQTT\x06\x02\0\0\0\0\0"]);
         assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));

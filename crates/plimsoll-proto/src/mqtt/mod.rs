@@ -11,7 +11,7 @@ mod reason;
 
 pub use broker::{Broker, BrokerError, Event, FILTERS_MAX, PACKET_BYTES_MAX, RECEIVE_MAXIMUM};
 pub use client::{Client, MqttError, Progress};
-pub use packet::{CONNECT_BYTES_MAX, connect, disconnect, pingreq, publish, subscribe};
+pub use packet::{Connect, connect, disconnect, pingreq, publish, subscribe};
 pub use reason::reason_name;
 
 /// Identifier of every publish above QoS 0.

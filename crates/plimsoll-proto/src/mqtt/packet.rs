@@ -1,6 +1,6 @@
 //! Packets, byte by byte.
 
-use plimsoll_model::target::{MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX};
+use plimsoll_model::target::{Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Will};
 
 use super::PACKET_ID;
 
@@ -22,20 +22,74 @@ pub(super) const DISCONNECT: u8 = 0xE0;
 /// Clean session (3.1.1) or clean start (5).
 const CLEAN: u8 = 0x02;
 pub(super) const RETAIN: u8 = 0x01;
-/// Longest CONNECT that [`connect`] writes: an identifier of 64 KiB and what is around it.
-pub const CONNECT_BYTES_MAX: usize = 1 + 4 + 10 + 1 + 2 + 65_535;
+/// Flags of CONNECT.
+const WILL: u8 = 0x04;
+const WILL_RETAIN: u8 = 0x20;
+const PASSWORD: u8 = 0x40;
+const USER_NAME: u8 = 0x80;
+/// Properties of CONNECT (MQTT 5.0, 3.1.2.11).
+const SESSION_EXPIRY: u8 = 0x11;
 
-/// Appends a CONNECT that asks for a clean session. `client_id` is cut at 65,535 bytes.
-pub fn connect(out: &mut Vec<u8>, version: MqttVersion, client_id: &str, keep_alive_s: u16) {
-    let id = client_id.as_bytes();
-    let id = id.get(..usize::from(u16::MAX)).unwrap_or(id);
-    let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
-    begin(out, CONNECT, 10 + properties.len() + 2 + id.len());
-    string(out, b"MQTT");
-    out.extend_from_slice(&[version.level(), CLEAN]);
-    out.extend_from_slice(&keep_alive_s.to_be_bytes());
-    out.extend_from_slice(properties);
-    string(out, id);
+/// What a CONNECT says. The caller has checked that each text is at most 65,535 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Connect<'a> {
+    /// What the client is called.
+    pub client_id: &'a str,
+    /// Seconds within which it sends something; 0 for no bound.
+    pub keep_alive_s: u16,
+    /// The broker goes on with what it kept.
+    pub resumes_session: bool,
+    /// Seconds for which the broker keeps the session; MQTT 5 alone.
+    pub session_expiry_s: Option<u32>,
+    /// Who it says that it is.
+    pub user: Option<&'a Credentials>,
+    /// What is published once it is gone without a word.
+    pub will: Option<&'a Will>,
+}
+
+/// Appends a CONNECT.
+pub fn connect(out: &mut Vec<u8>, version: MqttVersion, says: &Connect<'_>) {
+    let is_v5 = version == MqttVersion::V5;
+    let mut content = Vec::new();
+    string(&mut content, b"MQTT");
+    content.extend_from_slice(&[version.level(), connect_flags(says)]);
+    content.extend_from_slice(&says.keep_alive_s.to_be_bytes());
+    match says.session_expiry_s.filter(|_| is_v5) {
+        Some(expiry_s) => {
+            content.extend_from_slice(&[5, SESSION_EXPIRY]);
+            content.extend_from_slice(&expiry_s.to_be_bytes());
+        }
+        None if is_v5 => content.push(0),
+        None => {}
+    }
+    string(&mut content, says.client_id.as_bytes());
+    if let Some(will) = says.will {
+        if is_v5 {
+            content.push(0);
+        }
+        string(&mut content, will.publish.topic.as_bytes());
+        string(&mut content, &will.message);
+    }
+    if let Some(user) = says.user {
+        string(&mut content, user.name.as_bytes());
+        if let Some(password) = &user.password {
+            string(&mut content, password.as_bytes());
+        }
+    }
+    begin(out, CONNECT, content.len());
+    out.extend_from_slice(&content);
+}
+
+fn connect_flags(says: &Connect<'_>) -> u8 {
+    let mut flags = if says.resumes_session { 0 } else { CLEAN };
+    if let Some(will) = says.will {
+        flags |= WILL | (will.publish.qos as u8) << 3;
+        flags |= if will.publish.retain { WILL_RETAIN } else { 0 };
+    }
+    if let Some(user) = says.user {
+        flags |= USER_NAME | if user.password.is_some() { PASSWORD } else { 0 };
+    }
+    flags
 }
 
 /// Appends a PUBLISH of `payload`. The caller has checked that all of it fits a packet.
@@ -112,9 +166,11 @@ mod tests {
 
     #[test]
     fn packets_as_the_standards_draw_them() {
-        let four = written(|out| connect(out, MqttVersion::V3_1_1, "ab", 60));
+        let says = Connect { client_id: "ab", keep_alive_s: 60, ..Connect::default() };
+        let four = written(|out| connect(out, MqttVersion::V3_1_1, &says));
         assert_eq!(four, b"\x10\x0E\0\x04MQTT\x04\x02\0\x3C\0\x02ab");
-        let five = written(|out| connect(out, MqttVersion::V5, "ab", 0));
+        let says = Connect { keep_alive_s: 0, ..says };
+        let five = written(|out| connect(out, MqttVersion::V5, &says));
         assert_eq!(five, b"\x10\x0F\0\x04MQTT\x05\x02\0\0\0\0\x02ab");
         let of = |qos, retain| Publish { topic: "a/b".to_owned(), qos, retain };
         let zero = written(|out| {
@@ -133,7 +189,27 @@ mod tests {
         });
         assert_eq!(long[..4], [0x32, 0xA8, 0x9C, 0x01]);
         assert_eq!(long.len(), 4 + 8 + 20_000);
-        let largest = written(|out| connect(out, MqttVersion::V5, &"x".repeat(70_000), 0));
-        assert!(largest.len() <= CONNECT_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_connect_that_says_everything() {
+        let user = Credentials { name: "u".to_owned(), password: Some("pw".to_owned()) };
+        let publish = Publish { topic: "w".to_owned(), qos: Qos::ExactlyOnce, retain: true };
+        let will = Will { publish, message: b"bye".to_vec() };
+        let says = Connect {
+            client_id: "ab",
+            keep_alive_s: 60,
+            resumes_session: true,
+            session_expiry_s: Some(3_600),
+            user: Some(&user),
+            will: Some(&will),
+        };
+        let five = written(|out| connect(out, MqttVersion::V5, &says));
+        let expected = b"\x10\x24\0\x04MQTT\x05\xF4\0\x3C\x05\x11\0\0\x0E\x10\0\x02ab\
+            \0\0\x01w\0\x03bye\0\x01u\0\x02pw";
+        assert_eq!(five, expected);
+        let four = written(|out| connect(out, MqttVersion::V3_1_1, &says));
+        let expected = b"\x10\x1D\0\x04MQTT\x04\xF4\0\x3C\0\x02ab\0\x01w\0\x03bye\0\x01u\0\x02pw";
+        assert_eq!(four, expected);
     }
 }

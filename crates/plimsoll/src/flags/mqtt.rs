@@ -3,11 +3,14 @@
 use clap::Args;
 use plimsoll_model::target::{MqttVersion, Qos};
 
+use super::values::{InputFile, input_file};
+
 /// Flags of an mqtt:// or mqtts:// URL.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "MQTT")]
 pub(crate) struct MqttFlags {
-    /// Topic to publish to [default: plimsoll]
+    /// Topic to publish to; %c is the client identifier, %i the connection's number, %u its user, %% a
+    /// percent sign [default: plimsoll]
     #[arg(long, value_name = "TOPIC")]
     pub(crate) topic: Option<String>,
 
@@ -19,7 +22,8 @@ pub(crate) struct MqttFlags {
     #[arg(long)]
     pub(crate) retain: bool,
 
-    /// Each connection subscribes to this at QoS 0 first; what is delivered is read, not counted
+    /// Each connection subscribes to this at QoS 0 first, with placeholders as in --topic; what is
+    /// delivered is read, not counted
     #[arg(long, value_name = "FILTER")]
     pub(crate) subscribe: Option<String>,
 
@@ -31,6 +35,39 @@ pub(crate) struct MqttFlags {
     /// process id]
     #[arg(long, value_name = "PREFIX")]
     pub(crate) client_id: Option<String>,
+
+    /// File of client identifiers, one a line, at least as many as connections; - reads standard input
+    #[arg(long, value_name = "FILE|-", value_parser = input_file, conflicts_with = "client_id")]
+    pub(crate) client_ids: Option<InputFile>,
+
+    /// File of users, one USER or USER:PASSWORD a line, taken in turn; - reads standard input
+    #[arg(long, value_name = "FILE|-", value_parser = input_file)]
+    pub(crate) users: Option<InputFile>,
+
+    /// Let the broker go on with what it kept of each client (clean start or clean session off)
+    #[arg(long)]
+    pub(crate) no_clean_start: bool,
+
+    /// Seconds for which the broker keeps a session without a connection (MQTT 5)
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) session_expiry: Option<u32>,
+
+    /// Topic of a will, with placeholders as in --topic: the broker publishes it when a connection ends
+    /// without DISCONNECT
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) will_topic: Option<String>,
+
+    /// Message of the will [default: none, it is empty]
+    #[arg(long, value_name = "TEXT", requires = "will_topic")]
+    pub(crate) will_message: Option<String>,
+
+    /// Quality of service of the will: 0, 1 or 2 [default: 0]
+    #[arg(long, value_name = "N", requires = "will_topic")]
+    pub(crate) will_qos: Option<Qos>,
+
+    /// Ask the broker to retain the will
+    #[arg(long, requires = "will_topic")]
+    pub(crate) will_retain: bool,
 
     /// Keep-alive in CONNECT, seconds; 0 is none [default: the heartbeat of a hold, else 0]
     #[arg(long, value_name = "SECONDS")]
@@ -47,6 +84,11 @@ impl MqttFlags {
             (self.subscribe.is_some(), "--subscribe"),
             (self.mqtt.is_some(), "--mqtt"),
             (self.client_id.is_some(), "--client-id"),
+            (self.client_ids.is_some(), "--client-ids"),
+            (self.users.is_some(), "--users"),
+            (self.no_clean_start, "--no-clean-start"),
+            (self.session_expiry.is_some(), "--session-expiry"),
+            (self.will_topic.is_some(), "--will-topic"),
             (self.keep_alive.is_some(), "--keep-alive"),
         ];
         given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))

@@ -14,7 +14,7 @@ use super::pacing::pacing;
 use super::publish::PublishJob;
 use super::rows::RowJob;
 use super::{
-    Destination, Inputs, hosts, http2, outputs, protocol, publish, rows, sources, targets, tls,
+    Destination, Inputs, hosts, http2, mqtt, outputs, publish, rows, sources, targets, tls,
 };
 use crate::exit::Stop;
 use crate::flags::LoadFlags;
@@ -146,7 +146,8 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     outputs::check(output)?;
     let tls = tls::options(to, parts.handshake, parts.resume)?;
     let targets = targets::targets(to, inputs)?;
-    let mqtt = protocol::mqtt(&targets, &to.request.mqtt, &parts.pacing)?;
+    let said = &to.request.mqtt;
+    let mqtt = mqtt::plan(&targets, said, &parts.pacing, workers.connections, inputs)?;
     let mut servers = targets::servers(&targets, to.server.trust.sni.as_deref(), inputs)?;
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;

@@ -24,6 +24,7 @@ pub(crate) mod inputs;
 pub(crate) mod lab;
 pub(crate) mod live;
 pub(crate) mod load;
+mod mqtt;
 mod outputs;
 mod pacing;
 mod protocol;

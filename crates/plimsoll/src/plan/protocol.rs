@@ -1,26 +1,14 @@
 //! Which flags and targets fit the protocol that the URL names.
 
-use plimsoll_model::Nanos;
-use plimsoll_model::plan::{MqttPlan, Pacing};
-use plimsoll_model::target::{
-    MessageFrames, Protocol, Publish, REMAINING_LENGTH_MAX, Target, is_filter, is_method, is_topic,
-    parse_header,
-};
+use plimsoll_model::target::{MessageFrames, Protocol, Target, is_method, parse_header};
 
-use super::{Destination, Inputs, script};
+use super::{Destination, Inputs, mqtt, script};
 use crate::exit::Stop;
-use crate::flags::mqtt::MqttFlags;
 use crate::flags::shared::RequestFlags;
 use crate::flags::websocket::WebSocketFlags;
 
-const TOPIC_DEFAULT: &str = "plimsoll";
 /// Of a message of WebSocket or a publish, where no flag gives one.
 const MESSAGE_DEFAULT: [u8; 64] = [b'x'; 64];
-/// What a PUBLISH has beside topic and payload, at most: lengths, identifier, properties.
-const PUBLISH_HEAD_BYTES_MAX: usize = 2 + 2 + 1;
-/// Brokers need not take longer ones (MQTT 3.1.1, 3.1.3.1); ours is a prefix and two numbers.
-const PREFIX_BYTES_MAX: usize = 64;
-
 /// Refuses what does not fit the protocol, and completes what the flags left out.
 pub(super) fn complete(
     targets: &mut [Target],
@@ -70,7 +58,7 @@ pub(super) fn complete(
     }
     if protocol == Protocol::Mqtt {
         target.headers.clear();
-        target.publish = Some(publish(&flags.mqtt, target.body.len())?);
+        target.publish = Some(mqtt::publish(&flags.mqtt, target.body.len())?);
     }
     Ok(())
 }
@@ -121,72 +109,12 @@ fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
             ("WebSocket", "--header, --body, --data, --ws-binary, --ws-fragment, --ws-protocol")
         }
         Protocol::Mqtt => {
-            let flags = "--topic, --qos, --retain, --subscribe, --mqtt, --client-id, --keep-alive, \
-                         --body, --data";
+            let flags = "--topic, --qos, --retain, --subscribe, --mqtt, --client-id, --client-ids, \
+                         --users, --no-clean-start, --session-expiry, --will-topic, --will-message, \
+                         --will-qos, --will-retain, --keep-alive, --body, --data";
             ("MQTT", flags)
         }
         Protocol::Script => ("a script", "--script, --echo"),
     };
     Stop::usage(format_args!("{name} has no {flag}"), format_args!("its flags are {flags}"))
 }
-
-fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish, Stop> {
-    let topic = flags.topic.clone().unwrap_or_else(|| TOPIC_DEFAULT.to_owned());
-    if !is_topic(&topic) {
-        return Err(Stop::usage(
-            format_args!("--topic {topic:.80?} is not a topic to publish to"),
-            "give 1 to 65,535 bytes without # and +",
-        ));
-    }
-    if PUBLISH_HEAD_BYTES_MAX + topic.len() + payload_bytes > REMAINING_LENGTH_MAX {
-        return Err(Stop::usage(
-            "the payload is larger than MQTT allows",
-            "give less than 256 MiB",
-        ));
-    }
-    Ok(Publish { topic, qos: flags.qos.unwrap_or_default(), retain: flags.retain })
-}
-
-/// What clients say in CONNECT; `None` where MQTT is not spoken.
-pub(super) fn mqtt(
-    targets: &[Target],
-    flags: &MqttFlags,
-    pacing: &Pacing,
-) -> Result<Option<MqttPlan>, Stop> {
-    if targets.first().is_none_or(|target| target.url.protocol != Protocol::Mqtt) {
-        return Ok(None);
-    }
-    let beat_s = match pacing {
-        Pacing::Hold(hold) => hold.heartbeat.map_or(0, |beat| beat.0.div_ceil(NANOS_PER_S)),
-        Pacing::Open { .. } | Pacing::Closed { .. } => 0,
-    };
-    let keep_alive_s = match flags.keep_alive {
-        Some(given) if given > 0 && u64::from(given) < beat_s => {
-            return Err(Stop::usage(
-                format_args!("--keep-alive {given} ends before the heartbeat of {beat_s} s"),
-                "give a longer one, or a shorter --heartbeat",
-            ));
-        }
-        Some(given) => given,
-        None => u16::try_from(beat_s).map_err(|_| {
-            let what = "the heartbeat is longer than the longest keep-alive of MQTT, 65,535 s";
-            Stop::usage(what, "give a shorter --heartbeat, or --keep-alive 0")
-        })?,
-    };
-    let own = || format!("plimsoll-{:x}-", std::process::id());
-    let client_id_prefix = flags.client_id.clone().unwrap_or_else(own);
-    if client_id_prefix.len() > PREFIX_BYTES_MAX || client_id_prefix.contains('\0') {
-        return Err(Stop::usage("--client-id is too long", "give 64 bytes at most"));
-    }
-    let subscribe = flags.subscribe.clone();
-    if let Some(filter) = subscribe.as_ref().filter(|filter| !is_filter(filter)) {
-        return Err(Stop::usage(
-            format_args!("--subscribe {filter:.80?} is not a topic filter"),
-            "give levels with / between them; + or # is a level of its own, # the last one",
-        ));
-    }
-    let version = flags.mqtt.unwrap_or_default();
-    Ok(Some(MqttPlan { version, client_id_prefix, keep_alive_s, subscribe }))
-}
-
-const NANOS_PER_S: u64 = Nanos::from_secs(1).0;

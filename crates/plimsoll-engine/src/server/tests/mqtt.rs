@@ -13,7 +13,8 @@ fn what_was_published_before_the_end_of_the_stream_is_acknowledged() {
     let (server, address) = serve(&plan);
     let mut client = Client::connect(address);
     let mut bytes = Vec::new();
-    mqtt::connect(&mut bytes, MqttVersion::V3_1_1, "a", 60);
+    let says = mqtt::Connect { client_id: "a", keep_alive_s: 60, ..mqtt::Connect::default() };
+    mqtt::connect(&mut bytes, MqttVersion::V3_1_1, &says);
     let publish = Publish { topic: "t".to_owned(), qos: Qos::AtLeastOnce, retain: false };
     for _ in 0..20 {
         mqtt::publish(&mut bytes, MqttVersion::V3_1_1, &publish, b"payload");

@@ -117,6 +117,61 @@ fn bad_loads() {
 }
 
 #[test]
+fn bad_sessions() {
+    let mqtt = ["load", "mqtt://127.0.0.1:9"];
+    for (flags, stdin, line) in [
+        (
+            &["--topic", "a/%x"][..],
+            &b""[..],
+            "--topic has %x, which stands for nothing; use %c (client identifier), %i (number of the connection), \
+             %u (user) or %% (percent sign)",
+        ),
+        (
+            &["--mqtt", "3.1.1", "--session-expiry", "9"],
+            b"",
+            "MQTT 3.1.1 has no --session-expiry; drop it; with --no-clean-start its sessions are kept",
+        ),
+        (
+            &["--client-ids", "-", "-c", "3"],
+            b"a\nb\n",
+            "--client-ids has 2 lines for 3 connections; add lines, or give fewer --connections",
+        ),
+        (
+            &["--client-ids", "-", "-c", "1"],
+            b"a\nb\na\n",
+            "--client-ids: line 3 has \"a\" for the second time; name each client once: a broker ends the first of \
+             two sessions of one name",
+        ),
+        (&["--users", "-"], b"\n", "--users has no line; write one a line"),
+        (&["--users", "-"], b"\xff", "--users is not UTF-8; MQTT has no other encoding"),
+        (
+            &["--users", "-", "--mqtt", "3.1.1"],
+            b"a:b\n:secret",
+            "--users: line 2 has no user; write USER or USER:PASSWORD",
+        ),
+        (
+            &["--users", "-", "--client-ids", "-", "-c", "1"],
+            b"a",
+            "--client-ids - and --users - both read standard input; give one of them a file",
+        ),
+        (
+            &["--client-ids", "-", "-c", "2", "--topic", "a/%c"],
+            b"a\n+\n",
+            "--topic \"a/%c\" becomes \"a/+\", which MQTT does not allow; take other placeholders, or other names \
+             of clients and users",
+        ),
+        (
+            &["--will-topic", "a/#"],
+            b"",
+            "--will-topic \"a/#\" is not a topic to publish to; give 1 to 65,535 bytes without # and +",
+        ),
+    ] {
+        let (said, code) = refused(&[&mqtt[..], flags].concat(), stdin);
+        assert_eq!((said.as_str(), code), (format!("plimsoll: {line}").as_str(), 2), "{flags:?}");
+    }
+}
+
+#[test]
 fn an_unresolvable_name_is_the_worlds_fault() {
     let (said, code) = refused(&["load", "http://nowhere:80"], b"");
     assert_eq!(said, "plimsoll: cannot resolve \"nowhere\": no such name; check the name");

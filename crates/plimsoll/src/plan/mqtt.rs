@@ -1,0 +1,254 @@
+//! What MQTT clients say: `--topic`, `--qos`, `--users`, `--will-topic` and the like.
+
+use std::collections::HashSet;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::plan::{ClientIds, MqttPlan, Pacing};
+use plimsoll_model::target::{
+    Credentials, MqttVersion, Protocol, Publish, REMAINING_LENGTH_MAX, Target, Will,
+    foreign_placeholder, is_filter, is_topic,
+};
+use plimsoll_model::units::grouped;
+
+use super::Inputs;
+use crate::exit::Stop;
+use crate::flags::mqtt::MqttFlags;
+use crate::flags::values::InputFile;
+
+const TOPIC_DEFAULT: &str = "plimsoll";
+/// What a PUBLISH has beside topic and payload, at most: lengths, identifier, properties.
+const PUBLISH_HEAD_BYTES_MAX: usize = 2 + 2 + 1;
+/// Brokers need not take longer ones (MQTT 3.1.1, 3.1.3.1); ours is a prefix and a number.
+const PREFIX_BYTES_MAX: usize = 64;
+/// Of an identifier, a name, a password or a message of a will.
+const TEXT_BYTES_MAX: usize = 65_535;
+const NANOS_PER_S: u64 = Nanos::from_secs(1).0;
+
+/// How messages of so many bytes are published.
+pub(super) fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish, Stop> {
+    let topic = flags.topic.clone().unwrap_or_else(|| TOPIC_DEFAULT.to_owned());
+    check_topic("--topic", &topic)?;
+    if PUBLISH_HEAD_BYTES_MAX + TEXT_BYTES_MAX + payload_bytes > REMAINING_LENGTH_MAX {
+        return Err(Stop::usage(
+            "the payload is larger than MQTT allows",
+            "give less than 256 MiB less 64 KiB",
+        ));
+    }
+    Ok(Publish { topic, qos: flags.qos.unwrap_or_default(), retain: flags.retain })
+}
+
+fn check_topic(flag: &str, topic: &str) -> Result<(), Stop> {
+    check_placeholders(flag, topic)?;
+    if is_topic(topic) {
+        return Ok(());
+    }
+    Err(Stop::usage(
+        format_args!("{flag} {topic:.80?} is not a topic to publish to"),
+        "give 1 to 65,535 bytes without # and +",
+    ))
+}
+
+fn check_placeholders(flag: &str, template: &str) -> Result<(), Stop> {
+    foreign_placeholder(template).map_or(Ok(()), |unknown| {
+        Err(Stop::usage(
+            format_args!("{flag} has {unknown}, which stands for nothing"),
+            "use %c (client identifier), %i (number of the connection), %u (user) or %% (percent sign)",
+        ))
+    })
+}
+
+/// What the clients of a load over so many connections say in CONNECT; `None` where MQTT is not spoken.
+pub(super) fn plan(
+    targets: &[Target],
+    flags: &MqttFlags,
+    pacing: &Pacing,
+    connections: u64,
+    inputs: &mut Inputs<'_>,
+) -> Result<Option<MqttPlan>, Stop> {
+    let Some(target) = targets.first().filter(|one| one.url.protocol == Protocol::Mqtt) else {
+        return Ok(None);
+    };
+    let version = flags.mqtt.unwrap_or_default();
+    if flags.session_expiry.is_some() && version != MqttVersion::V5 {
+        return Err(Stop::usage(
+            "MQTT 3.1.1 has no --session-expiry",
+            "drop it; with --no-clean-start its sessions are kept",
+        ));
+    }
+    if let Some(filter) = &flags.subscribe {
+        check_placeholders("--subscribe", filter)?;
+        if !is_filter(filter) {
+            return Err(Stop::usage(
+                format_args!("--subscribe {filter:.80?} is not a topic filter"),
+                "give levels with / between them; + or # is a level of its own, # the last one",
+            ));
+        }
+    }
+    let plan = MqttPlan {
+        version,
+        client_ids: client_ids(flags, connections, inputs)?,
+        users: match &flags.users {
+            Some(from) => users(from, version, inputs)?.into(),
+            None => [].into(),
+        },
+        keep_alive_s: keep_alive_s(flags, pacing)?,
+        resumes_session: flags.no_clean_start,
+        session_expiry_s: flags.session_expiry,
+        will: will(flags)?,
+        subscribe: flags.subscribe.clone(),
+    };
+    check_filled(&plan, target, connections)?;
+    Ok(Some(plan))
+}
+
+fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> Result<u16, Stop> {
+    let beat_s = match pacing {
+        Pacing::Hold(hold) => hold.heartbeat.map_or(0, |beat| beat.0.div_ceil(NANOS_PER_S)),
+        Pacing::Open { .. } | Pacing::Closed { .. } => 0,
+    };
+    match flags.keep_alive {
+        Some(given) if given > 0 && u64::from(given) < beat_s => Err(Stop::usage(
+            format_args!("--keep-alive {given} ends before the heartbeat of {beat_s} s"),
+            "give a longer one, or a shorter --heartbeat",
+        )),
+        Some(given) => Ok(given),
+        None => u16::try_from(beat_s).map_err(|_| {
+            let what = "the heartbeat is longer than the longest keep-alive of MQTT, 65,535 s";
+            Stop::usage(what, "give a shorter --heartbeat, or --keep-alive 0")
+        }),
+    }
+}
+
+fn client_ids(
+    flags: &MqttFlags,
+    connections: u64,
+    inputs: &mut Inputs<'_>,
+) -> Result<ClientIds, Stop> {
+    let Some(from) = &flags.client_ids else {
+        let own = || format!("plimsoll-{:x}-", std::process::id());
+        let prefix = flags.client_id.clone().unwrap_or_else(own);
+        if prefix.len() > PREFIX_BYTES_MAX || prefix.contains('\0') {
+            return Err(Stop::usage("--client-id is too long", "give 64 bytes at most"));
+        }
+        return Ok(ClientIds::Prefix(prefix));
+    };
+    let flag = "--client-ids";
+    let ids = lines(flag, from, inputs)?;
+    let mut known = HashSet::new();
+    for (number, id) in ids.iter().enumerate() {
+        check_text(flag, number, id)?;
+        if !known.insert(id.as_str()) {
+            return Err(Stop::usage(
+                format_args!("{flag}: line {} has {id:.80?} for the second time", number + 1),
+                "name each client once: a broker ends the first of two sessions of one name",
+            ));
+        }
+    }
+    if (ids.len() as u64) < connections {
+        return Err(Stop::usage(
+            format_args!(
+                "{flag} has {} lines for {} connections",
+                grouped(ids.len() as u64),
+                grouped(connections)
+            ),
+            "add lines, or give fewer --connections",
+        ));
+    }
+    Ok(ClientIds::Listed(ids.into()))
+}
+
+fn users(
+    from: &InputFile,
+    version: MqttVersion,
+    inputs: &mut Inputs<'_>,
+) -> Result<Vec<Credentials>, Stop> {
+    let flag = "--users";
+    let lines = lines(flag, from, inputs)?;
+    let user = |(number, line): (usize, &String)| {
+        let (name, password) = match line.split_once(':') {
+            Some((name, password)) => (name, Some(password.to_owned())),
+            None => (line.as_str(), None),
+        };
+        // Of a password alone nobody says whose it is; MQTT 5 lets it stand for a token.
+        if name.is_empty() && version == MqttVersion::V3_1_1 {
+            return Err(Stop::usage(
+                format_args!("{flag}: line {} has no user", number + 1),
+                "write USER or USER:PASSWORD",
+            ));
+        }
+        // The line may be a password as a whole: it is not repeated.
+        for text in [Some(name), password.as_deref()].into_iter().flatten() {
+            check_text(flag, number, text)?;
+        }
+        Ok(Credentials { name: name.to_owned(), password })
+    };
+    lines.iter().enumerate().map(user).collect()
+}
+
+/// The lines of a file, of which there is at least one.
+fn lines(
+    flag: &'static str,
+    from: &InputFile,
+    inputs: &mut Inputs<'_>,
+) -> Result<Vec<String>, Stop> {
+    let text = String::from_utf8(inputs.read(flag, from)?).map_err(|_| {
+        Stop::usage(format_args!("{flag} is not UTF-8"), "MQTT has no other encoding")
+    })?;
+    let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    match lines.is_empty() {
+        true => Err(Stop::usage(format_args!("{flag} has no line"), "write one a line")),
+        false => Ok(lines),
+    }
+}
+
+fn check_text(flag: &str, number: usize, text: &str) -> Result<(), Stop> {
+    if text.len() <= TEXT_BYTES_MAX && !text.contains('\0') {
+        return Ok(());
+    }
+    Err(Stop::usage(
+        format_args!("{flag}: line {} does not fit a packet of MQTT", number + 1),
+        "give 65,535 bytes at most, without a zero byte",
+    ))
+}
+
+fn will(flags: &MqttFlags) -> Result<Option<Will>, Stop> {
+    let Some(topic) = flags.will_topic.clone() else { return Ok(None) };
+    check_topic("--will-topic", &topic)?;
+    let message = flags.will_message.clone().unwrap_or_default().into_bytes();
+    if message.len() > TEXT_BYTES_MAX {
+        return Err(Stop::usage("--will-message is too long", "give 65,535 bytes at most"));
+    }
+    let qos = flags.will_qos.unwrap_or(plimsoll_model::target::Qos::AtMostOnce);
+    let publish = Publish { topic, qos, retain: flags.will_retain };
+    Ok(Some(Will { publish, message }))
+}
+
+/// Whether topics and filters are still such with the names of each client in them.
+fn check_filled(plan: &MqttPlan, target: &Target, connections: u64) -> Result<(), Stop> {
+    let topic = target.publish.as_ref().map(|publish| publish.topic.as_str());
+    let will = plan.will.as_ref().map(|will| will.publish.topic.as_str());
+    let all = [
+        ("--topic", topic, is_topic as fn(&str) -> bool),
+        ("--will-topic", will, is_topic),
+        ("--subscribe", plan.subscribe.as_deref(), is_filter),
+    ];
+    // A prefix is the same for all; lists name each client and user.
+    let last = match (&plan.client_ids, plan.users.is_empty()) {
+        (ClientIds::Prefix(_), true) => 1,
+        (ClientIds::Listed(ids), _) => connections.max(ids.len() as u64),
+        (ClientIds::Prefix(_), false) => plan.users.len() as u64,
+    };
+    for (flag, template, is_valid) in all {
+        let Some(template) = template.filter(|template| template.contains('%')) else { continue };
+        let filled = |number| plan.filled(template, number);
+        if let Some(wrong) = (0..last).map(filled).find(|filled| !is_valid(filled)) {
+            return Err(Stop::usage(
+                format_args!(
+                    "{flag} {template:.80?} becomes {wrong:.80?}, which MQTT does not allow"
+                ),
+                "take other placeholders, or other names of clients and users",
+            ));
+        }
+    }
+    Ok(())
+}
