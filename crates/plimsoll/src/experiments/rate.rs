@@ -5,7 +5,7 @@ use plimsoll_capacity::{Context, GoalSearch, Mode, SearchSettings, Step, judge};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
 use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindHead, FindSummary, PathSummary};
 use plimsoll_model::tally::Tally;
@@ -263,9 +263,10 @@ fn find(
     let path = path.summary();
     let began = session.elapsed();
     let listen = &mut |event: &Event| timers.handle_event(event);
-    measure_usage((job, &plan), &mut pool, &tipping, &mut trials, session, listen)?;
+    measure_usage((job, &plan), &pool, &tipping, &mut trials, session, listen)?;
     confirming = confirming + session.elapsed().since(began);
-    plan.connections = pool.size();
+    let tip = tipping.lower.or_else(|| trials.last().map(|trial| trial.measurement.request.rate));
+    plan.connections = tip.map_or(plan.connections, |tip| pool.for_load(tip));
     Ok(Found {
         tipping,
         trials,
@@ -298,6 +299,8 @@ fn pool(job: &RateJob) -> Pool {
     };
     let each = preflight::host_limits().descriptors_per_process.unwrap_or(u64::MAX);
     let fits = each.saturating_sub(DESCRIPTOR_RESERVE).saturating_mul(processes.into());
+    let named = job.load.plan.mqtt.as_ref().and_then(MqttPlan::clients_max);
+    let fits = fits.min(named.unwrap_or(u64::MAX));
     Pool::new(job.load.plan.connections, job.load.plan.streams(), job.pool_fixed, fits)
 }
 
@@ -343,7 +346,7 @@ fn run_trial(
 /// come after the answer and change nothing of it; a server that did not come back is left alone.
 fn measure_usage(
     (job, plan): (&RateJob, &LoadPlan),
-    pool: &mut Pool,
+    pool: &Pool,
     tipping: &TippingPoint,
     trials: &mut Vec<TrialRecord>,
     session: &Session<'_>,
