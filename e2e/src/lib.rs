@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod fault;
 pub mod haproxy;
 pub mod host_setting;
+pub mod joined;
 pub mod mosquitto;
 pub mod namespace;
 pub mod nginx;

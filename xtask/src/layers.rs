@@ -24,7 +24,7 @@ plimsoll-report | model | sinks only: nothing flows back
 plimsoll-probe | model sys | read only; a missing value stays missing
 plimsoll-backend | model sys proto tls engine | the server half; never the only judge of our client
 plimsoll-tune | model sys probe | the only crate that will change a host: plan, journal, revert
-plimsoll-fleet | model sys | coordinator and agents; control traffic only, never measured traffic
+plimsoll-fleet | model sys tls | coordinator and agents; control traffic only, never measured traffic
 plimsoll-lab | model sys tls probe tune fleet | the server under test; what it starts, it stops, in every case
 plimsoll | model sys proto tls capacity engine report backend probe tune fleet lab | \
 the binary: flags, the only dispatcher of events, exit codes

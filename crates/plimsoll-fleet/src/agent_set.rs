@@ -14,7 +14,8 @@ use plimsoll_sys::process::{Group, Ties};
 
 use crate::error::FleetError;
 use crate::hosts::clock::Sample;
-use crate::hosts::{HostName, LoadHosts, Program, fold, identity};
+use crate::hosts::{HostName, Launcher, LoadHosts, Program, fold, identity};
+use crate::joined::Gate;
 use crate::link::{AgentPlace, Ending, Launch, Link, LinkEvent, Received, Remote};
 use crate::message::{FromAgent, Machine, ToAgent, VERSION};
 
@@ -90,9 +91,21 @@ impl AgentSpec {
 
 /// How the agents of other hosts are started: each is one process, which ends when it hears nothing for
 /// [`LEASE`].
-pub(crate) fn remote_launches(hosts: &LoadHosts) -> Result<Vec<Launch>, FleetError> {
+pub(crate) fn remote_launches(
+    hosts: &LoadHosts,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<Launch>, FleetError> {
     let program = Program::of_this_process()
         .map_err(|source| FleetError::Start { name: "agents on other hosts".to_owned(), source })?;
+    let gate = match &hosts.launcher {
+        Launcher::Joined(listen) => {
+            let names = hosts.hosts.iter().map(|host| host.name.clone()).collect();
+            let gate = Gate::open(listen, names)?;
+            gate.await_all(interrupted)?;
+            Some(gate)
+        }
+        _ => None,
+    };
     let launch = |(rank, host): (usize, &HostName)| Launch {
         name: host.to_string(),
         place: AgentPlace::There(Arc::new(Remote {
@@ -102,6 +115,7 @@ pub(crate) fn remote_launches(hosts: &LoadHosts) -> Result<Vec<Launch>, FleetErr
             path: hosts.path.clone(),
             program: program.clone(),
             lease: LEASE,
+            gate: gate.clone(),
         })),
         ties: Ties {
             // No terminal that ssh could ask on; what it starts itself ends with it.
@@ -120,8 +134,7 @@ const FANOUT: usize = 6;
 /// soon, or together with the others, meets the same.
 const LOGINS_MAX: u32 = 4;
 const LOGIN_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
-/// Timeout of another host's first message, and of a copy of the program to it.
-const OPENING_WAIT: Duration = Duration::from_secs(30);
+/// Timeout of a copy of the program to another host.
 const COPYING_WAIT: Duration = Duration::from_secs(300);
 /// Timeout of the pings that compare the clocks.
 const CLOCK_WAIT: Duration = Duration::from_secs(10);
@@ -204,7 +217,7 @@ impl AgentSet {
         let link = Link::start(self.next_id, &launch, self.sender.clone())?;
         let wait = match launch.place {
             AgentPlace::Here(_) => wait,
-            AgentPlace::There(_) => OPENING_WAIT,
+            AgentPlace::There(ref remote) => remote.opening_wait(),
         };
         Ok(Place {
             link,
@@ -240,11 +253,18 @@ impl AgentSet {
             None => {
                 let waited = match self.places[first].launch.place {
                     AgentPlace::Here(_) => HELLO_WAIT,
-                    AgentPlace::There(_) => OPENING_WAIT,
+                    AgentPlace::There(ref remote) => remote.opening_wait(),
                 };
                 let agent = self.name(first).to_owned();
                 self.kill(first);
-                (first, FleetError::Slow { agent, what: "start", waited })
+                (
+                    first,
+                    FleetError::Slow {
+                        agent,
+                        what: self.places[first].launch.first_step(),
+                        waited,
+                    },
+                )
             }
             Some((index, event)) => match self.hello(index, event) {
                 Ok(()) => {
@@ -314,7 +334,8 @@ impl AgentSet {
 
     /// Two names of one machine would count its CPUs and ports twice.
     fn check_machines(&self) -> Result<(), FleetError> {
-        let remote = |place: &&Place| matches!(place.launch.place, AgentPlace::There(_));
+        // Where agents that connect by themselves run is decided by whoever starts them.
+        let remote = |place: &&Place| matches!(&place.launch.place, AgentPlace::There(remote) if remote.gate.is_none());
         let places: Vec<_> = self.places.iter().filter(remote).collect();
         let mut lines = Vec::new();
         for (at, place) in places.iter().enumerate() {
@@ -375,7 +396,7 @@ impl AgentSet {
     }
 
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.places.iter().map(|place| place.link.pid())
+        self.places.iter().filter_map(|place| place.link.pid())
     }
 
     /// When an agent's last frame was received, handled or not.
@@ -415,7 +436,14 @@ impl AgentSet {
 
     /// Lines for the reader since the last call.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        let mut notes = std::mem::take(&mut self.notes);
+        let first = self.places.first().map(|place| &place.launch.place);
+        if let Some(AgentPlace::There(remote)) = first
+            && let Some(gate) = &remote.gate
+        {
+            notes.extend(gate.take_notes());
+        }
+        notes
     }
 
     /// Sends `command` to one agent; see [`Link::send`].
@@ -517,7 +545,7 @@ struct Opening {
     postponed: Vec<(Instant, usize)>,
     /// How often it was, by agent.
     dropped: BTreeMap<usize, u32>,
-    /// Some of them are on other hosts.
+    /// Other hosts are logged in to.
     is_remote: bool,
     /// Hosts that cannot take part, and why.
     failures: Vec<(HostName, String)>,
@@ -552,7 +580,8 @@ impl Opening {
     }
 
     fn add(&mut self, index: usize, launch: &Launch) {
-        self.is_remote |= matches!(launch.place, AgentPlace::There(_));
+        self.is_remote |=
+            matches!(&launch.place, AgentPlace::There(remote) if remote.gate.is_none());
         self.waiting.push(index);
     }
 

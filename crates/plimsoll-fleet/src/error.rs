@@ -84,6 +84,9 @@ pub enum FleetError {
         /// A line for each host, or for those with the same trouble.
         lines: Vec<String>,
     },
+    /// The user stopped it while agents were waited for.
+    #[error("it was stopped before the agents had connected")]
+    Interrupted,
     /// An agent sent a message that is not expected at this point.
     #[error("{agent} sent an unexpected message ({message}); this is a bug in plimsoll")]
     Unexpected {
@@ -120,6 +123,7 @@ impl FleetError {
             | Self::Slow { .. }
             | Self::Silence { .. }
             | Self::Hosts { .. }
+            | Self::Interrupted
             | Self::ProgramEnded { .. }
             | Self::Frame(_) => AgentFault::Host,
         }

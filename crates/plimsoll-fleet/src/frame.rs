@@ -43,7 +43,7 @@ pub enum FrameError {
     #[error("not a message of this version of plimsoll: {0}")]
     Malformed(serde_json::Error),
     /// The stream failed.
-    #[error("the pipe to the other end failed: {0}")]
+    #[error("the link to the other end failed: {0}")]
     Stream(#[from] io::Error),
 }
 

@@ -13,6 +13,7 @@ pub mod coordinator;
 pub mod error;
 pub mod frame;
 pub mod hosts;
+pub mod joined;
 mod link;
 pub mod message;
 mod programs;

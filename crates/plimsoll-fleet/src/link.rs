@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
@@ -25,6 +25,7 @@ use crate::frame;
 use crate::frame::FrameError;
 use crate::hosts::clock::{HostClock, SAMPLES_NEEDED, Sample};
 use crate::hosts::{HostName, Launcher, Preamble, Program, Word, explained, is_dropped, script};
+use crate::joined::{Gate, Wire};
 use crate::message::{ExitReason, FromAgent, ToAgent};
 use crate::tail::Tail;
 
@@ -39,6 +40,8 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 const FIRST_PINGS_EVERY: Duration = Duration::from_millis(5);
 /// What an agent's host may be silent for beyond the lease: an agent that is given up has stopped before.
 const AFTER_LEASE: Duration = Duration::from_secs(5);
+/// Timeout of another host's first message.
+const OPENING_WAIT: Duration = Duration::from_secs(30);
 /// How the payload of a pong begins.
 const PONG: &[u8] = b"{\"pong\"";
 
@@ -102,9 +105,26 @@ pub(crate) struct Remote {
     pub(crate) program: Program,
     /// It ends when it hears nothing for so long.
     pub(crate) lease: Duration,
+    /// Where it connects to, when nothing is launched.
+    pub(crate) gate: Option<Arc<Gate>>,
+}
+
+impl Launch {
+    /// What its agent does first, completing *did not*.
+    pub(crate) fn first_step(&self) -> &'static str {
+        match &self.place {
+            AgentPlace::There(remote) if remote.gate.is_some() => "connect",
+            _ => "start",
+        }
+    }
 }
 
 impl Remote {
+    /// Timeout of its first message.
+    pub(crate) fn opening_wait(&self) -> Duration {
+        self.gate.as_ref().map_or(OPENING_WAIT, |gate| gate.within())
+    }
+
     fn command(&self) -> Command {
         let words = self.launcher.shell_on(&self.host, self.rank);
         let mut command = Command::new(&words[0]);
@@ -169,6 +189,8 @@ struct FarSide {
     clock: Arc<Mutex<HostClock>>,
     /// Its agent has answered.
     is_open: Arc<AtomicBool>,
+    /// The connection of an agent that has come by itself.
+    wire: Arc<OnceLock<Arc<Wire>>>,
 }
 
 impl FarSide {
@@ -184,11 +206,12 @@ pub(crate) struct Link {
     pub(crate) id: u64,
     /// Its name in messages.
     pub(crate) name: String,
-    child: Child,
+    /// `None` where the agent connects by itself.
+    child: Option<Child>,
     is_session_leader: bool,
     /// `None` once nothing more will be sent.
     frames: Option<Sender<Vec<u8>>>,
-    stderr: Tail,
+    stderr: Option<Tail>,
     /// When its last frame was received, in nanoseconds of CLOCK_MONOTONIC.
     last_frame_ns: Arc<AtomicU64>,
     /// `None` on this host.
@@ -206,6 +229,12 @@ impl Link {
         events: Sender<(u64, Received)>,
     ) -> Result<Self, FleetError> {
         let name = launch.name.clone();
+        if let AgentPlace::There(remote) = &launch.place
+            && let Some(gate) = &remote.gate
+        {
+            return Self::await_join(id, name.clone(), remote, gate, events)
+                .map_err(|source| FleetError::Start { name, source });
+        }
         let context = |source| FleetError::Start { name: launch.words(), source };
         let start = match &launch.place {
             AgentPlace::Here(command) => {
@@ -248,10 +277,11 @@ impl Link {
                     }
                 })
                 .map_err(context)?;
-                Some(FarSide { remote: Arc::clone(remote), clock, is_open })
+                Some(FarSide { remote: Arc::clone(remote), clock, is_open, wire: Arc::default() })
             }
         };
-        let stderr = Tail::follow(stderr).map_err(context)?;
+        let stderr = Some(Tail::follow(stderr).map_err(context)?);
+        let child = Some(child);
         let is_session_leader = launch.ties.group == Group::Session;
         let (frames, ended) = (Some(frames), None);
         let was_dropped = false;
@@ -269,8 +299,56 @@ impl Link {
         })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+    /// Waits for an agent that connects to `gate`.
+    fn await_join(
+        id: u64,
+        name: String,
+        remote: &Arc<Remote>,
+        gate: &Gate,
+        events: Sender<(u64, Received)>,
+    ) -> io::Result<Self> {
+        let (frames, outbox) = mpsc::channel();
+        let last_frame_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
+        let far = FarSide {
+            remote: Arc::clone(remote),
+            clock: Arc::default(),
+            is_open: Arc::default(),
+            wire: Arc::default(),
+        };
+        let arrival = gate.expect(remote.rank);
+        let (clock, is_open, wire) =
+            (Arc::clone(&far.clock), Arc::clone(&far.is_open), Arc::clone(&far.wire));
+        let heard = Arc::clone(&last_frame_ns);
+        run("link-in", move || {
+            let Ok(joined) = arrival.recv() else { return };
+            heard.store(clock::monotonic_ns(), Ordering::Relaxed);
+            // Each link waits for one connection.
+            let _ = wire.set(joined.wire);
+            is_open.store(true, Ordering::Relaxed);
+            let stdout = joined.reader;
+            let reader = Reader { id, stdout, last_frame_ns: heard, clock: Some(clock), events };
+            match run("link-out", move || write_frames_and_pings(&outbox, joined.writer)) {
+                Ok(()) => reader.read_frames(),
+                Err(error) => drop(reader.report(Received::Closed(Ending::Frame(error.into())))),
+            }
+        })?;
+        Ok(Self {
+            id,
+            name,
+            child: None,
+            is_session_leader: false,
+            frames: Some(frames),
+            stderr: None,
+            last_frame_ns,
+            far: Some(far),
+            ended: None,
+            was_dropped: false,
+        })
+    }
+
+    /// Its process on this host, where there is one.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// When its last frame was received, handled or not.
@@ -329,23 +407,46 @@ impl Link {
         if let Some(reason) = self.ended {
             return reason;
         }
-        while !process::has_ended(self.pid()) && Instant::now() < deadline {
+        let Some(pid) = self.pid() else {
+            self.cut_by(deadline);
+            // Its seat may be another link's from now on.
+            self.ended = Some(ExitReason::Code(0));
+            return ExitReason::Code(0);
+        };
+        while !process::has_ended(pid) && Instant::now() < deadline {
             thread::sleep(LOOK_AGAIN);
         }
         // Without effect on a process that has ended and wasn't reaped.
-        let _ = process::kill(self.pid(), Signal::KILL);
+        let _ = process::kill(pid, Signal::KILL);
         if self.is_session_leader {
-            while !process::has_ended(self.pid()) {
+            while !process::has_ended(pid) {
                 thread::sleep(LOOK_AGAIN);
             }
             // Its number, and so the session's, stays in use until it is reaped below.
-            for pid in process::session_members(self.pid()).unwrap_or_default() {
+            for pid in process::session_members(pid).unwrap_or_default() {
                 let _ = process::kill(pid, Signal::KILL);
             }
         }
-        let reason = self.child.wait().map_or(ExitReason::Code(-1), ExitReason::from);
+        let status = self.child.as_mut().map(Child::wait);
+        let reason = status.map_or(ExitReason::Code(-1), |status| {
+            status.map_or(ExitReason::Code(-1), ExitReason::from)
+        });
         self.ended = Some(reason);
         reason
+    }
+
+    /// Waits until `deadline` for an agent that has connected to close its connection, then cuts that. The agent
+    /// ends with it.
+    fn cut_by(&mut self, deadline: Instant) {
+        let Some(far) = &self.far else { return };
+        if let Some(gate) = &far.remote.gate {
+            gate.give_up(far.remote.rank);
+        }
+        let Some(wire) = far.wire.get() else { return };
+        while !wire.is_over() && Instant::now() < deadline {
+            thread::sleep(LOOK_AGAIN);
+        }
+        wire.cut();
     }
 
     /// Kills the agent.
@@ -358,13 +459,14 @@ impl Link {
         // One that is silent or sends no frames does not end by itself.
         let wait = if matches!(ending, Ending::Closed) { END_WAIT } else { Duration::ZERO };
         let reason = self.end_by(Instant::now() + wait);
-        let words = self.stderr.text(END_WAIT);
+        let words = self.stderr.as_ref().map(|stderr| stderr.text(END_WAIT)).unwrap_or_default();
         let mut text = match ending {
             Ending::Frame(error) => format!("sent data that cannot be decoded: {error}"),
             Ending::Refused(why) => return why,
             Ending::Silent(silence) => {
                 format!("sent nothing for {} s and was given up", silence.as_secs())
             }
+            Ending::Closed if self.child.is_none() => "closed its connection".to_owned(),
             Ending::Closed => {
                 let unopened = self.far.as_ref().filter(|far| !far.is_open.load(Ordering::Relaxed));
                 if let Some(FarSide { remote, .. }) = unopened {

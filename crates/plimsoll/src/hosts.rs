@@ -1,9 +1,10 @@
 //! What this host has: descriptors for agents, its name in an archive.
 
 use std::fs;
+use std::io::Write;
 
 use plimsoll_fleet::coordinator::agents_needed;
-use plimsoll_fleet::hosts::LoadHosts;
+use plimsoll_fleet::hosts::{Launcher, LoadHosts};
 use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::{AgentSpec, FleetError, LoadAgents};
 use plimsoll_lab::LabError;
@@ -13,10 +14,12 @@ use plimsoll_report::archive::ArchivedHost;
 use plimsoll_sys::affinity::usable_cpus;
 use plimsoll_sys::limits;
 use plimsoll_sys::namespace::Namespace;
+use plimsoll_sys::signal::Interrupts;
 use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::exit::Stop;
 use crate::flags::values::Processes;
+use crate::run;
 
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
 pub(crate) const DESCRIPTOR_RESERVE: u64 = PROCESS_DESCRIPTORS;
@@ -59,8 +62,18 @@ pub(crate) fn start_hosts(
     hosts: &LoadHosts,
     threads: Option<u32>,
     plan: &mut LoadPlan,
+    interrupts: &Interrupts,
 ) -> Result<LoadAgents, Stop> {
-    let agents = LoadAgents::start_on(hosts, threads).map_err(|error| fleet_stop(&error))?;
+    if let Launcher::Joined(listen) = &hosts.launcher {
+        // Nothing else is shown before they are there. Whether it can be written changes nothing.
+        let agents = hosts.hosts.len();
+        let _ = writeln!(std::io::stderr(), "waiting for {agents} agents at {}", listen.address);
+    }
+    let is_raised = || interrupts.is_raised();
+    let agents = LoadAgents::start_on(hosts, threads, &is_raised).map_err(|error| match error {
+        FleetError::Interrupted => run::interrupted_stop(interrupts),
+        error => fleet_stop(&error),
+    })?;
     let too_small = agents.too_small(plan.connections, DESCRIPTOR_RESERVE);
     if !too_small.is_empty() {
         let first = format!("the hosts cannot have {} connections", grouped(plan.connections));

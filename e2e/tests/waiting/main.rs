@@ -15,6 +15,7 @@ mod hold;
 mod host_watch;
 mod http2;
 mod isolation;
+mod joined;
 mod lab;
 mod live_page;
 mod load;

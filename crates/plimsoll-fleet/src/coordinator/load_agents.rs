@@ -111,10 +111,14 @@ impl LoadAgents {
         Ok(Self { agents, place: Place::Here(spec) })
     }
 
-    /// Starts an agent on each of `hosts`. A host that names no threads has `threads` of them, or as many as
-    /// CPUs.
-    pub fn start_on(hosts: &LoadHosts, threads: Option<u32>) -> Result<Self, FleetError> {
-        let agents = AgentSet::start(remote_launches(hosts)?, AGENT_EXIT_WAIT)?;
+    /// Starts an agent on each of `hosts`, or waits until they connect. A host that names no threads has `threads`
+    /// of them, or as many as CPUs.
+    pub fn start_on(
+        hosts: &LoadHosts,
+        threads: Option<u32>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, FleetError> {
+        let agents = AgentSet::start(remote_launches(hosts, interrupted)?, AGENT_EXIT_WAIT)?;
         let share = |(index, host): (usize, &LoadHost)| {
             let cpus = || agents.machine(index).cpus.clamp(1, THREADS_MAX);
             Share::new(host.threads.or(threads).unwrap_or_else(cpus))

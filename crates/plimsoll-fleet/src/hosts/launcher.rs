@@ -1,6 +1,7 @@
 //! How a process is started on another host: an argv that yields a byte pipe to its stdin and stdout.
 
 use super::list::HostName;
+use crate::joined::Listen;
 
 /// What reaches hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum Launcher {
     Other(Vec<String>),
     /// Slurm's srun, on the nodes of this job.
     Slurm(String),
+    /// Nothing: agents that somebody else has started connect by themselves.
+    Joined(Box<Listen>),
 }
 
 /// One task on one node with everything that the job has there, beside the batch step. Without `-u` a frame would
@@ -65,6 +68,7 @@ impl Launcher {
     /// Program and arguments which start a POSIX shell on `host`, number `rank`.
     pub(crate) fn shell_on(&self, host: &HostName, rank: usize) -> Vec<String> {
         match self {
+            Self::Joined(_) => Vec::new(),
             Self::Ssh(own) => {
                 let mut words = vec!["ssh".to_owned()];
                 words.extend(own.iter().flat_map(|option| ["-o".to_owned(), option.clone()]));

@@ -13,7 +13,7 @@ pub(crate) fn explained(launcher: &Launcher, reason: ExitReason, printed: &str) 
     let line = match launcher {
         Launcher::Ssh(_) if reason == SSH_FAILED => of_ssh(says)?,
         Launcher::Slurm(_) => of_srun(says)?,
-        Launcher::Ssh(_) | Launcher::Other(_) => return None,
+        Launcher::Ssh(_) | Launcher::Other(_) | Launcher::Joined(_) => return None,
     };
     Some(line.to_owned())
 }

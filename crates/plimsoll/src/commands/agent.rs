@@ -1,6 +1,7 @@
 //! `plimsoll agent`: connects the fleet, which carries messages, with the engine, which
 //! generates or serves load.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, mpsc};
@@ -9,9 +10,9 @@ use std::time::Duration;
 use plimsoll_backend::Backend;
 use plimsoll_engine::load::{Load, LoadEvent, Stopper};
 use plimsoll_fleet::message::{AgentFault, ServeCounters};
-use plimsoll_fleet::{Executor, FromAgent, ToAgent, agent, hosts};
+use plimsoll_fleet::{Executor, FromAgent, ToAgent, agent, hosts, joined};
 use plimsoll_model::plan::{LoadPlan, ServePlan};
-use plimsoll_sys::{memory, process, thread};
+use plimsoll_sys::{clock, memory, process, thread};
 
 use crate::exit::Stop;
 use crate::flags::AgentFlags;
@@ -19,10 +20,16 @@ use crate::flags::AgentFlags;
 /// How often a serving agent reports its counters.
 const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 
+/// How long one that has connected by itself goes on without a message of the coordinator, which sends one each second.
+const JOINED_LEASE: Duration = Duration::from_secs(10);
+
 /// Runs until the coordinator ends it or exits.
 pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
     if flags.identity {
         return Err(Stop::Asked(format!("{}\n", hosts::identity())));
+    }
+    if let (Some(dir), Some(count)) = (&flags.write_keys, flags.count) {
+        return write_keys(dir, count, flags.valid_for);
     }
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
@@ -32,8 +39,24 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
     if let Some(nonce) = &flags.nonce {
         hosts::announce(std::io::stdout(), nonce).map_err(|error| stop(&error))?;
     }
-    agent::run(engine, std::io::stdin(), std::io::stdout(), flags.lease)
-        .map_err(|error| stop(&error))
+    let ended = match (&flags.join, &flags.keys, flags.index) {
+        (Some(to), Some(keys), Some(index)) => {
+            let (identity, roots_pem) =
+                joined::read_agent(keys, index).map_err(|error| stop(&error))?;
+            let (commands, events) = joined::dial(to, &identity, &roots_pem, flags.join_within)
+                .map_err(|error| stop(&error))?;
+            agent::run(engine, commands, events, Some(flags.lease.unwrap_or(JOINED_LEASE)))
+        }
+        _ => agent::run(engine, std::io::stdin(), std::io::stdout(), flags.lease),
+    };
+    ended.map_err(|error| stop(&error))
+}
+
+fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<(), Stop> {
+    let now_s = clock::unix_seconds();
+    let valid = now_s.saturating_sub(3_600)..(now_s + u64::from(valid_for_s)).saturating_sub(1);
+    joined::write_keys(dir, count, valid)
+        .map_err(|error| Stop::CannotRun(format!("{}: {error}", dir.display())))
 }
 
 /// What this agent is doing.

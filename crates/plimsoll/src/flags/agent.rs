@@ -1,5 +1,6 @@
 //! `plimsoll agent`: what a coordinator, or the script that it sends to another host, types.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -18,6 +19,35 @@ pub(crate) struct AgentFlags {
     /// End after so many seconds without a message
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) lease: Option<Duration>,
+
+    /// Connect to the coordinator there, instead of speaking over stdin and stdout
+    #[arg(long, value_name = "HOST:PORT", requires = "keys", requires = "index")]
+    pub(crate) join: Option<String>,
+
+    /// The run's keys
+    #[arg(long, value_name = "DIR", requires = "join")]
+    pub(crate) keys: Option<PathBuf>,
+
+    /// Which agent it is, from 0: the certificate that it shows
+    #[arg(long, value_name = "N", requires = "join")]
+    pub(crate) index: Option<u32>,
+
+    /// How long the coordinator may take to be there
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
+    pub(crate) join_within: Duration,
+
+    /// Make keys for a run, write them into a new folder, and end
+    #[arg(long, value_name = "DIR", requires = "count", conflicts_with = "join")]
+    pub(crate) write_keys: Option<PathBuf>,
+
+    /// For so many agents
+    #[arg(long, value_name = "N", requires = "write_keys")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) count: Option<u32>,
+
+    /// From an hour before now until so many seconds after
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    pub(crate) valid_for: u32,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,6 +1,12 @@
 //! `--hosts` and `--slurm`: other machines that make the load. What was typed, not what it means.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
+use plimsoll_model::Nanos;
+
+use super::values::positive_duration;
 
 /// The machines that make the load.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -26,6 +32,23 @@ pub(crate) struct LoadHostFlags {
     /// plimsoll on the hosts [default: the same build where it is there, else a copy in the user's cache]
     #[arg(long, value_name = "PATH", requires = "named_hosts")]
     pub(crate) remote_path: Option<String>,
+
+    /// Make the load by so many agents that somebody else starts, and that connect to --listen
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(conflicts_with = "named_hosts", requires_all = ["listen", "keys"])]
+    pub(crate) agents: Option<u32>,
+
+    /// Where they connect to; an agent needs a certificate of this run
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "agents")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// The run's keys, a folder that `plimsoll agent --write-keys` makes
+    #[arg(long, value_name = "DIR", requires = "agents")]
+    pub(crate) keys: Option<PathBuf>,
+
+    /// How long they may take to connect [default: 5m]
+    #[arg(long, value_name = "DURATION", requires = "agents", value_parser = positive_duration)]
+    pub(crate) agents_within: Option<Nanos>,
 
     /// When a process that makes load is lost: stop, or continue with the others
     /// [default: continue]

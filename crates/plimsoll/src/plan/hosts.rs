@@ -1,8 +1,11 @@
 //! `--hosts` and `--slurm` into the hosts of a load.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plimsoll_fleet::hosts::{HostName, Launcher, LoadHost, LoadHosts, fold, parse};
+use plimsoll_fleet::joined::{Listen, read_coordinator};
 
 use super::{Inputs, slurm};
 use crate::exit::Stop;
@@ -10,6 +13,8 @@ use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::ClientFlags;
 use crate::flags::values::{InputFile, Processes};
 
+/// How long agents may take to connect by themselves: somebody may have to start a machine first.
+const JOIN_WITHIN: Duration = Duration::from_secs(300);
 /// Most threads of one host.
 const THREADS_MAX: u32 = 1_024;
 /// How a line of a file names the threads of its hosts.
@@ -34,6 +39,9 @@ pub(super) fn hosts(
             "drop it; --threads sets the threads on each host",
         ));
     }
+    if let (Some(agents), Some(address), Some(keys)) = (flags.agents, flags.listen, &flags.keys) {
+        return joined(flags, agents, address, keys).map(Some);
+    }
     let (hosts, launcher) = match &flags.hosts {
         None => slurm::hosts(client.threads, inputs)?,
         Some(list) => {
@@ -57,11 +65,34 @@ pub(super) fn hosts(
 
 /// Which flag names other hosts.
 fn flag(flags: &LoadHostFlags) -> Option<&'static str> {
-    match (&flags.hosts, flags.slurm) {
-        (Some(_), _) => Some("--hosts"),
-        (None, true) => Some("--slurm"),
-        (None, false) => None,
+    match (&flags.hosts, flags.slurm, flags.agents) {
+        (Some(_), ..) => Some("--hosts"),
+        (None, true, _) => Some("--slurm"),
+        (None, false, Some(_)) => Some("--agents"),
+        (None, false, None) => None,
     }
+}
+
+/// Agents that connect by themselves.
+fn joined(
+    flags: &LoadHostFlags,
+    agents: u32,
+    address: SocketAddr,
+    keys: &Path,
+) -> Result<LoadHosts, Stop> {
+    let (identity, roots_pem) = read_coordinator(keys).map_err(|error| {
+        Stop::usage(
+            format_args!("--keys cannot be read: {error}"),
+            "make them with plimsoll agent --write-keys DIR --count N",
+        )
+    })?;
+    let within = flags.agents_within.map_or(JOIN_WITHIN, Duration::from);
+    let name = |index| HostName { user: None, host: format!("agent-{index}"), port: None };
+    Ok(LoadHosts {
+        hosts: (0..agents).map(|index| LoadHost { name: name(index), threads: None }).collect(),
+        launcher: Launcher::Joined(Box::new(Listen { address, identity, roots_pem, within })),
+        path: None,
+    })
 }
 
 fn launcher(flags: &LoadHostFlags, hosts: &[LoadHost]) -> Result<Launcher, Stop> {
@@ -201,6 +232,9 @@ mod tests {
             (vec!["--slurm", "--ssh-option", "A=b"], "--ssh-option"),
             (vec!["--slurm", "--launch", "ssh %h"], "--launch"),
             (vec!["--slurm"], "SLURM_JOB_ID is not set"),
+            (vec!["--agents", "2"], "is missing"),
+            (vec!["--agents", "0", "--listen", "127.0.0.1:1", "--keys", "k"], "1..=1000"),
+            (vec!["--agents", "2", "--listen", "127.0.0.1:1", "--keys", "none"], "--write-keys"),
         ] {
             let (line, code) = refused(&[&["load", URL], &flags[..]].concat(), b"");
             assert!(code == 2 && line.contains(said), "{line}");

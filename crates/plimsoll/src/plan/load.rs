@@ -281,8 +281,9 @@ fn check_hosts_have_connections(hosts: Option<&LoadHosts>, connections: u64) -> 
 
 /// The hosts' own addresses are other servers than the one that is meant.
 fn check_hosts_reach(hosts: Option<&LoadHosts>, is_loopback: bool) -> Result<(), Stop> {
-    // What another command reaches may be here.
-    let is_elsewhere = |hosts: &LoadHosts| !matches!(hosts.launcher, Launcher::Other(_));
+    // What another command reaches may be here, and whoever connects may come from here.
+    let is_elsewhere =
+        |hosts: &LoadHosts| !matches!(hosts.launcher, Launcher::Other(_) | Launcher::Joined(_));
     if is_loopback && hosts.is_some_and(is_elsewhere) {
         return Err(Stop::usage(
             "the URL names loopback, which is each of these hosts itself",

@@ -177,6 +177,12 @@ pub(super) fn search(
             "drop --repeat, or give one --slo",
         ));
     }
+    if flags.repeat.is_some() && to.server.hosts.agents.is_some() {
+        return Err(Stop::usage(
+            "--repeat starts agents for each search, and those of --agents come once",
+            "drop --repeat",
+        ));
+    }
     Ok(SearchJob {
         axis,
         slo,

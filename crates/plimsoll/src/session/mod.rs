@@ -178,7 +178,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let network = server.isolated().map(|hosts| hosts.clients);
     let agents = match &job.hosts {
         None => start_load_agents(&mut job.plan, job.processes, network)?,
-        Some(hosts) => start_hosts(hosts, job.threads_each, &mut job.plan)?,
+        Some(hosts) => start_hosts(hosts, job.threads_each, &mut job.plan, interrupts)?,
     };
     let settings = experiment.settings();
     let job = experiment.load();

@@ -1,0 +1,246 @@
+//! The coordinator's listener: who has a certificate of the run gets the seat of its index, and nobody else
+//! gets anything.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use plimsoll_model::Nanos;
+use plimsoll_sys::clock;
+use plimsoll_tls::MutualContext;
+
+use super::wire::HandshakeError;
+use super::{Joined, Listen, Wire};
+use crate::error::FleetError;
+use crate::frame;
+use crate::hosts::{HostName, fold};
+use crate::message::ToAgent;
+
+/// Handshakes at a time; who comes beyond is closed at once, and tries again.
+const HANDSHAKES_MAX: usize = 64;
+/// How often the listener is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Notes that are kept until they are read.
+const NOTES_MAX: usize = 20;
+
+/// From one ping to the next of an agent that waits for the others: it must not take the silence for a loss.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// The listener of a run. Dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    inside: Arc<Inside>,
+    names: Vec<HostName>,
+    within: Duration,
+}
+
+#[derive(Debug)]
+struct Inside {
+    context: MutualContext,
+    agents: u32,
+    seats: Mutex<BTreeMap<u32, Seat>>,
+    notes: Mutex<Vec<String>>,
+    handshakes: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+/// What an index has.
+#[derive(Debug)]
+enum Seat {
+    /// A link waits for its agent.
+    Expected(Sender<Joined>),
+    /// Its agent has come, and no link has asked for it yet.
+    Arrived(Joined),
+}
+
+impl Gate {
+    pub(crate) fn open(listen: &Listen, names: Vec<HostName>) -> Result<Arc<Self>, FleetError> {
+        let start = |source| FleetError::Start {
+            name: format!("the listener for agents at {}", listen.address),
+            source,
+        };
+        let context = MutualContext::coordinator(&listen.identity, &listen.roots_pem)
+            .map_err(|error| start(io::Error::other(error)))?;
+        let listener = TcpListener::bind(listen.address).map_err(start)?;
+        listener.set_nonblocking(true).map_err(start)?;
+        let inside = Arc::new(Inside {
+            context,
+            agents: names.len() as u32,
+            seats: Mutex::default(),
+            notes: Mutex::default(),
+            handshakes: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        });
+        let shared = Arc::clone(&inside);
+        thread::Builder::new()
+            .name("gate".to_owned())
+            .spawn(move || shared.accept_all(&listener))
+            .map_err(start)?;
+        Ok(Arc::new(Self { inside, names, within: listen.within }))
+    }
+
+    /// Waits until all agents have connected, or for as long as they may take.
+    pub(crate) fn await_all(&self, interrupted: &dyn Fn() -> bool) -> Result<(), FleetError> {
+        let deadline = Instant::now() + self.within;
+        while self.inside.seats().len() < self.names.len() {
+            if interrupted() {
+                return Err(FleetError::Interrupted);
+            }
+            if Instant::now() > deadline {
+                return Err(FleetError::Hosts { lines: self.missing() });
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    /// Who has not connected, and who was refused meanwhile.
+    fn missing(&self) -> Vec<String> {
+        let seats = self.inside.seats();
+        let is_missing = |index: &usize| !seats.contains_key(&(*index as u32));
+        let missing: Vec<_> = (0..self.names.len()).filter(is_missing).collect();
+        let names: Vec<_> = missing.iter().map(|index| self.names[*index].clone()).collect();
+        let within = self.within.as_secs();
+        let first = format!("{} did not connect within {within} s", fold(&names));
+        [vec![first], self.take_notes()].concat()
+    }
+
+    /// How long an agent may take to connect.
+    pub(crate) const fn within(&self) -> Duration {
+        self.within
+    }
+
+    /// Waits for the agent of this index; the end of the receiver gives that up.
+    pub(crate) fn expect(&self, index: usize) -> Receiver<Joined> {
+        let (sender, receiver) = mpsc::channel();
+        let index = index as u32;
+        let mut seats = self.inside.seats();
+        match seats.remove(&index) {
+            // The receiver is alive.
+            Some(Seat::Arrived(joined)) => drop(sender.send(joined)),
+            _ => drop(seats.insert(index, Seat::Expected(sender))),
+        }
+        receiver
+    }
+
+    /// Waits no longer for the agent of this index.
+    pub(crate) fn give_up(&self, index: usize) {
+        let mut seats = self.inside.seats();
+        if matches!(seats.get(&(index as u32)), Some(Seat::Expected(_))) {
+            seats.remove(&(index as u32));
+        }
+    }
+
+    /// Lines for the reader since the last call.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.inside.notes())
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.inside.is_over.store(true, Ordering::Release);
+        // Whoever still waits is told.
+        self.inside.seats().clear();
+    }
+}
+
+impl Inside {
+    fn seats(&self) -> MutexGuard<'_, BTreeMap<u32, Seat>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Vec<String>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, line: String) {
+        let mut notes = self.notes();
+        if notes.len() < NOTES_MAX {
+            notes.push(line);
+        }
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &TcpListener) {
+        while !self.is_over.load(Ordering::Acquire) {
+            let Ok((socket, _)) = listener.accept() else {
+                // None is there, or the process has no descriptor left for it.
+                thread::sleep(LOOK_AGAIN);
+                continue;
+            };
+            let shared = Arc::clone(self);
+            let is_free = self.handshakes.fetch_add(1, Ordering::AcqRel) < HANDSHAKES_MAX;
+            let started = is_free
+                && thread::Builder::new()
+                    .name("gate-hello".to_owned())
+                    .spawn(move || {
+                        let admitted = shared.admit(socket);
+                        shared.handshakes.fetch_sub(1, Ordering::AcqRel);
+                        if let Some((index, wire)) = admitted {
+                            shared.keep_alive(index, &wire);
+                        }
+                    })
+                    .is_ok();
+            if !started {
+                self.handshakes.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// The index of an agent that was let in and must wait.
+    fn admit(&self, socket: TcpStream) -> Option<(u32, Arc<Wire>)> {
+        let from = socket.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
+        let refuse = |why: &dyn fmt::Display| {
+            self.note(format!("a connection from {from} was refused: {why}"));
+            None
+        };
+        let blocking = socket.set_nonblocking(false).map_err(HandshakeError::from);
+        let joined = match blocking.and_then(|()| Joined::new(socket, &self.context)) {
+            Ok(joined) => joined,
+            Err(error) => return refuse(&error),
+        };
+        let Some(index) = joined.wire.link().agent_index(self.agents) else {
+            return refuse(&"its certificate is that of no agent of this run");
+        };
+        let wire = Arc::clone(&joined.wire);
+        let mut seats = self.seats();
+        if self.is_over.load(Ordering::Acquire) {
+            return None;
+        }
+        match seats.remove(&index) {
+            Some(Seat::Expected(link)) => {
+                // A link that was given up meanwhile has no use for it.
+                let _ = link.send(joined);
+                None
+            }
+            // A new one takes the place of an agent that has waited: that one is gone, most likely.
+            Some(Seat::Arrived(_)) | None => {
+                seats.insert(index, Seat::Arrived(joined));
+                Some((index, wire))
+            }
+        }
+    }
+
+    /// Pings an agent until a link asks for it.
+    fn keep_alive(&self, index: u32, wire: &Arc<Wire>) {
+        loop {
+            thread::sleep(PING_EVERY);
+            let is_waiting = |seat: Option<&Seat>| matches!(seat, Some(Seat::Arrived(joined)) if Arc::ptr_eq(&joined.wire, wire));
+            if self.is_over.load(Ordering::Acquire) || !is_waiting(self.seats().get(&index)) {
+                return;
+            }
+            let ping = ToAgent::Ping { sent: Nanos(clock::monotonic_ns()) };
+            let sent = frame::encode(&ping).is_ok_and(|frame| wire.send(&frame).is_ok());
+            let mut seats = self.seats();
+            if !sent && is_waiting(seats.get(&index)) {
+                seats.remove(&index);
+                return;
+            }
+        }
+    }
+}

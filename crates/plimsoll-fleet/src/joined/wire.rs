@@ -1,0 +1,222 @@
+//! The two directions of a TLS connection, for two threads that block.
+
+use std::io;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use plimsoll_tls::{MutualContext, MutualLink, TlsError};
+
+/// Bytes that are read from the socket at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Timeout of a handshake, which takes some round trips.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+
+/// A connection that both directions share.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    socket: TcpStream,
+    link: Mutex<MutualLink>,
+    /// Held while bytes are encrypted and written, so that they leave in order. Nothing is read under it.
+    sending: Mutex<()>,
+    is_over: AtomicBool,
+}
+
+/// What an agent and its coordinator speak over.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) reader: WireReader,
+    pub(crate) writer: WireWriter,
+}
+
+impl Joined {
+    /// Shakes hands over `socket`, from either end.
+    pub(crate) fn new(socket: TcpStream, context: &MutualContext) -> Result<Self, HandshakeError> {
+        socket.set_nodelay(true)?;
+        let link = context.link().map_err(|error| HandshakeError::Refused(error.to_string()))?;
+        let wire = Wire {
+            socket,
+            link: Mutex::new(link),
+            sending: Mutex::new(()),
+            is_over: AtomicBool::new(false),
+        };
+        let mut early = Vec::new();
+        wire.shake_hands(&mut early)?;
+        wire.socket.set_read_timeout(None)?;
+        wire.socket.set_write_timeout(None)?;
+        let wire = Arc::new(wire);
+        let reader =
+            WireReader { wire: Arc::clone(&wire), plaintext: early, taken: 0, end_is_error: false };
+        let writer = WireWriter { wire: Arc::clone(&wire) };
+        Ok(Self { wire, reader, writer })
+    }
+}
+
+/// Why a connection did not become a link.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    #[error("the connection failed: {0}")]
+    Socket(#[from] io::Error),
+    #[error("it was closed during the TLS handshake")]
+    Closed,
+    #[error("the TLS handshake took more than {} s", HANDSHAKE_WAIT.as_secs())]
+    Slow,
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl HandshakeError {
+    /// Whether another try would meet the same.
+    pub(crate) const fn is_final(&self) -> bool {
+        matches!(self, Self::Tls(_) | Self::Refused(_))
+    }
+}
+
+impl Wire {
+    fn shake_hands(&self, early: &mut Vec<u8>) -> Result<(), HandshakeError> {
+        let deadline = Instant::now() + HANDSHAKE_WAIT;
+        let mut received = [0; 4096];
+        loop {
+            self.send_pending()?;
+            if !self.link().is_handshaking() {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(HandshakeError::Slow);
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            self.socket.set_write_timeout(Some(left))?;
+            let taken = match (&self.socket).read(&mut received) {
+                Ok(0) => return Err(HandshakeError::Closed),
+                Ok(taken) => taken,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let received = self.link().receive(&received[..taken], early);
+            if let Err(error) = received {
+                // The alert that says why.
+                let _ = self.send_pending();
+                return Err(error.into());
+            }
+        }
+    }
+
+    pub(crate) fn link(&self) -> MutexGuard<'_, MutualLink> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Encrypts and sends `plaintext`.
+    pub(crate) fn send(&self, plaintext: &[u8]) -> io::Result<()> {
+        self.send_with(|link| link.send(plaintext))
+    }
+
+    fn send_pending(&self) -> io::Result<()> {
+        self.send_with(|_| {})
+    }
+
+    fn send_with(&self, prepare: impl FnOnce(&mut MutualLink)) -> io::Result<()> {
+        let _in_order = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ciphertext = Vec::new();
+        {
+            let mut link = self.link();
+            prepare(&mut link);
+            link.take_ciphertext(&mut ciphertext);
+        }
+        (&self.socket).write_all(&ciphertext)
+    }
+
+    /// Ends both directions at once, also where a thread blocks in one.
+    pub(crate) fn cut(&self) {
+        // It may be closed already.
+        let _ = self.socket.shutdown(Shutdown::Both);
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether the other end has closed it, or this one has cut it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// What the other end sends.
+#[derive(Debug)]
+pub(crate) struct WireReader {
+    wire: Arc<Wire>,
+    plaintext: Vec<u8>,
+    taken: usize,
+    /// At an agent, whose coordinator says before that it is done.
+    end_is_error: bool,
+}
+
+impl WireReader {
+    /// The same, to which an end of the connection is an error.
+    pub(crate) fn that_does_not_end(self) -> Self {
+        Self { end_is_error: true, ..self }
+    }
+}
+
+impl Read for WireReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.taken == self.plaintext.len() {
+            self.plaintext.clear();
+            self.taken = 0;
+            let mut received = vec![0; READ_BYTES];
+            let count = match (&self.wire.socket).read(&mut received) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What the other end is gone with says nothing more than that.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
+                Err(error) => return Err(error),
+            };
+            let goes_on = count > 0
+                && self
+                    .wire
+                    .link()
+                    .receive(&received[..count], &mut self.plaintext)
+                    .map_err(io::Error::other)?;
+            if !goes_on && self.plaintext.is_empty() {
+                self.wire.is_over.store(true, Ordering::Release);
+                return match self.end_is_error {
+                    false => Ok(0),
+                    true => Err(io::Error::other("the coordinator has closed the connection")),
+                };
+            }
+        }
+        let rest = &self.plaintext[self.taken..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+/// What the other end receives. Dropping it tells that end that nothing more is sent.
+#[derive(Debug)]
+pub(crate) struct WireWriter {
+    wire: Arc<Wire>,
+}
+
+impl Write for WireWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.wire.send(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for WireWriter {
+    fn drop(&mut self) {
+        // The other end may be gone.
+        let _ = self.wire.send_with(MutualLink::send_close);
+        let _ = self.wire.socket.shutdown(Shutdown::Write);
+    }
+}

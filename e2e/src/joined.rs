@@ -1,0 +1,58 @@
+//! Agents that connect to their coordinator by themselves, as processes on loopback.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::plimsoll::{Plimsoll, Running};
+use crate::port;
+
+/// A coordinator's address, and the run's keys in the folder `keys` of a run.
+#[derive(Debug)]
+pub struct Meeting {
+    /// Where the coordinator listens.
+    pub address: SocketAddr,
+    /// A run that has made the keys, in whose folder they are.
+    keys: crate::plimsoll::Finished,
+}
+
+impl Meeting {
+    /// Keys for so many agents, valid for so many seconds.
+    pub fn new(agents: u32, valid_for_s: u32) -> Self {
+        let (agents, valid_for) = (agents.to_string(), valid_for_s.to_string());
+        let words =
+            ["agent", "--write-keys", "keys", "--count", &agents, "--valid-for", &valid_for];
+        let keys = Plimsoll::new(words).run();
+        assert_eq!(keys.code, Some(0), "{}", keys.stderr);
+        Self { address: port::free(), keys }
+    }
+
+    /// The folder with the keys.
+    pub fn keys(&self) -> String {
+        self.keys.folder().join("keys").display().to_string()
+    }
+
+    /// The coordinator of a load by so many agents.
+    pub fn load(&self, url: &str, agents: u32, flags: &[&str]) -> Plimsoll {
+        let (agents, address) = (agents.to_string(), self.address.to_string());
+        let always = ["load", url, "--agents", &agents, "--listen", &address];
+        let keys = ["--keys", &self.keys(), "--json", "out.json", "--slo", "errors<100%"];
+        Plimsoll::new(always.iter().chain(&keys).chain(flags))
+    }
+
+    /// Starts the agent of this index.
+    pub fn agent(&self, index: u32) -> Running {
+        self.agent_with(index, Path::new(&self.keys()))
+    }
+
+    /// The same with keys of another folder.
+    pub fn agent_with(&self, index: u32, keys: &Path) -> Running {
+        let (index, to) = (index.to_string(), self.address.to_string());
+        let keys = keys.display().to_string();
+        Plimsoll::new(["agent", "--join", &to, "--index", &index, "--keys", &keys]).start()
+    }
+
+    /// Starts so many agents.
+    pub fn agents(&self, count: u32) -> Vec<Running> {
+        (0..count).map(|index| self.agent(index)).collect()
+    }
+}
