@@ -10,6 +10,8 @@ use e2e::plimsoll::Plimsoll;
 use e2e::process::Guarded;
 use e2e::serve::Serve;
 
+use crate::alone;
+
 const PACKAGES: [&str; 2] = ["grpcio==1.85.1", "grpcio-tools==1.85.1"];
 const PROTO: &str = "syntax = \"proto3\";\npackage shop;\n\
     message Item { string name = 1; repeated sint32 sizes = 2; map<string, bool> flags = 3; }\n\
@@ -88,6 +90,7 @@ fn run(command: &mut Command) {
 #[test]
 #[ignore = "installs grpcio"]
 fn grpcio_takes_our_messages_and_its_status_is_judged() {
+    let _alone = alone();
     let folder = prepared();
     let certificate = Certificate::new();
     let mut command = python(&folder);
@@ -129,6 +132,7 @@ fn grpcio_takes_our_messages_and_its_status_is_judged() {
 #[test]
 #[ignore = "installs grpcio"]
 fn grpcio_calls_serve() {
+    let _alone = alone();
     let folder = prepared();
     let serve = Serve::plain();
     let address = serve.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
