@@ -24,7 +24,7 @@ mod whole_file;
 pub use archive::{Archive, ArchiveWriter, command_line_redacted, redraw};
 pub use error::ReportError;
 pub use progress::Progress;
-pub use terminal::{Style, findings};
+pub use terminal::{JobLog, Style, findings};
 pub use whole_file::WholeFile;
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::env::var_os;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use plimsoll_report::Style;
-use plimsoll_sys::terminal;
+use plimsoll_report::{JobLog, Style};
+use plimsoll_sys::{clock, terminal};
 
 /// A stream that people may look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Stream {
 
     /// Width and colours of a report there.
     pub(crate) fn style(self) -> Style {
-        let plain = Style { color: self.colours(), ..Style::default() };
+        let plain = Style { color: self.colours(), log: job_log(), ..Style::default() };
         let size = match self {
             Self::Out => terminal::size(std::io::stdout()),
             Self::Err => terminal::size(std::io::stderr()),
@@ -59,6 +59,18 @@ pub(crate) fn takes_screen() -> bool {
 /// Whether nobody looks on, but a log is kept: `CI` is set.
 pub(crate) fn is_ci() -> bool {
     var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+/// The service of continuous integration whose log this is, where it is one that folds.
+fn job_log() -> Option<JobLog> {
+    let is_true = |name| var_os(name).is_some_and(|value| value == "true");
+    if is_true("GITHUB_ACTIONS") {
+        Some(JobLog::GitHub)
+    } else if is_true("GITLAB_CI") {
+        Some(JobLog::GitLab { unix_s: clock::unix_seconds() })
+    } else {
+        None
+    }
 }
 
 /// Whether only characters that every console has can be shown.

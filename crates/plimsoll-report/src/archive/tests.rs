@@ -97,7 +97,7 @@ fn a_load_drawn_again_is_the_same_text() {
     let summary = summary_of(&parts);
     write_load(dir.path(), &parts).finish(&summary).unwrap();
     for color in [false, true] {
-        let style = Style { color, width: 80 };
+        let style = Style { color, ..Style::default() };
         let (text, redrawn) = redrawn(dir.path(), style);
         assert_eq!(text, drawn(&summary, &[], style));
         assert_eq!(redrawn.disagreements, Vec::<String>::new());

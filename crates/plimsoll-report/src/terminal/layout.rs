@@ -6,6 +6,8 @@ use std::io::Write;
 use plimsoll_model::trial::{Level, Verdict};
 use plimsoll_model::{Nanos, Rate};
 
+use super::job_log::JobLog;
+
 /// Width of the labels at the left edge: `Connections` and two spaces.
 const LABEL_WIDTH: usize = 13;
 /// Below this, wrapped text would be a column of single words.
@@ -20,11 +22,13 @@ pub struct Style {
     pub color: bool,
     /// Columns of the terminal. Tables need 80; running text uses 60 to 100.
     pub width: u16,
+    /// It goes to the log of a job of continuous integration.
+    pub log: Option<JobLog>,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { color: false, width: 80 }
+        Self { color: false, width: 80, log: None }
     }
 }
 
@@ -126,6 +130,18 @@ impl<'a> Page<'a> {
 
     pub(crate) fn blank(&mut self) -> io::Result<()> {
         self.write("")
+    }
+
+    /// Folds what `write` writes under `title`, where the log can.
+    pub(crate) fn folded(
+        &mut self,
+        title: &str,
+        write: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(log) = self.style.log else { return write(self) };
+        self.write(&log.begin(title))?;
+        write(self)?;
+        self.write(&log.end(title))
     }
 
     /// One line as it is; the caller has painted and measured it.

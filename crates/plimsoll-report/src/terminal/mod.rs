@@ -7,7 +7,7 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::summary::Summary;
-use plimsoll_model::trial::TrialRecord;
+use plimsoll_model::trial::{TrialRecord, Verdict};
 
 pub(crate) mod answer;
 mod causes;
@@ -17,6 +17,7 @@ pub mod findings;
 mod gate;
 pub(crate) mod hints;
 mod hold;
+mod job_log;
 pub(crate) mod layout;
 mod load;
 pub(crate) mod rfc9411;
@@ -30,6 +31,8 @@ pub use confirmation::{render_confirmation_pair, render_confirmation_plan};
 pub use gate::{GateLine, GateReport, render_gate};
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;
+pub use job_log::JobLog;
+use job_log::github_line;
 pub use layout::Style;
 pub use load::render_load;
 pub use rfc9411::render_rfc9411;
@@ -48,18 +51,34 @@ pub fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if let Some(compare) = &summary.compare {
-        render_compare(summary, compare, style, out)
+        render_compare(summary, compare, style, out)?;
     } else if let Some(sizing) = &summary.sizing {
-        render_sizing(summary, sizing, style, out)
+        render_sizing(summary, sizing, style, out)?;
     } else if let Some(case) = &summary.rfc9411 {
-        render_rfc9411(summary, case, style, out)
+        render_rfc9411(summary, case, style, out)?;
     } else if summary.find.is_some() {
-        render_find(summary, trials, style, out)
+        render_find(summary, trials, style, out)?;
     } else if let Some(hold) = &summary.hold {
-        render_hold(summary, hold, style, out)
+        render_hold(summary, hold, style, out)?;
     } else {
-        render_load(summary, style, out)
+        render_load(summary, style, out)?;
     }
+    match style.log {
+        Some(JobLog::GitHub) => annotate(summary, trials, out),
+        Some(JobLog::GitLab { .. }) | None => Ok(()),
+    }
+}
+
+/// Writes the answer beside a job of GitHub Actions, where it is not a good one: one line, as ten of a step are shown.
+fn annotate(summary: &Summary, trials: &[TrialRecord], out: &mut dyn Write) -> io::Result<()> {
+    let (level, title) = match summary.verdict {
+        _ if summary.partial => ("warning", "interrupted"),
+        Verdict::Good => return Ok(()),
+        Verdict::Bad => ("error", "BAD"),
+        Verdict::Invalid => ("warning", "INVALID"),
+    };
+    let title = format!("plimsoll {}, {title}", summary.command);
+    writeln!(out, "{}", github_line(level, &title, &headline(summary, trials)))
 }
 
 /// The answer in words: the first paragraph of the report, in one line.

@@ -12,7 +12,8 @@ use crate::fixtures::golden;
 
 fn page(summary: &Summary, trials: &[TrialRecord], color: bool) -> String {
     let mut out = Vec::new();
-    render(summary, trials, Style { color, width: 80 }, &mut out).expect("memory takes all");
+    render(summary, trials, Style { color, ..Style::default() }, &mut out)
+        .expect("memory takes all");
     // Escapes are shown, so that a snapshot is plain text.
     String::from_utf8(out).expect("reports are UTF-8").replace('\x1b', "<esc>")
 }
@@ -94,6 +95,31 @@ fn find_pages() {
     golden("find_repeated", &page(&fixtures::find_repeated(), &[], false));
     let (summary, trials) = fixtures::find_regular();
     golden("find_regular_color", &page(&summary, &trials, true));
+}
+
+#[test]
+fn logs_of_jobs_fold_the_trials_and_show_what_went_wrong_beside_the_job() {
+    let logged = |log, (summary, trials): (Summary, Vec<TrialRecord>)| {
+        let mut out = Vec::new();
+        let style = Style { log: Some(log), ..Style::default() };
+        render(&summary, &trials, style, &mut out).expect("memory takes all");
+        String::from_utf8(out).expect("reports are UTF-8")
+    };
+    let found = logged(JobLog::GitHub, fixtures::find_regular());
+    let (_, folded) = found.split_once("\n::group::Trials\n  # phase").expect("a group");
+    assert!(folded.split_once("\n::endgroup::\n").is_some_and(|(table, _)| table.contains("GOOD")));
+    assert!(!found.contains("::error") && !found.contains("::warning"), "{found}");
+    let missed = logged(JobLog::GitHub, (fixtures::load_bad(), Vec::new()));
+    let last = missed.lines().last().unwrap_or_default();
+    assert!(last.starts_with("::error title=plimsoll load, BAD::"), "{last}");
+    assert!(last.contains("%25") && !last.contains("% "), "{last}");
+    let invalid = logged(JobLog::GitHub, (fixtures::load_invalid(), Vec::new()));
+    assert!(invalid.contains("\n::warning title=plimsoll load, INVALID::"), "{invalid}");
+    let partial = logged(JobLog::GitHub, (fixtures::load_partial(), Vec::new()));
+    assert!(partial.contains("\n::warning title=plimsoll load, interrupted::"), "{partial}");
+    let found = logged(JobLog::GitLab { unix_s: 17 }, fixtures::find_regular());
+    let start = "\n\x1b[0Ksection_start:17:trials[collapsed=true]\r\x1b[0KTrials\n";
+    assert!(found.contains(start) && found.contains("\n\x1b[0Ksection_end:17:trials\r\x1b[0K\n"));
 }
 
 #[test]

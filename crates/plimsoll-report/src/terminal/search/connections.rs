@@ -30,8 +30,10 @@ pub(super) fn render(
     facts(&mut page, summary, find)?;
     causes::section(&mut page, summary)?;
     page.blank()?;
-    levels(&mut page, trials)?;
-    explanations(&mut page, trials)?;
+    page.folded("Levels", |page| {
+        levels(page, trials)?;
+        explanations(page, trials)
+    })?;
     if let Some(held) = &summary.hold {
         page.blank()?;
         hold::costs(&mut page, held)?;

@@ -44,8 +44,10 @@ pub(super) fn render(
         causes::section(&mut page, summary)?;
     }
     page.blank()?;
-    trial_table(&mut page, trials, goals.len())?;
-    explanations(&mut page, trials)?;
+    page.folded("Trials", |page| {
+        trial_table(page, trials, goals.len())?;
+        explanations(page, trials)
+    })?;
     if let Some(find) = &summary.find {
         evidence(&mut page, summary, find, trials)?;
         timers::longest(&mut page, summary)?;
