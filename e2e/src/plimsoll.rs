@@ -71,6 +71,13 @@ impl Plimsoll {
         Self::new(words)
     }
 
+    /// plimsoll with these arguments, where no other program is found.
+    pub fn without_path(arguments: &[&str]) -> Self {
+        let mut run = Self::new(arguments);
+        run.command.env("PATH", "/nowhere");
+        run
+    }
+
     /// plimsoll with these arguments, started by a shell that first does `before`.
     pub fn after(before: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program::installed("bash"));

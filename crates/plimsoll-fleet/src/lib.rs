@@ -14,6 +14,7 @@ pub mod error;
 pub mod frame;
 pub mod hosts;
 pub mod joined;
+pub mod kubernetes;
 mod link;
 pub mod message;
 mod programs;

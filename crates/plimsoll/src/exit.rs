@@ -48,6 +48,8 @@ pub(crate) enum Stop {
     Unsettled,
     /// The report is written: the generator was the limit.
     Invalid,
+    /// A command that has run elsewhere ended with this code, and has said why.
+    AsThere(u8),
     /// A partial report is written: SIGINT.
     Interrupted,
     /// A partial report is written: SIGTERM.
@@ -69,6 +71,7 @@ impl Stop {
             Self::SloMissed | Self::GateFailed(_) => SLO_MISSED,
             Self::Unsettled | Self::GateUnsettled(_) => UNSETTLED,
             Self::Invalid | Self::GateInvalid(_) => INVALID,
+            Self::AsThere(code) => *code,
             Self::Interrupted => INTERRUPTED,
             Self::Terminated => TERMINATED,
         }

@@ -16,6 +16,7 @@ mod host_watch;
 mod http2;
 mod isolation;
 mod joined;
+mod kubernetes;
 mod lab;
 mod live_page;
 mod load;

@@ -32,6 +32,7 @@ pub(crate) mod experiments;
 pub(crate) mod hold;
 pub(crate) mod hosts;
 pub(crate) mod http;
+pub(crate) mod k8s;
 pub(crate) mod live;
 mod load;
 pub(crate) mod mqtt;
@@ -108,6 +109,12 @@ pub(crate) enum Command {
     Watch(WatchFlags),
     /// Show the report of an archived run
     Report(ReportFlags),
+    /// Run a command from pods of a Kubernetes cluster
+    #[command(name = "k8s", subcommand, disable_help_subcommand = true)]
+    K8s(k8s::K8sCommand),
+    /// Work in a pod of k8s run; not for people
+    #[command(hide = true, subcommand)]
+    Pod(k8s::PodCommand),
     /// Work for a coordinator over stdin and stdout; not for people
     #[command(hide = true)]
     Agent(AgentFlags),

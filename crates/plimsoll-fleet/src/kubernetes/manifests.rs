@@ -1,0 +1,453 @@
+//! The objects of a run in Kubernetes: a Job of agents, a Job of the coordinator that they connect to, its name in
+//! DNS, the keys, and who may reach whom. No role, no resource type of our own.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use plimsoll_tls::RunKeys;
+use serde_json::{Map, Value, json};
+
+use crate::joined::{agent_files, coordinator_files};
+
+/// Where agents connect to.
+const PORT: u16 = 7461;
+/// The user of the image.
+const USER: u32 = 65_532;
+/// How long the objects of a run stay whose command has ended, when nobody removes them.
+const LEFT_FOR_S: u32 = 600;
+/// The label that all objects of a run have, with its name.
+pub(crate) const RUN_LABEL: &str = "plimsoll.run";
+/// The label that tells coordinator and agents apart.
+pub(crate) const ROLE_LABEL: &str = "plimsoll.role";
+/// The folder of the coordinator's results.
+pub(crate) const RESULTS_DIR: &str = "/results";
+/// The container of each pod.
+pub(crate) const CONTAINER: &str = "plimsoll";
+/// Most agents: a Secret has at most a megabyte.
+pub const AGENTS_MAX: u32 = 500;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubernetesRun {
+    /// The name of its objects.
+    pub name: String,
+    /// The image of plimsoll.
+    pub image: String,
+    /// How many agents, each in a pod of its own; at most [`AGENTS_MAX`].
+    pub agents: u32,
+    /// Whole CPUs of each.
+    pub cpus: u32,
+    /// Memory of each, as Kubernetes writes it.
+    pub memory: String,
+    /// The longest that it may take, with everything.
+    pub active_for_s: u32,
+    /// What to run: the words behind `plimsoll`.
+    pub command: Vec<String>,
+}
+
+/// The objects of a run, in the order in which they are made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifests {
+    /// The Job that owns all others: with it they are removed.
+    pub owner: Value,
+    /// All others.
+    pub owned: Vec<Value>,
+}
+
+/// What stands in the place of keys that are not shown.
+pub enum Keys<'a> {
+    /// They are in the Secrets.
+    Inline(&'a RunKeys),
+    /// Only their names are.
+    Hidden,
+}
+
+impl KubernetesRun {
+    /// Its objects.
+    pub fn manifests(&self, keys: &Keys<'_>) -> Manifests {
+        let owned = vec![
+            self.secret("coordinator", keys),
+            self.secret("agents", keys),
+            self.service(),
+            self.network_policy(),
+            self.agents_job(),
+        ];
+        Manifests { owner: self.coordinator_job(), owned }
+    }
+
+    /// What the coordinator runs: the command with what makes agents of pods.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = self.command.clone();
+        let listen = format!("0.0.0.0:{PORT}");
+        let flags = [("--agents", self.agents.to_string()), ("--listen", listen)];
+        let dirs = [("--keys", "/keys".to_owned()), ("--out", format!("{RESULTS_DIR}/run"))];
+        for (flag, value) in flags.into_iter().chain(dirs) {
+            words.extend([flag.to_owned(), value]);
+        }
+        let is_threads = |word: &String| word == "--threads" || word.starts_with("--threads=");
+        if !self.command.iter().any(is_threads) {
+            // A pod sees all CPUs of its node, whatever it may use of them.
+            words.extend(["--threads".to_owned(), self.cpus.to_string()]);
+        }
+        words
+    }
+
+    fn metadata(&self, name: &str) -> Value {
+        json!({ "name": name, "labels": { RUN_LABEL: self.name } })
+    }
+
+    fn agents_name(&self) -> String {
+        format!("{}-agents", self.name)
+    }
+
+    fn secret(&self, of: &str, keys: &Keys<'_>) -> Value {
+        let files = match keys {
+            Keys::Hidden => Vec::new(),
+            Keys::Inline(keys) if of == "agents" => agent_files(keys),
+            Keys::Inline(keys) => coordinator_files(keys),
+        };
+        let data: Map<String, Value> =
+            files.into_iter().map(|(name, text)| (name, json!(STANDARD.encode(text)))).collect();
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": self.metadata(&format!("{}-{of}", self.name)),
+            "type": "Opaque",
+            "immutable": true,
+            "data": data,
+        })
+    }
+
+    /// A name for the coordinator, without an address of its own: no proxy stands between.
+    fn service(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": self.metadata(&self.name),
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": true,
+                "selector": { RUN_LABEL: self.name, ROLE_LABEL: "coordinator" },
+                "ports": [{ "name": "agents", "port": PORT, "protocol": "TCP" }],
+            },
+        })
+    }
+
+    /// Only pods of the run reach the coordinator's port, and nothing reaches the agents.
+    fn network_policy(&self) -> Value {
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": self.metadata(&self.name),
+            "spec": {
+                "podSelector": { "matchLabels": { RUN_LABEL: self.name } },
+                "policyTypes": ["Ingress"],
+                "ingress": [{
+                    "from": [{ "podSelector": { "matchLabels": { RUN_LABEL: self.name } } }],
+                    "ports": [{ "protocol": "TCP", "port": PORT }],
+                }],
+            },
+        })
+    }
+
+    fn coordinator_job(&self) -> Value {
+        let words = ["pod", "coordinate", "--results", RESULTS_DIR, "--"];
+        let mut args = words.map(str::to_owned).to_vec();
+        args.extend(self.words());
+        let mut pod = self.pod("coordinator", &args, &json!({ "cpu": "1", "memory": "1Gi" }));
+        pod["spec"]["volumes"].as_array_mut().into_iter().for_each(|volumes| {
+            volumes.push(json!({ "name": "results", "emptyDir": { "sizeLimit": "2Gi" } }));
+        });
+        let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
+        mounts.as_array_mut().into_iter().for_each(|mounts| {
+            mounts.push(json!({ "name": "results", "mountPath": RESULTS_DIR }));
+        });
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": self.metadata(&self.name),
+            "spec": {
+                // A run that is repeated is another run.
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": self.active_for_s,
+                "ttlSecondsAfterFinished": LEFT_FOR_S,
+                "template": pod,
+            },
+        })
+    }
+
+    fn agents_job(&self) -> Value {
+        let words =
+            ["agent", "--join", "", "--keys", "/keys", "--index", "$(JOB_COMPLETION_INDEX)"];
+        let mut args = words.map(str::to_owned).to_vec();
+        args[2] = format!("{}:{PORT}", self.name);
+        let resources = json!({ "cpu": self.cpus.to_string(), "memory": self.memory });
+        let mut pod = self.pod("agents", &args, &resources);
+        let labels = json!({ RUN_LABEL: self.name, ROLE_LABEL: "agents" });
+        // A share of one node is no share of another one's CPUs and ports.
+        pod["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": labels },
+        }]);
+        // Ports for 64,512 connections to each address; every version of Kubernetes from 1.25 on allows this one.
+        pod["spec"]["securityContext"]["sysctls"] =
+            json!([{ "name": "net.ipv4.ip_local_port_range", "value": "1024 65535" }]);
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": self.metadata(&self.agents_name()),
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": self.agents,
+                "parallelism": self.agents,
+                // One that is lost comes again before the next trial of a search.
+                "backoffLimit": self.agents.saturating_mul(3),
+                "activeDeadlineSeconds": self.active_for_s,
+                "ttlSecondsAfterFinished": LEFT_FOR_S,
+                "template": pod,
+            },
+        })
+    }
+
+    /// A pod as the restricted profile of Pod Security wants it. Requests and limits are equal, so that no
+    /// neighbour takes what was promised.
+    fn pod(&self, role: &str, args: &[String], resources: &Value) -> Value {
+        json!({
+            "metadata": {
+                "labels": { RUN_LABEL: self.name, ROLE_LABEL: role },
+                // A proxy beside the load would be measured with it.
+                "annotations": {
+                    "sidecar.istio.io/inject": "false",
+                    "linkerd.io/inject": "disabled",
+                },
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": false,
+                "enableServiceLinks": false,
+                "terminationGracePeriodSeconds": 10,
+                "securityContext": {
+                    "runAsNonRoot": true,
+                    "runAsUser": USER,
+                    "runAsGroup": USER,
+                    "fsGroup": USER,
+                    "seccompProfile": { "type": "RuntimeDefault" },
+                },
+                "containers": [{
+                    "name": CONTAINER,
+                    "image": self.image,
+                    "args": args,
+                    "resources": { "requests": resources, "limits": resources },
+                    "securityContext": {
+                        "allowPrivilegeEscalation": false,
+                        "readOnlyRootFilesystem": true,
+                        "capabilities": { "drop": ["ALL"] },
+                    },
+                    "volumeMounts": [
+                        { "name": "keys", "mountPath": "/keys", "readOnly": true },
+                    ],
+                }],
+                "volumes": [{
+                    "name": "keys",
+                    "secret": { "secretName": format!("{}-{role}", self.name), "defaultMode": 0o440 },
+                }],
+            },
+        })
+    }
+}
+
+impl Manifests {
+    /// All of them as documents of YAML.
+    pub fn yaml(&self) -> String {
+        let all = std::iter::once(&self.owner).chain(&self.owned);
+        all.map(|object| format!("---\n{}", super::yaml::document(object))).collect()
+    }
+
+    /// All but the owner, as one list that belongs to it: they are removed with it, whoever removes it.
+    pub(crate) fn owned_by(&self, name: &str, uid: &str) -> Value {
+        let mut items = self.owned.clone();
+        for item in &mut items {
+            item["metadata"]["ownerReferences"] =
+                json!([{ "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid }]);
+        }
+        json!({ "apiVersion": "v1", "kind": "List", "items": items })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The published schemas of the kinds that are used, without descriptions: the oldest version that has all fields,
+    /// one between, and the newest.
+    const SCHEMAS: [(&str, &str); 3] = [
+        ("1.25", include_str!("../../tests/kubernetes/v1.25.json")),
+        ("1.31", include_str!("../../tests/kubernetes/v1.31.json")),
+        ("1.37", include_str!("../../tests/kubernetes/v1.37.json")),
+    ];
+
+    fn run() -> KubernetesRun {
+        KubernetesRun {
+            name: "plimsoll-0123abcd".to_owned(),
+            image: "registry.example/plimsoll:1".to_owned(),
+            agents: 3,
+            cpus: 2,
+            memory: "1Gi".to_owned(),
+            active_for_s: 7_200,
+            command: ["load", "http://web.shop/", "--rate", "1k"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn objects() -> Vec<Value> {
+        let keys = RunKeys::new(3, 0..4_000_000_000).unwrap();
+        let manifests = run().manifests(&Keys::Inline(&keys));
+        let owned =
+            manifests.owned_by("plimsoll-0123abcd", "7")["items"].as_array().unwrap().clone();
+        [vec![manifests.owner], owned].concat()
+    }
+
+    fn definition(kind: &str) -> &'static str {
+        match kind {
+            "Job" => "io.k8s.api.batch.v1.Job",
+            "NetworkPolicy" => "io.k8s.api.networking.v1.NetworkPolicy",
+            "Secret" => "io.k8s.api.core.v1.Secret",
+            "Service" => "io.k8s.api.core.v1.Service",
+            other => panic!("{other}"),
+        }
+    }
+
+    /// What of `value` the schema does not allow; fields that it does not name are not allowed.
+    fn faults(value: &Value, schema: &Value, all: &Value, at: &str, faults: &mut Vec<String>) {
+        if let Some(name) = schema["$ref"].as_str() {
+            let target = &all[name];
+            assert!(target.is_object(), "{name} is missing");
+            return self::faults(value, target, all, at, faults);
+        }
+        if let Some(either) = schema["oneOf"].as_array() {
+            let fits = |one: &&Value| {
+                let mut own = Vec::new();
+                self::faults(value, one, all, at, &mut own);
+                own.is_empty()
+            };
+            if either.iter().filter(fits).count() != 1 {
+                faults.push(format!("{at}: fits none of {schema}"));
+            }
+            return;
+        }
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let is_kind = |wanted: &Value| *wanted == kind || kind == "integer" && *wanted == "number";
+        let is_allowed = match &schema["type"] {
+            Value::Array(kinds) => kinds.iter().any(is_kind),
+            Value::Null => true,
+            one => is_kind(one),
+        };
+        if !is_allowed {
+            faults.push(format!("{at}: {value} is no {}", schema["type"]));
+        }
+        if schema["enum"].as_array().is_some_and(|values| !values.contains(value)) {
+            faults.push(format!("{at}: {value} is none of {}", schema["enum"]));
+        }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            self::faults(item, &schema["items"], all, &format!("{at}[{index}]"), faults);
+        }
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if value.is_object() && value.get(name).is_none() {
+                faults.push(format!("{at}: {name} is missing"));
+            }
+        }
+        for (name, field) in value.as_object().into_iter().flatten() {
+            let at = format!("{at}.{name}");
+            match (&schema["properties"][name], &schema["additionalProperties"]) {
+                (Value::Object(known), _) => {
+                    self::faults(field, &Value::Object(known.clone()), all, &at, faults);
+                }
+                (_, Value::Object(any)) => {
+                    self::faults(field, &Value::Object(any.clone()), all, &at, faults);
+                }
+                _ => faults.push(format!("{at}: no such field")),
+            }
+        }
+    }
+
+    fn faults_of(object: &Value, schemas: &str) -> Vec<String> {
+        let all: Value = serde_json::from_str(schemas).unwrap();
+        let name = definition(object["kind"].as_str().unwrap());
+        let mut found = Vec::new();
+        faults(object, &json!({ "$ref": name }), &all, name, &mut found);
+        found
+    }
+
+    #[test]
+    fn objects_fit_the_published_schemas_of_three_versions() {
+        for (version, schemas) in SCHEMAS {
+            for object in objects() {
+                assert_eq!(faults_of(&object, schemas), [""; 0], "{version}");
+            }
+            // The check finds what is wrong.
+            let mut job = objects().remove(0);
+            job["spec"]["template"]["spec"]["restartPolicie"] = json!("Never");
+            job["spec"]["backoffLimit"] = json!("0");
+            job["spec"]["template"]["spec"]["containers"][0]["name"] = Value::Null;
+            let found = faults_of(&job, schemas).join("\n");
+            assert!(found.contains("restartPolicie: no such field"), "{version}: {found}");
+            assert!(found.contains("backoffLimit: \"0\" is no"), "{version}: {found}");
+        }
+    }
+
+    #[test]
+    fn pods_fit_the_restricted_profile() {
+        for job in objects().iter().filter(|object| object["kind"] == "Job") {
+            let pod = &job["spec"]["template"]["spec"];
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+            assert_eq!(pod["automountServiceAccountToken"], false);
+            assert_eq!((&pod["hostNetwork"], &pod["hostPID"]), (&Value::Null, &Value::Null));
+            let volumes = pod["volumes"].as_array().unwrap();
+            assert!(volumes.iter().all(|volume| volume.get("hostPath").is_none()));
+            for container in pod["containers"].as_array().unwrap() {
+                let security = &container["securityContext"];
+                assert_eq!(security["allowPrivilegeEscalation"], false);
+                assert_eq!(security["readOnlyRootFilesystem"], true);
+                assert_eq!(security["capabilities"], json!({ "drop": ["ALL"] }));
+                let resources = &container["resources"];
+                assert_eq!(resources["requests"], resources["limits"]);
+            }
+        }
+    }
+
+    #[test]
+    fn all_belong_to_the_coordinators_job_and_only_it_has_its_key() {
+        let objects = objects();
+        for object in &objects[1..] {
+            assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "7", "{object}");
+        }
+        let files = |of: &str| {
+            let is_it =
+                |object: &&Value| object["metadata"]["name"] == format!("plimsoll-0123abcd-{of}");
+            let secret = objects.iter().find(|object| object["kind"] == "Secret" && is_it(object));
+            secret.unwrap()["data"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(files("coordinator"), ["ca.pem", "coordinator.key", "coordinator.pem"]);
+        assert_eq!(files("agents").len(), 7);
+        assert!(files("agents").iter().all(|name| !name.starts_with("coordinator")));
+        // Nothing of the keys is shown where that was not asked for.
+        assert!(!run().manifests(&Keys::Hidden).yaml().contains("pem"));
+    }
+
+    #[test]
+    fn the_largest_run_fits_into_a_secret() {
+        let keys = RunKeys::new(4, 0..4_000_000_000).unwrap();
+        let bytes: usize =
+            agent_files(&keys).iter().map(|(name, text)| name.len() + text.len()).sum();
+        assert!(bytes / 4 * (AGENTS_MAX as usize) < 1 << 20, "{bytes} bytes of four");
+    }
+}

@@ -1,0 +1,13 @@
+//! A run in Kubernetes, through the user's kubectl: its configuration, contexts and logins are theirs.
+
+mod kubectl;
+mod manifests;
+mod pods;
+mod results;
+mod run;
+mod yaml;
+
+pub use kubectl::Cluster;
+pub use manifests::{AGENTS_MAX, Keys, KubernetesRun, Manifests};
+pub use results::{FETCHED, Results, STDOUT, write_results};
+pub use run::{ENDED, Hands, RunError, run};

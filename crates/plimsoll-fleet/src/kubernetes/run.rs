@@ -1,0 +1,327 @@
+//! A run from its first object to the last one's removal.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plimsoll_tls::RunKeys;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::kubectl::Cluster;
+use super::manifests::{CONTAINER, Keys, KubernetesRun, ROLE_LABEL, RUN_LABEL};
+use super::pods::{Coordinator, Pods};
+use super::results::Results;
+
+/// How often the pods are looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same while the command runs, and how often it is checked whether it is to stop.
+const LOOK_WHILE_FOLLOWING: Duration = Duration::from_secs(5);
+const INTERRUPT_CHECKS: Duration = Duration::from_millis(200);
+/// How often results are fetched that did not arrive complete.
+const FETCHES_MAX: u32 = 5;
+/// How long it may take to start the coordinator.
+const START_WAIT: Duration = Duration::from_secs(300);
+/// The line by which the coordinator's pod says that its command has ended.
+pub const ENDED: &str = "plimsoll pod: the command has ended";
+/// What pods do not have.
+const LIMITS: &str = "pods have 64,512 source ports to each address and the open files that their runtime allows; all \
+                      other settings of the kernel are those of the nodes, which pods cannot change";
+/// The folder of the results there.
+const RESULTS: &str = "--results=/results";
+/// What is removed.
+const KINDS: &str = "jobs.batch,services,secrets,networkpolicies.networking.k8s.io";
+
+/// Why a run has no result.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// It is not in PATH.
+    #[error("kubectl is not there; install it, and check that kubectl get pods works")]
+    NoKubectl,
+    /// It has failed.
+    #[error("kubectl {did}: {said}")]
+    Kubectl {
+        /// Its words.
+        did: String,
+        /// Its complaint.
+        said: String,
+    },
+    /// The user may not do what is needed.
+    #[error(
+        "you may not {verb} {resource} in this namespace; ask for a role with create, get, list and delete \
+         of jobs, services, secrets and networkpolicies, get and list of pods, events and pods/log, and create of pods/exec"
+    )]
+    Forbidden {
+        /// What is done.
+        verb: &'static str,
+        /// To what.
+        resource: &'static str,
+    },
+    /// The cluster does not run the pods, and says why.
+    #[error("{0}")]
+    Pods(String),
+    /// The user has stopped it before it ran.
+    #[error("it was stopped before the coordinator ran")]
+    Interrupted,
+    /// Results that cannot be read or written.
+    #[error("the results cannot be fetched: {0}")]
+    Results(io::Error),
+}
+
+/// What a run is told and asked while it goes on.
+pub struct Hands<'a> {
+    /// Shows a line.
+    pub say: &'a mut dyn FnMut(&str),
+    /// Whether the user wants it to stop.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Runs it, fetches its results into the folder `out`, which is new, and removes all that it has made, in every
+/// case. What the command wrote to its standard output is in the file [`super::STDOUT`] there.
+pub fn run(
+    cluster: &Cluster,
+    run: &KubernetesRun,
+    keys: &RunKeys,
+    out: &Path,
+    hands: &mut Hands<'_>,
+) -> Result<Results, RunError> {
+    may(cluster)?;
+    let mut going = Going { cluster, run, hands, said: Vec::new() };
+    let outcome = going.drive(keys, out);
+    let removed = going.remove();
+    let results = outcome?;
+    if let Err(error) = removed {
+        let name = &run.name;
+        (going.hands.say)(&format!(
+            "the objects of the run are not all removed ({error}); kubectl delete {KINDS} -l {RUN_LABEL}={name} removes them, \
+             and the cluster does so by itself in ten minutes"
+        ));
+    }
+    Ok(results)
+}
+
+/// Asks for the rights that would be missed late.
+fn may(cluster: &Cluster) -> Result<(), RunError> {
+    for (verb, resource) in [
+        ("create", "jobs.batch"),
+        ("delete", "jobs.batch"),
+        ("create", "secrets"),
+        ("create", "services"),
+        ("create", "networkpolicies.networking.k8s.io"),
+        ("list", "pods"),
+        ("get", "pods/log"),
+        ("create", "pods/exec"),
+    ] {
+        match cluster.ask(&["auth", "can-i", verb, resource], None) {
+            Ok(_) => {}
+            // Without any word on stderr, it has answered "no".
+            Err(RunError::Kubectl { said, .. }) if !said.contains("rror") => {
+                return Err(RunError::Forbidden { verb, resource });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A run whose objects may be there.
+struct Going<'a, 'b> {
+    cluster: &'a Cluster,
+    run: &'a KubernetesRun,
+    hands: &'a mut Hands<'b>,
+    /// What was shown of waiting pods, so that each is shown once.
+    said: Vec<String>,
+}
+
+impl Going<'_, '_> {
+    fn drive(&mut self, keys: &RunKeys, out: &Path) -> Result<Results, RunError> {
+        let manifests = self.run.manifests(&Keys::Inline(keys));
+        let create = ["create", "--filename=-"];
+        let owner = self.cluster.json(&create, Some(&manifests.owner.to_string()))?;
+        let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
+        let owned = manifests.owned_by(&self.run.name, uid).to_string();
+        self.cluster.ask(&create, Some(&owned))?;
+        (self.hands.say)(&format!("{}: {} agents are started", self.run.name, self.run.agents));
+        (self.hands.say)(LIMITS);
+        let pod = self.await_coordinator()?;
+        self.follow(&pod)?;
+        self.fetch(&pod, out)
+    }
+
+    fn look(&mut self) -> Result<Pods, RunError> {
+        let label = format!("--selector={RUN_LABEL}={}", self.run.name);
+        let pods = self.cluster.json(&["get", "pods", &label], None)?;
+        let events = self.cluster.json(
+            &["get", "events", "--field-selector=reason=FailedCreate,involvedObject.kind=Job"],
+            None,
+        )?;
+        let events = Value::from_iter([("items".to_owned(), self.own(&events))]);
+        let pods = Pods::read(&pods, &events, ROLE_LABEL);
+        for line in &pods.waiting {
+            if !self.said.contains(line) && self.said.len() < 20 {
+                (self.hands.say)(line);
+                self.said.push(line.clone());
+            }
+        }
+        Ok(pods)
+    }
+
+    /// The events of this run's Jobs.
+    fn own(&self, events: &Value) -> Value {
+        let jobs = [self.run.name.clone(), format!("{}-agents", self.run.name)];
+        let is_own = |event: &&Value| {
+            let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
+            jobs.iter().any(|job| job == name)
+        };
+        events["items"].as_array().into_iter().flatten().filter(is_own).cloned().collect()
+    }
+
+    /// Waits until the coordinator's container runs, or has run.
+    fn await_coordinator(&mut self) -> Result<String, RunError> {
+        let deadline = Instant::now() + START_WAIT;
+        loop {
+            if (self.hands.interrupted)() {
+                return Err(RunError::Interrupted);
+            }
+            let pods = self.look()?;
+            if let Some(why) = pods.hopeless {
+                return Err(RunError::Pods(why));
+            }
+            match pods.coordinator {
+                Some(pod) if pod.is_running || pod.exit_code.is_some() => return Ok(pod.name),
+                Some(Coordinator { failed: Some(why), .. }) => {
+                    return Err(RunError::Pods(format!("the coordinator's pod has failed: {why}")));
+                }
+                _ if Instant::now() > deadline => {
+                    let why =
+                        pods.waiting.first().map_or("the cluster does not say why", String::as_str);
+                    let wait = START_WAIT.as_secs();
+                    let text = format!("the coordinator did not start within {wait} s: {why}");
+                    return Err(RunError::Pods(text));
+                }
+                _ => thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    /// Shows what the coordinator says until its command has ended.
+    fn follow(&mut self, pod: &str) -> Result<(), RunError> {
+        let (mut kubectl, lines) = self.logs(pod)?;
+        let (mut told, mut is_over) = (false, false);
+        let mut next_look = Instant::now() + LOOK_WHILE_FOLLOWING;
+        while !is_over {
+            match lines.recv_timeout(INTERRUPT_CHECKS) {
+                Ok(line) if line == ENDED => break,
+                Ok(line) => (self.hands.say)(&line),
+                Err(RecvTimeoutError::Timeout) => {}
+                // The stream may end early: what the command does is asked by other ways.
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(LOOK_AGAIN),
+            }
+            if Instant::now() > next_look {
+                next_look = Instant::now() + LOOK_WHILE_FOLLOWING;
+                let pods = self.look()?;
+                // The coordinator itself waits for agents, and gives up in the end.
+                if let Some(why) = pods.hopeless.filter(|_| pods.agents_running == 0) {
+                    return Err(RunError::Pods(why));
+                }
+                let is_running = pods.coordinator.is_some_and(|pod| pod.is_running);
+                is_over = !is_running || self.inside(pod, "ended").is_ok();
+            }
+            if (self.hands.interrupted)() && !told {
+                told = true;
+                (self.hands.say)("the run is stopped, and what it has is fetched");
+                self.inside(pod, "interrupt")?;
+            }
+        }
+        let _ = kubectl.kill();
+        let _ = kubectl.wait();
+        Ok(())
+    }
+
+    fn logs(&self, pod: &str) -> Result<(Child, Receiver<String>), RunError> {
+        let mut kubectl =
+            self.cluster.start(&["logs", "--follow", pod, "--container", CONTAINER], false)?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(stdout) = kubectl.stdout.take() {
+            thread::spawn(move || {
+                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+                let _ = lines.map(|line| sender.send(line)).take_while(Result::is_ok).count();
+            });
+        }
+        Ok((kubectl, lines))
+    }
+
+    /// Runs this program in the coordinator's pod.
+    fn inside(&self, pod: &str, order: &str) -> Result<Vec<u8>, RunError> {
+        self.cluster.ask(&inside(pod, order), None)
+    }
+
+    fn fetch(&mut self, pod: &str, out: &Path) -> Result<Results, RunError> {
+        let mut last = None;
+        for attempt in 0..FETCHES_MAX {
+            if attempt > 0 {
+                thread::sleep(LOOK_AGAIN);
+            }
+            match self.fetch_once(pod, out) {
+                Ok(results) => {
+                    // Where it is not told, it waits ten minutes, and is removed meanwhile.
+                    let _ = self.inside(pod, "fetched");
+                    return Ok(results);
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        let pods = self.look()?;
+        if let Some(Coordinator { exit_code: Some(code), .. }) = pods.coordinator {
+            return Err(RunError::Pods(format!(
+                "the coordinator's pod ended with exit code {code} before its results were fetched"
+            )));
+        }
+        Err(RunError::Results(last.unwrap_or_else(|| io::ErrorKind::NotFound.into())))
+    }
+
+    fn fetch_once(&self, pod: &str, out: &Path) -> io::Result<Results> {
+        let mut kubectl =
+            self.cluster.start(&inside(pod, "results"), false).map_err(io::Error::other)?;
+        let Some(stdout) = kubectl.stdout.take() else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let part: PathBuf = out.with_extension("part");
+        let _ = fs::remove_dir_all(&part);
+        fs::create_dir_all(&part)?;
+        let results = Results::read(stdout, &part);
+        let _ = kubectl.kill();
+        let _ = kubectl.wait();
+        match results {
+            Ok(results) => fs::rename(&part, out).map(|()| results),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&part);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the objects, the owner last, so that what is left after a failure is still owned.
+    fn remove(&self) -> Result<(), RunError> {
+        let label = format!("--selector={RUN_LABEL}={}", self.run.name);
+        let words = [
+            "delete",
+            KINDS,
+            &label,
+            "--ignore-not-found",
+            "--cascade=background",
+            "--timeout=60s",
+        ];
+        self.cluster.ask(&words, None).map(drop)
+    }
+}
+
+/// What kubectl is told to run this program in the coordinator's pod.
+const fn inside<'a>(pod: &'a str, order: &'a str) -> [&'a str; 9] {
+    ["exec", pod, "--container", CONTAINER, "--", "/plimsoll", "pod", order, RESULTS]
+}

@@ -1,0 +1,119 @@
+//! `plimsoll k8s run`: what was typed becomes objects of Kubernetes, and their results come back.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_fleet::kubernetes::{
+    Cluster, Hands, Keys, KubernetesRun, RunError, STDOUT, run as run_there,
+};
+use plimsoll_sys::clock;
+use plimsoll_tls::RunKeys;
+
+use crate::exit::Stop;
+use crate::flags;
+use crate::flags::k8s::{K8sCommand, K8sRunFlags};
+use crate::flags::{Command, FindExperiment};
+use crate::run::{install_interrupts, interrupted_stop};
+
+/// Clocks of nodes differ by less: certificates are valid so much earlier, and later than the longest run.
+const CLOCKS_DIFFER_S: u64 = 3_600;
+
+/// Runs it.
+pub(crate) fn run(command: &K8sCommand) -> Result<(), Stop> {
+    let K8sCommand::Run(flags) = command;
+    check(&flags.command)?;
+    let run = KubernetesRun {
+        name: format!("plimsoll-{:08x}", RandomState::new().build_hasher().finish() as u32),
+        image: flags.image.clone(),
+        agents: flags.agents,
+        cpus: flags.cpus,
+        memory: flags.memory.clone(),
+        active_for_s: u32::try_from(Duration::from(flags.at_most).as_secs().max(1))
+            .unwrap_or(u32::MAX),
+        command: flags.command.clone(),
+    };
+    if flags.dry_run {
+        return dry_run(&run, flags.inline_secrets);
+    }
+    in_cluster(flags, &run)
+}
+
+/// Refuses what would only fail in the pod, as far as it can be known here.
+fn check(words: &[String]) -> Result<(), Stop> {
+    let is_ours = |word: &&String| {
+        let flag = word.split('=').next().unwrap_or_default();
+        ["--agents", "--listen", "--keys", "--hosts", "--slurm", "--out"].contains(&flag)
+    };
+    if let Some(word) = words.iter().find(is_ours) {
+        return Err(Stop::usage(
+            format_args!("{word} behind -- is what k8s run sets itself"),
+            "drop it; --agents and --out belong before --",
+        ));
+    }
+    let can_spread = match flags::parse_line(words)? {
+        Command::Load(_) | Command::Hold(_) => true,
+        Command::Find(find) => {
+            !matches!(*find, FindExperiment::Connections { .. } | FindExperiment::Rfc9411 { .. })
+        }
+        _ => false,
+    };
+    if can_spread {
+        return Ok(());
+    }
+    Err(Stop::usage(
+        "agents in pods are for load, hold, find rate and find handshakes",
+        "give one of these behind --",
+    ))
+}
+
+fn keys(run: &KubernetesRun) -> Result<RunKeys, Stop> {
+    let now_s = clock::unix_seconds();
+    let until_s = now_s + u64::from(run.active_for_s) + CLOCKS_DIFFER_S;
+    RunKeys::new(run.agents, now_s.saturating_sub(CLOCKS_DIFFER_S)..until_s)
+        .map_err(|error| Stop::CannotRun(error.to_string()))
+}
+
+fn dry_run(run: &KubernetesRun, inline_secrets: bool) -> Result<(), Stop> {
+    let yaml = if inline_secrets {
+        run.manifests(&Keys::Inline(&keys(run)?)).yaml()
+    } else {
+        run.manifests(&Keys::Hidden).yaml()
+    };
+    let first = if inline_secrets {
+        "# With private keys of this run. Delete it by the label plimsoll.run."
+    } else {
+        "# Without the run's keys, which k8s run makes; --inline-secrets prints objects that can be applied as they are."
+    };
+    Err(Stop::Asked(format!("{first}\n{yaml}")))
+}
+
+fn in_cluster(flags: &K8sRunFlags, run: &KubernetesRun) -> Result<(), Stop> {
+    let out = flags.out.clone().unwrap_or_else(|| PathBuf::from(&run.name));
+    if out.exists() {
+        return Err(Stop::usage(
+            format_args!("--out {} is there already", out.display()),
+            "name another folder",
+        ));
+    }
+    let interrupts = install_interrupts()?;
+    let cluster = Cluster { context: flags.context.clone(), namespace: flags.namespace.clone() };
+    let mut say = |line: &str| {
+        let _ = writeln!(io::stderr(), "{line}");
+    };
+    let interrupted = || interrupts.is_raised();
+    let mut hands = Hands { say: &mut say, interrupted: &interrupted };
+    let results =
+        run_there(&cluster, run, &keys(run)?, &out, &mut hands).map_err(|error| match error {
+            RunError::Interrupted => interrupted_stop(&interrupts),
+            error => Stop::CannotRun(error.to_string()),
+        })?;
+    let text = fs::read(out.join(STDOUT))
+        .map_err(|error| Stop::CannotRun(format!("{}: {error}", out.display())))?;
+    let _ = io::stdout().write_all(&text);
+    say(&format!("results: {}", out.display()));
+    if results.exit_code == 0 { Ok(()) } else { Err(Stop::AsThere(results.exit_code)) }
+}

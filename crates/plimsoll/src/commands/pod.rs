@@ -1,0 +1,105 @@
+//! What runs in the coordinator's pod of `plimsoll k8s run`: the command itself as a child, and beside it what
+//! `kubectl exec` starts to fetch its results or to stop it.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use plimsoll_fleet::kubernetes::{FETCHED, STDOUT, write_results};
+use plimsoll_fleet::message::ExitReason;
+use plimsoll_sys::process::{self, Group, Signal, Ties};
+
+use crate::exit::Stop;
+use crate::flags::k8s::PodCommand;
+use crate::run::install_interrupts;
+
+/// How often the command is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The files with the command's process, and with its exit code once it has ended.
+const PID: &str = "pid";
+const EXIT_CODE: &str = "exit-code";
+
+/// Runs one of them.
+pub(crate) fn run(command: &PodCommand) -> Result<(), Stop> {
+    let cannot = |error: io::Error| Stop::CannotRun(error.to_string());
+    match command {
+        PodCommand::Coordinate { results, keep_for, words } => {
+            coordinate(results, Duration::from_secs(*keep_for), words)
+        }
+        PodCommand::Results { results } => {
+            let code = read_number(&results.join(EXIT_CODE)).ok_or_else(not_ended)?;
+            let code = u8::try_from(code).map_err(|_| not_ended())?;
+            write_results(results, code, io::stdout().lock()).map_err(cannot)
+        }
+        PodCommand::Ended { results } => {
+            read_number(&results.join(EXIT_CODE)).map(drop).ok_or_else(not_ended)
+        }
+        PodCommand::Fetched { results } => fs::write(results.join(FETCHED), "").map_err(cannot),
+        PodCommand::Interrupt { results } => match read_number(&results.join(PID)) {
+            Some(pid) => process::kill(pid, Signal::INT).map_err(cannot),
+            None => Err(Stop::CannotRun("no command runs here".to_owned())),
+        },
+    }
+}
+
+fn not_ended() -> Stop {
+    Stop::CannotRun("the command has not ended".to_owned())
+}
+
+fn read_number(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn coordinate(results: &Path, keep_for: Duration, words: &[String]) -> Result<(), Stop> {
+    let interrupts = install_interrupts()?;
+    let cannot = |error: io::Error| {
+        Stop::CannotRun(format!("the results cannot be kept in {}: {error}", results.display()))
+    };
+    let stdout = fs::File::create(results.join(STDOUT)).map_err(cannot)?;
+    let mut command = Command::new(process::own_executable());
+    command
+        .arg0("plimsoll")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(Stdio::inherit());
+    let ties = Ties { group: Group::Own, dies_with_parent: true, ..Ties::default() };
+    let mut child = process::spawn(command, &ties).map_err(cannot)?;
+    fs::write(results.join(PID), child.id().to_string()).map_err(cannot)?;
+    let mut is_told = false;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(cannot)? {
+            break status;
+        }
+        if interrupts.is_raised() && !is_told {
+            is_told = true;
+            // It may have ended just now.
+            let _ = process::kill(child.id(), Signal::TERM);
+        }
+        thread::sleep(LOOK_AGAIN);
+    };
+    let code = match ExitReason::from(status) {
+        ExitReason::Code(code) => u8::try_from(code).unwrap_or(1),
+        ExitReason::Signal(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
+    };
+    let part = results.join("exit-code.part");
+    fs::write(&part, code.to_string())
+        .and_then(|()| fs::rename(&part, results.join(EXIT_CODE)))
+        .map_err(cannot)?;
+    // The far end of kubectl's stream waits for this line.
+    let _ = writeln!(io::stderr(), "{}", plimsoll_fleet::kubernetes::ENDED);
+    let deadline = Instant::now() + keep_for;
+    let fetched = results.join(FETCHED);
+    while !fetched.exists() && Instant::now() < deadline && !interrupts.is_raised() {
+        thread::sleep(LOOK_AGAIN);
+    }
+    if !fetched.exists() {
+        // Nobody has come for it: the log is what remains.
+        let text = fs::read(results.join(STDOUT)).unwrap_or_default();
+        let _ = io::stdout().write_all(&text);
+    }
+    if code == 0 { Ok(()) } else { Err(Stop::AsThere(code)) }
+}
