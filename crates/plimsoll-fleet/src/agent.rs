@@ -35,6 +35,7 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 ///
 /// # Contract
 ///
+/// - `Survey` is answered by `Surveyed`, between loads.
 /// - `Prepare` is answered by `Ready` or `Failed`. After it, the load ends with exactly one
 ///   `LoadEnded` or `Failed`, also when `Stop` comes before `Start`. Then the next `Prepare` may
 ///   come.

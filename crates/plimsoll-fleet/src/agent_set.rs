@@ -395,6 +395,14 @@ impl AgentSet {
         &self.places[index].link.name
     }
 
+    /// The other hosts, in order.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = HostName> + '_ {
+        self.places.iter().filter_map(|place| match &place.launch.place {
+            AgentPlace::Here(_) => None,
+            AgentPlace::There(remote) => Some(remote.host.clone()),
+        })
+    }
+
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.iter().filter_map(|place| place.link.pid())
     }
@@ -416,11 +424,6 @@ impl AgentSet {
     /// The machine of an agent.
     pub(crate) fn machine(&self, index: usize) -> &Machine {
         &self.places[index].machine
-    }
-
-    /// Files that one of them may have open.
-    pub(crate) fn descriptors_of(&self, index: usize) -> u64 {
-        self.places[index].descriptors_max
     }
 
     /// How the clock of another agent's host differs from the one here; `None` on this host.

@@ -18,6 +18,7 @@ pub mod kubernetes;
 mod link;
 pub mod message;
 mod programs;
+pub mod relay;
 pub mod supervisor;
 mod tail;
 

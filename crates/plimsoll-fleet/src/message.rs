@@ -33,6 +33,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToAgent {
+    /// Compare this host with its part of a load; answered by [`FromAgent::Surveyed`].
+    Survey(Box<HostPart>),
     /// Get ready to make this load: open the pool where the plan says so, then answer
     /// [`FromAgent::Ready`].
     Prepare(Box<LoadPlan>),
@@ -98,6 +100,8 @@ pub enum FromAgent {
         /// When this answer was made, on the same clock.
         answered: Nanos,
     },
+    /// What this host lacks for its part.
+    Surveyed(Box<HostSurvey>),
     /// The load is prepared.
     Ready {
         /// Connections opened in advance.
@@ -118,6 +122,10 @@ pub enum FromAgent {
     Fault(String),
     /// Single operations of the load, where the plan asks for them.
     Rows(RowBatch),
+    /// A line for the reader.
+    Note(String),
+    /// One of the processes that made this host's part is lost; a note says how.
+    PartLost,
     /// A hold has carried out a [`ToAgent::Steer`].
     Steered {
         /// The number of that one.
@@ -169,11 +177,14 @@ impl FromAgent {
         match self {
             Self::Hello { .. } => "hello",
             Self::Pong { .. } => "pong",
+            Self::Surveyed(_) => "surveyed",
             Self::Ready { .. } => "ready",
             Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
             Self::Fault(_) => "fault",
             Self::Rows(_) => "rows",
+            Self::Note(_) => "note",
+            Self::PartLost => "part-lost",
             Self::Steered { .. } => "steered",
             Self::Draining { .. } => "draining",
             Self::LoadEnded { .. } => "load-ended",
@@ -216,6 +227,45 @@ impl Machine {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         !self.boot_id.is_empty() && self.boot_id == other.boot_id && self.network == other.network
     }
+}
+
+/// The part of a host in a load, as far as limits of hosts matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostPart {
+    /// Connections at once.
+    pub connections: u64,
+    /// Those of them that are being opened at once.
+    pub opening_max: u64,
+    /// They are closed by RST at the end.
+    pub is_hold: bool,
+    /// Where they go.
+    pub destinations: Vec<SocketAddr>,
+}
+
+/// A host compared with its part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostSurvey {
+    /// What would stop the load.
+    pub missing: Vec<HostNeed>,
+    /// What may be reached, and stops nothing.
+    pub tight: Vec<HostNeed>,
+    /// CLOCK_REALTIME, and CLOCK_MONOTONIC at the same instant.
+    pub realtime: Nanos,
+    /// See `realtime`.
+    pub at: Nanos,
+}
+
+/// Something that a host has too little of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostNeed {
+    /// A limit by its documented name, or a route.
+    pub what: String,
+    /// How much is needed.
+    pub needs: String,
+    /// How much is there.
+    pub has: String,
+    /// What raises it.
+    pub fix: String,
 }
 
 /// Whose fault a failure is.

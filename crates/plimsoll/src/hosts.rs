@@ -4,10 +4,11 @@ use std::fs;
 use std::io::Write;
 
 use plimsoll_fleet::coordinator::agents_needed;
-use plimsoll_fleet::hosts::{Launcher, LoadHosts};
-use plimsoll_fleet::message::AgentFault;
+use plimsoll_fleet::hosts::{HostName, Launcher, LoadHosts};
+use plimsoll_fleet::message::{AgentFault, HostSurvey};
 use plimsoll_fleet::{AgentSpec, FleetError, LoadAgents};
 use plimsoll_lab::LabError;
+use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
@@ -19,10 +20,14 @@ use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::exit::Stop;
 use crate::flags::values::Processes;
-use crate::run;
+use crate::survey::{Findings, findings};
+use crate::{run, survey};
 
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
 pub(crate) const DESCRIPTOR_RESERVE: u64 = PROCESS_DESCRIPTORS;
+
+/// What a line for each host that cannot take part, or a table of what they lack, begins with.
+const NOT_EVERY_HOST: &str = "not every host can make its part of the load, so none does";
 
 /// Starts as many agents as `plan` needs, or the given number, on `plan.cpus` and in `network`, or in this
 /// process's.
@@ -56,38 +61,43 @@ pub(crate) fn start_load_agents(
         .map_err(|error| fleet_stop(&error))
 }
 
-/// Starts an agent on each of `hosts`, and refuses hosts that cannot have their share of the connections in one
-/// process.
+/// Starts an agent on each of `hosts`, and refuses hosts that lack something for their parts. Also returns notes
+/// on what may become tight.
 pub(crate) fn start_hosts(
     hosts: &LoadHosts,
     threads: Option<u32>,
     plan: &mut LoadPlan,
     interrupts: &Interrupts,
-) -> Result<LoadAgents, Stop> {
+) -> Result<(LoadAgents, Vec<String>), Stop> {
     if let Launcher::Joined(listen) = &hosts.launcher {
         // Nothing else is shown before they are there. Whether it can be written changes nothing.
         let agents = hosts.hosts.len();
         let _ = writeln!(std::io::stderr(), "waiting for {agents} agents at {}", listen.address);
     }
-    let is_raised = || interrupts.is_raised();
-    let agents = LoadAgents::start_on(hosts, threads, &is_raised).map_err(|error| match error {
+    let fleet = |error: FleetError| match error {
         FleetError::Interrupted => run::interrupted_stop(interrupts),
         error => fleet_stop(&error),
-    })?;
-    let too_small = agents.too_small(plan.connections, DESCRIPTOR_RESERVE);
-    if !too_small.is_empty() {
-        let first = format!("the hosts cannot have {} connections", grouped(plan.connections));
-        return Err(Stop::TooMany([vec![first], too_small].concat()));
+    };
+    let is_raised = || interrupts.is_raised();
+    let mut agents = LoadAgents::start_on(hosts, threads, &is_raised).map_err(fleet)?;
+    agents.make_room(plan.connections, DESCRIPTOR_RESERVE);
+    let surveys = agents.survey(|threads, all| survey::part(plan, threads, all)).map_err(fleet)?;
+    let off = |(host, survey, at): (HostName, HostSurvey, Nanos)| {
+        let off_ns = survey::clock_off_ns(&survey, at);
+        (host, survey, off_ns)
+    };
+    let Findings { missing, notes } = findings(&surveys.into_iter().map(off).collect::<Vec<_>>());
+    if !missing.is_empty() {
+        return Err(Stop::TooMany([vec![NOT_EVERY_HOST.to_owned()], missing].concat()));
     }
     plan.threads = agents.threads().unwrap_or(plan.threads);
-    Ok(agents)
+    Ok((agents, notes))
 }
 
 /// How a failure of the fleet ends the command.
 pub(crate) fn fleet_stop(error: &FleetError) -> Stop {
     if let FleetError::Hosts { lines } = error {
-        let first = "not every host can make its part of the load, so none does".to_owned();
-        return Stop::TooMany([vec![first], lines.clone()].concat());
+        return Stop::TooMany([vec![NOT_EVERY_HOST.to_owned()], lines.clone()].concat());
     }
     match error.fault() {
         AgentFault::Usage => Stop::Usage(error.to_string()),

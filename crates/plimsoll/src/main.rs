@@ -23,6 +23,7 @@ mod rows;
 mod run;
 mod screen;
 mod session;
+mod survey;
 
 use exit::Stop;
 use flags::{Command, LabCommand};

@@ -134,3 +134,72 @@ fn a_login_that_an_sshd_drops_among_many_is_tried_again() {
     assert!(dropped.contains("MaxStartups"), "{dropped}");
     assert_nothing_left(&finished);
 }
+
+#[test]
+fn what_is_missing_on_which_host_is_one_table_before_the_first_packet() {
+    // Only the first host has a way to the server; the second one has 77 ports for 100 connections.
+    let before = "ip addr add 10.78.0.1/24 dev br0; ip -n h1 route add 10.78.0.0/24 via 10.77.0.254
+                  ip netns exec h2 sysctl -qw net.ipv4.ip_local_port_range='1024 1100'";
+    let load = ["load", "http://10.78.0.1:8080/", "--hosts", HOSTS, "--connections", "300"];
+    let flags = [&load[..], &LOGIN, &["--duration", "1s", "--out", "run"]].concat();
+    let Some(finished) = ssh_hosts::run_with(3, before, &flags, "") else { return };
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    let row = |first: &str, second: &str| {
+        finished
+            .stderr
+            .lines()
+            .any(|line| line.trim_start().starts_with(first) && line.contains(second))
+    };
+    for (hosts, what) in [
+        ("hosts ", "what raises it"),
+        ("10.77.0.[2-3] ", "route to 10.78.0.1"),
+        ("10.77.0.2 ", "source ports (clients)"),
+    ] {
+        assert!(row(hosts, what), "{hosts} {what}: {}", finished.stderr);
+    }
+    assert!(!finished.folder().join("run").exists());
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_host_with_few_files_a_process_makes_its_part_with_many_processes() {
+    // A login there gives processes 200 open files; 64 of them are no connections.
+    let before = "bash -c 'ulimit -n 200; exec ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222' \
+                  2> keys/few < /dev/null > /dev/null &
+                  until (exec 3<> /dev/tcp/10.77.0.2/2222) 2> /dev/null; do sleep 0.02; done";
+    let hosts = ["--hosts", "10.77.0.2:2222", "--ssh-option", "HostKeyAlias=10.77.0.2"];
+    let hold =
+        ["hold", URL, "--connections", "600", "--rate", "2k", "--for", "1s", "--json", "out.json"];
+    let flags = [&hold[..], &hosts, &LOGIN].concat();
+    let Some(finished) = ssh_hosts::run_with(3, before, &flags, "") else { return };
+    let code = finished.code.unwrap_or(-1);
+    // A busy machine makes a hold INVALID, which is no matter here.
+    assert!([0, 98].contains(&code), "{}{}", finished.stdout, finished.stderr);
+    let summary = finished.written(code);
+    assert_eq!(summary.number("connections.held_max"), 600.0);
+    let processes = summary.number("generator.processes");
+    assert!((5.0..=8.0).contains(&processes), "{processes}");
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_process_that_a_host_loses_is_told_and_its_part_accounted_for() {
+    let before = "bash -c 'ulimit -n 200; exec ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222' \
+                  2> keys/few < /dev/null > /dev/null &
+                  until (exec 3<> /dev/tcp/10.77.0.2/2222) 2> /dev/null; do sleep 0.02; done";
+    let hosts = ["--hosts", "10.77.0.2:2222", "--ssh-option", "HostKeyAlias=10.77.0.2"];
+    let load = ["load", URL, "--connections", "600", "--duration", "3s"];
+    // The last one to start is no relay.
+    let kill = "middle; kill -KILL $(agents 2 | sort -n | tail -n 1)";
+    let flags = [&load[..], &hosts, &LOGIN, &LOAD].concat();
+    let Some(finished) = ssh_hosts::run_with(3, before, &flags, kill) else { return };
+    let summary = finished.written(98);
+    assert_eq!(summary.number("scheduled"), 900.0);
+    assert!(summary.number("unsent") > 0.0);
+    assert!(
+        finished.stderr.contains("ended unexpectedly: killed by signal 9"),
+        "{}",
+        finished.stderr
+    );
+    assert_nothing_left(&finished);
+}

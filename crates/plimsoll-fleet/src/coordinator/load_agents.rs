@@ -1,6 +1,7 @@
 //! Agents that make load, on this host or on others: how many, the part of each, and the loop that reads them.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
@@ -11,19 +12,26 @@ use plimsoll_model::summary::LoadHostSummary;
 use plimsoll_sys::{affinity, clock};
 
 use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec, remote_launches};
+use crate::coordinator::above::Above;
 use crate::coordinator::hold_controller::{HoldController, Order};
-use crate::coordinator::load_run::{Action, LoadRun, Member, Terms};
+use crate::coordinator::load_run::{Action, LoadRun, Member, StartOf, Terms};
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::error::FleetError;
 use crate::hosts::clock::Sample;
-use crate::hosts::{LoadHost, LoadHosts};
+use crate::hosts::{HostName, LoadHost, LoadHosts};
 use crate::link::LinkEvent;
-use crate::message::{FromAgent, ToAgent};
+use crate::message::{FromAgent, HostPart, HostSurvey, ToAgent};
 
 /// Most threads of an agent on another host, unless more are asked for.
 const THREADS_MAX: u32 = 16;
 /// A host whose seconds may begin further from those here is named: a twentieth of a second.
 const STRAY_MAX: Nanos = Nanos::from_millis(50);
+/// How long an agent of a relay may be overdue: less than the relay itself may be.
+const PART_OVERRUN: Nanos = Nanos::from_secs(7);
+/// Timeout of the answers of all hosts that compare themselves with their parts.
+const SURVEY_WAIT: Duration = Duration::from_secs(20);
+/// Threads are multiplied at most by this: a host has at most about a thousand processes.
+const THREADS_TIMES_MAX: u32 = 1_024;
 /// How often an interrupt is checked for.
 const LOOK_FOR_INTERRUPT: Duration = Duration::from_millis(50);
 
@@ -134,23 +142,53 @@ impl LoadAgents {
         Some((all / (shares.len() as u32).max(1)).max(1))
     }
 
-    /// A line for each other host whose share of so many connections is more than the files that its agent may
-    /// open, `reserve` of which are no connections.
-    pub fn too_small(&self, connections: u64, reserve: u64) -> Vec<String> {
-        let Place::There(shares) = &self.place else { return Vec::new() };
+    /// Gives other hosts more threads where one would have more connections than files that a process may open there,
+    /// `reserve` of which are no connections: a thread and its connections are in one process, and a host may have
+    /// many. All hosts get as many times as many, so that their shares stay.
+    pub fn make_room(&mut self, connections: u64, reserve: u64) {
+        let descriptors = self.agents.descriptors_max();
+        let Place::There(shares) = &mut self.place else { return };
         let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
-        let line = |(index, share): (usize, &Share)| {
-            let needs = (connections * u64::from(share.threads)).div_ceil(all.max(1)) + reserve;
-            let has = self.agents.descriptors_of(index);
-            let name = self.agents.name(index);
-            (needs > has).then(|| {
-                format!(
-                    "{name}: its share needs {needs} open files in one process, and {has} are allowed \
-                     there; raise the limit (nofile in /etc/security/limits.d), or use more hosts"
-                )
-            })
+        let times = threads_times(connections, all, descriptors.saturating_sub(reserve));
+        for share in shares {
+            share.threads = share.threads.saturating_mul(times);
+        }
+    }
+
+    /// Asks each other host what it lacks for its part, which `part` names for its threads and those of all hosts.
+    /// With each answer comes the instant on the clock here at which that host read its own clock.
+    pub fn survey(
+        &mut self,
+        part: impl Fn(u32, u64) -> HostPart,
+    ) -> Result<Vec<(HostName, HostSurvey, Nanos)>, FleetError> {
+        let Place::There(shares) = &self.place else { return Ok(Vec::new()) };
+        let all = shares.iter().map(|share| u64::from(share.threads)).sum();
+        for (index, share) in shares.iter().enumerate() {
+            self.agents.send(index, &ToAgent::Survey(Box::new(part(share.threads, all))))?;
+        }
+        let mut answers: Vec<Option<HostSurvey>> = vec![None; shares.len()];
+        let deadline = Instant::now() + SURVEY_WAIT;
+        while let Some(silent) = answers.iter().position(Option::is_none) {
+            let Some((index, event)) = self.agents.poll_event(deadline) else {
+                let agent = self.agents.name(silent).to_owned();
+                let what = "compare itself with its part";
+                return Err(FleetError::Slow { agent, what, waited: SURVEY_WAIT });
+            };
+            let LinkEvent::Frame(frame) = self.agents.unless_closed(index, event)? else {
+                continue;
+            };
+            match *frame {
+                FromAgent::Surveyed(survey) => answers[index] = Some(*survey),
+                other => return Err(self.agents.unexpected(index, &other)),
+            }
+        }
+        let here =
+            |index: usize, at: Nanos| self.agents.clock(index).map_or(at, |clock| clock.here(at));
+        let answer = |(index, (host, survey)): (usize, (HostName, HostSurvey))| {
+            let at = here(index, survey.at);
+            (host, survey, at)
         };
-        shares.iter().enumerate().filter_map(line).collect()
+        Ok(self.agents.hosts().zip(answers.into_iter().flatten()).enumerate().map(answer).collect())
     }
 
     /// Each other host by its name.
@@ -224,7 +262,8 @@ impl LoadAgents {
         control: &LoadControl<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
-        self.run(plan, control, None, sink)
+        let parts = self.parts(plan)?;
+        self.run(plan, parts, control, Lead::Plan, sink)
     }
 
     /// Makes one hold with all agents, as [`Self::run_load`] makes a load; `controller` says what it
@@ -239,8 +278,27 @@ impl LoadAgents {
         // Beside a hundred agents and their servers, a coordinator of normal priority gets 1 % of a CPU.
         affinity::with_preference(|| {
             affinity::prefer_latency();
-            self.run(plan, control, Some(controller), sink)
+            let parts = self.parts(plan);
+            self.run(plan, parts?, control, Lead::Controller(controller), sink)
         })
+    }
+
+    /// Makes a part of a load with `parts`, led by a coordinator above, from its word to prepare to the end.
+    /// Returns the time from the start to the end of sending.
+    pub(crate) fn run_part(
+        &mut self,
+        plan: &LoadPlan,
+        parts: Vec<LoadPlan>,
+        orders: &Receiver<(ToAgent, u32)>,
+        events: &Sender<FromAgent>,
+    ) -> Result<Nanos, FleetError> {
+        self.agents.replace_lost()?;
+        // Given up here before it is above.
+        let never = || false;
+        let control = LoadControl { overrun: PART_OVERRUN, ..LoadControl::new(&never) };
+        let mut above = Above::new(orders, events);
+        let lead = Lead::Above(&mut above);
+        self.run(plan, parts, &control, lead, &mut |_| {}).map(|outcome| outcome.window)
     }
 
     /// The threads of each agent in a load with this plan, which may have more than usual.
@@ -284,25 +342,29 @@ impl LoadAgents {
         shares.iter().enumerate().filter_map(line).collect()
     }
 
+    /// The part of each agent, once those that were lost are replaced.
+    fn parts(&mut self, plan: &LoadPlan) -> Result<Vec<LoadPlan>, FleetError> {
+        self.agents.replace_lost()?;
+        let threads = spread(&self.threads_of_each(plan), plan.connections);
+        let part = |index| {
+            let cpus = match &self.place {
+                Place::Here(spec) => spec.cpus_of(index),
+                Place::There(_) => &[],
+            };
+            share_of_plan(plan, index, &threads, cpus)
+        };
+        Ok((0..threads.len()).map(part).collect())
+    }
+
     fn run(
         &mut self,
         plan: &LoadPlan,
+        parts: Vec<LoadPlan>,
         control: &LoadControl<'_>,
-        mut controller: Option<&mut dyn HoldController>,
+        mut lead: Lead<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
-        self.agents.replace_lost()?;
-        let threads = spread(&self.threads_of_each(plan), plan.connections);
-        let agents = threads.len();
-        let parts: Vec<_> = (0..agents)
-            .map(|index| {
-                let cpus = match &self.place {
-                    Place::Here(spec) => spec.cpus_of(index),
-                    Place::There(_) => &[],
-                };
-                share_of_plan(plan, index, &threads, cpus)
-            })
-            .collect();
+        let agents = parts.len();
         let named = |(index, part): (usize, &LoadPlan)| Member {
             name: self.agents.name(index).to_owned(),
             shard: part.shard,
@@ -317,8 +379,12 @@ impl LoadAgents {
                 return Err(error);
             }
         }
-        let is_far = matches!(self.place, Place::There(_));
-        let mut run = LoadRun::new(members, Terms::new(plan, control, agents, is_far), now());
+        let start = match (&lead, &self.place) {
+            (Lead::Above(_), _) => StartOf::Told,
+            (_, Place::Here(_)) => StartOf::Here,
+            (_, Place::There(_)) => StartOf::There,
+        };
+        let mut run = LoadRun::new(members, Terms::new(plan, control, agents, start), now());
         loop {
             self.take_notes().into_iter().for_each(|note| sink(Event::Note(note)));
             while let Some(action) = run.poll_action() {
@@ -336,25 +402,21 @@ impl LoadAgents {
                 }
             }
             while let Some(event) = run.poll_event() {
-                sink(event);
+                match &lead {
+                    Lead::Above(above) => above.handle_event(event),
+                    Lead::Plan | Lead::Controller(_) => sink(event),
+                }
             }
             if run.is_over() {
+                if let Lead::Above(above) = &mut lead {
+                    above.tell_state(&mut run);
+                }
                 (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
                 self.strays().into_iter().for_each(|stray| sink(Event::Note(stray)));
                 return run.into_outcome();
             }
-            if let (Some(controller), Some(view)) = (&mut controller, run.view(now())) {
-                match controller.poll(&view) {
-                    None => {}
-                    Some(Order::Steer(steer)) => {
-                        run.steer(steer);
-                        continue;
-                    }
-                    Some(Order::Finish) => {
-                        run.finish(now());
-                        continue;
-                    }
-                }
+            if lead.poll(&mut run) {
+                continue;
             }
             let overdue = Duration::from(run.poll_timeout().since(now()));
             let wait = overdue.min(LOOK_FOR_INTERRUPT);
@@ -383,8 +445,43 @@ impl LoadAgents {
     }
 }
 
+/// Who says what a load does while it runs.
+enum Lead<'a> {
+    /// Its plan alone.
+    Plan,
+    Controller(&'a mut dyn HoldController),
+    Above(&'a mut Above<'a>),
+}
+
+impl Lead<'_> {
+    /// Gives the next order; `false` where there is none.
+    fn poll(&mut self, run: &mut LoadRun) -> bool {
+        match self {
+            Self::Plan => false,
+            Self::Controller(controller) => {
+                let Some(view) = run.view(now()) else { return false };
+                match controller.poll(&view) {
+                    None => return false,
+                    Some(Order::Steer(steer)) => {
+                        run.steer(steer);
+                    }
+                    Some(Order::Finish) => run.finish(now()),
+                }
+                true
+            }
+            Self::Above(above) => above.poll(run, now()),
+        }
+    }
+}
+
 fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
+}
+
+/// How many times as many threads hold the connections, where each may have as many as `usable`.
+fn threads_times(connections: u64, threads: u64, usable: u64) -> u32 {
+    let needed = connections.div_ceil(usable.max(1));
+    u32::try_from(needed.div_ceil(threads.max(1))).unwrap_or(u32::MAX).clamp(1, THREADS_TIMES_MAX)
 }
 
 /// How many threads of each agent take part, so that each has a connection: the agents with most threads lose
@@ -476,6 +573,21 @@ mod tests {
         assert_eq!(part(0, &[]).cpus, [0, 1, 2, 3]);
         assert_eq!(part(1, &[]).cpus, [2, 3, 0, 1]);
         assert_eq!(part(1, &[1, 2, 3]).cpus, [3, 1, 2]);
+    }
+
+    #[test]
+    fn threads_are_multiplied_until_their_connections_fit_into_a_process() {
+        for (connections, threads, times) in [
+            (100, 4, 1),
+            (79_744, 4, 1),
+            (79_745, 4, 2),
+            (1_000_000, 10, 6),
+            (0, 1, 1),
+            (u64::MAX, 1, THREADS_TIMES_MAX),
+        ] {
+            assert_eq!(threads_times(connections, threads, 19_936), times, "{connections}");
+        }
+        assert_eq!(threads_times(100, 4, 0), 25);
     }
 
     fn clock(offset_us: i64, round_trip_us: u64) -> Sample {

@@ -73,10 +73,20 @@ pub(super) struct Terms {
     overrun: Nanos,
     abort_bad_ops: Option<u64>,
     stops_at_loss: bool,
-    /// The agents are on other hosts.
-    is_far: bool,
+    start: StartOf,
     /// What an agent that is lost would still have started; `None` where nothing is due at any time.
     schedule: Option<(Arc<Profile>, Arrivals, u64)>,
+}
+
+/// Who says when a load starts, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StartOf {
+    /// Agents of this host get the instant.
+    Here,
+    /// Agents on other hosts get it in two phases.
+    There,
+    /// A coordinator above says it: [`LoadRun::start`].
+    Told,
 }
 
 /// An agent and its part of the load.
@@ -93,7 +103,7 @@ impl Terms {
         plan: &LoadPlan,
         control: &LoadControl<'_>,
         agents: usize,
-        is_far: bool,
+        start: StartOf,
     ) -> Self {
         let planned = match &plan.pacing {
             Pacing::Open { profile, .. } => Some(profile.duration()),
@@ -118,7 +128,7 @@ impl Terms {
             overrun: control.overrun + closing,
             abort_bad_ops: plan.abort_bad_ops,
             stops_at_loss: control.stops_at_loss,
-            is_far,
+            start,
             schedule: match &plan.pacing {
                 Pacing::Open { profile, arrivals } => {
                     Some((Arc::new(profile.clone()), *arrivals, plan.seed))
@@ -218,6 +228,8 @@ pub(super) struct LoadRun {
     steering: Steering,
     /// The longest way to an agent's host and back; zero on this one.
     round_trip: Nanos,
+    /// Processes that hosts lost, which go on without them.
+    lost_below: u32,
     /// Operations that lost agents would have started, by the second in which they are due.
     unsent: BTreeMap<u32, u64>,
     window: Option<Nanos>,
@@ -260,6 +272,7 @@ impl LoadRun {
             bad: 0,
             steering: Steering::default(),
             round_trip: Nanos::ZERO,
+            lost_below: 0,
             unsent: BTreeMap::new(),
             window: None,
             opened: 0,
@@ -307,6 +320,17 @@ impl LoadRun {
                     self.note(format!("what broke a connection first: {what}"));
                 }
             }
+            (FromAgent::Note(line), _) => {
+                let name = &part.member.name;
+                let line = format!("{name}: {line}");
+                self.note(line);
+            }
+            (FromAgent::PartLost, _) => {
+                self.lost_below += 1;
+                if self.terms.stops_at_loss {
+                    self.stop(self.terms.stop_grace, now);
+                }
+            }
             (FromAgent::Rows(batch), _) => self.events.push_back(Event::Rows(batch)),
             (FromAgent::Draining { in_flight }, _) => {
                 part.in_flight = Some(in_flight);
@@ -351,10 +375,10 @@ impl LoadRun {
         }
     }
 
-    /// Steers every agent of a running hold.
-    pub(super) fn steer(&mut self, steer: Steer) {
+    /// Steers every agent of a running hold; the number of the order, where it is one.
+    pub(super) fn steer(&mut self, steer: Steer) -> Option<u32> {
         if !self.takes_orders() {
-            return;
+            return None;
         }
         let running = |(index, part): (usize, &Part)| (!part.is_over()).then_some(index);
         let agents: Vec<_> = self.parts.iter().enumerate().filter_map(running).collect();
@@ -362,6 +386,7 @@ impl LoadRun {
         let orders =
             agents.into_iter().map(|index| Action::Send(index, ToAgent::Steer { id, steer }));
         self.actions.extend(orders);
+        Some(id)
     }
 
     /// The hold is over: its connections are closed.
@@ -442,6 +467,7 @@ impl LoadRun {
             (Some((_, deadline)), _, _) => deadline,
             (None, None, _) => match self.arming {
                 Some(arming) => arming.deadline,
+                None if self.terms.start == StartOf::Told && self.is_ready() => Nanos::MAX,
                 None => self.started + self.terms.prepare_wait,
             },
             (None, Some(epoch), Some(planned)) => epoch + planned + self.terms.answer_wait,
@@ -472,13 +498,13 @@ impl LoadRun {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let lost_agents = self.parts.iter().filter(|part| part.stage == Stage::Lost).count();
+        let lost_agents = self.lost() + self.lost_below;
         Ok(LoadOutcome {
             tally: self.total,
             window: self.window.unwrap_or_default(),
             aborted: self.aborted,
             interrupted: self.interrupted,
-            lost_agents: lost_agents as u32,
+            lost_agents,
             notes: self.notes,
         })
     }
@@ -493,17 +519,42 @@ impl LoadRun {
     }
 
     fn start_if_ready(&mut self, now: Nanos) {
-        let all_ready = self.parts.iter().all(|part| part.stage == Stage::Ready);
-        if !all_ready || self.stopped.is_some() {
+        if !self.is_ready() || self.stopped.is_some() {
             return;
         }
-        if self.terms.is_far {
-            self.arm(1, now);
-        } else {
-            let epoch = now + START_DELAY;
+        match self.terms.start {
+            StartOf::Here => self.start(now + START_DELAY),
+            StartOf::There => self.arm(1, now),
+            StartOf::Told => {}
+        }
+    }
+
+    /// Starts a load that is ready.
+    pub(super) fn start(&mut self, epoch: Nanos) {
+        if self.is_ready() && self.stopped.is_none() {
             self.send_to_all(&ToAgent::Start { epoch_monotonic: epoch });
             self.begin(epoch);
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.parts.iter().all(|part| part.stage == Stage::Ready)
+    }
+
+    /// What was opened in advance, what was not, and why, once every agent is ready: for a coordinator above.
+    pub(super) fn ready(&mut self) -> Option<(u64, u64, Option<String>)> {
+        let failed = std::mem::take(&mut self.open_failed);
+        self.is_ready().then(|| (self.opened, failed, self.open_error.take()))
+    }
+
+    /// Agents that were lost so far.
+    pub(super) fn lost(&self) -> u32 {
+        self.parts.iter().filter(|part| part.stage == Stage::Lost).count() as u32
+    }
+
+    /// Orders to a hold up to this number are done.
+    pub(super) fn done(&self) -> u32 {
+        self.steering.done()
     }
 
     /// Tells all agents the instant of the start, further ahead with each try.
@@ -555,7 +606,8 @@ impl LoadRun {
     fn handle_interval(&mut self, index: usize, mut interval: Box<Interval>, now: Nanos) {
         let part = &mut self.parts[index];
         let tally = &mut interval.tally;
-        tally.generator.processes = 1;
+        // A relay has counted its own.
+        tally.generator.processes = tally.generator.processes.max(1);
         let bad = tally.bad();
         part.scheduled += tally.scheduled;
         part.finished += tally.ok + tally.errors_total() + tally.unsent;
@@ -596,7 +648,8 @@ impl LoadRun {
         }
     }
 
-    fn stop(&mut self, grace: Nanos, now: Nanos) {
+    /// Has every agent end its load, within `grace` for what is in flight.
+    pub(super) fn stop(&mut self, grace: Nanos, now: Nanos) {
         if self.stopped.is_some() {
             return;
         }
@@ -670,5 +723,7 @@ impl LoadRun {
     }
 }
 
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 pub(super) mod tests;

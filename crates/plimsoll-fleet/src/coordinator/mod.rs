@@ -1,5 +1,6 @@
 //! The coordinator's side of agents that make load or serve.
 
+mod above;
 mod hold_controller;
 mod load_agents;
 mod load_run;
@@ -11,3 +12,8 @@ pub use hold_controller::{HoldController, HoldView, Order};
 pub use load_agents::{LoadAgents, agents_needed};
 pub use outcome::{LoadControl, LoadOutcome};
 pub use server_group::{ServerGroup, ServerStatus};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    pub(crate) use super::load_run::tests::plan;
+}

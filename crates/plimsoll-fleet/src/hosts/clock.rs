@@ -31,6 +31,11 @@ impl Sample {
         Nanos(self.round_trip.0.div_ceil(2))
     }
 
+    /// What the clock here showed at an instant of the clock there.
+    pub(crate) const fn here(&self, there: Nanos) -> Nanos {
+        Nanos(there.0.saturating_add_signed(self.offset_ns.saturating_neg()))
+    }
+
     /// What the clock there shows at an instant of the clock here.
     pub(crate) const fn there(&self, here: Nanos) -> Nanos {
         Nanos(here.0.saturating_add_signed(self.offset_ns))
@@ -111,6 +116,7 @@ mod tests {
         assert_eq!((best.round_trip, best.bound()), (Nanos(400), Nanos(200)));
         // Wrong by half of the difference of the two ways.
         assert_eq!(best.there(Nanos(HERE)), Nanos(HERE - 3_000_000 + 100));
+        assert_eq!(best.here(best.there(Nanos(HERE))), Nanos(HERE));
         assert_eq!(clock.longest_round_trip(), Nanos(900_010));
         assert!(!clock.is_settled());
     }

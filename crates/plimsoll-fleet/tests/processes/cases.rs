@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -13,12 +14,17 @@ use plimsoll_fleet::coordinator::{HoldController, HoldView, LoadControl, Order};
 use plimsoll_fleet::message::{
     AgentFault, ExitReason, OwnControlGroup, Readiness, SupervisedProgram, SupervisorPlan,
 };
-use plimsoll_fleet::{AgentCommand, AgentSpec, FleetError, LoadAgents, ServerGroup, Supervisor};
+use plimsoll_fleet::relay::Relay;
+use plimsoll_fleet::{
+    AgentCommand, AgentSpec, FleetError, FromAgent, LoadAgents, ServerGroup, Supervisor, ToAgent,
+};
 use plimsoll_model::event::Event;
+use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Spoken, Steer, TlsState};
+use plimsoll_model::tally::Tally;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_sys::process;
 use plimsoll_sys::process::{Group, Signal, Ties};
+use plimsoll_sys::{clock, process};
 use tempfile::TempDir;
 
 use crate::executor::{OPS_PER_SECOND, behaviour};
@@ -87,6 +93,78 @@ pub(crate) fn a_killed_agent_costs_its_share_only() {
     let outcome = agents.run_load(&plan(behaviour::GOOD), &control, &mut |_| {}).unwrap();
     assert_eq!(outcome.tally.scheduled, 3 * OPS_PER_SECOND);
     assert!(!outcome.is_partial() && agents.pids()[1] != victim);
+}
+
+/// The events of a relay of three processes, up to the end of its load; it starts when it is ready. `meanwhile` sees
+/// each of them.
+fn relayed(behaviour: u64, mut meanwhile: impl FnMut(&FromAgent)) -> Vec<FromAgent> {
+    let (sender, events) = mpsc::channel();
+    let relay = Relay::start(AgentCommand::this_program(), sender).unwrap();
+    let shard = Shard { index: 0, of: 3 };
+    relay.prepare(Box::new(LoadPlan { threads: 3, shard, ..plan(behaviour) }), 3);
+    let mut seen = Vec::new();
+    loop {
+        let event = events.recv_timeout(Duration::from_secs(60)).unwrap();
+        if matches!(event, FromAgent::Ready { .. }) {
+            let epoch_monotonic = Nanos(clock::monotonic_ns());
+            relay.handle(ToAgent::Start { epoch_monotonic });
+        }
+        meanwhile(&event);
+        let is_last = matches!(event, FromAgent::LoadEnded { .. } | FromAgent::Failed { .. });
+        seen.push(event);
+        if is_last {
+            return seen;
+        }
+    }
+}
+
+pub(crate) fn a_relay_makes_one_agent_of_many() {
+    let seen = relayed(behaviour::GOOD, |_| {});
+    assert!(matches!(seen[0], FromAgent::Ready { failed: 0, .. }), "{seen:?}");
+    let mut tally = Tally::default();
+    let mut seconds = Vec::new();
+    for event in &seen {
+        if let FromAgent::Interval(interval) = event {
+            seconds.push(interval.second);
+            tally.merge_following(&interval.tally);
+        }
+    }
+    assert_eq!(seconds, [0, 1, 2]);
+    assert_eq!((tally.scheduled, tally.generator.processes), (3 * OPS_PER_SECOND, 3));
+    assert!(tally.balances());
+    let is_end = |event: &FromAgent| matches!(event, FromAgent::LoadEnded { .. });
+    assert_eq!(seen.iter().filter(|event| is_end(event)).count(), 1);
+}
+
+pub(crate) fn a_relay_says_what_it_lost_and_why_it_cannot() {
+    let seen = relayed(behaviour::ONE_REFUSES, |_| {});
+    let last = seen.last();
+    assert!(
+        matches!(last, Some(FromAgent::Failed { fault: AgentFault::Usage, message })
+            if message.contains("the plan makes no sense")),
+        "{last:?}"
+    );
+    // Its first second is told once all have delivered it.
+    let mut is_first = true;
+    let seen = relayed(behaviour::ONE_FALLS_SILENT, |event| {
+        if matches!(event, FromAgent::Interval(_)) && std::mem::take(&mut is_first) {
+            let mut pids = process::descendants().unwrap();
+            pids.sort_unstable();
+            process::kill(pids[1], Signal::KILL).unwrap();
+        }
+    });
+    let lost = seen.iter().filter(|event| **event == FromAgent::PartLost).count();
+    assert_eq!(lost, 1, "{seen:?}");
+    let is_note =
+        |event: &&FromAgent| matches!(event, FromAgent::Note(line) if line.contains("killed"));
+    assert_eq!(seen.iter().filter(is_note).count(), 1, "{seen:?}");
+    let mut tally = Tally::default();
+    for event in &seen {
+        if let FromAgent::Interval(interval) = event {
+            tally.merge_following(&interval.tally);
+        }
+    }
+    assert!(tally.balances() && tally.errors.get(ErrorClass::AgentLost) == 7);
 }
 
 pub(crate) fn a_hung_agent_does_not_hang() {

@@ -131,6 +131,7 @@ impl Executor for Script {
                 let hold = self.hold.as_ref().expect("only a hold that runs is steered");
                 hold.handle_steer(id, steer, events);
             }
+            ToAgent::Survey(_) => send(events, FromAgent::Surveyed(Box::default())),
             // It reports often enough.
             ToAgent::Count => {}
             ToAgent::Go | ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => {

@@ -21,6 +21,8 @@ const CASES: &[Case] = &[
     ("a_hundred_agents_are_steered_as_one", cases::a_hundred_agents_are_steered_as_one),
     ("an_agent_lost_in_a_ramp_does_not_hang_it", cases::an_agent_lost_in_a_ramp),
     ("an_agent_that_refuses_is_named", cases::an_agent_that_refuses_is_named),
+    ("a_relay_makes_one_agent_of_many", cases::a_relay_makes_one_agent_of_many),
+    ("a_relay_says_what_it_lost", cases::a_relay_says_what_it_lost_and_why_it_cannot),
     ("what_is_no_agent_is_an_error", cases::what_is_no_agent_is_an_error),
     ("servers_share_one_port", cases::servers_share_one_port),
     ("ctrl_c_and_sigterm_give_a_partial_report", cases::stop_signals_give_a_partial_report),

@@ -148,12 +148,12 @@ impl Fix {
 
 impl Need {
     /// `need` with its unit.
-    pub(super) fn need_text(&self) -> String {
+    pub fn need_text(&self) -> String {
         amount(self.need, self.unit)
     }
 
     /// `have` with its unit.
-    pub(super) fn have_text(&self) -> String {
+    pub fn have_text(&self) -> String {
         self.have.map_or_else(|| "?".to_owned(), |have| amount(have, self.unit))
     }
 }

@@ -10,12 +10,15 @@ use std::time::Duration;
 use plimsoll_backend::Backend;
 use plimsoll_engine::load::{Load, LoadEvent, Stopper};
 use plimsoll_fleet::message::{AgentFault, ServeCounters};
-use plimsoll_fleet::{Executor, FromAgent, ToAgent, agent, hosts, joined};
+use plimsoll_fleet::relay::Relay;
+use plimsoll_fleet::{AgentCommand, Executor, FromAgent, ToAgent, agent, hosts, joined, relay};
 use plimsoll_model::plan::{LoadPlan, ServePlan};
-use plimsoll_sys::{clock, memory, process, thread};
+use plimsoll_sys::{clock, limits, memory, process, thread};
 
 use crate::exit::Stop;
 use crate::flags::AgentFlags;
+use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::survey;
 
 /// How often a serving agent reports its counters.
 const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
@@ -34,7 +37,8 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
     // /proc/self/exe would show as `exe` in top.
     process::show_as(c"plimsoll-agent");
     memory::keep_large_blocks_apart();
-    let engine = EngineExecutor { load: None, serving: None };
+    let is_remote = flags.nonce.is_some() || flags.join.is_some();
+    let engine = EngineExecutor { load: None, relay: None, is_remote, serving: None };
     let stop = |error: &dyn std::fmt::Display| Stop::CannotRun(error.to_string());
     if let Some(nonce) = &flags.nonce {
         hosts::announce(std::io::stdout(), nonce).map_err(|error| stop(&error))?;
@@ -62,6 +66,10 @@ fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<(), Stop> {
 /// What this agent is doing.
 struct EngineExecutor {
     load: Option<Stopper>,
+    /// What makes loads that are too large for this process.
+    relay: Option<Relay>,
+    /// The coordinator is on another host, and cannot start more processes here.
+    is_remote: bool,
     serving: Option<Serving>,
 }
 
@@ -74,22 +82,20 @@ struct Serving {
 impl Executor for EngineExecutor {
     fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>) {
         let failed = match command {
+            ToAgent::Survey(part) => {
+                let _ = events.send(FromAgent::Surveyed(Box::new(survey::survey(&part))));
+                None
+            }
             ToAgent::Prepare(plan) => self.prepare(*plan, events.clone()).err(),
-            ToAgent::Start { epoch_monotonic } => {
-                if let Some(load) = &self.load {
-                    load.start(epoch_monotonic);
-                }
-                None
-            }
-            ToAgent::Stop { grace } => {
-                if let Some(load) = &self.load {
-                    load.stop(grace);
-                }
-                None
-            }
-            ToAgent::Steer { id, steer } => {
-                if let Some(load) = &self.load {
-                    load.steer(id, steer);
+            order @ (ToAgent::Start { .. } | ToAgent::Stop { .. } | ToAgent::Steer { .. }) => {
+                match (&self.load, &self.relay, order) {
+                    (Some(load), _, ToAgent::Start { epoch_monotonic }) => {
+                        load.start(epoch_monotonic)
+                    }
+                    (Some(load), _, ToAgent::Stop { grace }) => load.stop(grace),
+                    (Some(load), _, ToAgent::Steer { id, steer }) => load.steer(id, steer),
+                    (None, Some(relay), order) => relay.handle(order),
+                    _ => {}
                 }
                 None
             }
@@ -112,6 +118,8 @@ impl Executor for EngineExecutor {
         if let Some(load) = &self.load {
             load.stop_now();
         }
+        // Its agents end with this process.
+        self.relay = None;
         if let Some(serving) = &self.serving {
             serving.stop.store(true, Ordering::Release);
             let _ = serving.wake.send(());
@@ -127,6 +135,22 @@ fn host_fault(error: impl std::fmt::Display) -> Failure {
 
 impl EngineExecutor {
     fn prepare(&mut self, plan: LoadPlan, events: Sender<FromAgent>) -> Result<(), Failure> {
+        if self.is_remote {
+            let descriptors = limits::raise_descriptor_limit();
+            let processes = relay::processes_needed(&plan, descriptors, DESCRIPTOR_RESERVE);
+            if processes > 1 {
+                self.load = None;
+                let relay = match self.relay.take() {
+                    Some(relay) => relay,
+                    None => {
+                        Relay::start(AgentCommand::this_program(), events).map_err(host_fault)?
+                    }
+                };
+                relay.prepare(Box::new(plan), processes);
+                self.relay = Some(relay);
+                return Ok(());
+            }
+        }
         let mut load =
             Load::prepare(plan).map_err(|error| (AgentFault::Usage, error.to_string()))?;
         self.load = Some(load.stopper());

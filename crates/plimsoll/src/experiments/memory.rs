@@ -64,8 +64,9 @@ impl Memory<'_> {
 /// What bounds a hold besides memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Connections for which the agents have descriptors.
-    pub(crate) descriptors: u64,
+    /// Connections for which the agents have descriptors; `None` on other hosts, which start as many processes as
+    /// are needed.
+    pub(crate) descriptors: Option<u64>,
     /// Connections for which there are source ports.
     pub(crate) ports: Option<u64>,
     /// Sockets that one user may watch.
@@ -90,7 +91,10 @@ impl Bounds {
     ) -> Self {
         let each = agents.descriptors_max().saturating_sub(DESCRIPTOR_RESERVE);
         Self {
-            descriptors: each.saturating_mul(agents.count() as u64),
+            descriptors: agents
+                .hosts()
+                .is_empty()
+                .then(|| each.saturating_mul(agents.count() as u64)),
             ports: shape.hops.iter().filter_map(|hop| hop.connections_max(limits)).min(),
             watches: limits.epoll_watches_max,
             files: limits.file_max.filter(|_| !shape.may_exceed_file_max(limits)),
@@ -116,7 +120,8 @@ impl Bounds {
             false => memory_gauge(memory),
         };
         let mut gauges: Vec<_> = memory_used.into_iter().collect();
-        gauges.push(known("client descriptors", Side::Generator, held, self.descriptors, 1));
+        let descriptors = |limit| known("client descriptors", Side::Generator, held, limit, 1);
+        gauges.extend(self.descriptors.map(descriptors));
         let ports = |limit| known("client ports", Side::Generator, held, limit, 1);
         gauges.extend(self.ports.map(ports));
         let watches = self.watches.filter(|limit| *limit < UNLIMITED);
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn what_is_not_known_or_has_no_limit_is_no_gauge() {
         let bounds = Bounds {
-            descriptors: 19_936,
+            descriptors: Some(19_936),
             ports: Some(28_232),
             watches: Some(5_000_000),
             files: Some(u64::MAX),

@@ -170,7 +170,7 @@ pub(crate) fn run(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<
 
 /// The same without the report.
 pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Result<Ended, Stop> {
-    let SetUp { command, server, publisher, interrupts, notes } = set_up;
+    let SetUp { command, server, publisher, interrupts, mut notes } = set_up;
     let search = experiment.search_head();
     let always_archive = experiment.always_archives() || server.backend_is_ours();
     let args = experiment.command_line();
@@ -178,7 +178,11 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let network = server.isolated().map(|hosts| hosts.clients);
     let agents = match &job.hosts {
         None => start_load_agents(&mut job.plan, job.processes, network)?,
-        Some(hosts) => start_hosts(hosts, job.threads_each, &mut job.plan, interrupts)?,
+        Some(hosts) => {
+            let (agents, tight) = start_hosts(hosts, job.threads_each, &mut job.plan, interrupts)?;
+            notes.extend(tight);
+            agents
+        }
     };
     let settings = experiment.settings();
     let job = experiment.load();

@@ -10,7 +10,7 @@ use crate::message::AgentFault;
 use super::*;
 
 /// Two seconds at 10/s.
-pub(in crate::coordinator) fn plan() -> LoadPlan {
+pub(crate) fn plan() -> LoadPlan {
     let rate = Rate::per_second(10.0).unwrap();
     let profile = Profile::constant(rate, Nanos::from_secs(2));
     let pacing = Pacing::Open { profile, arrivals: Arrivals::Uniform };
@@ -20,17 +20,17 @@ pub(in crate::coordinator) fn plan() -> LoadPlan {
 const NOW: Nanos = Nanos::from_secs(1000);
 
 fn load(plan: &LoadPlan, agents: usize) -> LoadRun {
-    placed(plan, agents, false)
+    placed(plan, agents, StartOf::Here)
 }
 
-fn placed(plan: &LoadPlan, agents: usize, is_far: bool) -> LoadRun {
+fn placed(plan: &LoadPlan, agents: usize, start: StartOf) -> LoadRun {
     let control = LoadControl::new(&|| false);
     let member = |index| Member {
         name: format!("agent {}", index + 1),
         shard: Shard { index: index as u32, of: agents as u32 },
         threads: 1,
     };
-    LoadRun::new((0..agents).map(member).collect(), Terms::new(plan, &control, agents, is_far), NOW)
+    LoadRun::new((0..agents).map(member).collect(), Terms::new(plan, &control, agents, start), NOW)
 }
 
 fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
@@ -82,7 +82,7 @@ fn armed(margin_ms: u64) -> FromAgent {
 
 /// Two agents on other hosts that are ready, and the instant that they were told.
 fn told() -> (LoadRun, Nanos) {
-    let mut run = placed(&plan(), 2, true);
+    let mut run = placed(&plan(), 2, StartOf::There);
     run.handle_round_trip(Nanos::from_millis(100));
     run.handle_frame(0, ready(), NOW);
     assert_eq!(actions(&mut run), []);
@@ -157,6 +157,38 @@ fn an_interrupt_before_the_word_ends_the_load() {
         run.handle_frame(index, ended(0), NOW);
     }
     assert!(run.into_outcome().unwrap().interrupted);
+}
+
+#[test]
+fn a_relay_starts_when_it_is_told_and_tells_what_it_lost() {
+    let mut run = placed(&plan(), 2, StartOf::Told);
+    run.start(NOW);
+    run.handle_frame(0, ready(), NOW);
+    assert_eq!((actions(&mut run), run.ready()), (vec![], None));
+    run.handle_frame(1, ready(), NOW);
+    assert_eq!((actions(&mut run), run.ready()), (vec![], Some((8, 0, None))));
+    // It may have to wait for other hosts.
+    assert_eq!(run.poll_timeout(), Nanos::MAX);
+    let epoch = NOW + Nanos::from_secs(3);
+    run.start(epoch);
+    assert_eq!(actions(&mut run), sent(2, &ToAgent::Start { epoch_monotonic: epoch }));
+    run.handle_loss(1, "fell", NOW);
+    assert_eq!((run.lost(), run.epoch), (1, Some(epoch)));
+}
+
+#[test]
+fn a_process_that_a_host_lost_makes_the_load_partial_and_may_end_it() {
+    for stops in [false, true] {
+        let mut run = started(&plan(), 1);
+        run.terms.stops_at_loss = stops;
+        run.handle_frame(0, FromAgent::Note("agent 3 fell".to_owned()), NOW);
+        run.handle_frame(0, FromAgent::PartLost, NOW);
+        assert_eq!(!actions(&mut run).is_empty(), stops);
+        run.handle_frame(0, ended(1_000), NOW);
+        let outcome = run.into_outcome().unwrap();
+        assert_eq!((outcome.lost_agents, outcome.is_partial()), (1, true));
+        assert_eq!(outcome.notes, ["agent 1: agent 3 fell"]);
+    }
 }
 
 #[test]
@@ -336,10 +368,11 @@ fn what_a_lost_agent_would_have_sent_is_unsent_and_the_plan_is_accounted_for() {
 
 #[test]
 fn other_hosts_get_the_start_a_second_ahead_and_more_on_a_long_way() {
-    for (is_far, round_trip_ms, ahead_ms) in
-        [(false, 0, 50), (true, 0, 1_000), (true, 1, 1_004), (true, 300, 2_200)]
+    use StartOf::{Here, There};
+    for (start, round_trip_ms, ahead_ms) in
+        [(Here, 0, 50), (There, 0, 1_000), (There, 1, 1_004), (There, 300, 2_200)]
     {
-        let mut run = placed(&plan(), 1, is_far);
+        let mut run = placed(&plan(), 1, start);
         run.handle_round_trip(Nanos::from_millis(round_trip_ms));
         run.handle_frame(0, ready(), NOW);
         let epoch_monotonic = NOW + Nanos::from_millis(ahead_ms);

@@ -9,7 +9,7 @@ use plimsoll_model::hold::HoldEnd;
 use super::*;
 
 const BOUNDS: Bounds = Bounds {
-    descriptors: 20_000,
+    descriptors: Some(20_000),
     ports: Some(28_000),
     watches: None,
     files: None,

@@ -1,0 +1,237 @@
+//! A load over a thousand hosts in simulated time: frames are delayed, hosts are lost or hang, the instant of the start
+//! comes too late to some. Frames of one host keep their order, as in a pipe; hosts overtake each other.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use plimsoll_model::Rate;
+
+use super::tests::plan;
+use super::*;
+use crate::message::AgentFault;
+
+const AGENTS: usize = 1_000;
+const SECONDS: usize = 3;
+
+/// SplitMix64: a world is its seed.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.next() % most.max(1)
+    }
+
+    /// Mostly a millisecond, sometimes seconds.
+    fn delay(&mut self) -> Nanos {
+        let most_ms = if self.below(100) == 0 { 4_000 } else { 3 };
+        Nanos(self.below(most_ms * 1_000_000))
+    }
+}
+
+/// What reaches the coordinator.
+enum Arrival {
+    Frame(FromAgent),
+    Lost,
+}
+
+/// A host with one thread.
+struct Host {
+    /// Operations that are due in each second.
+    due: [u64; SECONDS],
+    /// It is lost, or hangs without a word, so long after the start.
+    fate: Option<(Nanos, bool)>,
+    epoch: Nanos,
+    /// Its last frame arrives then.
+    last: Nanos,
+}
+
+struct World {
+    chance: Chance,
+    hosts: Vec<Host>,
+    arrivals: BinaryHeap<Reverse<(Nanos, usize, usize)>>,
+    content: Vec<Option<Arrival>>,
+    /// What was counted in frames that arrived, and was not lost with its host.
+    scheduled: u64,
+    finished: u64,
+}
+
+impl World {
+    fn new(seed: u64, plan: &LoadPlan) -> Self {
+        let mut chance = Chance(seed);
+        let Pacing::Open { profile, arrivals } = &plan.pacing else { panic!("no schedule") };
+        let profile = Arc::new(profile.clone());
+        let host = |index: usize| {
+            let shard = Shard { index: index as u32, of: AGENTS as u32 };
+            let mut due = [0; SECONDS];
+            for at in Schedule::new(Arc::clone(&profile), *arrivals, shard, plan.seed) {
+                due[(at.0 / SECOND.0) as usize] += 1;
+            }
+            let span = SECONDS as u64 * SECOND.0;
+            let fate =
+                (chance.below(50) == 0).then(|| (Nanos(chance.below(span)), chance.below(5) == 0));
+            Host { due, fate, epoch: Nanos::ZERO, last: Nanos::ZERO }
+        };
+        let hosts = (0..AGENTS).map(host).collect();
+        let (arrivals, content) = (BinaryHeap::new(), Vec::new());
+        Self { chance, hosts, arrivals, content, scheduled: 0, finished: 0 }
+    }
+
+    /// Something that host `index` sends at `at`.
+    fn send(&mut self, index: usize, at: Nanos, arrival: Arrival) {
+        let host = &mut self.hosts[index];
+        host.last = host.last.max(at + self.chance.delay());
+        self.arrivals.push(Reverse((host.last, self.content.len(), index)));
+        self.content.push(Some(arrival));
+    }
+
+    fn carry_out(&mut self, action: Action, now: Nanos) {
+        let Action::Send(index, command) = action else { return };
+        let at = now + self.chance.delay();
+        match command {
+            ToAgent::Start { epoch_monotonic } => {
+                self.hosts[index].epoch = epoch_monotonic;
+                let margin = epoch_monotonic.since(at);
+                self.send(index, at, Arrival::Frame(FromAgent::Armed { margin }));
+            }
+            ToAgent::Go => self.go(index, at),
+            // Only a load that failed, or lost a host that hung, is stopped.
+            _ => self.send(index, at, Arrival::Frame(ended())),
+        }
+    }
+
+    fn go(&mut self, index: usize, at: Nanos) {
+        if at >= self.hosts[index].epoch {
+            self.hosts[index].fate = Some((Nanos::ZERO, false));
+            let (fault, message) = (AgentFault::Host, "late".to_owned());
+            return self.send(index, at, Arrival::Frame(FromAgent::Failed { fault, message }));
+        }
+        let Host { due, fate, epoch, .. } = self.hosts[index];
+        let end = fate.map_or(Nanos::MAX, |(after, _)| epoch + after);
+        let mut in_flight = 0;
+        for (second, due) in due.into_iter().enumerate() {
+            let at = epoch + Nanos((second as u64 + 1) * SECOND.0);
+            if at >= end {
+                break;
+            }
+            in_flight += due;
+            let is_last = second + 1 == SECONDS;
+            let ok = if is_last { in_flight } else { self.chance.below(in_flight + 1) };
+            in_flight -= ok;
+            let tally = Tally { scheduled: due, ok, ..Tally::default() };
+            let interval = Box::new(Interval { second: second as u32, tally });
+            self.send(index, at, Arrival::Frame(FromAgent::Interval(interval)));
+        }
+        match fate {
+            None => {
+                let at = epoch + Nanos(SECONDS as u64 * SECOND.0);
+                self.send(index, at, Arrival::Frame(ended()));
+            }
+            Some((_, false)) => self.send(index, end, Arrival::Lost),
+            // It hangs: nothing is heard of it any more.
+            Some((_, true)) => {}
+        }
+    }
+
+    fn deliver(&mut self, run: &mut LoadRun) -> bool {
+        let timeout = run.poll_timeout();
+        let next = self.arrivals.peek().map(|Reverse((at, ..))| *at);
+        if next.is_none_or(|at| timeout < at) {
+            run.handle_timeout(timeout);
+        } else if let Some(Reverse((at, content, index))) = self.arrivals.pop() {
+            match self.content[content].take() {
+                Some(Arrival::Frame(frame)) => {
+                    if let FromAgent::Interval(interval) = &frame {
+                        self.scheduled += interval.tally.scheduled;
+                        self.finished += interval.tally.ok;
+                    }
+                    run.handle_frame(index, frame, at);
+                }
+                Some(Arrival::Lost) => run.handle_loss(index, "was lost", at),
+                None => {}
+            }
+        }
+        let now = next.map_or(timeout, |at| at.min(timeout));
+        while let Some(action) = run.poll_action() {
+            self.carry_out(action, now);
+        }
+        !run.is_over()
+    }
+}
+
+fn ended() -> FromAgent {
+    FromAgent::LoadEnded { window: Nanos(SECONDS as u64 * SECOND.0) }
+}
+
+/// One load of a world; how many hosts it lost.
+fn load(seed: u64) -> u32 {
+    let rate = Rate::per_second(AGENTS as f64 * 1.7).unwrap();
+    let profile = Profile::constant(rate, Nanos(SECONDS as u64 * SECOND.0));
+    let whole = profile.ops_total;
+    let pacing = Pacing::Open { profile, arrivals: Arrivals::Poisson };
+    let plan = LoadPlan { pacing, seed, ..plan() };
+    let member = |index| Member {
+        name: format!("host {index}"),
+        shard: Shard { index: index as u32, of: AGENTS as u32 },
+        threads: 1,
+    };
+    let control = LoadControl::new(&|| false);
+    let terms = Terms::new(&plan, &control, AGENTS, StartOf::There);
+    let mut run = LoadRun::new((0..AGENTS).map(member).collect(), terms, Nanos::ZERO);
+    let mut world = World::new(seed, &plan);
+    for index in 0..AGENTS {
+        let ready = FromAgent::Ready { opened: 1, failed: 0, first_error: None };
+        world.send(index, Nanos::ZERO, Arrival::Frame(ready));
+    }
+    let mut steps = 0;
+    while world.deliver(&mut run) {
+        steps += 1;
+        assert!(steps < 20 * AGENTS, "seed {seed} does not end");
+    }
+    let mut seconds = Vec::new();
+    while let Some(event) = run.poll_event() {
+        if let Event::Interval(interval) = event {
+            seconds.push(interval.second);
+        }
+    }
+    assert!(seconds.is_sorted_by(|a, b| a < b), "seed {seed}: {seconds:?}");
+    let outcome = match run.into_outcome() {
+        Ok(outcome) => outcome,
+        // A host that was told the instant too late four times.
+        Err(FleetError::Lost { .. }) => return AGENTS as u32,
+        Err(other) => panic!("seed {seed}: {other}"),
+    };
+    let tally = &outcome.tally;
+    assert!(tally.balances(), "seed {seed}");
+    assert_eq!(tally.scheduled, whole, "seed {seed}");
+    assert_eq!(tally.scheduled - tally.unsent, world.scheduled, "seed {seed}");
+    assert_eq!(tally.ok, world.finished, "seed {seed}");
+    let lost = world.hosts.iter().filter(|host| host.fate.is_some()).count() as u32;
+    assert_eq!(outcome.lost_agents, lost, "seed {seed}");
+    lost
+}
+
+#[test]
+fn a_thousand_hosts_are_accounted_for_whatever_happens() {
+    let lost: Vec<_> = (0..10).map(load).collect();
+    assert!(lost.iter().any(|lost| (1..AGENTS as u32).contains(lost)), "{lost:?}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_thousand_seeds_of_a_thousand_hosts() {
+    let lost: Vec<_> = (0..1_000).map(load).collect();
+    let failed = lost.iter().filter(|lost| **lost == AGENTS as u32).count();
+    println!(
+        "{} hosts lost in loads that ran, {failed} loads did not start",
+        lost.iter().sum::<u32>() - 1_000 * failed as u32
+    );
+    assert!(failed < 1_000);
+}

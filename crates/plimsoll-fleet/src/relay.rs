@@ -1,0 +1,149 @@
+//! The relay of a host: where its part of a load needs more open files than one process may have, the agent that the
+//! load's coordinator knows starts agents on its own host, and is their coordinator. One link and one frame a second
+//! lead to the host, however many processes it has.
+
+use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+
+use crate::agent_set::{AgentCommand, AgentSpec};
+use crate::coordinator::LoadAgents;
+use crate::error::FleetError;
+use crate::message::{FromAgent, ToAgent};
+
+/// Agents of this host that make a load together, led by a coordinator elsewhere. They end with it.
+#[derive(Debug)]
+pub struct Relay {
+    orders: Sender<(ToAgent, u32)>,
+}
+
+impl Relay {
+    /// Starts none yet; whatever they report goes to `events`.
+    pub fn start(command: AgentCommand, events: Sender<FromAgent>) -> Result<Self, FleetError> {
+        let (orders, inbox) = mpsc::channel();
+        // The agents end with the thread that started them.
+        let run = move || run(&command, &inbox, &events);
+        match thread::Builder::new().name("relay".to_owned()).spawn(run) {
+            Ok(_detached) => Ok(Self { orders }),
+            Err(source) => Err(FleetError::Start { name: "the thread relay".to_owned(), source }),
+        }
+    }
+
+    /// Prepares a load of so many processes.
+    pub fn prepare(&self, plan: Box<LoadPlan>, processes: u32) {
+        // The thread ends after this handle.
+        let _ = self.orders.send((ToAgent::Prepare(plan), processes));
+    }
+
+    /// Carries out an order to the load that was prepared.
+    pub fn handle(&self, order: ToAgent) {
+        let _ = self.orders.send((order, 0));
+    }
+}
+
+/// How many processes of `descriptors` open files, `reserve` of which are no connections, hold the part of a host.
+/// A thread and its connections are in one process.
+pub fn processes_needed(plan: &LoadPlan, descriptors: u64, reserve: u64) -> u32 {
+    let each = plan.connections.div_ceil(u64::from(plan.shard.of.max(1))).max(1);
+    let threads = descriptors.saturating_sub(reserve) / each;
+    let threads = u32::try_from(threads).unwrap_or(u32::MAX).max(1);
+    plan.threads.div_ceil(threads).max(1)
+}
+
+fn run(command: &AgentCommand, inbox: &Receiver<(ToAgent, u32)>, events: &Sender<FromAgent>) {
+    let mut agents = None;
+    while let Ok((order, processes)) = inbox.recv() {
+        // An order to a load crosses its end on the way.
+        let ToAgent::Prepare(plan) = order else { continue };
+        if let Err(error) = make(&mut agents, command, &plan, processes, inbox, events) {
+            let failed = FromAgent::Failed { fault: error.fault(), message: error.to_string() };
+            let _ = events.send(failed);
+        }
+    }
+}
+
+fn make(
+    agents: &mut Option<LoadAgents>,
+    command: &AgentCommand,
+    plan: &LoadPlan,
+    processes: u32,
+    inbox: &Receiver<(ToAgent, u32)>,
+    events: &Sender<FromAgent>,
+) -> Result<(), FleetError> {
+    let spec = AgentSpec { command: command.clone(), ..AgentSpec::new(processes) };
+    let agents = match agents {
+        Some(agents) => {
+            agents.grow_to(processes)?;
+            agents
+        }
+        None => agents.insert(LoadAgents::start(spec)?),
+    };
+    let window = agents.run_part(plan, parts(plan, processes), inbox, events)?;
+    let _ = events.send(FromAgent::LoadEnded { window });
+    Ok(())
+}
+
+/// The part of each process: the threads of the host, one after the other.
+fn parts(plan: &LoadPlan, processes: u32) -> Vec<LoadPlan> {
+    let Shard { index, of } = plan.shard;
+    let begin = |process: u32| {
+        (u64::from(plan.threads) * u64::from(process) / u64::from(processes.max(1))) as u32
+    };
+    let part = |process: u32| LoadPlan {
+        shard: Shard { index: index + begin(process), of },
+        threads: begin(process + 1) - begin(process),
+        ..plan.clone()
+    };
+    (0..processes).map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::coordinator::tests::plan;
+
+    fn host(threads: u32, first: u32, of: u32, connections: u64) -> LoadPlan {
+        LoadPlan { threads, shard: Shard { index: first, of }, connections, ..plan() }
+    }
+
+    #[test]
+    fn a_host_has_the_processes_that_its_files_require() {
+        for (threads, of, connections, processes) in [
+            // 250 each.
+            (4, 8, 2_000, 1),
+            // 9,000 each: two threads in a process.
+            (4, 8, 72_000, 2),
+            (5, 10, 90_000, 3),
+            // 19,936 fill a process, one more does not fit anywhere.
+            (2, 4, 79_744, 2),
+            (2, 4, 79_748, 2),
+        ] {
+            let plan = host(threads, 0, of, connections);
+            assert_eq!(processes_needed(&plan, 20_000, 64), processes, "{connections}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn processes_tile_the_threads_of_their_host(
+            threads in 1u32..40, first in 0u32..40, processes in 1u32..40,
+        ) {
+            let processes = processes.min(threads);
+            let plan = host(threads, first, 100, 1_000);
+            let parts = parts(&plan, processes);
+            prop_assert_eq!(parts.len() as u32, processes);
+            let mut next = first;
+            for part in parts {
+                prop_assert!(part.threads > 0);
+                prop_assert_eq!(part.shard, Shard { index: next, of: 100 });
+                next += part.threads;
+            }
+            prop_assert_eq!(next, first + threads);
+        }
+    }
+}
