@@ -188,7 +188,8 @@ impl EngineExecutor {
             }
             // What was counted since the last period.
             let _ = events.send(FromAgent::ServeCounters(counters(&backend)));
-            backend.stop();
+            // Before the sender of events, for whose end this process waits: StatsD hears of the last second.
+            drop(backend);
         })
         .map_err(host_fault)?;
         Ok(())
