@@ -4,7 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use plimsoll_model::target::MqttVersion;
-use plimsoll_proto::mqtt::{Broker, BrokerError, Client, Event, MqttError, Progress};
+use plimsoll_proto::mqtt::{
+    Broker, BrokerError, Client, Event, MqttError, Progress, Terms, Window, WindowProgress,
+};
 
 /// What the broker's half tells and answers, up to the first error.
 fn broker<'a>(
@@ -15,7 +17,7 @@ fn broker<'a>(
     for piece in pieces {
         let mut rest = piece;
         while !rest.is_empty() {
-            match broker.handle_bytes(rest, connected, &mut reply) {
+            match broker.handle_bytes(rest, Terms { connected, receive_maximum: 20 }, &mut reply) {
                 Ok((consumed, event)) => {
                     assert!(consumed <= rest.len());
                     rest = &rest[consumed..];
@@ -54,9 +56,41 @@ fn client<'a>(
     (events, reply, None)
 }
 
+/// The same of a client with a window: each connection publishes at QoS 1 and 2.
+fn window<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<WindowProgress>, Vec<u8>, Option<MqttError>) {
+    let mut window = Window::new(MqttVersion::V5);
+    let (mut events, mut sent) = (Vec::new(), Vec::new());
+    let mut error = None;
+    'pieces: for piece in pieces {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            match window.handle_bytes(rest) {
+                Ok((consumed, progress)) => {
+                    assert!(consumed <= rest.len());
+                    rest = &rest[consumed..];
+                    events.extend((progress != WindowProgress::NeedMore).then_some(progress));
+                    if progress == WindowProgress::Connected {
+                        window.begin(1, b"\x32\x06\0\x01a\0\x01\0", false);
+                        window.begin(2, b"\x34\x06\0\x01a\0\x01\0", true);
+                    }
+                }
+                Err(wrong) => {
+                    error = Some(wrong);
+                    break 'pieces;
+                }
+            }
+        }
+    }
+    window.take_output(&mut sent);
+    (events, sent, error)
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((&choice, input)) = bytes.split_first() else { return };
     let size = usize::from(choice) + 1;
     assert_eq!(broker(std::iter::once(input)), broker(input.chunks(size)));
     assert_eq!(client(std::iter::once(input)), client(input.chunks(size)));
+    assert_eq!(window(std::iter::once(input)), window(input.chunks(size)));
 });

@@ -142,6 +142,7 @@ fn the_server_is_judged() {
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
+        receive_maximum: u16::MAX,
         accept_proxy: false,
     };
     let server = server::start(&plan, |_| Echo).unwrap();

@@ -82,6 +82,7 @@ impl OwnServers {
             request_timeout: self.timeout,
             idle_timeout: self.timeout,
             acknowledgement_delay: Nanos::ZERO,
+            receive_maximum: u16::MAX,
             accept_proxy: false,
         };
         let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };

@@ -373,12 +373,20 @@ pub struct MqttPlan {
     /// Seconds for which the broker keeps a session without a connection; MQTT 5 alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_expiry_s: Option<u32>,
+    /// Publishes above QoS 0 that may be open at once on one connection, where the broker allows as many; at
+    /// least 1.
+    #[serde(default = "one_at_a_time")]
+    pub in_flight: u16,
     /// What the broker publishes once the client is gone without a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub will: Option<Will>,
     /// Each connection subscribes to this filter at QoS 0 before it counts as usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribe: Option<String>,
+}
+
+const fn one_at_a_time() -> u16 {
+    1
 }
 
 /// How the clients of a load are called.
@@ -448,13 +456,22 @@ impl LoadPlan {
     /// Whether connections may carry several operations at once.
     pub fn shares_connections(&self) -> bool {
         let is_hold = matches!(self.pacing, Pacing::Hold(_));
-        self.protocol() == Protocol::Http2 && self.keepalive && !is_hold && self.session.is_none()
+        let is_shared = match self.protocol() {
+            Protocol::Http2 => true,
+            Protocol::Mqtt => self.mqtt.as_ref().is_some_and(|mqtt| mqtt.in_flight > 1),
+            Protocol::Http1 | Protocol::WebSocket | Protocol::Script => false,
+        };
+        is_shared && self.keepalive && !is_hold && self.session.is_none()
     }
 
     /// Operations that may be on their way at once on one connection.
     pub fn streams(&self) -> u32 {
-        let shared = self.http2.filter(|_| self.shares_connections());
-        shared.map_or(1, |http2| http2.streams.max(1))
+        if !self.shares_connections() {
+            return 1;
+        }
+        let streams = self.http2.map(|http2| http2.streams);
+        let in_flight = self.mqtt.as_ref().map(|mqtt| mqtt.in_flight.into());
+        streams.or(in_flight).unwrap_or(1).max(1)
     }
 
     /// What is said on each connection, where that is a script.
@@ -551,9 +568,16 @@ pub struct ServePlan {
     pub idle_timeout: Nanos,
     /// How long each acknowledgement of an MQTT publish waits.
     pub acknowledgement_delay: Nanos,
+    /// MQTT publishes above QoS 0 that a client may have without their acknowledgement; at least 1.
+    #[serde(default = "any_number")]
+    pub receive_maximum: u16,
     /// Each connection must begin with a header of the PROXY protocol, version 2.
     #[serde(default)]
     pub accept_proxy: bool,
+}
+
+const fn any_number() -> u16 {
+    u16::MAX
 }
 
 /// One listening socket.
@@ -594,6 +618,7 @@ mod tests {
             keep_alive_s: 0,
             resumes_session: false,
             session_expiry_s: None,
+            in_flight: 1,
             will: None,
             subscribe: None,
         };

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::http1::{self, ResponseError, ResponseParser};
 use crate::http2::{self, ClientProgress, Http2Error, StreamEnd};
-use crate::mqtt::{self, MqttError};
+use crate::mqtt::{self, MqttError, WindowProgress};
 use crate::script::{self, Program, ScriptFault};
 use crate::websocket::{self, Push, WebSocketError};
 
@@ -82,6 +82,8 @@ pub enum Conversation {
     WebSocket(Box<websocket::Client>),
     /// MQTT.
     Mqtt(mqtt::Client),
+    /// MQTT with several publishes at once.
+    MqttWindow(Box<mqtt::Window>),
     /// A script.
     Script(Box<script::Client>),
 }
@@ -102,13 +104,14 @@ pub enum Progress {
     Closed(Option<u16>),
     /// WebSocket: the server has sent a message of its own accord.
     Pushed(Push),
-    /// HTTP/2: something about one of the streams, or about how many there may be.
+    /// Something about one of several operations on the connection, or about how many there may be.
     Stream(StreamProgress),
     /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
     Sleeps(Nanos),
 }
 
-/// What came of the streams of a connection that has many. Each is named by the key that it was begun with.
+/// What came of the operations of a connection that has many: streams of HTTP/2, publishes of MQTT. Each is
+/// named by the key that it was begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamProgress {
     /// Its answer has begun, and is not complete.
@@ -117,10 +120,110 @@ pub enum StreamProgress {
     Ended(u32, Answer),
     /// The server has not begun it: it may be sent again.
     Untouched(u32),
-    /// The server allows another number of streams than before.
+    /// The server allows another number of them than before.
     RoomChanged,
-    /// No stream may begin on the connection any more.
+    /// None may begin on the connection any more.
     Draining,
+}
+
+/// The client of a connection that may carry several operations at once.
+#[derive(Debug)]
+pub enum Shared<'a> {
+    /// Streams of HTTP/2.
+    Http2(&'a mut http2::Client),
+    /// Publishes of MQTT.
+    Mqtt(&'a mut mqtt::Window),
+}
+
+impl Shared<'_> {
+    /// Whether another operation may begin where we want at most `wanted`.
+    pub fn has_room(&self, wanted: u32) -> bool {
+        match self {
+            Self::Http2(client) => client.has_room(wanted),
+            Self::Mqtt(window) => window.has_room(wanted),
+        }
+    }
+
+    /// Operations that are not over.
+    pub fn open(&self) -> usize {
+        match self {
+            Self::Http2(client) => client.open_streams(),
+            Self::Mqtt(window) => window.open(),
+        }
+    }
+
+    /// Whether none may begin any more.
+    pub fn is_draining(&self) -> bool {
+        match self {
+            Self::Http2(client) => client.is_draining(),
+            Self::Mqtt(window) => window.is_draining(),
+        }
+    }
+
+    /// None shall begin any more.
+    pub const fn drain(&mut self) {
+        match self {
+            Self::Http2(client) => client.drain(),
+            Self::Mqtt(window) => window.drain(),
+        }
+    }
+
+    /// Gives up the operation of `key`.
+    pub fn give_up(&mut self, key: u32) {
+        match self {
+            Self::Http2(client) => client.reset(key),
+            Self::Mqtt(window) => window.give_up(key),
+        }
+    }
+
+    /// An operation that the server will not answer, once it drains.
+    pub fn take_untouched(&mut self) -> Option<u32> {
+        match self {
+            Self::Http2(client) => client.take_untouched(),
+            Self::Mqtt(_) => None,
+        }
+    }
+
+    /// The error by which the server ended the connection, once it drains.
+    pub fn ended_by(&self) -> Option<Http2Error> {
+        match self {
+            Self::Http2(client) => client.ended_by(),
+            Self::Mqtt(_) => None,
+        }
+    }
+
+    /// A key of an operation that is not over, which it is from now on: the connection is lost. And whether
+    /// its answer had begun.
+    pub fn take_lost(&mut self) -> Option<(u32, bool)> {
+        match self {
+            Self::Http2(client) => client.take_lost(),
+            Self::Mqtt(window) => Some((window.take_lost()?, false)),
+        }
+    }
+
+    /// Whether there is something to send.
+    pub fn has_output(&self) -> bool {
+        match self {
+            Self::Http2(client) => client.has_output(),
+            Self::Mqtt(window) => window.has_output(),
+        }
+    }
+
+    /// Takes what is to be sent; `buffer`, which is empty, takes its place.
+    pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
+        match self {
+            Self::Http2(client) => client.take_output(buffer),
+            Self::Mqtt(window) => window.take_output(buffer),
+        }
+    }
+
+    /// Makes it one for another connection.
+    pub fn clear(&mut self) {
+        match self {
+            Self::Http2(client) => client.clear(),
+            Self::Mqtt(window) => window.clear(),
+        }
+    }
 }
 
 /// The answer to an operation.
@@ -330,6 +433,11 @@ impl Conversation {
         }
     }
 
+    /// For a connection to a broker with several publishes at once, on which nothing was sent yet.
+    pub fn of_window(version: MqttVersion) -> Self {
+        Self::MqttWindow(Box::new(mqtt::Window::new(version)))
+    }
+
     /// For a connection on which a script runs.
     pub fn of_script(program: Arc<Program>) -> Self {
         Self::Script(Box::new(script::Client::new(program)))
@@ -355,6 +463,9 @@ impl Conversation {
             (Self::Mqtt(client), Expected::Greeting { subscribes }) => {
                 client.expect_connack(subscribes);
             }
+            (Self::MqttWindow(window), Expected::Greeting { subscribes }) => {
+                window.expect_connack(subscribes);
+            }
             (Self::Mqtt(client), Expected::Pong) => client.expect_pingresp(),
             (Self::Mqtt(client), Expected::Acknowledgement { exactly_once }) => {
                 client.expect_acknowledgement(exactly_once);
@@ -376,6 +487,8 @@ impl Conversation {
             Self::Http2(client) => client.is_idle(),
             Self::WebSocket(client) => client.is_idle(),
             Self::Mqtt(client) => client.is_idle(),
+            // It knows what the broker allows.
+            Self::MqttWindow(_) => false,
             Self::Script(client) => client.is_idle(),
         }
     }
@@ -440,6 +553,10 @@ impl Conversation {
                     },
                 ))
             }
+            Self::MqttWindow(window) => {
+                let (consumed, progress) = window.handle_bytes(input)?;
+                Ok((consumed, of_window(progress)))
+            }
             Self::Script(client) => {
                 let (consumed, progress) = client.handle_bytes(input, reply)?;
                 Ok((
@@ -461,7 +578,7 @@ impl Conversation {
     pub fn sleeps_until(&self) -> Option<Nanos> {
         match self {
             Self::Script(client) => client.sleeps_until(),
-            Self::Http1(_) | Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => None,
+            _ => None,
         }
     }
 
@@ -476,7 +593,7 @@ impl Conversation {
     pub fn wake(&mut self) -> Vec<u8> {
         match self {
             Self::Script(client) => client.wake(),
-            Self::Http1(_) | Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -484,7 +601,7 @@ impl Conversation {
     pub fn handle_eof(&mut self) -> Result<Answer, ResponseError> {
         match self {
             Self::Http1(parser) => parser.handle_eof().map(|response| Answer::of_http(&response)),
-            Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) => {
+            Self::Http2(_) | Self::WebSocket(_) | Self::Mqtt(_) | Self::MqttWindow(_) => {
                 Err(ResponseError::ClosedBeforeResponse)
             }
             Self::Script(client) => match client.handle_eof() {
@@ -495,10 +612,26 @@ impl Conversation {
         }
     }
 
-    /// The client of a connection that has streams.
-    pub fn streams(&mut self) -> Option<&mut http2::Client> {
-        if let Self::Http2(client) = self { Some(client) } else { None }
+    /// The client of a connection that may carry several operations at once.
+    pub fn shared(&mut self) -> Option<Shared<'_>> {
+        match self {
+            Self::Http2(client) => Some(Shared::Http2(client)),
+            Self::MqttWindow(window) => Some(Shared::Mqtt(window)),
+            _ => None,
+        }
     }
+}
+
+const fn of_window(progress: WindowProgress) -> Progress {
+    Progress::Stream(match progress {
+        WindowProgress::NeedMore => return Progress::NeedMore,
+        WindowProgress::Connected => return Progress::Greeted,
+        WindowProgress::Ended(key, None) => StreamProgress::Ended(key, Answer::plain(0, None)),
+        WindowProgress::Ended(key, Some(_)) => {
+            StreamProgress::Ended(key, Answer::plain(0, Some(ErrorClass::MqttRejected)))
+        }
+        WindowProgress::RoomChanged => StreamProgress::RoomChanged,
+    })
 }
 
 fn of_streams(client: &http2::Client, progress: ClientProgress) -> Progress {

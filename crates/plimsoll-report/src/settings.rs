@@ -72,7 +72,8 @@ pub fn from_plan(plan: &LoadPlan) -> BTreeMap<String, String> {
         set("http", "2".to_owned());
     }
     if plan.shares_connections() {
-        set("streams", grouped(plan.streams().into()));
+        let name = if plan.protocol() == Protocol::Mqtt { "inflight" } else { "streams" };
+        set(name, grouped(plan.streams().into()));
     }
     set(KEEP_ALIVE, keepalive(plan));
     set(DEADLINE, plan.deadline.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));

@@ -51,6 +51,36 @@ fn mosquitto_receives_what_was_published_at_every_quality() {
 }
 
 #[test]
+fn several_publishes_are_open_at_once_and_no_more_than_the_broker_allows() {
+    let broker = Mosquitto::start(&Certificate::new());
+    let subscribe = ["-t", "window/#", "-q", "2", "-C", "800", "-W", "30"];
+    let subscriber = client("mosquitto_sub", broker.plain.port(), &subscribe);
+    broker.wait_for("SUBACK", 1);
+    // In version 5 mosquitto lets 20 be open. It queues 1,000 for a subscriber that is slower, and drops others.
+    for (url, qos) in
+        [(format!("mqtt://{}", broker.plain), "1"), (format!("mqtts://{}", broker.tls), "2")]
+    {
+        let message = ["--topic", "window/%i", "--qos", qos, "--inflight", "50", "--data", "m"];
+        let pace = ["--rate", "0", "-n", "400", "-c", "3", "-k"];
+        let load = Plimsoll::load(&url, &[&message[..], &pace].concat());
+        load.run().summary(0).assert_all_ok(400);
+    }
+    let received = String::from_utf8(output(subscriber).stdout).expect("text");
+    assert_eq!(received, "m\n".repeat(800));
+    // Topics have the numbers of connections, of which there are three.
+    assert!(broker.log().contains("'window/2'") && !broker.log().contains("'window/3'"));
+
+    let bounds = ["--mqtt-receive-maximum", "3", "--mqtt-delay", "1ms"];
+    let serve = Serve::start(&[&["--mqtt", "127.0.0.1:0"][..], &bounds].concat(), 1);
+    let url = serve.url();
+    let asked = ["--inflight", "4", "--rate", "0", "-n", "300", "-c", "1"];
+    Plimsoll::load(url, &asked).run().summary(0).assert_all_ok(300);
+    // Version 3.1.1 is not told, and is disconnected.
+    let untold = Plimsoll::load(url, &[&asked[..], &["--mqtt", "3.1.1"]].concat()).run();
+    assert!(untold.summary(99).count("errors") > 0, "{untold:?}");
+}
+
+#[test]
 fn mosquitto_holds_sessions_that_ping() {
     let broker = Mosquitto::start(&Certificate::new());
     let url = format!("mqtts://{}", broker.tls);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::target::{MqttVersion, Protocol};
-use plimsoll_proto::conversation::Conversation;
+use plimsoll_proto::conversation::{Conversation, Shared};
 use plimsoll_proto::http2::Rest;
 use plimsoll_proto::script::Program;
 use plimsoll_sys::ports::Lease;
@@ -150,6 +150,8 @@ pub(crate) enum Sweep {
 struct Parsers {
     protocol: Protocol,
     mqtt: MqttVersion,
+    /// Connections carry several operations at once.
+    are_shared: bool,
     /// Of a script.
     program: Option<Arc<Program>>,
     parsers: Vec<Conversation>,
@@ -178,6 +180,9 @@ impl Parsers {
     fn fresh(&self, is_greeted: bool) -> Conversation {
         match &self.program {
             Some(program) => Conversation::of_script(Arc::clone(program)),
+            None if self.protocol == Protocol::Mqtt && self.are_shared => {
+                Conversation::of_window(self.mqtt)
+            }
             None => Conversation::new(self.protocol, self.mqtt, is_greeted),
         }
     }
@@ -186,7 +191,7 @@ impl Parsers {
     #[inline]
     fn resume(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get(index as usize)
-            && let Some(client) = self.parsers[number as usize - 1].streams()
+            && let Some(Shared::Http2(client)) = self.parsers[number as usize - 1].shared()
         {
             client.resume(*rest);
         }
@@ -196,7 +201,7 @@ impl Parsers {
     #[inline]
     fn leave(&mut self, number: u32, index: u32) {
         if let Some(rest) = self.rests.get_mut(index as usize)
-            && let Some(client) = self.parsers[number as usize - 1].streams()
+            && let Some(Shared::Http2(client)) = self.parsers[number as usize - 1].shared()
         {
             *rest = client.rest();
         }
@@ -204,7 +209,7 @@ impl Parsers {
 
     fn give_back(&mut self, number: u32) {
         // A partial head in it would count as memory of the next connection.
-        if let Some(client) = self.parsers[number as usize - 1].streams() {
+        if let Some(mut client) = self.parsers[number as usize - 1].shared() {
             client.clear();
         } else if !self.parsers[number as usize - 1].is_fresh() {
             self.parsers[number as usize - 1] = self.fresh(true);
@@ -223,6 +228,8 @@ pub(crate) struct Slab {
     pub(crate) cold: Vec<ConnCold>,
     pub(crate) tls: Sessions,
     free: Vec<u32>,
+    /// Slots that never had a socket.
+    free_lanes: Vec<u32>,
     parsers: Parsers,
 }
 
@@ -231,12 +238,14 @@ impl Slab {
     /// leave the copies behind, while the connections are being opened.
     pub(crate) fn with_capacity(conns: u64, plan: &LoadPlan) -> Self {
         let reserved = conns.min(RESERVED_MAX) as usize;
-        Self {
+        let mut slab = Self {
             hot: Vec::with_capacity(reserved),
             cold: Vec::with_capacity(reserved),
             tls: Sessions::reserving(reserved),
             free: Vec::new(),
+            free_lanes: Vec::new(),
             parsers: Parsers {
+                are_shared: plan.shares_connections(),
                 protocol: plan.protocol(),
                 mqtt: plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default(),
                 // A script that cannot be compiled was refused when the plan was made.
@@ -249,14 +258,27 @@ impl Slab {
                     _ => Vec::new(),
                 },
             },
+        };
+        if plan.shares_connections() {
+            // Slots of connections are dense, as they are where no lanes are between them: their clients are
+            // called by them.
+            slab.free = (0..reserved).map(|_| slab.add()).collect();
+            slab.free.reverse();
         }
+        slab
     }
 
     /// A slot in state [`State::Free`], to be filled by the caller.
     pub(crate) fn take(&mut self) -> u32 {
-        if let Some(index) = self.free.pop() {
-            return index;
-        }
+        self.free.pop().unwrap_or_else(|| self.add())
+    }
+
+    /// A slot for an operation on a connection that has others.
+    pub(crate) fn take_lane(&mut self) -> u32 {
+        self.free_lanes.pop().unwrap_or_else(|| self.add())
+    }
+
+    fn add(&mut self) -> u32 {
         self.hot.push(ConnHot::default());
         self.cold.push(ConnCold::default());
         if self.parsers.protocol == Protocol::Http2 {
@@ -328,7 +350,7 @@ impl Slab {
         let hot = &mut self.hot[index as usize];
         let (generation, timer_armed) = (hot.generation.wrapping_add(1), hot.timer_armed);
         *hot = ConnHot { generation, timer_armed, ..ConnHot::default() };
-        self.free.push(index);
+        self.free_lanes.push(index);
     }
 
     /// What the poller returns with events of this slot's present owner.

@@ -58,7 +58,7 @@ impl Worker {
         hot.state = State::Busy;
         hot.answer_begun = false;
         hot.request_sent_bytes = 0;
-        if self.protocol == Protocol::Http2 {
+        if self.streams.do_gather() {
             self.conns.arm(index, now + self.answer_timeout());
             let leaves = self.time_of_sending(index, now);
             let hot = &mut self.conns[index];
@@ -351,7 +351,7 @@ impl Worker {
     /// connection has ended.
     pub(super) fn handle_part(&mut self, index: u32, bytes: &[u8], now: Nanos) -> usize {
         let is_http = self.protocol == Protocol::Http1;
-        let is_streamed = self.protocol == Protocol::Http2;
+        let is_streamed = self.streams.do_gather();
         let hot = &mut self.conns[index];
         if is_http && hot.state != State::Busy {
             // No request is open, so this cannot be an answer.

@@ -1,4 +1,4 @@
-//! Many operations at once on one connection: streams of HTTP/2.
+//! Many operations at once on one connection: streams of HTTP/2, publishes of MQTT.
 //!
 //! Each operation on a shared connection has a slot of its own, a *lane*, without a socket: times, timers,
 //! rows and stamps work by slot as they do elsewhere. The connection stands in its pool's ring while
@@ -12,7 +12,7 @@ use plimsoll_model::row::RowEnd;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Nanos};
-use plimsoll_proto::conversation::{Answer, Expected, StreamProgress};
+use plimsoll_proto::conversation::{Answer, Expected, Shared, StreamProgress};
 use plimsoll_proto::http2::{self, Http2Error};
 
 use super::conn::{ConnHot, Op, Peer, State};
@@ -39,8 +39,8 @@ const AGAIN_MAX: u8 = 8;
 
 /// One worker's part in it.
 pub(super) struct Streams {
-    /// HTTP/2 is spoken.
-    is_spoken: bool,
+    /// What is sent gathers in the connections' clients.
+    do_gather: bool,
     /// Most at once on one connection; `None` where connections are not shared.
     most: Option<u32>,
     /// By slot; empty where connections are not shared.
@@ -53,15 +53,19 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new(plan: &LoadPlan) -> Self {
-        let is_spoken = plan.protocol() == Protocol::Http2;
-        let is_shared = is_spoken && plan.shares_connections();
+        let is_shared = plan.shares_connections();
         Self {
-            is_spoken,
+            do_gather: is_shared || plan.protocol() == Protocol::Http2,
             most: is_shared.then(|| plan.streams()),
             lanes: Vec::new(),
             unflushed: Vec::new(),
             output: Vec::new(),
         }
+    }
+
+    /// Whether what is sent gathers in the connections' clients.
+    pub(super) const fn do_gather(&self) -> bool {
+        self.do_gather
     }
 
     /// Whether connections carry several operations at once.
@@ -106,8 +110,8 @@ impl Streams {
 impl Worker {
     // ---- room for streams
 
-    fn client(&mut self, connection: u32) -> Option<&mut http2::Client> {
-        self.conns.slab.parser(connection).streams()
+    fn client(&mut self, connection: u32) -> Option<Shared<'_>> {
+        self.conns.slab.parser(connection).shared()
     }
 
     fn has_room(&mut self, connection: u32) -> bool {
@@ -153,7 +157,7 @@ impl Worker {
 
     /// A lane for another operation on a shared connection.
     pub(super) fn take_lane(&mut self, connection: u32, again: u8) -> u32 {
-        let index = self.conns.slab.take();
+        let index = self.conns.slab.take_lane();
         let timer_armed = self.conns[index].timer_armed;
         let parent = &self.conns[connection];
         let (destination, reused, ops_total) =
@@ -184,14 +188,24 @@ impl Worker {
     pub(super) fn begin_stream(&mut self, index: u32) {
         let connection = self.streams.connection_of(index);
         let target = self.conns[index].target;
+        let own = self.requests.has_own_bytes(target).then(|| {
+            let hot = &self.conns[index];
+            let filling = self.requests.filling(connection, hot.ops_total, hot.intended, hot.since);
+            self.requests.own_bytes(target, &filling).unwrap_or_default()
+        });
         let request = self.requests.get(target);
         let parser = self.conns.slab.parser(connection);
         match request.expected {
             Expected::Stream { block_bytes, is_grpc } => {
                 let (block, body) = request.bytes.split_at(block_bytes as usize);
                 let request = http2::Request { block, body, body_number: target, is_grpc };
-                if let Some(client) = parser.streams() {
+                if let Some(Shared::Http2(client)) = parser.shared() {
                     client.begin(index, &request);
+                }
+            }
+            Expected::Acknowledgement { exactly_once } => {
+                if let Some(Shared::Mqtt(window)) = parser.shared() {
+                    window.begin(index, own.as_deref().unwrap_or(&request.bytes), exactly_once);
                 }
             }
             expected => parser.expect(expected),
@@ -205,7 +219,7 @@ impl Worker {
 
     /// The connection may have something to send.
     pub(super) fn note_output(&mut self, connection: u32) {
-        if !self.streams.is_spoken {
+        if !self.streams.do_gather {
             return;
         }
         let token = self.conns.slab.token(connection);
@@ -230,8 +244,10 @@ impl Worker {
         }
         // What the kernel does not take now goes on when there is room.
         while !self.conns.has_unsent(index) {
-            let Some(client) = self.conns.slab.parser(index).streams() else { return };
-            if client.has_bodies() {
+            let Some(mut client) = self.conns.slab.parser(index).shared() else { return };
+            if let Shared::Http2(client) = &mut client
+                && client.has_bodies()
+            {
                 let requests = &self.requests;
                 client.send_bodies(|target| requests.get(target).body());
             }
@@ -293,7 +309,7 @@ impl Worker {
         hot.ops_total += 1;
         let ops_total = u64::from(hot.ops_total);
         let is_spent = self.plan.requests_per_connection.is_some_and(|most| ops_total >= most);
-        if is_spent && let Some(client) = self.client(connection) {
+        if is_spent && let Some(mut client) = self.client(connection) {
             client.drain();
         }
         if !self.end_drained(connection, now) {
@@ -304,9 +320,11 @@ impl Worker {
     /// The operation of a lane is given up, and counted.
     pub(super) fn drop_lane(&mut self, index: u32) {
         let connection = self.streams.connection_of(index);
-        self.meter.tally().streams.resets_sent += 1;
-        if let Some(client) = self.client(connection) {
-            client.reset(index);
+        if self.protocol == Protocol::Http2 {
+            self.meter.tally().streams.resets_sent += 1;
+        }
+        if let Some(mut client) = self.client(connection) {
+            client.give_up(index);
         }
         self.note_output(connection);
         self.release_lane(index);
@@ -357,7 +375,8 @@ impl Worker {
         }
         let token = self.conns.slab.token(connection);
         while self.conns.slab.index_of(token).is_some()
-            && let Some(key) = self.client(connection).and_then(|client| client.take_untouched())
+            && let Some(key) =
+                self.client(connection).and_then(|mut client| client.take_untouched())
         {
             self.requeue(key, now);
         }
@@ -380,7 +399,7 @@ impl Worker {
     fn end_drained(&mut self, connection: u32, now: Nanos) -> bool {
         let is_over = self
             .client(connection)
-            .is_some_and(|client| client.is_draining() && client.open_streams() == 0);
+            .is_some_and(|client| client.is_draining() && client.open() == 0);
         if !is_over || self.conns[connection].state != State::Idle {
             return false;
         }
@@ -402,7 +421,7 @@ impl Worker {
         }
         let is_race = class == ErrorClass::ClosedByPeer && self.conns[connection].reused;
         while let Some((index, has_begun)) =
-            self.client(connection).and_then(|client| client.take_lost())
+            self.client(connection).and_then(|mut client| client.take_lost())
         {
             let class = match is_race && !has_begun {
                 true => ErrorClass::KeepaliveRace,

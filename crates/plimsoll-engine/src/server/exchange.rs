@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::Spoken;
+use plimsoll_model::plan::{ServePlan, Spoken};
 use plimsoll_proto::http1::{BodyLength, Request, RequestProgress, encode};
 use plimsoll_proto::proxy_header;
 use plimsoll_proto::websocket::Opening;
@@ -70,6 +70,8 @@ pub(super) struct Timeouts {
 pub(super) struct Exchange<S: Service> {
     pub(super) service: S,
     pub(super) timeouts: Timeouts,
+    /// Publishes above QoS 0 that a client may leave open.
+    pub(super) receive_maximum: u16,
     /// Connections begin with a header of the PROXY protocol.
     accept_proxy: bool,
     /// Which CLOCK_MONOTONIC this process reads.
@@ -95,17 +97,17 @@ pub(super) struct Exchange<S: Service> {
 }
 
 impl<S: Service> Exchange<S> {
-    pub(super) fn new(
-        service: S,
-        timeouts: Timeouts,
-        accept_proxy: bool,
-        counters: Arc<WorkerCounters>,
-    ) -> Self {
+    pub(super) fn new(service: S, plan: &ServePlan, counters: Arc<WorkerCounters>) -> Self {
         let fill = S::PATTERN.iter().copied().cycle().take(FILL_BYTES + S::PATTERN.len()).collect();
         Self {
             service,
-            timeouts,
-            accept_proxy,
+            timeouts: Timeouts {
+                acknowledgement: plan.acknowledgement_delay,
+                request: plan.request_timeout,
+                idle: plan.idle_timeout,
+            },
+            receive_maximum: plan.receive_maximum,
+            accept_proxy: plan.accept_proxy,
             clock: clock::monotonic_clock(),
             counters,
             conns: Connections::new(Nanos(clock::monotonic_ns())),

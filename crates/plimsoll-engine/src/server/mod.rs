@@ -32,7 +32,7 @@ pub use counters::Counters;
 pub use service::{Answer, Body, Service};
 
 use counters::WorkerCounters;
-use exchange::{Exchange, Timeouts};
+use exchange::Exchange;
 use stop::Stop;
 use worker::{Worker, WorkerListener};
 
@@ -193,14 +193,7 @@ pub fn start<S: Service>(
     };
     for (index, listeners) in (0..).zip(sockets) {
         let counters = Arc::new(WorkerCounters::default());
-        let timeouts = Timeouts {
-            acknowledgement: plan.acknowledgement_delay,
-            request: plan.request_timeout,
-            idle: plan.idle_timeout,
-        };
-        let accept_proxy = plan.accept_proxy;
-        let exchange =
-            Exchange::new(make_service(index), timeouts, accept_proxy, Arc::clone(&counters));
+        let exchange = Exchange::new(make_service(index), plan, Arc::clone(&counters));
         let worker = Worker::new(exchange, listeners, tls.clone(), Arc::clone(&stop));
         let worker = worker.map_err(start_error)?;
         let cpu = plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::target::MqttVersion;
-use plimsoll_proto::mqtt::{Event, RECEIVE_MAXIMUM};
+use plimsoll_proto::mqtt::{Event, Terms, refuse_excess};
 
 use super::conn::{BLOCKED, LINGER, MQTT_5, MQTT_CONNECTED, Phase};
 use super::exchange::{Exchange, OUT_BYTES};
@@ -17,8 +17,6 @@ const SILENT_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const SILENCE_PERCENT: u64 = 150;
 /// PUBACK and PUBREC without properties.
 const ACKNOWLEDGEMENT_BYTES: usize = 4;
-/// A client may not publish more before it has acknowledgements.
-const WAITING_MAX: usize = RECEIVE_MAXIMUM as usize;
 /// How soon a client that does not read what is due is tried again.
 const BLOCKED_PAUSE: Nanos = Nanos::from_millis(10);
 
@@ -36,8 +34,10 @@ impl<S: Service> Exchange<S> {
                 true => MqttVersion::V5,
                 false => MqttVersion::V3_1_1,
             });
+            let receive_maximum = self.receive_maximum;
+            let terms = Terms { connected, receive_maximum };
             let written = self.out.len();
-            match active.packets.handle_bytes(rest, connected, &mut self.out) {
+            match active.packets.handle_bytes(rest, terms, &mut self.out) {
                 Ok((consumed, event)) => {
                     rest = rest.get(consumed..).unwrap_or_default();
                     is_active |= event.is_some();
@@ -48,10 +48,15 @@ impl<S: Service> Exchange<S> {
                             if delay > Nanos::ZERO && self.out.len() > written {
                                 self.conns.read_clock();
                                 let due = self.conns.now + delay;
-                                if !active.acknowledgements.put(due, &self.out[written..]) {
-                                    self.conns.slab[index].phase = Phase::Closing;
-                                }
+                                let is_kept = active.acknowledgements.put(
+                                    due,
+                                    &self.out[written..],
+                                    receive_maximum.into(),
+                                );
                                 self.out.truncate(written);
+                                if !is_kept {
+                                    self.end_for_excess(index);
+                                }
                             }
                         }
                         Some(event) => self.handle_event(index, event),
@@ -75,6 +80,16 @@ impl<S: Service> Exchange<S> {
         if self.conns.slab[index].phase == Phase::Idle && (is_active || due.is_some()) {
             self.set_due(index, due.map_or(until, |due| due.min(until)));
         }
+    }
+
+    /// The client leaves more publishes open than it may.
+    fn end_for_excess(&mut self, index: u32) {
+        let flags = &mut self.conns.slab[index].flags;
+        flags.set(LINGER);
+        if flags.has(MQTT_5) {
+            refuse_excess(&mut self.out);
+        }
+        self.conns.slab[index].phase = Phase::Closing;
     }
 
     fn set_due(&mut self, index: u32, at: Nanos) {
@@ -153,10 +168,10 @@ impl Acknowledgements {
         self.waiting.is_empty()
     }
 
-    /// Keeps one until `due`; whether there was room.
-    fn put(&mut self, due: Nanos, bytes: &[u8]) -> bool {
+    /// Keeps one until `due`; whether it was one, and less than `most` waited.
+    fn put(&mut self, due: Nanos, bytes: &[u8], most: usize) -> bool {
         let Ok(bytes) = bytes.try_into() else { return false };
-        if self.waiting.len() >= WAITING_MAX {
+        if self.waiting.len() >= most {
             return false;
         }
         self.waiting.push_back((due, bytes));
@@ -184,7 +199,7 @@ mod tests {
     fn acknowledgements_wait_side_by_side_and_are_bounded() {
         let mut waiting = Acknowledgements::default();
         for id in 0..20 {
-            assert!(waiting.put(Nanos::from_millis(10) + Nanos(id), &[0x40, 2, 0, id as u8]));
+            assert!(waiting.put(Nanos::from_millis(10) + Nanos(id), &[0x40, 2, 0, id as u8], 20));
         }
         let mut out = Vec::new();
         waiting.take_due(Nanos::from_millis(9), &mut out);
@@ -193,8 +208,11 @@ mod tests {
         assert_eq!((out.len(), out[75]), (19 * ACKNOWLEDGEMENT_BYTES, 18));
         waiting.take_due(Nanos::from_millis(11), &mut out);
         assert!(waiting.is_empty());
-        while waiting.put(Nanos::ZERO, &[0x50, 2, 0, 1]) {}
-        assert_eq!(waiting.waiting.len(), WAITING_MAX);
-        assert!(!Acknowledgements::default().put(Nanos::ZERO, &[0x40, 2]), "no acknowledgement");
+        while waiting.put(Nanos::ZERO, &[0x50, 2, 0, 1], 20) {}
+        assert_eq!(waiting.waiting.len(), 20);
+        assert!(
+            !Acknowledgements::default().put(Nanos::ZERO, &[0x40, 2], 20),
+            "no acknowledgement"
+        );
     }
 }

@@ -87,6 +87,7 @@ fn plan() -> ServePlan {
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
+        receive_maximum: u16::MAX,
         accept_proxy: false,
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
         request_timeout: Nanos::from_secs(60),
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
+        receive_maximum: u16::MAX,
         accept_proxy: false,
     };
     let handle = server::start(&plan, |_| Pong).unwrap();

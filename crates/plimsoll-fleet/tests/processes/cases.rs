@@ -288,6 +288,7 @@ pub(crate) fn servers_share_one_port() {
         request_timeout: Nanos::from_secs(1),
         idle_timeout: Nanos::from_secs(1),
         acknowledgement_delay: Nanos::ZERO,
+        receive_maximum: u16::MAX,
         accept_proxy: false,
     };
     let mut group = ServerGroup::start(&AgentSpec::new(3), &serve).unwrap();

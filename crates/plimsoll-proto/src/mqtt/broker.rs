@@ -7,29 +7,26 @@ use plimsoll_model::target::{MqttVersion, is_filter, is_topic};
 use thiserror::Error;
 
 use super::packet::{
-    CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL,
-    SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE,
+    self, CONNACK, CONNECT, DISCONNECT, LengthTooLong, PINGREQ, PINGRESP, PUBACK, PUBCOMP, PUBLISH,
+    PUBREC, PUBREL, RECEIVE_MAXIMUM, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE,
 };
 
 /// Longest packet but a PUBLISH, whose payload may be as long as MQTT allows.
 pub const PACKET_BYTES_MAX: usize = 65_536;
 /// Topic filters of one SUBSCRIBE or UNSUBSCRIBE.
 pub const FILTERS_MAX: usize = 256;
-/// Publishes above QoS 0 that a client may have in flight: as many as there are packet identifiers.
-pub const RECEIVE_MAXIMUM: u16 = u16::MAX;
-
 const SUCCESS: u8 = 0;
 const QOS_MAX: u8 = 2;
 const UNSUPPORTED_VERSION_3: u8 = 1;
 const IDENTIFIER_REJECTED_3: u8 = 2;
 const UNSUPPORTED_VERSION_5: u8 = 0x84;
 const MALFORMED_PACKET: u8 = 0x81;
+const RECEIVE_MAXIMUM_EXCEEDED: u8 = 0x93;
 const PACKET_TOO_LARGE: u8 = 0x95;
 
 /// Identifiers of properties.
 const SESSION_EXPIRY_INTERVAL: u8 = 0x11;
 const ASSIGNED_CLIENT_IDENTIFIER: u8 = 0x12;
-const RECEIVE_MAXIMUM_PROPERTY: u8 = 0x21;
 
 /// Clients of this process that got an identifier from here, and one.
 static IDENTIFIERS: AtomicU64 = AtomicU64::new(1);
@@ -45,6 +42,20 @@ pub struct Broker {
 }
 
 const _: () = assert!(size_of::<Broker>() <= 32);
+
+/// What a packet is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The version of a client whose CONNECT was accepted.
+    pub connected: Option<MqttVersion>,
+    /// Publishes above QoS 0 that a client of version 5 is told that it may leave open; at least 1.
+    pub receive_maximum: u16,
+}
+
+/// Appends why a client of version 5 is disconnected: it leaves more publishes open than it may.
+pub fn refuse_excess(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[DISCONNECT, 1, RECEIVE_MAXIMUM_EXCEEDED]);
+}
 
 /// What a packet means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,17 +122,16 @@ impl Broker {
     }
 
     /// Handles bytes from the client up to the end of a packet; returns how many were consumed, and
-    /// what the packet means, if one has ended. The answer is appended to `reply`. `connected` is the
-    /// version of a client whose CONNECT was accepted. After an error the reply ends with the reason,
+    /// what the packet means, if one has ended. The answer is appended to `reply`. After an error the reply ends with the reason,
     /// where the client's version has one.
     pub fn handle_bytes(
         &mut self,
         input: &[u8],
-        connected: Option<MqttVersion>,
+        terms: Terms,
         reply: &mut Vec<u8>,
     ) -> Result<(usize, Option<Event>), BrokerError> {
-        let read = self.read(input, connected, reply);
-        if let (Err(error), Some(MqttVersion::V5)) = (&read, connected) {
+        let read = self.read(input, terms, reply);
+        if let (Err(error), Some(MqttVersion::V5)) = (&read, terms.connected) {
             reply.extend_from_slice(&[DISCONNECT, 1, error.reason()]);
         }
         read
@@ -130,7 +140,7 @@ impl Broker {
     fn read(
         &mut self,
         input: &[u8],
-        connected: Option<MqttVersion>,
+        terms: Terms,
         reply: &mut Vec<u8>,
     ) -> Result<(usize, Option<Event>), BrokerError> {
         if self.payload_left > 0 {
@@ -147,7 +157,7 @@ impl Broker {
                 self.keep(input)?;
                 return Ok((input.len(), None));
             };
-            return Ok((packet.head_bytes, self.begin(&packet, connected, reply)?));
+            return Ok((packet.head_bytes, self.begin(&packet, terms, reply)?));
         }
         let kept = self.partial.len();
         let mut partial = std::mem::take(&mut self.partial);
@@ -157,7 +167,7 @@ impl Broker {
             self.keep(&partial)?;
             return Ok((input.len(), None));
         };
-        let event = self.begin(&packet, connected, reply)?;
+        let event = self.begin(&packet, terms, reply)?;
         Ok((packet.head_bytes.saturating_sub(kept), event))
     }
 
@@ -165,14 +175,14 @@ impl Broker {
     fn begin(
         &mut self,
         packet: &Packet<'_>,
-        connected: Option<MqttVersion>,
+        terms: Terms,
         reply: &mut Vec<u8>,
     ) -> Result<Option<Event>, BrokerError> {
         if packet.payload_bytes == 0 {
-            return answer(packet, connected, reply).map(Some);
+            return answer(packet, terms, reply).map(Some);
         }
         let mut acknowledgement = Vec::new();
-        answer(packet, connected, &mut acknowledgement)?;
+        answer(packet, terms, &mut acknowledgement)?;
         self.partial = acknowledgement;
         self.payload_left = packet.payload_bytes;
         Ok(None)
@@ -233,32 +243,18 @@ fn check_first(first: u8) -> Result<(), BrokerError> {
     }
 }
 
-/// The remaining length, and how many bytes it takes; `None` where it is not complete.
+/// [`packet::remaining_length`] of a client.
 fn remaining_length(bytes: &[u8]) -> Result<Option<(u32, usize)>, BrokerError> {
-    let mut length = 0;
-    for (index, byte) in bytes.iter().take(4).enumerate() {
-        length |= u32::from(byte & 0x7F) << (7 * index);
-        if byte & 0x80 == 0 {
-            return Ok(Some((length, index + 1)));
-        }
-    }
-    if bytes.len() >= 4 {
-        malformed("a remaining length of more than four bytes")
-    } else {
-        Ok(None)
-    }
+    packet::remaining_length(bytes)
+        .or_else(|LengthTooLong| malformed("a remaining length of more than four bytes"))
 }
 
 /// Appends the answer to a packet; returns what it means.
-fn answer(
-    packet: &Packet<'_>,
-    connected: Option<MqttVersion>,
-    reply: &mut Vec<u8>,
-) -> Result<Event, BrokerError> {
+fn answer(packet: &Packet<'_>, terms: Terms, reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
     let content = packet.content;
-    let Some(version) = connected else {
+    let Some(version) = terms.connected else {
         return if packet.first == CONNECT {
-            connect(content, reply)
+            connect(content, terms.receive_maximum, reply)
         } else {
             malformed("the first packet is not CONNECT")
         };
@@ -355,7 +351,11 @@ impl<'a> Fields<'a> {
 }
 
 /// Answers CONNECT.
-fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
+fn connect(
+    content: &[u8],
+    receive_maximum: u16,
+    reply: &mut Vec<u8>,
+) -> Result<Event, BrokerError> {
     let [0, 4, b'M', b'Q', b'T', b'T', level, flags, high, low, rest @ ..] = content else {
         return malformed("a CONNECT that does not name MQTT");
     };
@@ -384,7 +384,7 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
         (MqttVersion::V3_1_1, true) => {
             reply.extend_from_slice(&[CONNACK, 2, 0, UNSUPPORTED_VERSION_3]);
         }
-        (MqttVersion::V5, false) => accept_5(is_named, reply),
+        (MqttVersion::V5, false) => accept_5(is_named, receive_maximum, reply),
         (MqttVersion::V5, true) => {
             reply.extend_from_slice(&[CONNACK, 3, 0, UNSUPPORTED_VERSION_5, 0]);
         }
@@ -393,10 +393,10 @@ fn connect(content: &[u8], reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
 }
 
 /// Accepts a client of version 5; one that does not name itself gets an identifier.
-fn accept_5(is_named: bool, reply: &mut Vec<u8>) {
+fn accept_5(is_named: bool, receive_maximum: u16, reply: &mut Vec<u8>) {
     // No session outlives its connection.
-    let mut properties = vec![SESSION_EXPIRY_INTERVAL, 0, 0, 0, 0, RECEIVE_MAXIMUM_PROPERTY];
-    properties.extend_from_slice(&RECEIVE_MAXIMUM.to_be_bytes());
+    let mut properties = vec![SESSION_EXPIRY_INTERVAL, 0, 0, 0, 0, RECEIVE_MAXIMUM];
+    properties.extend_from_slice(&receive_maximum.to_be_bytes());
     if !is_named {
         let id = format!("plimsoll-{}", IDENTIFIERS.fetch_add(1, Relaxed));
         properties.push(ASSIGNED_CLIENT_IDENTIFIER);
@@ -486,7 +486,7 @@ fn subscribe(
         (_, MqttVersion::V3_1_1) => (UNSUBACK, Vec::new()),
     };
     let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
-    super::packet::begin(reply, first, 2 + properties.len() + codes.len());
+    packet::begin(reply, first, 2 + properties.len() + codes.len());
     reply.extend_from_slice(&id);
     reply.extend_from_slice(properties);
     reply.extend_from_slice(&codes);
@@ -524,7 +524,11 @@ mod tests {
         for piece in pieces {
             let mut rest = *piece;
             while !rest.is_empty() {
-                match broker.handle_bytes(rest, connected, &mut reply) {
+                match broker.handle_bytes(
+                    rest,
+                    Terms { connected, receive_maximum: u16::MAX },
+                    &mut reply,
+                ) {
                     Ok((consumed, event)) => {
                         rest = &rest[consumed..];
                         if let Some(Event::Connected { version, .. }) = event {
@@ -551,7 +555,7 @@ mod tests {
             let publish = Publish { topic: "a/b".to_owned(), qos, retain: false };
             packet::publish(&mut out, version, &publish, payload);
         }
-        packet::pubrel(&mut out);
+        packet::pubrel(&mut out, 1);
         packet::pingreq(&mut out);
         packet::disconnect(&mut out);
         out

@@ -4,33 +4,21 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::target::MqttVersion;
 use thiserror::Error;
 
-use super::packet::{
-    CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, RETAIN, SUBACK, pubrel,
-};
+use super::packet::{CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, SUBACK, pubrel};
+use super::reader::{Reader, is_delivery, malformed};
 use super::{PACKET_ID, reason_name};
 
 /// A reason from here on says that something failed.
 const FAILURE: u8 = 0x80;
 /// Bytes of a packet's content that matter: flags and code, or identifier and reason.
 const KEPT_BYTES: usize = 3;
-/// A broker's answer to a publish, a ping or one subscription is far shorter. What it delivers may be
-/// longer: it is skipped.
-const ANSWER_BYTES_MAX: u32 = 65_536;
-/// Bytes of a remaining length.
-const LENGTH_BYTES_MAX: u8 = 4;
 
 /// Reads what the broker sends on one connection. After an error it is of no more use.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     version: MqttVersion,
     awaited: Awaited,
-    part: Part,
-    /// First byte of the packet that is being read.
-    first: u8,
-    kept: [u8; KEPT_BYTES],
-    kept_bytes: u8,
-    /// Last byte of the content so far.
-    last: u8,
+    reader: Reader<KEPT_BYTES>,
 }
 
 /// Lent to each connection that awaits something.
@@ -52,21 +40,6 @@ enum Awaited {
     /// The last one at QoS 2.
     Pubcomp,
     Pingresp,
-}
-
-/// What of a packet comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    First,
-    /// The remaining length, as far as it came.
-    Length {
-        value: u32,
-        bytes: u8,
-    },
-    /// So many bytes of the content.
-    Content {
-        left: u32,
-    },
 }
 
 /// The result of handling bytes from the broker.
@@ -128,15 +101,7 @@ impl MqttError {
 impl Client {
     /// For a connection on which nothing was sent yet.
     pub const fn new(version: MqttVersion) -> Self {
-        Self {
-            version,
-            awaited: Awaited::Nothing,
-            part: Part::First,
-            first: 0,
-            kept: [0; KEPT_BYTES],
-            kept_bytes: 0,
-            last: 0,
-        }
+        Self { version, awaited: Awaited::Nothing, reader: Reader::new() }
     }
 
     /// A CONNECT is sent, with `subscribes` a SUBSCRIBE behind it.
@@ -156,7 +121,7 @@ impl Client {
 
     /// Whether it stands between packets, and nothing would be lost by dropping it.
     pub fn is_idle(&self) -> bool {
-        self.part == Part::First && self.awaited == Awaited::Nothing
+        self.reader.is_idle() && self.awaited == Awaited::Nothing
     }
 
     /// Handles bytes from the broker, up to the packet that ends something; returns how many were
@@ -166,131 +131,108 @@ impl Client {
         input: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<(usize, Progress), MqttError> {
-        let mut rest = input;
-        while let Some((&byte, behind)) = rest.split_first() {
-            match self.part {
-                Part::First => {
-                    self.first = check_first(byte)?;
-                    self.kept_bytes = 0;
-                    self.part = Part::Length { value: 0, bytes: 0 };
-                    rest = behind;
-                }
-                Part::Length { value, bytes } => {
-                    let value = value | u32::from(byte & 0x7F) << (7 * bytes);
-                    let bytes = bytes + 1;
-                    self.part = match byte & 0x80 {
-                        0 if value > ANSWER_BYTES_MAX && !is_delivery(self.first) => {
-                            return malformed("a packet of more than 64 KiB");
-                        }
-                        0 => Part::Content { left: value },
-                        _ if bytes == LENGTH_BYTES_MAX => {
-                            return malformed("a remaining length of more than four bytes");
-                        }
-                        _ => Part::Length { value, bytes },
-                    };
-                    rest = behind;
-                }
-                Part::Content { left } => {
-                    let taken = rest.len().min(left as usize);
-                    let (content, behind) = rest.split_at(taken);
-                    self.keep(content);
-                    self.part = Part::Content { left: left - taken as u32 };
-                    rest = behind;
-                }
-            }
-            if self.part == (Part::Content { left: 0 }) {
-                self.part = Part::First;
-                let progress = self.end_packet(reply)?;
-                if progress != Progress::NeedMore {
-                    return Ok((input.len() - rest.len(), progress));
-                }
+        let mut consumed = 0;
+        while let (read, Some(first)) =
+            self.reader.read(input.get(consumed..).unwrap_or_default())?
+        {
+            consumed += read;
+            let progress = self.end_packet(first, reply)?;
+            if progress != Progress::NeedMore {
+                return Ok((consumed, progress));
             }
         }
         Ok((input.len(), Progress::NeedMore))
     }
 
-    fn keep(&mut self, content: &[u8]) {
-        let room = self.kept.iter_mut().skip(usize::from(self.kept_bytes));
-        for (to, from) in room.zip(content) {
-            *to = *from;
-            self.kept_bytes += 1;
-        }
-        self.last = content.last().copied().unwrap_or(self.last);
-    }
-
     /// A packet is complete: what it means.
-    fn end_packet(&mut self, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
-        if is_delivery(self.first) {
+    fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
+        if is_delivery(first) {
             return Ok(Progress::NeedMore);
         }
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
-        let kept = self.kept.get(..usize::from(self.kept_bytes)).unwrap_or_default();
-        match (self.first, awaited) {
-            (CONNACK, Awaited::Connack { subscribes }) => match kept {
-                [_, 0, ..] if subscribes => {
-                    self.awaited = Awaited::Suback;
-                    Ok(Progress::NeedMore)
+        let content = self.reader.content();
+        match (first, awaited) {
+            (CONNACK, Awaited::Connack { subscribes }) => {
+                check_connack(content, self.version)?;
+                if !subscribes {
+                    return Ok(Progress::Connected);
                 }
-                [_, 0, ..] => Ok(Progress::Connected),
-                [_, code, ..] => Err(MqttError::Refused { version: self.version, code: *code }),
-                _ => malformed("a CONNACK of less than two bytes"),
-            },
-            // One filter was asked for: its code is the last byte.
-            (SUBACK, Awaited::Suback) => match self.last {
-                _ if kept.len() < KEPT_BYTES => malformed("a SUBACK of less than three bytes"),
-                code if code >= FAILURE => Err(MqttError::NotSubscribed { code }),
-                _ => Ok(Progress::Connected),
-            },
-            (PUBACK, Awaited::Puback) | (PUBCOMP, Awaited::Pubcomp) => Ok(match failure(kept)? {
-                Some(code) => Progress::Rejected(code),
-                None => Progress::Complete,
-            }),
-            (PUBREC, Awaited::Pubrec) => match failure(kept)? {
+                self.awaited = Awaited::Suback;
+                Ok(Progress::NeedMore)
+            }
+            (SUBACK, Awaited::Suback) => {
+                check_suback(content, self.reader.last())?;
+                Ok(Progress::Connected)
+            }
+            (PUBACK, Awaited::Puback) | (PUBCOMP, Awaited::Pubcomp) => {
+                Ok(match failure(content)? {
+                    Some(code) => Progress::Rejected(code),
+                    None => Progress::Complete,
+                })
+            }
+            (PUBREC, Awaited::Pubrec) => match failure(content)? {
                 Some(code) => Ok(Progress::Rejected(code)),
                 None => {
-                    pubrel(reply);
+                    pubrel(reply, PACKET_ID);
                     self.awaited = Awaited::Pubcomp;
                     Ok(Progress::NeedMore)
                 }
             },
             (PINGRESP, Awaited::Pingresp) => Ok(Progress::Complete),
-            (DISCONNECT, _) if self.version == MqttVersion::V5 => {
-                Err(MqttError::Disconnected { code: kept.first().copied().unwrap_or_default() })
-            }
+            (DISCONNECT, _) => Err(disconnected(content, self.version)),
             _ => malformed("a packet that nothing asked for"),
         }
     }
 }
 
-const fn malformed<T>(what: &'static str) -> Result<T, MqttError> {
-    Err(MqttError::Malformed { what })
-}
-
-/// Refuses what cannot be the first byte of an answer.
-const fn check_first(byte: u8) -> Result<u8, MqttError> {
-    match byte {
-        CONNACK | PUBACK | PUBREC | PUBCOMP | SUBACK | PINGRESP | DISCONNECT => Ok(byte),
-        _ if is_delivery(byte) => Ok(byte),
-        b'H' => malformed("it begins with H, as HTTP does"),
-        0x15 => malformed("it begins as a TLS alert does"),
-        _ => malformed("it begins with a byte that no packet of a broker begins with"),
+/// What a CONNACK says of the connection.
+pub(super) const fn check_connack(content: &[u8], version: MqttVersion) -> Result<(), MqttError> {
+    match content {
+        [_, 0, ..] => Ok(()),
+        [_, code, ..] => Err(MqttError::Refused { version, code: *code }),
+        _ => malformed("a CONNACK of less than two bytes"),
     }
 }
 
-/// Whether a packet that begins so is a message at QoS 0, which nothing answers.
-const fn is_delivery(first: u8) -> bool {
-    first & !RETAIN == PUBLISH
+/// What a SUBACK says of the one filter that was asked for: its code is the `last` byte.
+pub(super) const fn check_suback(content: &[u8], last: u8) -> Result<(), MqttError> {
+    match last {
+        _ if content.len() < KEPT_BYTES => malformed("a SUBACK of less than three bytes"),
+        code if code >= FAILURE => Err(MqttError::NotSubscribed { code }),
+        _ => Ok(()),
+    }
 }
 
-/// The reason of an acknowledgement, where it is a failure.
-const fn failure(kept: &[u8]) -> Result<Option<u8>, MqttError> {
-    match kept {
-        [high, low, ..] if u16::from_be_bytes([*high, *low]) != PACKET_ID => {
-            malformed("an acknowledgement of a packet that was not sent")
+/// What a DISCONNECT says, which only brokers of version 5 send.
+pub(super) fn disconnected(content: &[u8], version: MqttVersion) -> MqttError {
+    match version {
+        MqttVersion::V5 => {
+            MqttError::Disconnected { code: content.first().copied().unwrap_or_default() }
         }
-        [_, _, code, ..] if *code >= FAILURE => Ok(Some(*code)),
-        [_, _, ..] => Ok(None),
+        MqttVersion::V3_1_1 => MqttError::Malformed { what: "a packet that nothing asked for" },
+    }
+}
+
+/// The identifier of an acknowledgement, and its reason where that is a failure.
+pub(super) const fn acknowledged(content: &[u8]) -> Result<(u16, Option<u8>), MqttError> {
+    match content {
+        [high, low, code, ..] if *code >= FAILURE => {
+            Ok((u16::from_be_bytes([*high, *low]), Some(*code)))
+        }
+        [high, low, ..] => Ok((u16::from_be_bytes([*high, *low]), None)),
         _ => malformed("an acknowledgement without an identifier"),
+    }
+}
+
+/// Of a packet that nothing is open for.
+pub(super) const NOT_SENT: &str = "an acknowledgement of a packet that was not sent";
+
+/// The reason of the acknowledgement of the one open packet, where it is a failure.
+const fn failure(content: &[u8]) -> Result<Option<u8>, MqttError> {
+    match acknowledged(content) {
+        Ok((PACKET_ID, reason)) => Ok(reason),
+        Ok(_) => malformed(NOT_SENT),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,18 +1,23 @@
-//! MQTT 3.1.1 and 5.0: packets, a client that has one of them open at a time, and a broker that
-//! acknowledges what is published.
+//! MQTT 3.1.1 and 5.0: packets, a client that has one of them open at a time, one that has several, and a
+//! broker that acknowledges what is published.
 //!
 //! With one publish in flight on a connection its packet identifier is always [`PACKET_ID`]: an
-//! identifier is free again once it is acknowledged. So a publish is the same bytes each time.
+//! identifier is free again once it is acknowledged. So a publish is the same bytes each time, and the
+//! client of a held connection is small.
 
 mod broker;
 mod client;
 mod packet;
+mod properties;
+mod reader;
 mod reason;
+mod window;
 
-pub use broker::{Broker, BrokerError, Event, FILTERS_MAX, PACKET_BYTES_MAX, RECEIVE_MAXIMUM};
+pub use broker::{Broker, BrokerError, Event, FILTERS_MAX, PACKET_BYTES_MAX, Terms, refuse_excess};
 pub use client::{Client, MqttError, Progress};
 pub use packet::{Connect, connect, disconnect, pingreq, publish, subscribe};
 pub use reason::reason_name;
+pub use window::{Window, WindowProgress};
 
-/// Identifier of every publish above QoS 0.
+/// Identifier of every publish above QoS 0 that is the only one.
 pub const PACKET_ID: u16 = 1;

@@ -30,6 +30,9 @@ const USER_NAME: u8 = 0x80;
 /// Properties of CONNECT (MQTT 5.0, 3.1.2.11).
 const SESSION_EXPIRY: u8 = 0x11;
 
+/// Of CONNECT and CONNACK: publishes above QoS 0 that the other side may leave open.
+pub(super) const RECEIVE_MAXIMUM: u8 = 0x21;
+
 /// What a CONNECT says. The caller has checked that each text is at most 65,535 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connect<'a> {
@@ -128,9 +131,20 @@ pub fn disconnect(out: &mut Vec<u8>) {
 }
 
 /// Appends the PUBREL of a publish whose PUBREC has come.
-pub(super) fn pubrel(out: &mut Vec<u8>) {
+pub(super) fn pubrel(out: &mut Vec<u8>, id: u16) {
     begin(out, PUBREL, 2);
-    out.extend_from_slice(&PACKET_ID.to_be_bytes());
+    out.extend_from_slice(&id.to_be_bytes());
+}
+
+/// Gives a PUBLISH above QoS 0 another identifier.
+pub(super) fn set_identifier(publish: &mut [u8], id: u16) {
+    let length_bytes = publish.iter().skip(1).take_while(|byte| **byte & 0x80 != 0).count() + 1;
+    let content = publish.get_mut(1 + length_bytes..).unwrap_or_default();
+    let &mut [high, low, ref mut behind @ ..] = content else { return };
+    let topic_bytes = usize::from(u16::from_be_bytes([high, low]));
+    if let Some(place) = behind.get_mut(topic_bytes..topic_bytes + 2) {
+        place.copy_from_slice(&id.to_be_bytes());
+    }
 }
 
 /// The fixed header.
@@ -146,6 +160,22 @@ pub(super) fn begin(out: &mut Vec<u8>, first: u8, length: usize) {
             return;
         }
     }
+}
+
+/// It has more than four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LengthTooLong;
+
+/// A length in bytes of seven bits, and how many bytes that takes; `None` where it is not complete.
+pub(super) fn remaining_length(bytes: &[u8]) -> Result<Option<(u32, usize)>, LengthTooLong> {
+    let mut length = 0;
+    for (index, byte) in bytes.iter().take(4).enumerate() {
+        length |= u32::from(byte & 0x7F) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Ok(Some((length, index + 1)));
+        }
+    }
+    if bytes.len() >= 4 { Err(LengthTooLong) } else { Ok(None) }
 }
 
 /// The caller has checked that it is at most 65,535 bytes.
@@ -179,7 +209,10 @@ mod tests {
         assert_eq!(zero, b"\x31\x07\0\x03a/bhi");
         let two = written(|out| publish(out, MqttVersion::V5, &of(Qos::ExactlyOnce, false), b""));
         assert_eq!(two, b"\x34\x08\0\x03a/b\0\x01\0");
-        assert_eq!(written(pubrel), b"\x62\x02\0\x01");
+        assert_eq!(written(|out| pubrel(out, 0x0102)), b"\x62\x02\x01\x02");
+        let mut numbered = two;
+        set_identifier(&mut numbered, 0x0102);
+        assert_eq!(numbered, b"\x34\x08\0\x03a/b\x01\x02\0");
         let four = written(|out| subscribe(out, MqttVersion::V3_1_1, "a/#"));
         assert_eq!(four, b"\x82\x08\0\x01\0\x03a/#\0");
         let five = written(|out| subscribe(out, MqttVersion::V5, "a/#"));
@@ -189,6 +222,11 @@ mod tests {
         });
         assert_eq!(long[..4], [0x32, 0xA8, 0x9C, 0x01]);
         assert_eq!(long.len(), 4 + 8 + 20_000);
+        let mut numbered = long.clone();
+        set_identifier(&mut numbered, 0x0102);
+        assert_eq!(numbered[9..12], [1, 2, 0]);
+        numbered[9..11].copy_from_slice(&[0, 1]);
+        assert_eq!(numbered, long);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What MQTT has beside a payload. What was typed, not what it means.
 
+use std::num::NonZeroU16;
+
 use clap::Args;
 use plimsoll_model::target::{MqttVersion, Qos};
 
@@ -21,6 +23,11 @@ pub(crate) struct MqttFlags {
     /// Ask the broker to retain each message
     #[arg(long)]
     pub(crate) retain: bool,
+
+    /// Publishes above QoS 0 that may be open at once on one connection, where the broker allows as many
+    /// [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) inflight: Option<NonZeroU16>,
 
     /// Each connection subscribes to this at QoS 0 first, with placeholders as in --topic; what is
     /// delivered is read, not counted
@@ -81,6 +88,7 @@ impl MqttFlags {
             (self.topic.is_some(), "--topic"),
             (self.qos.is_some(), "--qos"),
             (self.retain, "--retain"),
+            (self.inflight.is_some(), "--inflight"),
             (self.subscribe.is_some(), "--subscribe"),
             (self.mqtt.is_some(), "--mqtt"),
             (self.client_id.is_some(), "--client-id"),

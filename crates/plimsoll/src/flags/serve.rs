@@ -1,5 +1,6 @@
 //! `plimsoll serve`. What was typed, not what it means.
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -132,6 +133,11 @@ pub(crate) struct ServeFlags {
         help_heading = "Behaviour"
     )]
     pub(crate) mqtt_delay: Nanos,
+
+    /// MQTT publishes above QoS 0 that a client may have without their acknowledgement; clients of version 5
+    /// are told so, and one that has more is disconnected
+    #[arg(long, value_name = "N", default_value = "65535", help_heading = "Behaviour")]
+    pub(crate) mqtt_receive_maximum: NonZeroU16,
 
     /// Random seed of the delays
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed, help_heading = "Behaviour")]

@@ -1,11 +1,12 @@
 //! What MQTT clients say: `--topic`, `--qos`, `--users`, `--will-topic` and the like.
 
 use std::collections::HashSet;
+use std::num::NonZeroU16;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{ClientIds, MqttPlan, Pacing};
 use plimsoll_model::target::{
-    Credentials, MqttVersion, Protocol, Publish, REMAINING_LENGTH_MAX, Target, Will,
+    Credentials, MqttVersion, Protocol, Publish, Qos, REMAINING_LENGTH_MAX, Target, Will,
     foreign_placeholder, is_filter, is_topic,
 };
 use plimsoll_model::units::grouped;
@@ -94,11 +95,24 @@ pub(super) fn plan(
         keep_alive_s: keep_alive_s(flags, pacing)?,
         resumes_session: flags.no_clean_start,
         session_expiry_s: flags.session_expiry,
+        in_flight: in_flight(flags, target)?,
         will: will(flags)?,
         subscribe: flags.subscribe.clone(),
     };
     check_filled(&plan, target, connections)?;
     Ok(Some(plan))
+}
+
+fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16, Stop> {
+    let in_flight = flags.inflight.map_or(1, NonZeroU16::get);
+    let qos = target.publish.as_ref().map(|publish| publish.qos);
+    if in_flight > 1 && qos == Some(Qos::AtMostOnce) {
+        return Err(Stop::usage(
+            "a publish at QoS 0 is never open: nothing acknowledges it",
+            "drop --inflight, or give --qos 1 or 2",
+        ));
+    }
+    Ok(in_flight)
 }
 
 fn keep_alive_s(flags: &MqttFlags, pacing: &Pacing) -> Result<u16, Stop> {
@@ -218,7 +232,7 @@ fn will(flags: &MqttFlags) -> Result<Option<Will>, Stop> {
     if message.len() > TEXT_BYTES_MAX {
         return Err(Stop::usage("--will-message is too long", "give 65,535 bytes at most"));
     }
-    let qos = flags.will_qos.unwrap_or(plimsoll_model::target::Qos::AtMostOnce);
+    let qos = flags.will_qos.unwrap_or(Qos::AtMostOnce);
     let publish = Publish { topic, qos, retain: flags.will_retain };
     Ok(Some(Will { publish, message }))
 }

@@ -88,6 +88,7 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             request_timeout: flags.request_timeout,
             idle_timeout: flags.idle_timeout,
             acknowledgement_delay: flags.mqtt_delay,
+            receive_maximum: flags.mqtt_receive_maximum.get(),
             accept_proxy: flags.accept_proxy,
         },
         processes: flags.processes,

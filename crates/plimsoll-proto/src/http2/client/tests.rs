@@ -299,7 +299,8 @@ proptest! {
         write_opening(&mut up);
         Server::<()>::write_opening(&mut down);
         let (mut begun, mut ended) = (false, 0);
-        for _ in 0..100_000 {
+        // A piece a turn each way, and a few turns for settings and windows.
+        for _ in 0..2 * bodies.iter().sum::<usize>() / size + 1_000 {
             if ended == texts.len() {
                 break;
             }

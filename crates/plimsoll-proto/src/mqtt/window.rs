@@ -1,0 +1,386 @@
+//! The client half where several publishes are open at once, each under an identifier of its own.
+//!
+//! What it writes gathers in [`Window::take_output`], so that all that one event brought leaves together.
+
+use std::collections::VecDeque;
+
+use plimsoll_model::target::MqttVersion;
+
+use super::client::{MqttError, NOT_SENT, acknowledged, check_connack, check_suback, disconnected};
+use super::packet::{
+    CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, RECEIVE_MAXIMUM, SUBACK, pubrel, set_identifier,
+};
+use super::properties::Properties;
+use super::reader::{Reader, is_delivery, malformed};
+
+/// Bytes of a packet's content that are kept: all of a CONNACK that brokers send.
+const KEPT_BYTES: usize = 512;
+/// Stands for an operation that was given up.
+const NO_KEY: u32 = u32::MAX;
+
+/// One connection to a broker. After an error it is of no more use.
+#[derive(Clone, Debug)]
+pub struct Window {
+    version: MqttVersion,
+    reader: Reader<KEPT_BYTES>,
+    greeting: Greeting,
+    /// Publishes above QoS 0 that the broker lets be open.
+    receive_maximum: u16,
+    /// Identifier of the next publish, if it is free.
+    next_id: u16,
+    /// In the order of their sending, which is most often that of their acknowledgements.
+    flights: VecDeque<Flight>,
+    given_up: usize,
+    is_draining: bool,
+    out: Vec<u8>,
+}
+
+/// How far the connection is usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Greeting {
+    /// With `subscribes` SUBACK comes after CONNACK.
+    Connack {
+        subscribes: bool,
+    },
+    Suback,
+    Done,
+}
+
+/// A publish that is not acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    key: u32,
+    id: u16,
+    is_exactly_once: bool,
+    /// PUBREC is here, and PUBCOMP is awaited.
+    is_received: bool,
+}
+
+const _: () = assert!(size_of::<Flight>() <= 8);
+
+/// The result of handling bytes from the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowProgress {
+    /// All bytes were consumed; nothing has ended.
+    NeedMore,
+    /// The broker has accepted the connection, and the subscription if there is one.
+    Connected,
+    /// The publish of this key is acknowledged, or refused for a reason.
+    Ended(u32, Option<u8>),
+    /// A publish that was given up is acknowledged: another may be open.
+    RoomChanged,
+}
+
+impl Window {
+    /// For a connection on which nothing was sent yet.
+    pub const fn new(version: MqttVersion) -> Self {
+        Self {
+            version,
+            reader: Reader::new(),
+            greeting: Greeting::Connack { subscribes: false },
+            // Of a broker that names none (MQTT 5.0, 3.2.2.3.3).
+            receive_maximum: u16::MAX,
+            next_id: 1,
+            flights: VecDeque::new(),
+            given_up: 0,
+            is_draining: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// Makes it one for another connection.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.version);
+    }
+
+    /// A CONNECT is sent, with `subscribes` a SUBSCRIBE behind it.
+    pub const fn expect_connack(&mut self, subscribes: bool) {
+        self.greeting = Greeting::Connack { subscribes };
+    }
+
+    /// Whether another publish may be open where we want at most `wanted`.
+    pub fn has_room(&self, wanted: u32) -> bool {
+        let most = wanted.min(self.receive_maximum.into());
+        self.greeting == Greeting::Done && !self.is_draining() && self.flights.len() < most as usize
+    }
+
+    /// Publishes that are neither acknowledged nor given up.
+    pub fn open(&self) -> usize {
+        self.flights.len() - self.given_up
+    }
+
+    /// Whether none may be sent any more; of a broker that acknowledges nothing that it may have at once, too.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining || self.given_up >= usize::from(self.receive_maximum)
+    }
+
+    /// None shall be sent any more.
+    pub const fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Publishes `packet`, which is above QoS 0 and gets an identifier; events name it by `key`. Call it only
+    /// where [`Self::has_room`].
+    pub fn begin(&mut self, key: u32, packet: &[u8], is_exactly_once: bool) {
+        let id = self.free_id();
+        let begins = self.out.len();
+        self.out.extend_from_slice(packet);
+        set_identifier(&mut self.out[begins..], id);
+        self.flights.push_back(Flight { key, id, is_exactly_once, is_received: false });
+    }
+
+    /// The next identifier that no open publish has; there are more of them than may be open.
+    fn free_id(&mut self) -> u16 {
+        loop {
+            let id = self.next_id;
+            self.next_id = id.checked_add(1).unwrap_or(1);
+            if !self.flights.iter().any(|flight| flight.id == id) {
+                return id;
+            }
+        }
+    }
+
+    /// Gives up the publish of `key`. Its identifier and its place are the broker's until it is acknowledged.
+    pub fn give_up(&mut self, key: u32) {
+        if let Some(flight) = self.flights.iter_mut().find(|flight| flight.key == key) {
+            flight.key = NO_KEY;
+            self.given_up += 1;
+        }
+    }
+
+    /// A key of a publish that is open, and is not from now on: the connection is lost.
+    pub fn take_lost(&mut self) -> Option<u32> {
+        while let Some(flight) = self.flights.pop_front() {
+            if flight.key != NO_KEY {
+                return Some(flight.key);
+            }
+            self.given_up -= 1;
+        }
+        None
+    }
+
+    /// Whether there is something to send.
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Takes what is to be sent; `buffer`, which is empty, takes its place.
+    pub fn take_output(&mut self, buffer: &mut Vec<u8>) {
+        std::mem::swap(&mut self.out, buffer);
+    }
+
+    /// Handles bytes from the broker, up to what ends something; returns how many were consumed, and the result.
+    pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, WindowProgress), MqttError> {
+        let mut consumed = 0;
+        while let (read, Some(first)) =
+            self.reader.read(input.get(consumed..).unwrap_or_default())?
+        {
+            consumed += read;
+            let progress = self.end_packet(first)?;
+            if progress != WindowProgress::NeedMore {
+                return Ok((consumed, progress));
+            }
+        }
+        Ok((input.len(), WindowProgress::NeedMore))
+    }
+
+    /// A packet is complete: what it means.
+    fn end_packet(&mut self, first: u8) -> Result<WindowProgress, MqttError> {
+        let content = self.reader.content();
+        match (first, self.greeting) {
+            _ if is_delivery(first) => Ok(WindowProgress::NeedMore),
+            (CONNACK, Greeting::Connack { subscribes }) => {
+                check_connack(content, self.version)?;
+                if self.version == MqttVersion::V5 {
+                    self.receive_maximum = receive_maximum(content)?;
+                }
+                if subscribes {
+                    self.greeting = Greeting::Suback;
+                    return Ok(WindowProgress::NeedMore);
+                }
+                self.greeting = Greeting::Done;
+                Ok(WindowProgress::Connected)
+            }
+            (SUBACK, Greeting::Suback) => {
+                check_suback(content, self.reader.last())?;
+                self.greeting = Greeting::Done;
+                Ok(WindowProgress::Connected)
+            }
+            (PUBACK | PUBREC | PUBCOMP, Greeting::Done) => {
+                let (id, reason) = acknowledged(content)?;
+                self.acknowledge(first, id, reason)
+            }
+            (DISCONNECT, _) => Err(disconnected(content, self.version)),
+            _ => malformed("a packet that nothing asked for"),
+        }
+    }
+
+    fn acknowledge(
+        &mut self,
+        first: u8,
+        id: u16,
+        reason: Option<u8>,
+    ) -> Result<WindowProgress, MqttError> {
+        let Some(place) = self.flights.iter().position(|flight| flight.id == id) else {
+            return malformed(NOT_SENT);
+        };
+        let flight = &mut self.flights[place];
+        let awaited = match (flight.is_exactly_once, flight.is_received) {
+            (false, _) => PUBACK,
+            (true, false) => PUBREC,
+            (true, true) => PUBCOMP,
+        };
+        if first != awaited {
+            return malformed("an acknowledgement that the publish does not await");
+        }
+        if first == PUBREC && reason.is_none() {
+            flight.is_received = true;
+            pubrel(&mut self.out, id);
+            return Ok(WindowProgress::NeedMore);
+        }
+        let key = flight.key;
+        self.flights.remove(place);
+        if key == NO_KEY {
+            self.given_up -= 1;
+            return Ok(WindowProgress::RoomChanged);
+        }
+        Ok(WindowProgress::Ended(key, reason))
+    }
+}
+
+/// The Receive Maximum of a CONNACK of version 5.
+fn receive_maximum(content: &[u8]) -> Result<u16, MqttError> {
+    let properties = content.get(2..).unwrap_or_default();
+    match Properties::of(properties).find(|(id, _)| *id == RECEIVE_MAXIMUM) {
+        Some((_, [0, 0])) => malformed("a CONNACK whose Receive Maximum is 0"),
+        Some((_, &[high, low])) => Ok(u16::from_be_bytes([high, low])),
+        _ => Ok(u16::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const QOS_1: &[u8] = b"\x32\x07\0\x01a\0\x01\0x";
+    const QOS_2: &[u8] = b"\x34\x07\0\x01a\0\x01\0x";
+
+    fn connected(connack: &[u8]) -> Window {
+        let mut window = Window::new(MqttVersion::V5);
+        window.expect_connack(false);
+        let read = window.handle_bytes(connack);
+        assert_eq!(read, Ok((connack.len(), WindowProgress::Connected)));
+        window
+    }
+
+    fn sent(window: &mut Window) -> Vec<u8> {
+        let mut out = Vec::new();
+        window.take_output(&mut out);
+        out
+    }
+
+    #[test]
+    fn publishes_are_told_apart_by_their_identifiers() {
+        let mut window = connected(b"\x20\x03\0\0\0");
+        window.begin(70, QOS_1, false);
+        window.begin(80, QOS_1, false);
+        assert_eq!(sent(&mut window), b"\x32\x07\0\x01a\0\x01\0x\x32\x07\0\x01a\0\x02\0x");
+        let read = window.handle_bytes(b"\x40\x02\0\x02\x40\x03\0\x01\x97");
+        assert_eq!(read, Ok((4, WindowProgress::Ended(80, None))));
+        let read = window.handle_bytes(b"\x40\x03\0\x01\x97");
+        assert_eq!(read, Ok((5, WindowProgress::Ended(70, Some(0x97)))));
+        let again = window.handle_bytes(b"\x40\x02\0\x01").unwrap_err();
+        assert!(again.to_string().contains("was not sent"), "{again}");
+    }
+
+    #[test]
+    fn the_broker_bounds_the_window() {
+        let connack = b"\x20\x0C\0\0\x09\x11\0\0\0\0\x21\0\x02\x25";
+        let mut window = connected(&[&connack[..], b"\0"].concat()[..14]);
+        assert!(window.has_room(20));
+        window.begin(1, QOS_1, false);
+        window.begin(2, QOS_1, false);
+        assert!(!window.has_room(20));
+        // What is given up keeps its place until the broker is done with it.
+        window.give_up(2);
+        assert_eq!((window.has_room(20), window.open()), (false, 1));
+        let read = window.handle_bytes(b"\x40\x02\0\x02");
+        assert_eq!(read, Ok((4, WindowProgress::RoomChanged)));
+        assert!(window.has_room(20) && !window.has_room(1));
+        // A broker that acknowledges nothing any more.
+        window.begin(3, QOS_1, false);
+        window.give_up(1);
+        assert!(!window.is_draining());
+        window.give_up(3);
+        assert!(window.is_draining() && window.open() == 0);
+        assert_eq!(window.take_lost(), None);
+    }
+
+    #[test]
+    fn exactly_once_takes_two_round_trips() {
+        let mut window = connected(b"\x20\x03\0\0\0");
+        window.begin(7, QOS_2, true);
+        sent(&mut window);
+        let early = window.clone().handle_bytes(b"\x70\x02\0\x01").unwrap_err();
+        assert!(early.to_string().contains("does not await"), "{early}");
+        let read = window.handle_bytes(b"\x50\x02\0\x01");
+        assert_eq!(read, Ok((4, WindowProgress::NeedMore)));
+        assert_eq!(sent(&mut window), b"\x62\x02\0\x01");
+        let read = window.handle_bytes(b"\x70\x02\0\x01");
+        assert_eq!(read, Ok((4, WindowProgress::Ended(7, None))));
+    }
+
+    #[test]
+    fn identifiers_that_are_open_are_stepped_over() {
+        let mut window = connected(b"\x20\x03\0\0\0");
+        window.next_id = u16::MAX;
+        for key in 0..2 {
+            window.begin(key, QOS_1, false);
+        }
+        window.next_id = u16::MAX;
+        window.begin(2, QOS_1, false);
+        let ids: Vec<_> = window.flights.iter().map(|flight| flight.id).collect();
+        assert_eq!(ids, [u16::MAX, 1, 2]);
+    }
+
+    #[test]
+    fn usable_once_the_subscription_is_granted() {
+        let mut window = Window::new(MqttVersion::V3_1_1);
+        window.expect_connack(true);
+        let read = window.handle_bytes(b"\x20\x02\0\0\x90\x03\0\x01\0");
+        assert_eq!(read, Ok((9, WindowProgress::Connected)));
+        assert!(window.has_room(65_535));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            bytes in prop_oneof![
+                any::<Vec<u8>>(),
+                prop::collection::vec(
+                    prop::sample::select(vec![
+                        &b"\x20\x03\0\0\0"[..], b"\x20\x06\0\0\x03\x21\0\x01", b"\x40\x02\0\x01",
+                        b"\x50\x02\0\x02", b"\x70\x02\0\x02", b"\x31\x04\0\x01a\0",
+                    ]),
+                    0..6,
+                ).prop_map(|packets| packets.concat()),
+            ],
+        ) {
+            let mut window = Window::new(MqttVersion::V5);
+            let mut rest = &bytes[..];
+            while let Ok((consumed, progress)) = window.handle_bytes(rest) {
+                rest = &rest[consumed..];
+                if progress == WindowProgress::Connected {
+                    window.begin(1, QOS_1, false);
+                    window.begin(2, QOS_2, true);
+                }
+                prop_assert!(window.open() <= 2);
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+}
