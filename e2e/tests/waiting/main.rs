@@ -22,6 +22,7 @@ mod live_page;
 mod load;
 mod local_limits;
 mod mqtt;
+mod mqtt_faults;
 mod page;
 mod page_checks;
 mod pool;

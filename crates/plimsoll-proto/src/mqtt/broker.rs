@@ -356,6 +356,13 @@ fn connect(
     receive_maximum: u16,
     reply: &mut Vec<u8>,
 ) -> Result<Event, BrokerError> {
+    // MQTT 3.1 has another name and the same return codes, so that its client is told why.
+    if let [0, 6, b'M', b'Q', b'I', b's', b'd', b'p', _, _, high, low, ..] = content {
+        reply.extend_from_slice(&[CONNACK, 2, 0, UNSUPPORTED_VERSION_3]);
+        let keep_alive_s = u16::from_be_bytes([*high, *low]);
+        let version = MqttVersion::V3_1_1;
+        return Ok(Event::Connected { version, keep_alive_s, is_refused: true });
+    }
     let [0, 4, b'M', b'Q', b'T', b'T', level, flags, high, low, rest @ ..] = content else {
         return malformed("a CONNECT that does not name MQTT");
     };
@@ -632,6 +639,11 @@ mod tests {
         let (events, reply, _) = read(&[b"\x10\x0D\0\x04MQTT\x06\x02\0\0\0\0\0"]);
         assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
         assert_eq!(reply, b"\x20\x03\0\x84\0");
+        // MQTT 3.1; cut off, it is refused like anything else.
+        let (events, reply, _) = read(&[b"\x10\x0F\0\x06MQIsdp\x03\x02\0\x3C\0\x01a"]);
+        assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
+        assert_eq!(reply, b"\x20\x02\0\x01");
+        assert!(of(b"\x10\x0A\0\x06MQIsdp\x03\x02").contains("does not name MQTT"));
     }
 
     /// A CONNECT of version 3.1.1 with these flags, and what follows the keep-alive.

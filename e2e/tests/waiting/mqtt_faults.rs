@@ -1,0 +1,114 @@
+//! What brokers may do wrong: each of it is counted in its class, and told in words.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use e2e::plimsoll::{Finished, Plimsoll};
+
+/// Longer than anything that a client of these tests sends at once.
+const READ_BYTES: usize = 4_096;
+const ACCEPTED_5: &[u8] = b"\x20\x03\0\0\0";
+
+/// A broker that gives each connection these answers, one to each thing that it sends, and then none.
+fn broker(answers: Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answers = answers.clone();
+            thread::spawn(move || answer(stream, &answers));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream, answers: &[Vec<u8>]) {
+    let mut input = [0; READ_BYTES];
+    let mut answers = answers.iter();
+    // Until the client ends the connection.
+    while stream.read(&mut input).is_ok_and(|bytes| bytes > 0) {
+        let answer = answers.next().map_or(&[][..], Vec::as_slice);
+        if stream.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// Three publishes to a broker with these answers, and more flags.
+fn load(answers: &[&[u8]], flags: &[&str]) -> Finished {
+    let address = broker(answers.iter().map(|answer| answer.to_vec()).collect());
+    let url = format!("mqtt://{address}");
+    let waits = ["--connect-timeout", "300ms", "--deadline", "100ms", "--linger", "200ms"];
+    let pace = ["--rate", "0", "-n", "3", "-c", "1"];
+    let finished = Plimsoll::load(&url, &[&pace[..], &waits, flags].concat()).run();
+    assert_eq!(finished.code, Some(99), "{finished:?}");
+    finished
+}
+
+#[test]
+fn a_refused_connection_is_told_by_its_reason() {
+    for (version, connack, reason) in [
+        ("3.1.1", &b"\x20\x02\0\x01"[..], "unacceptable protocol version, reason 0x01"),
+        ("3.1.1", b"\x20\x02\0\x02", "identifier rejected, reason 0x02"),
+        ("3.1.1", b"\x20\x02\0\x03", "server unavailable, reason 0x03"),
+        ("3.1.1", b"\x20\x02\0\x04", "bad user name or password, reason 0x04"),
+        ("3.1.1", b"\x20\x02\0\x05", "not authorized, reason 0x05"),
+        ("5", b"\x20\x03\0\x84\0", "unsupported protocol version, reason 0x84"),
+        ("5", b"\x20\x03\0\x89\0", "server busy, reason 0x89"),
+        ("5", b"\x20\x03\0\x9F\0", "connection rate exceeded, reason 0x9f"),
+    ] {
+        let finished = load(&[connack], &["--mqtt", version]);
+        let text = finished.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("mqtt-refused"), "{text}");
+        assert!(text.contains(reason), "no {reason:?} in {text}");
+    }
+}
+
+#[test]
+fn what_a_broker_does_wrong_before_the_first_publish_is_told() {
+    for (answers, class, words) in [
+        (
+            &b"\x20\x03\0\0\0\x90\x04\0\x01\0\x8F"[..],
+            "mqtt-rejected",
+            "topic filter invalid, reason 0x8f",
+        ),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "mqtt-malformed", "begins with H, as HTTP does"),
+        (b"\x20\x01\0", "mqtt-malformed", "a CONNACK of less than two bytes"),
+        (
+            b"\x20\xFF\xFF\xFF\xFF\x01",
+            "mqtt-malformed",
+            "a remaining length of more than four bytes",
+        ),
+        (b"\x20\x81\x80\x04", "mqtt-malformed", "a packet of more than 64 KiB"),
+        (b"\xD0\0", "mqtt-malformed", "a packet that nothing asked for"),
+        (b"\xE0\x01\x82", "mqtt-disconnected", "protocol error, reason 0x82"),
+        (b"", "connect-timeout", ""),
+    ] {
+        let finished = load(&[answers], &["--subscribe", "a/#"]);
+        let text = finished.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(class), "no {class} in {text}");
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+}
+
+#[test]
+fn what_a_broker_does_wrong_with_a_publish_is_counted() {
+    for (answer, class, words) in [
+        (&b"\xE0\x01\x82"[..], "mqtt-disconnected", "protocol error, reason 0x82"),
+        (b"\x40\x02\0\x07", "mqtt-malformed", "an acknowledgement of a packet that was not sent"),
+        (b"\x50\x02\0\x01", "mqtt-malformed", "a packet that nothing asked for"),
+        (b"\x40\x01\0", "mqtt-malformed", "an acknowledgement without an identifier"),
+        (b"\xF0\0", "mqtt-malformed", "a byte that no packet of a broker begins with"),
+        (b"\x40\x03\0\x01\x97", "mqtt-rejected", ""),
+        (b"", "timeout", ""),
+    ] {
+        let finished = load(&[ACCEPTED_5, answer], &[]);
+        let summary = finished.summary(99);
+        assert!(summary.count(&format!("error_classes.{class}")) >= 1, "{class}: {summary:?}");
+        assert_eq!(summary.count("ok"), 0, "{class}: {summary:?}");
+        let text = format!("{} {}", finished.stderr, finished.stdout);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+}
