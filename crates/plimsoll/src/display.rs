@@ -139,3 +139,53 @@ fn restore_in_panics() {
         }));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::ManuallyDrop;
+    use std::process::{Command, Stdio};
+    use std::{env, fs};
+
+    use super::*;
+
+    /// Set in the process that is to panic.
+    const PANICS: &str = "PLIMSOLL_TEST_PANICS";
+    const MESSAGE: &str = "a panic behind a screen";
+
+    #[test]
+    fn a_panic_leaves_the_screen_before_it_says_why() {
+        if env::var_os(PANICS).is_some() {
+            panic_behind_a_screen();
+        }
+        let folder = tempfile::tempdir().expect("the temporary directory is writable");
+        let command =
+            "stty -g > before; \"$PROGRAM\" --exact --nocapture \"$TEST\"; stty -g > after";
+        // What a terminal gets is written to the file.
+        let status = Command::new("script")
+            .args(["--quiet", "--command", command, "shown"])
+            .current_dir(folder.path())
+            .env("PROGRAM", env::current_exe().expect("it is running"))
+            .env("TEST", "display::tests::a_panic_leaves_the_screen_before_it_says_why")
+            .env(PANICS, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .expect("script runs");
+        assert!(status.success(), "{status}");
+        let file = |name| fs::read(folder.path().join(name)).expect("it was written");
+        let shown = String::from_utf8_lossy(&file("shown")).into_owned();
+        let at = |text| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown:?}"));
+        let order = [at("\x1b[?1049h"), at("\x1b[?1049l"), at(MESSAGE)];
+        assert!(order.is_sorted(), "{shown:?}");
+        assert_eq!(file("before"), file("after"));
+    }
+
+    fn panic_behind_a_screen() -> ! {
+        let began = Nanos(clock::monotonic_ns());
+        let interrupts = Interrupts::install().expect("handlers are installed");
+        let display = Display::start(State::default(), began, &interrupts);
+        // As in the released program, where a panic runs no destructors.
+        let _display = ManuallyDrop::new(display.expect("a terminal"));
+        panic!("{MESSAGE}");
+    }
+}
