@@ -1,6 +1,7 @@
 //! The plan that a coordinator sends to an agent; everything in it is resolved and checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -302,6 +303,9 @@ pub struct LoadPlan {
     /// The part of the receiver's first thread among all threads of the load; the others follow. The whole
     /// load where nobody else takes part.
     pub shard: Shard,
+    /// The threads of the load that share the receiver's source ports, by their indices in it; `None` for all.
+    #[serde(default)]
+    pub on_host: Option<Range<u32>>,
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
     pub abort_bad_ops: Option<u64>,
@@ -484,6 +488,13 @@ impl LoadPlan {
         Shard { index: self.shard.index + index, of: self.shard.of.max(self.threads).max(1) }
     }
 
+    /// The part of the source ports of the thread that makes `shard` of the load: one of those on its host.
+    pub fn ports_of_thread(&self, shard: Shard) -> Shard {
+        let Shard { index, of } = shard;
+        let host = self.on_host.clone().filter(|host| host.contains(&index)).unwrap_or(0..of);
+        Shard { index: index - host.start, of: host.end - host.start }
+    }
+
     /// The simplest complete plan, which tests vary: `GET /ping` without TLS, kept alive over 8
     /// connections, one worker thread, nothing late. Each entry is one server with its addresses;
     /// the requests go to the first.
@@ -533,6 +544,7 @@ impl LoadPlan {
             cpus: Vec::new(),
             seed: 1,
             shard: Shard::WHOLE,
+            on_host: None,
             abort_bad_ops: None,
             rows: None,
             mqtt: None,
@@ -628,6 +640,15 @@ mod tests {
         plan.client_ids = ClientIds::Listed(["x".to_owned(), "y".to_owned()].into());
         assert_eq!(plan.filled("%u%c", 1), "boby");
         assert_eq!(plan.filled("%u%c", 2), "annx");
+    }
+
+    #[test]
+    fn threads_share_the_ports_of_their_host_alone() {
+        let whole = LoadPlan::plain(&[], Pacing::Closed { duration: None, ops_total: None });
+        let third = Shard { index: 5, of: 9 };
+        assert_eq!(whole.ports_of_thread(third), third);
+        let on_host = LoadPlan { on_host: Some(4..6), ..whole };
+        assert_eq!(on_host.ports_of_thread(third), Shard { index: 1, of: 2 });
     }
 
     #[test]

@@ -183,6 +183,23 @@ fn a_host_with_few_files_a_process_makes_its_part_with_many_processes() {
 }
 
 #[test]
+fn each_host_has_source_ports_of_its_own() {
+    let few = "for host in h1 h2 h3; do \
+               ip netns exec $host sysctl -qw net.ipv4.ip_local_port_range='20000 20109'; done";
+    let hold =
+        ["hold", URL, "--hosts", HOSTS, "--connections", "300", "--rate", "1k", "--for", "1s"];
+    let flags = [&hold[..], &LOGIN, &["--json", "out.json"]].concat();
+    let Some(finished) = ssh_hosts::run_with(3, few, &flags, "") else { return };
+    let code = finished.code.unwrap_or(-1);
+    // A busy machine makes a hold INVALID, which is no matter here.
+    assert!([0, 98].contains(&code), "{}{}", finished.stdout, finished.stderr);
+    let summary = finished.written(code);
+    assert_eq!(summary.number("connections.held_max"), 300.0, "{}", finished.stdout);
+    assert_eq!(summary.number("connections.failed"), 0.0, "{}", finished.stdout);
+    assert_nothing_left(&finished);
+}
+
+#[test]
 fn a_process_that_a_host_loses_is_told_and_its_part_accounted_for() {
     let before = "bash -c 'ulimit -n 200; exec ip netns exec h2 /usr/sbin/sshd -D -e -f keys/sshd2 -p 2222' \
                   2> keys/few < /dev/null > /dev/null &

@@ -249,10 +249,11 @@ fn port_plan(plan: &LoadPlan, shard: Shard, host: HostPorts, remotes: &Remotes) 
         };
         Route { remote, sources }
     };
+    let Shard { index, of } = plan.ports_of_thread(shard);
     PortPlan {
         host: Arc::new(host),
         routes: remotes.all.iter().map(route).collect(),
-        slice: Slice { index: shard.index, of: shard.of },
+        slice: Slice { index, of },
         seed: plan.seed,
     }
 }

@@ -347,11 +347,15 @@ impl LoadAgents {
         self.agents.replace_lost()?;
         let threads = spread(&self.threads_of_each(plan), plan.connections);
         let part = |index| {
-            let cpus = match &self.place {
-                Place::Here(spec) => spec.cpus_of(index),
-                Place::There(_) => &[],
-            };
-            share_of_plan(plan, index, &threads, cpus)
+            match &self.place {
+                Place::Here(spec) => share_of_plan(plan, index, &threads, spec.cpus_of(index)),
+                // Each host has source ports of its own.
+                Place::There(_) => {
+                    let part = share_of_plan(plan, index, &threads, &[]);
+                    let first = part.shard.index;
+                    LoadPlan { on_host: Some(first..first + part.threads), ..part }
+                }
+            }
         };
         Ok((0..threads.len()).map(part).collect())
     }

@@ -188,6 +188,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             cpus: Vec::new(),
             seed: parts.seed,
             shard: Shard::WHOLE,
+            on_host: None,
             abort_bad_ops: None,
             rows: None,
             mqtt,
