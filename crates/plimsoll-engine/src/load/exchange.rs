@@ -88,10 +88,11 @@ impl Worker {
         }
     }
 
-    /// What tells the current operation of the connection from all others.
-    fn filling(&self, index: u32, now: Nanos) -> Filling {
+    /// What tells the current operation of the slot from all others.
+    pub(super) fn filling(&self, index: u32, now: Nanos) -> Filling {
         let hot = &self.conns[index];
-        self.requests.filling(index, hot.ops_total, hot.intended, now)
+        let connection = self.streams.connection_of(index);
+        self.requests.filling(connection, hot.ops_total, hot.intended, now)
     }
 
     /// Sends what makes the connection usable in its protocol.

@@ -189,8 +189,7 @@ impl Worker {
         let connection = self.streams.connection_of(index);
         let target = self.conns[index].target;
         let own = self.requests.has_own_bytes(target).then(|| {
-            let hot = &self.conns[index];
-            let filling = self.requests.filling(connection, hot.ops_total, hot.intended, hot.since);
+            let filling = self.filling(index, self.conns[index].since);
             self.requests.own_bytes(target, &filling).unwrap_or_default()
         });
         let request = self.requests.get(target);

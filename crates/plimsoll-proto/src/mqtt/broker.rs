@@ -15,6 +15,7 @@ use super::packet::{
 pub const PACKET_BYTES_MAX: usize = 65_536;
 /// Topic filters of one SUBSCRIBE or UNSUBSCRIBE.
 pub const FILTERS_MAX: usize = 256;
+
 const SUCCESS: u8 = 0;
 const QOS_MAX: u8 = 2;
 const UNSUPPORTED_VERSION_3: u8 = 1;
@@ -122,8 +123,8 @@ impl Broker {
     }
 
     /// Handles bytes from the client up to the end of a packet; returns how many were consumed, and
-    /// what the packet means, if one has ended. The answer is appended to `reply`. After an error the reply ends with the reason,
-    /// where the client's version has one.
+    /// what the packet means, if one has ended. The answer is appended to `reply`. After an error the
+    /// reply ends with the reason, where the client's version has one.
     pub fn handle_bytes(
         &mut self,
         input: &[u8],

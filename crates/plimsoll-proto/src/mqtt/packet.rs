@@ -138,7 +138,8 @@ pub(super) fn pubrel(out: &mut Vec<u8>, id: u16) {
 
 /// Gives a PUBLISH above QoS 0 another identifier.
 pub(super) fn set_identifier(publish: &mut [u8], id: u16) {
-    let length_bytes = publish.iter().skip(1).take_while(|byte| **byte & 0x80 != 0).count() + 1;
+    let length = remaining_length(publish.get(1..).unwrap_or_default());
+    let Ok(Some((_, length_bytes))) = length else { return };
     let content = publish.get_mut(1 + length_bytes..).unwrap_or_default();
     let &mut [high, low, ref mut behind @ ..] = content else { return };
     let topic_bytes = usize::from(u16::from_be_bytes([high, low]));

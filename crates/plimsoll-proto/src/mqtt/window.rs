@@ -129,15 +129,19 @@ impl Window {
         self.flights.push_back(Flight { key, id, is_exactly_once, is_received: false });
     }
 
-    /// The next identifier that no open publish has; there are more of them than may be open.
+    /// The next identifier that no open publish has. They are given in turn, so that the oldest publish is the first
+    /// whose identifier can come up again, and the one after it the next.
     fn free_id(&mut self) -> u16 {
-        loop {
-            let id = self.next_id;
-            self.next_id = id.checked_add(1).unwrap_or(1);
-            if !self.flights.iter().any(|flight| flight.id == id) {
-                return id;
+        let after = |id: u16| id.checked_add(1).unwrap_or(1);
+        let mut id = self.next_id;
+        for flight in &self.flights {
+            if flight.id != id {
+                break;
             }
+            id = after(id);
         }
+        self.next_id = after(id);
+        id
     }
 
     /// Gives up the publish of `key`. Its identifier and its place are the broker's until it is acknowledged.
