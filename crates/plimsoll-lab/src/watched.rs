@@ -102,6 +102,7 @@ impl ServerEnd {
 #[derive(Debug, Default)]
 pub struct NamedServer {
     pids: Vec<u32>,
+    backends: Vec<u32>,
     statistics: Option<Statistics>,
 }
 
@@ -116,15 +117,28 @@ impl NamedServer {
                 reason: error.to_string(),
             })?;
         }
-        Ok(Self { pids, statistics })
+        Ok(Self { pids, backends: Vec::new(), statistics })
+    }
+
+    /// The same with these processes behind it, on this host.
+    pub fn before(self, backends: Vec<u32>) -> Self {
+        Self { backends, ..self }
     }
 }
 
+/// These processes and those that they have started.
+fn with_workers(pids: &[u32]) -> Vec<u32> {
+    let workers = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
+    pids.iter().copied().chain(pids.iter().flat_map(workers)).collect()
+}
+
 impl WatchedServer for NamedServer {
-    /// Those that were named, and their workers.
     fn pids(&self) -> Vec<u32> {
-        let workers = |pid: &u32| process::descendants_of(*pid).unwrap_or_default();
-        self.pids.iter().copied().chain(self.pids.iter().flat_map(workers)).collect()
+        with_workers(&self.pids)
+    }
+
+    fn backend_pids(&self) -> Vec<u32> {
+        with_workers(&self.backends)
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {
@@ -216,6 +230,10 @@ mod tests {
         child.wait().expect("it ends with its input");
         let gone = format!("process {} has ended", child.id());
         assert_eq!(server.ended(), Some(ServerEnd::Server(gone)));
+        // A process behind the server is none of the server.
+        let me = std::process::id();
+        let server = NamedServer::default().before(vec![me]);
+        assert_eq!((server.pids(), server.backend_pids().first()), (vec![], Some(&me)));
         // Nothing is known of a server of which nothing was named.
         let mut unknown = NamedServer::default();
         assert_eq!((unknown.pids(), unknown.ended(), unknown.counters()), (vec![], None, None));

@@ -72,7 +72,8 @@ impl Planned {
                     _ => 1,
                 };
                 let watched = plan::watch::watched(flags, inputs)?;
-                let server = SideServer::Named(NamedServer::new(watched.pids, watched.counts)?);
+                let named = NamedServer::new(watched.pids, watched.counts)?;
+                let server = SideServer::Named(named.before(watched.backends));
                 let connections_max = load.plan.connections * times;
                 Ok(Self::Named(Box::new(Side { load, connections_max, server })))
             }

@@ -29,7 +29,7 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
     let (mut experiment, mut notes) = experiments::prepare(job.clone(), &server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut watched = NamedServer::new(watched.pids, watched.counts)?;
+    let mut watched = NamedServer::new(watched.pids, watched.counts)?.before(watched.backends);
     if is_unwatched {
         notes.push(
             "the server is on this host; with --watch pid:N its open files and its memory are \

@@ -294,9 +294,9 @@ impl LabExperiment {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct WatchFlags {
-    /// Observe the server: pid:N (a process on this host), haproxy:SOCKET or nginx:URL (its own
-    /// request counters and connection limits, from the statistics socket or stub_status);
-    /// repeatable
+    /// Observe the server: pid:N (a process of it on this host), backend:N (one behind it),
+    /// haproxy:SOCKET or nginx:URL (its own request counters and connection limits, from the
+    /// statistics socket or stub_status); repeatable
     #[arg(long, value_name = "WHAT", value_parser = watch)]
     pub(crate) watch: Vec<Watch>,
 }

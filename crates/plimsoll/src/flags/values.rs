@@ -83,8 +83,10 @@ pub(crate) struct ListenAt {
 /// Something on the SUT's side to observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// A process on this host.
+    /// A process of the server, on this host.
     Pid(u32),
+    /// A process behind the server, on this host.
+    Backend(u32),
     /// The server's own counters.
     Counts(CounterSource),
     /// A kind that is not built yet, as typed.
@@ -466,13 +468,14 @@ pub(crate) fn status_url(text: &str) -> Result<TargetUrl, ParseError> {
     url.ok_or_else(|| refuse(text, "stub_status over plain HTTP: http://HOST:PORT/PATH"))
 }
 
-/// `pid:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
+/// `pid:N`, `backend:N`, `haproxy:SOCKET`, `nginx:URL`, or the kind that is not built yet.
 pub(crate) fn watch(text: &str) -> Result<Watch, ParseError> {
-    const EXPECTED: &str = "something to watch: pid:N, haproxy:SOCKET, nginx:URL or host:NAME";
+    const EXPECTED: &str =
+        "something to watch: pid:N, backend:N, haproxy:SOCKET, nginx:URL or host:NAME";
+    let process = |digits: &str| process_id(digits).map_err(|_| refuse(text, EXPECTED));
     match text.split_once(':') {
-        Some(("pid", digits)) => {
-            process_id(digits).map(Watch::Pid).map_err(|_| refuse(text, EXPECTED))
-        }
+        Some(("pid", digits)) => process(digits).map(Watch::Pid),
+        Some(("backend", digits)) => process(digits).map(Watch::Backend),
         Some(("haproxy", socket)) if !socket.is_empty() => {
             Ok(Watch::Counts(CounterSource::Haproxy(socket.into())))
         }
@@ -580,13 +583,14 @@ mod tests {
     #[test]
     fn things_to_watch() {
         assert_eq!(watch("pid:12"), Ok(Watch::Pid(12)));
+        assert_eq!(watch("backend:12"), Ok(Watch::Backend(12)));
         assert_eq!(watch("host:web1"), Ok(Watch::Later("host:web1".into())));
         let socket = CounterSource::Haproxy("/run/haproxy.sock".into());
         assert_eq!(watch("haproxy:/run/haproxy.sock"), Ok(Watch::Counts(socket)));
         let status = "http://web1:8081/status".parse().expect("a URL");
         let nginx = CounterSource::Nginx(status);
         assert_eq!(watch("nginx:http://web1:8081/status"), Ok(Watch::Counts(nginx)));
-        for text in ["pid:0", "pid:x", "12", "host:", "cat:1"] {
+        for text in ["pid:0", "pid:x", "backend:", "backend:x", "12", "host:", "cat:1"] {
             assert!(watch(text).is_err(), "{text}");
         }
         for text in ["haproxy:", "nginx:", "nginx:web1", "nginx:https://a/"] {

@@ -12,22 +12,28 @@ use crate::flags::values::Watch;
 pub(crate) struct Watched {
     /// Its processes on this host.
     pub(crate) pids: Vec<u32>,
+    /// Processes behind it on this host.
+    pub(crate) backends: Vec<u32>,
     /// Where it reports its counters.
     pub(crate) counts: Option<CounterSource>,
 }
 
 /// Checks what is to be observed.
 pub(crate) fn watched(flags: &FindExperiment, inputs: &Inputs<'_>) -> Result<Watched, Stop> {
-    let Watched { mut pids, mut counts } = Watched::default();
+    let Watched { mut pids, mut backends, mut counts } = Watched::default();
+    let alive = |kind: &str, pid: u32| {
+        if (inputs.is_alive)(pid) {
+            return Ok(pid);
+        }
+        Err(Stop::CannotRun(format!(
+            "--watch {kind}:{pid}: this host has no such process; find it with pidof, or drop \
+             --watch"
+        )))
+    };
     for what in flags.watch() {
         match what {
-            Watch::Pid(pid) if (inputs.is_alive)(*pid) => pids.push(*pid),
-            Watch::Pid(pid) => {
-                return Err(Stop::CannotRun(format!(
-                    "--watch pid:{pid}: this host has no such process; find it with pidof, or drop \
-                     --watch"
-                )));
-            }
+            Watch::Pid(pid) => pids.push(alive("pid", *pid)?),
+            Watch::Backend(pid) => backends.push(alive("backend", *pid)?),
             Watch::Counts(_) if matches!(flags, FindExperiment::Rfc9411 { .. }) => {
                 return Err(Stop::usage(
                     "rfc9411 does its own counting and reads no server statistics",
@@ -44,10 +50,10 @@ pub(crate) fn watched(flags: &FindExperiment, inputs: &Inputs<'_>) -> Result<Wat
             Watch::Later(typed) => {
                 return Err(Stop::usage(
                     format_args!("--watch {typed} is not available yet"),
-                    "use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+                    "use pid:N, backend:N, haproxy:SOCKET or nginx:URL, or drop it",
                 ));
             }
         }
     }
-    Ok(Watched { pids, counts })
+    Ok(Watched { pids, backends, counts })
 }

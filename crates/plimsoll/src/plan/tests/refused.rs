@@ -230,7 +230,7 @@ fn bad_searches_laboratories_and_servers() {
         ),
         (
             vec!["find", "rate", URL, "--watch", "host:a"],
-            "--watch host:a is not available yet; use pid:N, haproxy:SOCKET or nginx:URL, or drop it",
+            "--watch host:a is not available yet; use pid:N, backend:N, haproxy:SOCKET or nginx:URL, or drop it",
         ),
         (
             vec!["find", "rate", URL, "--watch", "haproxy:/a", "--watch", "nginx:http://b/"],
