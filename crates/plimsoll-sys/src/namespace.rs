@@ -68,6 +68,11 @@ impl Namespace {
         Ok(Self(Arc::new(made.into())))
     }
 
+    /// That of process `pid`. Entering another one than one's own needs CAP_SYS_ADMIN.
+    pub fn of_process(pid: u32) -> io::Result<Self> {
+        Ok(Self(Arc::new(File::open(format!("/proc/{pid}/ns/net"))?.into())))
+    }
+
     /// Moves the calling thread into it, and every process that it starts from now on.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)

@@ -24,9 +24,9 @@ pub enum Label {
     Resource,
     /// `some` or `full`.
     Kind,
-    /// `receive` and `transmit`, `active` and `passive`.
+    /// `receive` and `transmit`, `active` and `passive`, `read` and `write`.
     Direction,
-    /// A network interface.
+    /// A network interface, or a disk.
     Device,
     /// State of a socket or connection.
     State,
@@ -177,6 +177,11 @@ metrics! {
         CgroupThrottledSeconds = "cgroup_throttled_seconds_total":
             "Time for which threads waited for the next period: cpu.stat throttled_usec";
         CgroupMemoryEvents = "cgroup_memory_events_total": "Times that a memory limit acted: memory.events";
+        CgroupDiskOperations = "cgroup_disk_operations_total":
+            "Reads and writes of a control group that has a limit of them: io.stat, blkio.throttle.io_serviced";
+        CgroupDiskBytes = "cgroup_disk_bytes_total":
+            "Bytes read and written by a control group that has a limit of them: io.stat, \
+             blkio.throttle.io_service_bytes";
         CgroupPidsRefused = "cgroup_pids_refused_total": "Threads not created: pids.events max";
         ProcessCpuSeconds = "process_cpu_seconds_total":
             "CPU time by thread: /proc/PID/task/TID/schedstat, first field";
@@ -226,6 +231,10 @@ metrics! {
         CgroupMemoryBytes = "cgroup_memory_bytes": "Memory of a control group: memory.current";
         CgroupCpuLimit = "cgroup_cpu_limit_cpus":
             "CPUs that a control group may use: cpu.max, or cpu.cfs_quota_us over its period";
+        CgroupDiskOperationsPerSecondMax = "cgroup_disk_operations_limit_per_second":
+            "The most reads and writes of a control group per second: io.max, blkio.throttle.*_iops_device";
+        CgroupDiskBytesPerSecondMax = "cgroup_disk_bytes_limit_per_second":
+            "The most bytes that a control group reads and writes per second: io.max, blkio.throttle.*_bps_device";
         CgroupTasks = "cgroup_tasks": "Threads of a control group: pids.current";
         ProcessOpenFds = "process_open_fds": "Open descriptors of a process";
         ProcessThreads = "process_threads": "Threads of a process";

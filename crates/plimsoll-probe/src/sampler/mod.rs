@@ -11,8 +11,10 @@ use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_sys::clock;
 
 use crate::server_counters::CounterSource;
+use network::HostWide;
 
 mod cgroup;
+mod disk;
 mod kernel;
 mod network;
 mod nginx;
@@ -94,6 +96,7 @@ impl Scope {
 pub struct Sampler {
     root: PathBuf,
     scope: Scope,
+    host_wide: HostWide,
     readings: u64,
     cost: Nanos,
     missed: u64,
@@ -106,7 +109,8 @@ impl Sampler {
     }
 
     fn below(root: &Path, scope: Scope) -> Self {
-        Self { root: root.to_owned(), scope, readings: 0, cost: Nanos::ZERO, missed: 0 }
+        let host_wide = HostWide::read(root);
+        Self { root: root.to_owned(), scope, host_wide, readings: 0, cost: Nanos::ZERO, missed: 0 }
     }
 
     /// Notes that a reading came more than one interval late.
@@ -123,7 +127,8 @@ impl Sampler {
         let began = clock::thread_cpu_ns();
         kernel::read(&self.root, &self.scope.cpus, reading);
         let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
-        network::read(&self.root, process.map(|process| process.pid), reading);
+        let pid = process.map(|process| process.pid);
+        network::read(&self.root, pid, self.host_wide, reading);
         cgroup::read(&self.root, "self", "plimsoll", reading);
         let reads_pss = self.readings.is_multiple_of(PSS_EVERY);
         for watched in &self.scope.processes {

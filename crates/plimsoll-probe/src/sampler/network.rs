@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_sys::namespace::Namespace;
 use plimsoll_sys::{qdisc, sock_diag};
 
 use super::{THIS_THREAD, add_limit, text};
@@ -12,6 +13,29 @@ use crate::{limits, memory};
 
 /// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: f64 = 4096.0;
+
+/// Limits of TCP that hold for the whole host, and that only its first network namespace shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HostWide {
+    memory_pages: Option<u64>,
+    orphans: Option<u64>,
+}
+
+impl HostWide {
+    /// Those of the host below `root` (`/`), also where this thread is in another namespace, if it may enter the first.
+    pub(super) fn read(root: &Path) -> Self {
+        let here = || {
+            let sysctl = |name| limits::sysctl_last(root, name);
+            let memory_pages = sysctl("net/ipv4/tcp_mem");
+            Self { memory_pages, orphans: sysctl("net/ipv4/tcp_max_orphans") }
+        };
+        let seen = here();
+        if seen.memory_pages.is_some() || root != Path::new("/") {
+            return seen;
+        }
+        Namespace::of_process(1).and_then(|first| first.run(here)).unwrap_or(seen)
+    }
+}
 
 /// A field of `net/snmp` or `net/netstat`: the line's name, the column's, and what it is.
 type Field = (&'static str, &'static str, Metric, &'static [(Label, &'static str)]);
@@ -52,7 +76,7 @@ const SOCKET_STATES: [(&str, &str); 4] =
     [("inuse", "inuse"), ("orphan", "orphan"), ("tw", "time_wait"), ("alloc", "allocated")];
 
 /// Reads the namespace of process `pid`, or this thread's.
-pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
+pub(super) fn read(root: &Path, pid: Option<u32>, host_wide: HostWide, reading: &mut Reading) {
     let owner = pid.map_or_else(|| THIS_THREAD.to_owned(), |pid| pid.to_string());
     let net = |name: &str| format!("proc/{owner}/net/{name}");
     read_traffic(root, &owner, reading);
@@ -60,7 +84,7 @@ pub(super) fn read(root: &Path, pid: Option<u32>, reading: &mut Reading) {
         add_fields(&netstat, NETSTAT, reading);
     }
     if let Some(sockstat) = text(root, &net("sockstat"), reading) {
-        add_sockstat(root, &sockstat, reading);
+        add_sockstat(root, &sockstat, host_wide, reading);
     }
     add_conntrack(root, &net("stat/nf_conntrack"), reading);
     // Over netlink only this thread's namespace is seen.
@@ -110,19 +134,23 @@ fn add_fields(text: &str, fields: &[Field], reading: &mut Reading) {
 }
 
 /// `TCP: inuse 12 orphan 0 tw 3 alloc 15 mem 1`.
-fn add_sockstat(root: &Path, sockstat: &str, reading: &mut Reading) {
+fn add_sockstat(root: &Path, sockstat: &str, host_wide: HostWide, reading: &mut Reading) {
     let value = |name: &str| memory::pair(sockstat, "TCP:", name).map(|value| value as f64);
     for (name, state) in SOCKET_STATES {
         reading.add_some(Metric::TcpSockets, &[(Label::State, state)], value(name));
     }
     let memory = value("mem").map(|pages| pages * PAGE_BYTES);
     reading.add_some(Metric::TcpMemoryBytes, &[], memory);
-    let sysctl = |name: &str| limits::sysctl_last(root, &format!("net/ipv4/{name}"));
-    let max = |value: Option<u64>| value.map(|value| value as f64);
-    let memory_max = max(sysctl("tcp_mem")).map(|pages| pages * PAGE_BYTES);
+    let max = |name: &str, elsewhere: Option<u64>| {
+        let here = limits::sysctl_last(root, &format!("net/ipv4/{name}"));
+        here.or(elsewhere).map(|value| value as f64)
+    };
+    let memory_max = max("tcp_mem", host_wide.memory_pages).map(|pages| pages * PAGE_BYTES);
     add_limit(reading, "TCP memory", "host", memory, memory_max);
-    add_limit(reading, "orphaned sockets", "host", value("orphan"), max(sysctl("tcp_max_orphans")));
-    add_limit(reading, "TIME_WAIT sockets", "host", value("tw"), max(sysctl("tcp_max_tw_buckets")));
+    let orphans_max = max("tcp_max_orphans", host_wide.orphans);
+    add_limit(reading, "orphaned sockets", "host", value("orphan"), orphans_max);
+    let time_wait_max = max("tcp_max_tw_buckets", None);
+    add_limit(reading, "TIME_WAIT sockets", "host", value("tw"), time_wait_max);
 }
 
 /// `  eth0: bytes packets errs drop fifo frame compressed multicast bytes packets errs drop …`.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
 
-use super::{WatchedProcess, add_limit, cgroup, nginx};
+use super::{WatchedProcess, add_limit, cgroup, disk, nginx};
 use crate::processes::{ProcessUse, resident_bytes};
 use crate::{lines, memory};
 
@@ -67,6 +67,7 @@ pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, readi
         }
     }
     cgroup::read(root, &pid.to_string(), name, reading);
+    disk::add(root, &pid.to_string(), name, reading);
 }
 
 /// Threads are numbered in the order of their ids, so that a series goes on while none ends.

@@ -153,6 +153,16 @@ const SLICE: &[(&str, &str)] = &[
         "sys/fs/cgroup/web.slice/proxy.service/memory.events",
         "low 0\nhigh 0\nmax 0\noom 0\noom_kill 2\n",
     ),
+    ("sys/fs/cgroup/web.slice/io.max", "254:0 rbps=max wbps=max riops=max wiops=250\n"),
+    (
+        "sys/fs/cgroup/web.slice/io.stat",
+        "254:0 rbytes=1 wbytes=4096 rios=2 wios=70 dbytes=0 dios=0\n",
+    ),
+    (
+        "sys/fs/cgroup/web.slice/proxy.service/io.max",
+        "254:0 rbps=1000 wbps=max riops=max wiops=900\n",
+    ),
+    ("sys/dev/block/254:0/uevent", "MAJOR=254\nDEVNAME=vda\n"),
 ];
 
 #[test]
@@ -179,11 +189,36 @@ fn limits_of_the_groups_above_count_too() {
             // The service has no `pids` of its own.
             (Metric::CgroupTasks, &[], 40.0),
             (Metric::CgroupPidsRefused, &[], 6.0),
+            (Metric::CgroupDiskOperationsPerSecondMax, &[(Label::Device, "vda")], 250.0),
+            (Metric::CgroupDiskOperations, &[(Label::Direction, "write")], 70.0),
+            // The service has not read yet.
+            (Metric::CgroupDiskBytesPerSecondMax, &[(Label::Direction, "read")], 1_000.0),
+            (Metric::CgroupDiskBytes, &[(Label::Direction, "read")], 0.0),
         ] {
             let seen = reading.sum(metric, labels);
             assert_eq!(seen, Some(expected), "{} {labels:?}", metric.name());
         }
     }
+}
+
+#[test]
+fn limits_of_disks_are_read_in_version_1() {
+    let group = "sys/fs/cgroup/blkio/web/blkio.throttle";
+    let files = [
+        ("proc/7/status".to_owned(), "Name:\tproxy\n"),
+        ("proc/7/cgroup".to_owned(), "4:blkio:/web\n0::/\n"),
+        (format!("{group}.write_iops_device"), "254:0 250\n"),
+        (format!("{group}.read_bps_device"), ""),
+        (format!("{group}.io_serviced"), "254:0 Read 35\n254:0 Write 2002\nTotal 2041\n"),
+    ];
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let root = tree(&files);
+    let reading = Sampler::below(root.path(), proxy()).read();
+    // No disk of this host has a name.
+    let labels = [(Label::Cgroup, "proxy"), (Label::Device, "254:0"), (Label::Direction, "write")];
+    assert_eq!(reading.sum(Metric::CgroupDiskOperationsPerSecondMax, &labels), Some(250.0));
+    assert_eq!(reading.sum(Metric::CgroupDiskOperations, &labels), Some(2_002.0));
+    assert_eq!(reading.sum(Metric::CgroupDiskBytesPerSecondMax, &[]), None);
 }
 
 #[test]
