@@ -42,11 +42,12 @@ const EXHAUSTED: &[Row] = &[
     (Metric::PressureSeconds, MEMORY_STALLS, 0.1, Cause::MemoryReclaim),
 ];
 
-/// What did not fit into a queue. SYNs are dropped for a full accept queue as well, which is counted apart.
+/// What did not fit into a queue. Behind a full accept queue half-open connections pile up as well, and SYNs are
+/// dropped: it is counted apart.
 const DROPPED: &[Row] = &[
     (Metric::HaproxyConnectErrors, &[], SOME, Cause::BackendRefuses),
-    (Metric::TcpSynQueueFull, &[], SOME, Cause::SynQueue),
     (Metric::TcpListenOverflows, &[], SOME, Cause::AcceptQueue),
+    (Metric::TcpSynQueueFull, &[], SOME, Cause::SynQueue),
     (Metric::TcpListenDrops, &[], SOME, Cause::SynQueue),
     (Metric::SoftnetDropped, &[], SOME, Cause::PacketQueue),
     (Metric::NetworkDrops, &[], SOME, Cause::Link),

@@ -16,7 +16,7 @@ const PEAKS_MISSED: f64 = 0.01;
 const CPU_FULL: f64 = 0.93;
 /// The share of the CPUs that the hypervisor takes from which they are not this host's own.
 pub(super) const STOLEN_MIN: f64 = 0.1;
-/// The same of what an interface sends.
+/// The same of what an interface sends, or a control group's disk does.
 const LINK_FULL: f64 = 0.95;
 const LINK_USABLE: f64 = 0.9;
 /// Throttled periods from which a quota is full.
@@ -140,6 +140,7 @@ pub(super) fn of(during: &During<'_>, axis: Axis) -> Vec<Usage> {
     if !is_held {
         all = of_cpus(during);
         all.extend(links(during));
+        all.extend(disks(during));
     }
     for (limit, most) in during.limits() {
         let cause = cause_of_limit(&limit.limit, &limit.scope, is_held);
@@ -208,6 +209,35 @@ fn links(during: &During<'_>) -> Vec<Usage> {
         })
     };
     speeds.filter_map(link).collect()
+}
+
+/// Reads and writes of control groups whose disks are limited.
+fn disks(during: &During<'_>) -> Vec<Usage> {
+    let limited = |(counted, limit, what): (Metric, Metric, &str)| {
+        let limits = during.last().of(limit, &[]);
+        let used = |limit: &Sample| {
+            let label = |label| limit.series.label(label);
+            let (group, disk) = (label(Label::Cgroup)?, label(Label::Device)?);
+            let direction = label(Label::Direction)?;
+            let labels =
+                [(Label::Cgroup, group), (Label::Device, disk), (Label::Direction, direction)];
+            let used = during.rate(counted, &labels)?;
+            let name = format!("{direction} {what} per second of {group} on {disk}");
+            Some(Usage {
+                resource: Resource::new(ResourceKind::Limit, name),
+                cause: Cause::Disk,
+                used,
+                capacity: limit.value,
+                usable: Some(LINK_USABLE),
+                is_full: used >= LINK_FULL * limit.value,
+            })
+        };
+        limits.filter_map(used).collect::<Vec<_>>()
+    };
+    let operations =
+        (Metric::CgroupDiskOperations, Metric::CgroupDiskOperationsPerSecondMax, "operations");
+    let bytes = (Metric::CgroupDiskBytes, Metric::CgroupDiskBytesPerSecondMax, "bytes");
+    [operations, bytes].into_iter().flat_map(limited).collect()
 }
 
 /// Processes with several threads, none of which is busy by itself.

@@ -158,34 +158,58 @@ pub(super) fn in_service(scene: &Scene<'_>) -> Option<Suspect> {
         let projected = Projected { lower: at * (1.0 - off), at, upper: Some(at * (1.0 + off)) };
         Suspect { grade: Grade::Predicted, predicted_at: Some(projected), ..correlated }
     };
-    for (process, workers) in workers(scene) {
+    for Pool { name, workers, masters } in pools(scene) {
         let is_one = (ONE_AT_ONCE.0..=ONE_AT_ONCE.1).contains(&at_once);
-        if is_one && workers >= WAITERS_MIN && sleeps(&process)? >= SLEEPS_MIN {
-            return Some(found(Cause::SerialSection, &process, 1.0));
+        if is_one && workers >= WAITERS_MIN && sleeps(&name).is_some_and(|n| n >= SLEEPS_MIN) {
+            return Some(found(Cause::SerialSection, &name, 1.0));
         }
-        // One of them may only hand work out.
-        let is_all =
-            |count: usize| count >= WORKERS_MIN && (at_once / count as f64 - 1.0).abs() <= off;
-        if let Some(count) = [workers, workers - 1].into_iter().find(|count| is_all(*count)) {
-            return Some(found(Cause::WorkerPool, &process, count as f64));
+        let off_by = |count: &usize| (at_once / *count as f64 - 1.0).abs();
+        let all = [workers, workers - masters].into_iter().filter(|count| *count >= WORKERS_MIN);
+        let nearest = all.min_by(|a, b| off_by(a).total_cmp(&off_by(b)));
+        if let Some(count) = nearest.filter(|count| off_by(count) <= off) {
+            return Some(found(Cause::WorkerPool, &name, count as f64));
         }
     }
     None
 }
 
-/// Processes with their threads, and programs with their processes.
-fn workers(scene: &Scene<'_>) -> Vec<(String, usize)> {
-    let threads = usage::threads(&scene.after);
-    let mut all: Vec<(String, usize)> = Vec::new();
-    let mut add = |name: &str| match all.iter_mut().find(|(known, _)| known == name) {
-        Some((_, count)) => *count += 1,
-        None => all.push((name.to_owned(), 1)),
+/// Threads or processes that may serve one operation each.
+struct Pool {
+    name: String,
+    workers: usize,
+    /// So many of them may only hand work out.
+    masters: usize,
+}
+
+/// The threads of each process, the processes of each program, and the threads of all processes of a program.
+fn pools(scene: &Scene<'_>) -> Vec<Pool> {
+    let mut all: Vec<Pool> = Vec::new();
+    let mut add = |name: &str, masters: usize| match all.iter_mut().find(|pool| pool.name == name) {
+        Some(pool) => {
+            pool.workers += 1;
+            pool.masters += masters;
+        }
+        None => all.push(Pool { name: name.to_owned(), workers: 1, masters: 1 }),
     };
     let is_pool = |name: &str| !EVENT_LOOPS.iter().any(|program| name.starts_with(program));
-    threads.iter().filter(|one| is_pool(&one.process)).for_each(|one| add(&one.process));
-    for process in served_by(scene).into_iter().filter(|name| is_pool(name)) {
-        let program = process.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
-        add(&format!("{program} processes"));
+    let threads = usage::threads(&scene.after);
+    let threads: Vec<&str> =
+        threads.iter().map(|one| one.process.as_str()).filter(|name| is_pool(name)).collect();
+    let program = |process: &str| {
+        let name = process.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+        name.to_owned()
+    };
+    let processes: Vec<String> =
+        served_by(scene).into_iter().filter(|name| is_pool(name)).collect();
+    threads.iter().for_each(|process| add(process, 0));
+    for process in &processes {
+        add(&format!("{} processes", program(process)), 0);
+    }
+    let mut seen = Vec::new();
+    for process in threads {
+        let is_new = !seen.contains(&process);
+        seen.push(process);
+        add(&format!("all threads of {}", program(process)), usize::from(is_new));
     }
     all
 }

@@ -1,0 +1,328 @@
+//! Every row of the table that has a sign in what is read, as a world in which it is the limit, and decoys.
+
+use plimsoll_model::cause::{Cause, Grade};
+use plimsoll_model::host::{Label, Metric};
+
+use super::{Clients, Moves, TIP, World, free};
+
+/// Name, world, cause, least grade.
+pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
+    use Cause as C;
+    use Grade::{Correlated, Predicted, Unknown};
+    let server = |full_at: f64| {
+        World::default()
+            .thread("haproxy", "server", "haproxy/0", 0.01, full_at)
+            .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
+            .cpu("0", 3.0 * TIP)
+            .limit("open files", "haproxy", 6.0 * TIP, 100_000.0)
+    };
+    let busy = || server(TIP).cpu("1", TIP);
+    let limited = |limit: &str, max: f64| free().limit(limit, "HAProxy", TIP, max);
+    let event = |metric, rate| free().with(metric, &[], Moves::Above(rate));
+    let two = |second: f64, kind: &str| busy().thread("haproxy", "server", kind, 0.01, second);
+    vec![
+        ("1 CPU of the server", busy(), C::ServerCpu, Predicted),
+        ("1 two busy threads", two(TIP, "haproxy/1").cpu("2", TIP), C::ServerCpu, Predicted),
+        ("2 one of two threads", two(20.0 * TIP, "haproxy/1"), C::HotThread, Predicted),
+        (
+            "3 one CPU for all threads",
+            (0..4).fold(free().cpu("2", 4.0 * TIP), |world, n| {
+                world.thread("python", "server", &format!("python/{n}"), 0.0, 4.0 * TIP)
+            }),
+            C::SerialisedProcess,
+            Predicted,
+        ),
+        ("6 server maxconn", limited("maxconn of server b/s1", 200.0), C::ServerMaxconn, Predicted),
+        (
+            "6 queue alone",
+            free().with(Metric::HaproxyQueued, &[], Moves::GaugeAbove(300.0)),
+            C::ServerMaxconn,
+            Correlated,
+        ),
+        ("7 maxconn", limited("maxconn", 500.0), C::Maxconn, Predicted),
+        ("9 rate limit", limited("rate-limit of frontend f", TIP), C::RateLimit, Predicted),
+        (
+            "11 CPU of a backend",
+            free().thread("agent-2", "backend", "serve/0", 0.01, TIP).cpu("2", TIP),
+            C::BackendCpu,
+            Predicted,
+        ),
+        (
+            "11 backends that are not watched",
+            free().with(Metric::HaproxyQueued, &[], Moves::Fixed(0.0)).with(
+                Metric::HaproxyRequestsInService,
+                &[],
+                Moves::GaugeAbove(300.0),
+            ),
+            C::BackendCapacity,
+            Correlated,
+        ),
+        ("13 ports", limited("ports", 28_000.0), C::Ports, Predicted),
+        ("15 accept queue", event(Metric::TcpListenOverflows, 80.0), C::AcceptQueue, Correlated),
+        (
+            "16 accept queue of a busy server",
+            busy().with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
+            C::ServerCpu,
+            Predicted,
+        ),
+        ("17 half-open connections", event(Metric::TcpSynQueueFull, 50.0), C::SynQueue, Correlated),
+        ("19 open files", free().limit("open files", "nginx", TIP, 256.0), C::OpenFiles, Predicted),
+        (
+            "20 backend refuses",
+            event(Metric::HaproxyConnectErrors, 90.0),
+            C::BackendRefuses,
+            Correlated,
+        ),
+        (
+            "21 open files of the host",
+            free().limit("open files", "host", TIP, 9e4),
+            C::HostFiles,
+            Predicted,
+        ),
+        ("22 conntrack, drops", event(Metric::ConntrackDrops, 90.0), C::Conntrack, Correlated),
+        ("22 conntrack", limited("tracked connections", 500.0), C::Conntrack, Predicted),
+        ("23 TCP memory", limited("TCP memory", 4e6), C::TcpMemory, Predicted),
+        (
+            "24 quota",
+            World::default()
+                .thread("haproxy", "server", "haproxy/0", 0.002, TIP / 0.2)
+                .with(Metric::CgroupCpuLimit, &[(Label::Cgroup, "haproxy")], Moves::Fixed(0.2))
+                .with(
+                    Metric::CgroupPeriods,
+                    &[(Label::Cgroup, "haproxy")],
+                    Moves::Rate(10.0, 0.0, 10.0),
+                )
+                .with(
+                    Metric::CgroupThrottledPeriods,
+                    &[(Label::Cgroup, "haproxy")],
+                    Moves::Above(9.0),
+                )
+                .cpu("0", 3.0 * TIP),
+            C::CpuQuota,
+            Predicted,
+        ),
+        (
+            "24 quota of a slice, of which others use half",
+            World::default()
+                .thread("haproxy", "server", "haproxy/0", 0.002, TIP / 0.1)
+                .with(Metric::CgroupCpuLimit, &[(Label::Cgroup, "haproxy")], Moves::Fixed(0.2))
+                .with(
+                    Metric::CgroupCpuSeconds,
+                    &[(Label::Cgroup, "haproxy")],
+                    Moves::Rate(0.0, 0.2 / TIP, 0.2),
+                )
+                .with(
+                    Metric::CgroupPeriods,
+                    &[(Label::Cgroup, "haproxy")],
+                    Moves::Rate(10.0, 0.0, 10.0),
+                )
+                .with(
+                    Metric::CgroupThrottledPeriods,
+                    &[(Label::Cgroup, "haproxy")],
+                    Moves::Above(9.0),
+                )
+                .cpu("0", 3.0 * TIP),
+            C::CpuQuota,
+            Predicted,
+        ),
+        (
+            "25 neighbour",
+            server(2.2 * TIP)
+                .with(
+                    Metric::CpuSeconds,
+                    &[(Label::Cpu, "1"), (Label::Mode, "user")],
+                    Moves::Rate(0.5, 0.5 / TIP, 1.0),
+                )
+                .with(
+                    Metric::CpuSeconds,
+                    &[(Label::Cpu, "1"), (Label::Mode, "idle")],
+                    Moves::Rate(0.5, -0.5 / TIP, 1.0),
+                ),
+            C::NoisyNeighbour,
+            Predicted,
+        ),
+        (
+            "27 shared CPU",
+            World::default()
+                .thread("haproxy", "server", "haproxy/0", 0.01, 2.0 * TIP)
+                .thread("agent", "client", "client/0", 0.01, 2.0 * TIP)
+                .cpu("0", TIP),
+            C::HostCpu,
+            Predicted,
+        ),
+        ("30 drops of a link", event(Metric::NetworkDrops, 90.0), C::Link, Correlated),
+        (
+            "30 a link whose speed is known",
+            free()
+                .with(Metric::NetworkSpeed, &[(Label::Device, "eth0")], Moves::Fixed(2.5e6))
+                .with(
+                    Metric::NetworkBytes,
+                    &[(Label::Device, "eth0"), (Label::Direction, "transmit")],
+                    Moves::Rate(0.0, 2.5e6 / TIP, 2.5e6),
+                ),
+            C::Link,
+            Predicted,
+        ),
+        (
+            "decoy: maxconn fills before a slow backend",
+            free().filled_above("maxconn", 120.0).slow_backend(0.0),
+            C::BackendCapacity,
+            Correlated,
+        ),
+        (
+            "decoy: a server's maxconn fills before a slow backend",
+            free().filled_above("maxconn of server b/s1", 60.0).slow_backend(240.0),
+            C::BackendCapacity,
+            Correlated,
+        ),
+        ("31 queue of packets", event(Metric::SoftnetDropped, 90.0), C::PacketQueue, Correlated),
+        (
+            "32 packet loss",
+            free()
+                .with(
+                    Metric::TcpSegments,
+                    &[(Label::Direction, "transmit")],
+                    Moves::Rate(0.0, 2.0, 1e9),
+                )
+                .with(Metric::TcpRetransmitted, &[], Moves::Rate(0.0, 0.04, 1e9)),
+            C::PacketLoss,
+            Correlated,
+        ),
+        ("34 memory", limited("memory of the control group", 2.6e8), C::Memory, Predicted),
+        ("34 killed", event(Metric::OomKills, 1.0), C::Memory, Correlated),
+        ("36 threads", limited("threads of the control group", 64.0), C::Threads, Predicted),
+        ("37 handshakes", World { handshakes: 1.0, ..busy() }, C::TlsHandshakes, Predicted),
+        ("39 orphans", limited("orphaned sockets", 64.0), C::Orphans, Predicted),
+        (
+            "8 worker_connections",
+            limited("worker_connections", 64.0),
+            C::WorkerConnections,
+            Predicted,
+        ),
+        (
+            "9 requests refused by rules",
+            event(Metric::HaproxyDenied, 90.0),
+            C::RateLimit,
+            Correlated,
+        ),
+        ("9 status 429", free().refusing(), C::RateLimit, Correlated),
+        (
+            "10 refused by address",
+            free().refusing().with(
+                Metric::HaproxyTableUsed,
+                &[(Label::Name, "clients"), (Label::Kind, "ip")],
+                Moves::Fixed(1.0),
+            ),
+            C::AddressLimit,
+            Correlated,
+        ),
+        ("12 retries", event(Metric::HaproxyRetries, 40.0), C::BackendTimeout, Correlated),
+        (
+            "12 a proxy's timeout",
+            free().seen(Clients::default(), Clients { timed_out: 0.3, ..Clients::default() }),
+            C::BackendTimeout,
+            Correlated,
+        ),
+        (
+            "18 SYNs dropped without cookies",
+            event(Metric::TcpListenDrops, 80.0),
+            C::SynQueue,
+            Correlated,
+        ),
+        (
+            "18 decoy: SYNs dropped at a full accept queue",
+            event(Metric::TcpListenDrops, 80.0).with(
+                Metric::TcpListenOverflows,
+                &[],
+                Moves::Above(80.0),
+            ),
+            C::AcceptQueue,
+            Correlated,
+        ),
+        (
+            "17 decoy: half-open connections behind a full accept queue",
+            event(Metric::TcpSynQueueFull, 12.0).with(
+                Metric::TcpListenOverflows,
+                &[],
+                Moves::Above(80.0),
+            ),
+            C::AcceptQueue,
+            Correlated,
+        ),
+        ("26 steal", busy().stolen(0.3), C::Steal, Predicted),
+        ("26 steal alone", free().stolen(0.3), C::Steal, Correlated),
+        ("decoy: a little steal", busy().stolen(0.01), C::ServerCpu, Predicted),
+        (
+            "29 a log that is read slowly",
+            free().waiting("pipe", 0.9).with(Metric::TcpListenOverflows, &[], Moves::Above(80.0)),
+            C::LogWrites,
+            Correlated,
+        ),
+        (
+            "29 decoy: dropped logs",
+            busy().with(Metric::HaproxyDroppedLogs, &[], Moves::Above(900.0)),
+            C::ServerCpu,
+            Predicted,
+        ),
+        ("41 a slow disk", free().waiting("disk", 3.0), C::Disk, Correlated),
+        ("41 a limit of writes", free().writing(250.0, TIP), C::Disk, Predicted),
+        (
+            "41 the same, waited for",
+            free().writing(250.0, TIP).waiting("disk", 3.0),
+            C::Disk,
+            Predicted,
+        ),
+        ("41 decoy: writes have room", busy().writing(250.0, 4.0 * TIP), C::ServerCpu, Predicted),
+        (
+            "41 decoy: writes pile up behind a rate limit",
+            limited("rate-limit of frontend f", TIP).writing(250.0, 3.0 * TIP).waiting("disk", 1.0),
+            C::RateLimit,
+            Predicted,
+        ),
+        ("decoy: locks are waited for", free().waiting("lock", 5.0), C::Unknown, Unknown),
+        (
+            "35 memory.high",
+            free().with(Metric::CgroupMemoryEvents, &[(Label::Event, "high")], Moves::Above(50.0)),
+            C::MemoryReclaim,
+            Correlated,
+        ),
+        ("35 reclaim", event(Metric::AllocationStalls, 200.0), C::MemoryReclaim, Correlated),
+        (
+            "38 sessions that are not found",
+            World { handshakes: 0.6, ..busy() }
+                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
+                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.6, 1e9)),
+            C::SessionCache,
+            Predicted,
+        ),
+        (
+            "38 decoy: sessions that are found",
+            World { handshakes: 0.6, ..busy() }
+                .with(Metric::HaproxySslCacheLookups, &[], Moves::Rate(0.0, 1.0, 1e9))
+                .with(Metric::HaproxySslCacheMisses, &[], Moves::Rate(0.0, 0.05, 1e9)),
+            C::TlsHandshakes,
+            Predicted,
+        ),
+        ("40 TIME_WAIT, no harm", limited("TIME_WAIT sockets", 20.0), C::Unknown, Unknown),
+        (
+            "decoy: retransmits of a stalled server",
+            {
+                let segments = [(Label::Direction, "transmit")];
+                busy().with(Metric::TcpSegments, &segments, Moves::Rate(0.0, 2.0, 1e9)).with(
+                    Metric::TcpRetransmitted,
+                    &[],
+                    Moves::Above(900.0),
+                )
+            },
+            C::ServerCpu,
+            Predicted,
+        ),
+        (
+            "decoy: busy polling",
+            free().thread("poller", "server", "poller/0", 1.0, 2.0 * TIP),
+            C::Unknown,
+            Unknown,
+        ),
+        ("44 not watched", free(), C::Unknown, Unknown),
+    ]
+}
