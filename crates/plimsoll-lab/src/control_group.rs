@@ -18,6 +18,8 @@ const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel accepts.
 const QUOTA_MIN_US: u64 = 1_000;
 const ROOT: &str = "/";
+/// Linux: no such process.
+const ESRCH: i32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -43,8 +45,20 @@ impl ControlGroup {
     pub(crate) fn of_processes(pids: &[u32]) -> Result<Self, LabError> {
         let first = pids.first().ok_or_else(|| impossible("no process of it is known"))?;
         let group = Self::beside(*first)?;
+        let procs = group.dir.join("cgroup.procs");
+        let mut moved = 0;
         for pid in pids {
-            write(&group.dir.join("cgroup.procs"), &pid.to_string())?;
+            match fs::write(&procs, pid.to_string()) {
+                // A worker may have ended since they were listed.
+                Err(error) if error.raw_os_error() == Some(ESRCH) => {}
+                written => {
+                    written.map_err(denied(&procs))?;
+                    moved += 1;
+                }
+            }
+        }
+        if moved == 0 {
+            return Err(impossible("its processes have ended"));
         }
         Ok(group)
     }

@@ -4,6 +4,7 @@
 //! which changes nothing else.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -24,13 +25,20 @@ const QUEUE_AT: usize = 28;
 pub struct Listening(OwnedFd);
 
 impl Listening {
-    /// Those of process `pid`, which needs CAP_SYS_PTRACE or its user.
+    /// Those of process `pid`, which needs CAP_SYS_PTRACE or its user; none of one that has ended.
     pub fn of_process(pid: u32) -> Result<Vec<Self>, Errno> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let process = match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(Vec::new()),
+            opened => opened?,
+        };
         let folder = format!("/proc/{}/fd", pid.as_raw_nonzero());
-        let entries = fs::read_dir(folder)
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => {
+                entries.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?
+            }
+        };
         let mut sockets: Vec<i32> = entries
             .flatten()
             .filter(|entry| {
@@ -113,5 +121,8 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_has_none() {
         assert!(Listening::of_process(u32::MAX).is_err());
+        let mut child = Command::new("true").spawn().expect("true");
+        child.wait().expect("it ends");
+        assert!(Listening::of_process(child.id()).expect("nothing to read").is_empty());
     }
 }
