@@ -5,6 +5,7 @@
 //! - `protocols`: client CPU of an operation of HTTP/2, gRPC, WebSocket and MQTT.
 //! - `serve`: CPU of a request in the backend.
 //! - `look`: what the screen and the live page cost beside `--no-ui`, and how long an archive takes to open.
+//! - `probes`: what `watch` and the readings of a run cost, with few sockets and with half a million.
 //! - `hold`: a million connections and more, both ends on this machine; only on request.
 //!
 //! Each part writes its results to `docs/benchmarks/PART.json`. `docs/benchmarks.md` is rendered from
@@ -19,6 +20,7 @@ mod look;
 mod machine;
 mod memory;
 mod page;
+mod probes;
 mod process;
 mod protocols;
 mod results;
@@ -104,6 +106,7 @@ fn measure(bench: &Bench, part: Part) -> Results {
         Part::Protocols => protocols::measure(bench, &mut results),
         Part::Serve => serve::measure(bench, &mut results),
         Part::Look => look::measure(bench, &mut results),
+        Part::Probes => probes::measure(bench, &mut results),
         Part::Hold => hold::measure(bench, &mut results),
     };
     let stolen = before.zip(machine::CpuTime::now());

@@ -100,13 +100,19 @@ fn is_established(line: &str, port: u16) -> bool {
 /// Connections that this machine has accepted so far: `PassiveOpens`.
 pub(crate) fn accepted() -> Result<u64> {
     let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
-    passive_opens(&text).context("/proc/net/snmp: no PassiveOpens")
+    tcp(&text, "PassiveOpens").context("/proc/net/snmp: no PassiveOpens")
+}
+
+/// Established connections of this machine, both ends where both are here: `CurrEstab`.
+pub(crate) fn established_here() -> Result<u64> {
+    let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
+    tcp(&text, "CurrEstab").context("/proc/net/snmp: no CurrEstab")
 }
 
 /// Two lines begin with `Tcp:`, names and numbers.
-fn passive_opens(snmp: &str) -> Option<u64> {
+fn tcp(snmp: &str, wanted: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let index = lines.next()?.split(' ').position(|name| name == "PassiveOpens")?;
+    let index = lines.next()?.split(' ').position(|name| name == wanted)?;
     lines.next()?.split(' ').nth(index)?.parse().ok()
 }
 
@@ -155,7 +161,7 @@ mod tests {
         // Others may have connected meanwhile.
         assert!(accepted().unwrap() >= before + 3);
         let snmp = "Ip: x y\nIp: 1 2\nTcp: ActiveOpens PassiveOpens\nTcp: 7 9\nUdp: x\n";
-        assert_eq!(passive_opens(snmp), Some(9));
-        assert_eq!(passive_opens("Tcp: ActiveOpens\nTcp: 7\n"), None);
+        assert_eq!(tcp(snmp, "PassiveOpens"), Some(9));
+        assert_eq!(tcp("Tcp: ActiveOpens\nTcp: 7\n", "PassiveOpens"), None);
     }
 }

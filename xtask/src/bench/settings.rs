@@ -15,15 +15,16 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [page | PART...] [flags]
 
   page               only render benchmarks.md again from the results in benchmarks/
-  PART               memory, cost, protocols, serve, look or hold (default: memory, cost, protocols and
-                     serve)
+  PART               memory, cost, protocols, serve, look, probes or hold (default: memory, cost, protocols
+                     and serve)
 
   --part PART        the same
-  --rounds N         interleaved rounds, 1 to 1000 (default 3 in memory, else 5)
-  --seconds N        length of one measurement in cost, protocols, serve and look, 1 to 60 (default 5)
+  --rounds N         interleaved rounds, 1 to 1000 (default 3 in memory, 10 in probes, else 5)
+  --seconds N        length of one measurement in cost, protocols, serve, look and probes, 1 to 60
+                     (default 5, in probes 20)
   --connections N    connections of each client, such as 2000, 15k or 1M; repeatable in memory and
-                     hold (default 100 in cost, protocols and serve, 2k and 15k in memory, 100k in look; hold has no
-                     default)
+                     hold (default 100 in cost, protocols and serve, 2k and 15k in memory, 100k in look, 250k in
+                     probes; hold has no default)
   --server KIND      nginx, haproxy or plimsoll, for cost (default nginx)
   --sut KIND         embedded or haproxy, for hold (default embedded)
   --protocol NAME    http or mqtt, for hold (default http)
@@ -40,12 +41,20 @@ pub(crate) enum Part {
     Protocols,
     Serve,
     Look,
+    Probes,
     Hold,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Memory, Self::Cost, Self::Protocols, Self::Serve, Self::Look, Self::Hold];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Cost,
+        Self::Protocols,
+        Self::Serve,
+        Self::Look,
+        Self::Probes,
+        Self::Hold,
+    ];
     /// Measured when none is named: what leaves the machine usable for others meanwhile.
     const DEFAULT: [Self; 4] = [Self::Memory, Self::Cost, Self::Protocols, Self::Serve];
 
@@ -56,6 +65,7 @@ impl Part {
             Self::Protocols => "protocols",
             Self::Serve => "serve",
             Self::Look => "look",
+            Self::Probes => "probes",
             Self::Hold => "hold",
         }
     }
@@ -242,7 +252,7 @@ mod tests {
             (vec!["--server", "iis"], "--server iis: give one of plimsoll, nginx, haproxy"),
             (
                 vec!["--part", "speed"],
-                "--part speed: give one of memory, cost, protocols, serve, look, hold",
+                "--part speed: give one of memory, cost, protocols, serve, look, probes, hold",
             ),
             (vec!["--part", "hold"], "--part hold needs --connections"),
             (vec!["--sut", "nginx"], "--sut nginx: give one of embedded, haproxy"),

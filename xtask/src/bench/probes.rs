@@ -1,0 +1,216 @@
+//! What watching costs: CPU of `plimsoll watch` and of the readings that every run makes, once a second, with few
+//! sockets and with half a million; and what a server under full load loses by it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::bench::client::{Connection, Extent, Load};
+use crate::bench::process::Guarded;
+use crate::bench::results::{Outcome, Results, Row, Spread};
+use crate::bench::server::{Server, ServerKind};
+use crate::bench::tool::Tool;
+use crate::bench::{Bench, footprint};
+
+const ROUNDS: u32 = 10;
+const SECONDS: u32 = 20;
+/// Both ends are on this machine: twice as many sockets.
+const CONNECTIONS: u32 = 250_000;
+const FEW: u32 = 100;
+/// Of a core, %.
+const COST_PERCENT_MAX: f64 = 1.0;
+const COST_PERCENT_MAX_MANY: f64 = 2.0;
+/// A server's capacity may differ by so much, %.
+const CAPACITY_PERCENT_MAX: f64 = 1.0;
+/// The longest that connections take to be opened.
+const OPENING: Duration = Duration::from_secs(300);
+/// What starting costs is left out, and what opening connections leaves behind.
+const SETTLING: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The thread of a run that reads a host.
+const READER: &str = "recorder";
+
+/// Measures everything and fills the results. What fails does not stop the rest.
+pub(crate) fn measure(bench: &Bench, results: &mut Results) -> Result<()> {
+    let seconds = bench.settings.seconds_or(SECONDS);
+    let many = bench.settings.connections_or(CONNECTIONS);
+    results.method = method(seconds);
+    for (id, connections, most) in
+        [("probes-few", FEW, COST_PERCENT_MAX), ("probes-many", many, COST_PERCENT_MAX_MANY)]
+    {
+        match beside(bench, connections, seconds, results) {
+            Ok(cost) => cost.report(id, connections, most, results),
+            Err(error) => results.fail(format!("{connections} connections: {error:#}")),
+        }
+    }
+    pairs(bench, seconds.min(5), results)
+}
+
+/// CPU beside so many held connections, of one core, %.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    watch: f64,
+    readings: f64,
+    sockets: u64,
+}
+
+impl Cost {
+    fn report(self, id: &str, connections: u32, most: f64, results: &mut Results) {
+        let Self { watch, readings, sockets } = self;
+        println!("probes: {connections} connections: {self:?}");
+        results.figures.push(json!({
+            "what": format!("CPU of watching at 1 s beside {connections} held connections, % of a core"),
+            "watch": watch, "readings_of_a_run": readings, "sockets": sockets,
+        }));
+        let row = Row::alone(
+            id,
+            &format!(
+                "`watch` and the readings of a run at 1 s, {sockets} sockets open: CPU, % of a core"
+            ),
+            format!("{watch:.2} + {readings:.2}"),
+            &format!("together less than {most:.0}"),
+            Outcome::of(watch + readings < most),
+        );
+        results.row(row, "");
+    }
+}
+
+/// Holds connections with both ends here, and watches that.
+fn beside(bench: &Bench, connections: u32, seconds: u32, results: &mut Results) -> Result<Cost> {
+    let before = footprint::established_here()?;
+    let words = format!(
+        "lab hold -k --sut embedded --isolate none --connections {connections} --rate 6000 --heartbeat 10m \
+         --for 1h --no-ui --out probes-run"
+    );
+    // The archive of an earlier run would be refused.
+    let _ = fs::remove_dir_all(bench.scratch.join("probes-run"));
+    results.note_command(format!("plimsoll {words}"));
+    let mut hold = start(bench, &words)?;
+    let wanted = before + 2 * u64::from(connections);
+    let deadline = Instant::now() + OPENING;
+    while footprint::established_here()? < wanted {
+        if let Some(status) = hold.child.try_wait()? {
+            bail!("the hold ended before all connections were open: {status}");
+        }
+        if Instant::now() > deadline {
+            bail!("not all open after {OPENING:?}");
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    let words = format!("watch --interval 1s --no-ui --pid {}", hold.child.id());
+    results.note_command("plimsoll watch --interval 1s --no-ui --pid N".to_owned());
+    let watch = start(bench, &words)?;
+    thread::sleep(SETTLING);
+    let sockets = footprint::established_here()?;
+    let cpu = || -> Result<[f64; 2]> {
+        Ok([cpu_s(watch.child.id(), None)?, cpu_s(hold.child.id(), Some(READER))?])
+    };
+    let (began, first) = (Instant::now(), cpu()?);
+    thread::sleep(Duration::from_secs(seconds.into()));
+    let (last, took_s) = (cpu()?, began.elapsed().as_secs_f64());
+    let percent = |nth: usize| 100.0 * (last[nth] - first[nth]) / took_s;
+    Ok(Cost { watch: percent(0), readings: percent(1), sockets })
+}
+
+fn start(bench: &Bench, words: &str) -> Result<Guarded> {
+    let mut command = Command::new(&bench.tools.plimsoll);
+    command.args(words.split(' ')).current_dir(&bench.scratch);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Guarded::start(&mut command)
+}
+
+/// CPU time so far of the threads of `pid`, or of those called `name`: exact, where ticks of 10 ms are not.
+fn cpu_s(pid: u32, name: Option<&str>) -> Result<f64> {
+    let tasks = format!("/proc/{pid}/task");
+    let (mut ns, mut found) = (0u64, false);
+    for task in fs::read_dir(&tasks).with_context(|| tasks.clone())? {
+        let task = task?.path();
+        let is_it = |name: &str| text(&task, "comm").trim() == name;
+        if name.is_none_or(is_it) {
+            let ran = text(&task, "schedstat");
+            ns += ran.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+            found = true;
+        }
+    }
+    if !found {
+        bail!("{tasks}: no thread is called {name:?}");
+    }
+    Ok(ns as f64 / 1e9)
+}
+
+fn text(task: &Path, file: &str) -> String {
+    fs::read_to_string(task.join(file)).unwrap_or_default()
+}
+
+/// What a server answers at most with `watch` beside it, over what it answers without.
+fn pairs(bench: &Bench, seconds: u32, results: &mut Results) -> Result<()> {
+    let server = Server::start(ServerKind::Plimsoll, &bench.tools.plimsoll, &bench.scratch)?;
+    let load = Load { is_tls: false, connection: Connection::Kept };
+    let extent = Extent { connections: 50, seconds };
+    let job = bench.tools.job(Tool::Plimsoll, &server.url(false), extent, load);
+    let job = job.context("plimsoll makes any load")?;
+    results.note_command(job.shown());
+    let mut percents = Vec::new();
+    for round in 0..bench.settings.rounds_or(ROUNDS) {
+        let mut answered = [0.0; 2];
+        for turn in 0..2 {
+            // Who comes first changes.
+            let is_watched = turn == round % 2;
+            let words = format!("watch --interval 1s --no-ui --pid {}", server.pid());
+            let _watch = is_watched.then(|| start(bench, &words)).transpose()?;
+            answered[usize::from(is_watched)] = job.run()?.ops as f64 / f64::from(seconds);
+        }
+        let [without, with] = answered;
+        println!("probes: round {}: {without:.0}/s, watched {with:.0}/s", round + 1);
+        percents.push(100.0 * (with / without - 1.0));
+    }
+    let spread = Spread::of(percents.iter().copied());
+    let figure = "requests/s of `serve` at saturation, watched over not watched, paired, %";
+    results.figures.push(json!({"what": figure, "rounds": percents}));
+    let outcome = Outcome::of(spread.median.abs() < CAPACITY_PERCENT_MAX);
+    let target = format!("less than {CAPACITY_PERCENT_MAX:.0} apart");
+    results.row(Row::alone("probes-pairs", figure, spread.to_string(), &target, outcome), "");
+    Ok(())
+}
+
+fn method(seconds: u32) -> String {
+    format!(
+        "`plimsoll lab hold` keeps connections open between its own clients and `serve` on this machine, and reads \
+         its host once a second as every run does; `plimsoll watch` reads the same host and the coordinator's process \
+         beside it. CPU of `watch` is that of all its threads, that of the readings of a run is its thread \
+         \"{READER}\", both by schedstat over {seconds} s after all connections are open. In the pairs, one client \
+         on one CPU loads `serve` on the other in a closed loop over 50 connections, with and without \
+         `watch` beside it, in turn; there is no way to run without the readings of the run itself."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_of_threads_is_told_by_their_names() {
+        let busy = thread::Builder::new().name("spinner".to_owned());
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let work = move || {
+            let until = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < until {}
+            ready.send(()).unwrap();
+            stopped.recv().unwrap_err();
+        };
+        let thread = busy.spawn(work).unwrap();
+        is_ready.recv().unwrap();
+        let (own, all) =
+            (cpu_s(std::process::id(), Some("spinner")), cpu_s(std::process::id(), None));
+        let (own, all) = (own.unwrap(), all.unwrap());
+        assert!(own > 0.0 && all >= own, "{own} {all}");
+        assert!(cpu_s(std::process::id(), Some("nobody")).is_err());
+        drop(stop);
+        thread.join().unwrap();
+    }
+}
