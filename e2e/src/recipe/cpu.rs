@@ -2,18 +2,32 @@
 //! hundred of them fill a CPU, which leaves the client nearly idle.
 
 use super::Expected::Cause;
-use super::{ONE_THREAD, PONG, Recipe, haproxy};
+use super::{ONE_THREAD, PONG, Recipe, behind, haproxy};
 use crate::cgroup::GroupLimit;
 
 /// About 2.7 ms of CPU for each request.
-const BURN: &str = "core.register_action('burn', {'http-req'}, function(txn)\n    \
+pub const BURN: &str = "core.register_action('burn', {'http-req'}, function(txn)\n    \
                     local x = 0\n    for i = 1, 120000 do x = (x * 31 + i) % 1000003 end\nend)\n";
 const LUA: &str = "lua-load burn.lua";
+
+/// Uses 5 ms of CPU in each 10 ms, whoever else wants the CPU.
+const NEIGHBOUR: &str = "import time\n\
+    due = time.monotonic()\n\
+    while True:\n    \
+    until = time.thread_time() + 0.005\n    \
+    while time.thread_time() < until:\n        \
+    pass\n    \
+    due = max(due, time.monotonic() - 0.1) + 0.01\n    \
+    time.sleep(max(0, due - time.monotonic()))\n";
 
 /// A frontend that burns CPU and answers.
 fn burning() -> String {
     format!("http-request lua.burn\n    {PONG}")
 }
+
+/// Makes a certificate whose signatures cost a CPU milliseconds.
+const RSA_4096: &str = "openssl req -x509 -newkey rsa:4096 -nodes -days 2 -subj /CN=x -keyout key.pem -out chain.pem \
+                        2> /dev/null\ncat chain.pem key.pem > both.pem";
 
 /// HAProxy with this work; `global` is added to its section, `frontend` comes first in the other one.
 fn burner(global: &str, frontend: &str) -> String {
@@ -34,7 +48,12 @@ pub(super) fn all() -> Vec<Recipe> {
             .alone()
             .file(
                 "nginx.conf",
-                super::nginx("", "worker_connections 2000;", "keepalive_requests 1000000;", "location / { return 200 'pong'; }"),
+                super::nginx(
+                    "",
+                    "worker_connections 2000;",
+                    "keepalive_requests 1000000;",
+                    "location / { return 200 'pong'; }",
+                ),
             )
             .script("nginx_sut")
             .rate(&["--min", "5000"]),
@@ -44,7 +63,8 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("burn.lua", BURN)
             .file(
                 "haproxy.cfg",
-                burner("nbthread 2\n    maxconn 4000", "").replace("127.0.0.1:8080", "127.0.0.1:8080 thread 1"),
+                burner("nbthread 2\n    maxconn 4000", "")
+                    .replace("127.0.0.1:8080", "127.0.0.1:8080 thread 1"),
             )
             .script("haproxy_sut")
             .rate(&["--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
@@ -52,7 +72,39 @@ pub(super) fn all() -> Vec<Recipe> {
             .on("fault")
             .alone()
             .script("fault_sut burn 4 3")
-            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
+            .rate(&[
+                "--no-keepalive",
+                "--min",
+                "60",
+                "--max",
+                "1000",
+                "--slo",
+                "p99<100ms,errors<1%",
+            ]),
+        Recipe::new(
+            11,
+            "HAProxy before another that works 3 ms for each request",
+            Cause("backend-cpu"),
+        )
+        .on("haproxy-2/0")
+        .alone()
+        .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
+        .file("burn.lua", BURN)
+        .file(
+            "backend.cfg",
+            burner(ONE_THREAD, "").replace("8080", "8081").replace("stats.sock", "backend.sock"),
+        )
+        .script("backend haproxy -db -f backend.cfg; up 8081; watch_backend; haproxy_sut")
+        .rate(&[
+            "-c",
+            "200",
+            "--min",
+            "60",
+            "--max",
+            "1000",
+            "--slo",
+            "p99<100ms,errors<1%",
+        ]),
         Recipe::new(16, "accept queue of 8, drained by a busy thread", Cause("server-cpu"))
             .on("haproxy/0")
             .decoy()
@@ -60,7 +112,15 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("burn.lua", BURN)
             .file("haproxy.cfg", burner(ONE_THREAD, "").replace(":8080", ":8080 backlog 8"))
             .script("sysctl -qw net.core.somaxconn=8; haproxy_sut")
-            .rate(&["--no-keepalive", "--min", "60", "--max", "1000", "--slo", "p99<100ms,errors<1%"]),
+            .rate(&[
+                "--no-keepalive",
+                "--min",
+                "60",
+                "--max",
+                "1000",
+                "--slo",
+                "p99<100ms,errors<1%",
+            ]),
         Recipe::new(24, "20 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .on("haproxy")
             .within(GroupLimit::CpuUs(20_000))
@@ -68,17 +128,17 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("haproxy.cfg", burner(ONE_THREAD, ""))
             .script("haproxy_sut")
             .rate(&["--min", "90", "--max", "1000", "--slo", "p99<50ms"]),
-        Recipe::new(25, "a neighbour that takes half of the server's CPU", Cause("noisy-neighbour"))
-            .alone()
-            .file("burn.lua", BURN)
-            .file("haproxy.cfg", burner(ONE_THREAD, ""))
-            .file(
-                "neighbour.py",
-                "import time\nwhile True:\n    end = time.monotonic() + 0.005\n    \
-                 while time.monotonic() < end:\n        pass\n    time.sleep(0.005)\n",
-            )
-            .script("haproxy_sut; taskset -c 1 python3 neighbour.py & ")
-            .rate(&["--min", "40", "--max", "900", "--slo", "p99<100ms,errors<1%"]),
+        Recipe::new(
+            25,
+            "a neighbour that takes half of the server's CPU",
+            Cause("noisy-neighbour"),
+        )
+        .alone()
+        .file("burn.lua", BURN)
+        .file("haproxy.cfg", burner(ONE_THREAD, ""))
+        .file("neighbour.py", NEIGHBOUR)
+        .script("haproxy_sut; taskset -c 1 python3 neighbour.py & ")
+        .rate(&["--min", "40", "--max", "900", "--slo", "p99<100ms,errors<1%"]),
         Recipe::new(27, "clients on the server's CPU", Cause("host-cpu"))
             .alone()
             .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
@@ -89,20 +149,65 @@ pub(super) fn all() -> Vec<Recipe> {
             .alone()
             .file(
                 "haproxy.cfg",
-                haproxy(
-                    &format!("{ONE_THREAD}\n    tune.ssl.cachesize 0"),
-                    PONG,
-                    "",
-                )
-                .replace("bind 127.0.0.1:8080", "bind 127.0.0.1:8080 ssl crt both.pem no-tls-tickets"),
+                haproxy(&format!("{ONE_THREAD}\n    tune.ssl.cachesize 0"), PONG, "").replace(
+                    "bind 127.0.0.1:8080",
+                    "bind 127.0.0.1:8080 ssl crt both.pem no-tls-tickets",
+                ),
             )
-            .script(
-                "openssl req -x509 -newkey rsa:4096 -nodes -days 2 -subj /CN=x -keyout key.pem -out chain.pem 2> /dev/null\n\
-                 cat chain.pem key.pem > both.pem\nhaproxy_sut",
-            )
+            .script(RSA_4096)
+            .script("haproxy_sut")
             .search(&[
-                "find", "handshakes", "https://127.0.0.1:8080/", "-k", "--mode", "quick", "--min", "40", "--max", "1000",
-                "--slo", "p99<100ms,errors<1%",
+                "find",
+                "handshakes",
+                "https://127.0.0.1:8080/",
+                "-k",
+                "--mode",
+                "quick",
+                "--min",
+                "40",
+                "--max",
+                "1000",
+                "--slo",
+                "p99<100ms,errors<1%",
             ]),
+        // Each of eight clients offers its last session, and the cache has room for fewer.
+        Recipe::new(
+            38,
+            "a session cache of 4 entries, 8 clients that resume",
+            Cause("session-cache"),
+        )
+        .on("haproxy/0")
+        .alone()
+        .file(
+            "haproxy.cfg",
+            haproxy(&format!("{ONE_THREAD}\n    tune.ssl.cachesize 4"), PONG, "").replace(
+                "bind 127.0.0.1:8080",
+                "bind 127.0.0.1:8080 ssl crt both.pem no-tls-tickets",
+            ),
+        )
+        .script(RSA_4096)
+        .script("haproxy_sut")
+        .search(&[
+            "find",
+            "handshakes",
+            "https://127.0.0.1:8080/",
+            "-k",
+            "--tls",
+            "1.2",
+            "--resume",
+            "1",
+            "--processes",
+            "8",
+            "-t",
+            "1",
+            "--mode",
+            "quick",
+            "--min",
+            "40",
+            "--max",
+            "1000",
+            "--slo",
+            "p99<100ms,errors<1%",
+        ]),
     ]
 }

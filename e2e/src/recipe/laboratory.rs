@@ -19,6 +19,12 @@ backends() {
 }
 "#;
 
+/// HAProxy that closes its connections to the backends.
+const CLOSING: &str = "#!/bin/bash\nfor last; do :; done\n\
+                       if [ \"$1\" = -db ]; then\n\
+                       sed -i 's|http-reuse always|http-reuse never\\n    option http-server-close|' \"$last\"\n\
+                       fi\nexec haproxy \"$@\"\n";
+
 const LAB: [&str; 11] = [
     "lab",
     "rate",
@@ -47,20 +53,22 @@ pub(super) fn all() -> Vec<Recipe> {
             .script(FIND)
             .script("{ sut; echo $P > @GROUP@; } &")
             .search(&lab(&["--no-keepalive", "--slo", "p99<50ms", "--min", "90", "--max", "1000"])),
-        Recipe::new(24, "backend of a laboratory, 5 ms of CPU in each 100 ms", Cause("cpu-quota"))
+        // Each request is a connection to the backend, so that some thousands of them use the quota up.
+        Recipe::new(24, "backend of a laboratory, 10 ms of CPU in each 100 ms", Cause("cpu-quota"))
             .at("backends")
-            .within(GroupLimit::CpuUs(5_000))
+            .within(GroupLimit::CpuUs(10_000))
+            .file("proxy", CLOSING)
             .script(FIND)
-            .script("{ backends; for p in $P; do echo $p > @GROUP@; done; } &")
+            .script("chmod +x proxy; { backends; for p in $P; do echo $p > @GROUP@; done; } &")
             .search(&lab(&[
-                "-H",
-                "size: 100000",
+                "--haproxy",
+                "./proxy",
                 "--slo",
-                "p99<80ms",
+                "p99<250ms,errors<1%",
                 "--min",
-                "90",
+                "200",
                 "--max",
-                "1000",
+                "8000",
             ])),
         Recipe::new(19, "HAProxy of a laboratory with 300 files, 300 ms", Cause("open-files"))
             .on("open files of haproxy")
@@ -79,10 +87,10 @@ pub(super) fn all() -> Vec<Recipe> {
                 "1000",
             ])),
         // Only the server's host tracks connections, so that clients do not stop before the limit.
-        Recipe::new(22, "600 tracked connections of a laboratory, held", Cause("conntrack"))
+        Recipe::new(22, "6,000 tracked connections of a laboratory, held", Cause("conntrack"))
             .on("tracked connections")
             .at("sut")
-            .with_host("/proc/sys/net/netfilter/nf_conntrack_max", || "600".to_owned())
+            .with_host("/proc/sys/net/netfilter/nf_conntrack_max", || "6000".to_owned())
             .script(FIND)
             .script(
                 "{ sut; N=\"nsenter -n -t $P nft\"; $N add table t\n\
@@ -90,7 +98,7 @@ pub(super) fn all() -> Vec<Recipe> {
             )
             .search(&[
                 "lab", "connections", "--sut", "haproxy", "--isolate", "netns", "--mode", "quick", "--insecure",
-                "--backends", "1", "--max", "3k", "--push",
+                "--backends", "1", "--max", "9k", "--push",
             ]),
     ]
 }

@@ -21,11 +21,11 @@ const HELD: [&str; 9] = [
 /// Each request is a connection.
 const CONNECTIONS: [&str; 5] = ["--no-keepalive", "--min", "90", "--max", "900"];
 
-/// So many as are open now, and 2,000 more.
+/// So many as are open now, and 8,000 more: what other programs open meanwhile is little beside them.
 fn files_of_the_host() -> String {
     let text = fs::read_to_string("/proc/sys/fs/file-nr").unwrap_or_default();
     let open = text.split_ascii_whitespace().next().and_then(|open| open.parse::<u64>().ok());
-    (open.unwrap_or(100_000) + 2_000).to_string()
+    (open.unwrap_or(100_000) + 8_000).to_string()
 }
 
 pub(super) fn all() -> Vec<Recipe> {
@@ -157,14 +157,23 @@ pub(super) fn all() -> Vec<Recipe> {
             )
             .script("nginx_sut")
             .connections(&["--max", "3k", "--push"]),
-        Recipe::new(21, "the files of the host, and 2,000 more, held", Cause("host-files"))
+        Recipe::new(21, "the files of the host, and 8,000 more, held", Cause("host-files"))
             .on("open files of host")
             .alone()
             .with_host("/proc/sys/fs/file-max", files_of_the_host)
             // Only who may administrate the system opens more.
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 9000\n    user nobody", PONG, ""))
             .script("haproxy_sut")
-            .connections(&["--max", "5k", "--push"]),
+            .connections(&["--max", "8k", "--push"]),
+        // 60 kB of each request wait for a second, in up to 17 pages.
+        Recipe::new(23, "5,000 pages of TCP memory, requests that are read late", Cause("tcp-memory"))
+            .on("TCP memory of host")
+            .alone()
+            .with_host("/proc/sys/net/ipv4/tcp_mem", || "5000 5000 5000".to_owned())
+            .script("head -c 60000 /dev/zero > body; fault_sut unread 1000")
+            .rate(&[
+                "--no-keepalive", "--body", "body", "--slo", "p99<1400ms,errors<1%", "--min", "90", "--max", "900",
+            ]),
         Recipe::new(34, "24 MiB of a control group, held", Cause("memory"))
             .on("memory of the control group")
             .within(GroupLimit::MemoryBytes(24 << 20))

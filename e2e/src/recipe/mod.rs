@@ -11,6 +11,8 @@ mod limits;
 mod network;
 mod waits;
 
+pub use cpu::BURN;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -49,6 +51,7 @@ server() {
 }
 backend() {
     taskset -c 1 "$@" > backend.log 2>&1 < /dev/null &
+    BACKEND=$!
 }
 serve() {
     backend "$0" serve --http 127.0.0.1:8081 --no-ui -t 1 --processes 1
@@ -72,6 +75,10 @@ fault_sut() {
 fault_backend() {
     backend "@FAULT@" 127.0.0.1:8081 "$@"
     up 8081
+}
+# What is behind the server is read, too.
+watch_backend() {
+    WATCH+=(--watch "backend:$BACKEND")
 }
 ip link set lo up
 "#;

@@ -38,6 +38,11 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("fault_backend pool 10 30; haproxy_sut")
             .rate(&["-c", "400", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"]),
+        Recipe::new(5, "HAProxy before 10 workers that wait 30 ms, watched", Cause("worker-pool"))
+            .on("fault")
+            .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
+            .script("fault_backend pool 10 30; watch_backend; haproxy_sut")
+            .rate(&["-c", "400", "--slo", "p99<150ms,errors<1%", "--min", "90", "--max", "900"]),
         Recipe::new(
             12,
             "a timeout of 200 ms before a backend of up to 230 ms",
@@ -99,15 +104,17 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("reader.py", READER)
             .script("mkfifo access.fifo; python3 reader.py > reader.log 2>&1 & nginx_sut")
             .rate(&["-c", "100", "--min", "90", "--max", "900"]),
-        Recipe::new(41, "a disk that makes 250 writes/s", Cause("disk"))
-            .within(GroupLimit::WritesPerS(250))
+        // A request is about three writes: its data, and twice the file system's journal.
+        Recipe::new(41, "a disk that makes 900 writes/s", Cause("disk"))
+            .on("write operations per second of fault")
+            .within(GroupLimit::WritesPerS(900))
             .script("fault_sut write-sync \"$PWD/written\"")
             .rate(&[
                 "--no-keepalive",
                 "--slo",
                 "p99<150ms,errors<1%",
                 "--min",
-                "20",
+                "60",
                 "--max",
                 "900",
             ]),

@@ -1,13 +1,17 @@
 //! Whether `lab --confirm-cause` confirms what is the limit: with the real HAProxy, and limits that a wrapper
-//! around it writes into its configuration.
+//! around it writes into its configuration or puts behind it.
+//!
+//! All but the first are at 200 to 450/s, so that one needs little CPU, and several may run beside each other, each in
+//! a process of its own: `cargo test -p e2e --test nightly confirm::NAME -- --ignored --nocapture`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use e2e::cgroup::{Group, GroupLimit};
 use e2e::plimsoll::Plimsoll;
-use e2e::program;
+use e2e::{program, recipe};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -15,29 +19,91 @@ use crate::alone;
 
 /// A quick search takes less than 4 minutes, and the test of its cause less than 3.
 const PATIENCE: Duration = Duration::from_secs(480);
+/// Servers behind HAProxy, on ports that nobody else has in a network namespace of its own.
+const BACKENDS: &str = "for n in 1 2 3 4 5; do setpriv --pdeathsig KILL @FAULT@ 127.0.0.1:900$n @SERVES@ & done\n\
+                        for n in 1 2 3 4 5; do until (exec 3<> /dev/tcp/127.0.0.1/900$n) 2> /dev/null; do \
+                        sleep 0.05; done; done";
+/// A server behind HAProxy that accepts what waits each 50 ms; 9 connections may wait there, and only there.
+const BURSTY: &str = "sysctl -qw net.core.somaxconn=8\n\
+                      setpriv --pdeathsig KILL @FAULT@ 127.0.0.1:9001 accept-every 50 &\n\
+                      until (exec 3<> /dev/tcp/127.0.0.1/9001) 2> /dev/null; do sleep 0.05; done\n\
+                      sysctl -qw net.core.somaxconn=4096";
 
-/// A program that starts HAProxy with a configuration that `edit`, a script of sed, has changed.
-fn wrapper(edit: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("haproxy");
-    let real = program::installed("haproxy");
-    let script = format!(
-        "#!/bin/bash\n\
-         for last; do :; done\n\
-         if [ \"$1\" = -db ]; then sed -i -e '{edit}' \"$last\"; fi\n\
-         exec {} \"$@\"\n",
-        real.display()
-    );
-    fs::write(&path, script).expect("a script");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    (folder, path)
+/// HAProxy with limits that it does not have of itself.
+#[derive(Default)]
+struct Wrapper {
+    /// Commands of sed for its configuration.
+    edits: Vec<&'static str>,
+    /// Commands of bash before it starts.
+    before: String,
+    /// Files of its folder, which is `@FOLDER@` in all texts.
+    files: Vec<(&'static str, String)>,
+}
+
+impl Wrapper {
+    /// A program that starts HAProxy so.
+    fn write(self) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().display().to_string();
+        let edits: Vec<String> = self.edits.iter().map(|edit| format!("-e '{edit}'")).collect();
+        let script = format!(
+            "#!/bin/bash\nPATH=\"$PATH:/usr/sbin\"\n\
+             for last; do :; done\n\
+             if [ \"$1\" = -db ]; then\nsed -i {} \"$last\"\n{}\nfi\n\
+             exec {} \"$@\"\n",
+            edits.join(" "),
+            self.before,
+            program::installed("haproxy").display()
+        );
+        let script = script.replace("@FAULT@", env!("CARGO_BIN_EXE_fault"));
+        let files = [&self.files[..], &[("haproxy", script)]].concat();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text.replace("@FOLDER@", &at)).expect("a file");
+        }
+        let path = folder.path().join("haproxy");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        (folder, path)
+    }
+
+    /// HAProxy that uses milliseconds of CPU for each request, which leaves the client nearly idle.
+    fn burning(rounds: &str) -> Self {
+        Self {
+            edits: vec![
+                "s|^global|global\\n    lua-load @FOLDER@/burn.lua|",
+                "s|^frontend tls|frontend tls\\n    http-request lua.burn|",
+            ],
+            files: vec![("burn.lua", recipe::BURN.replace("120000", rounds))],
+            ..Self::default()
+        }
+    }
+
+    /// HAProxy before five fault servers.
+    fn before_backends(serves: &str) -> Self {
+        Self {
+            edits: vec![r"s|^    server b\([0-9]*\) .*|    server b\1 127.0.0.1:900\1|"],
+            before: BACKENDS.replace("@SERVES@", serves),
+            ..Self::default()
+        }
+    }
+
+    /// The first cause that a laboratory with it names.
+    fn first_cause(self, flags: &[&str]) -> Value {
+        let (_folder, path) = self.write();
+        first_cause(&[&["--haproxy", &path.to_string_lossy()], flags].concat())
+    }
 }
 
 /// The first cause of a laboratory, which names one.
 fn first_cause(flags: &[&str]) -> Value {
     let _alone = alone();
-    let arguments = ["lab", "rate", "--confirm-cause", "--mode", "quick", "--json", "-"];
-    let run = Plimsoll::new(arguments.iter().chain(flags)).start().finish_within(PATIENCE);
+    let priority = Group::new("confirm-run", GroupLimit::CpuFirst).expect("root may");
+    let script = format!(
+        "ip link set lo up; echo $$ > {}; \"$0\" \"$@\"; exit $?",
+        priority.procs().display()
+    );
+    let own = ["lab", "rate", "--confirm-cause", "--mode", "quick", "--isolate", "none", "-k"];
+    let arguments = [&own[..], flags, &["--no-ui", "--json", "-"]].concat();
+    let run = Plimsoll::unshared("-n", &script, &arguments).start().finish_within(PATIENCE);
     let summary = run.summary(0);
     let cause = summary.at("causes").get(0).cloned();
     let cause = cause.unwrap_or_else(|| panic!("no cause: {summary:?}"));
@@ -48,37 +114,108 @@ fn first_cause(flags: &[&str]) -> Value {
 fn assert_confirmed(cause: &Value, names: &[&str]) {
     assert!(names.contains(&cause["cause"].as_str().unwrap_or_default()), "{cause}");
     assert_eq!(cause["grade"], "confirmed", "{cause}");
-    assert!(cause["confirmation"]["seconds"].as_f64().is_some_and(|took| took < 300.0), "{cause}");
+    let confirmation = &cause["confirmations"][0];
+    assert!(confirmation["seconds"].as_f64().is_some_and(|took| took < 300.0), "{cause}");
 }
 
 #[test]
 #[ignore = "nightly: minutes alone on two CPUs; needs root"]
+fn tls_handshakes() {
+    let cause = first_cause(&["--sut", "haproxy", "--no-keepalive"]);
+    assert_confirmed(&cause, &["server-cpu", "tls-handshakes"]);
+}
+
+#[test]
+#[ignore = "nightly: minutes with a CPU of its own; needs root"]
 fn the_servers_cpu() {
-    assert_confirmed(&first_cause(&["--sut", "haproxy"]), &["server-cpu", "tls-handshakes"]);
+    let flags = ["--slo", "p99<100ms,errors<1%", "--min", "60", "--max", "1000"];
+    assert_confirmed(&Wrapper::burning("120000").first_cause(&flags), &["server-cpu"]);
 }
 
 #[test]
-#[ignore = "nightly: minutes alone on two CPUs; needs root"]
+#[ignore = "nightly: minutes with a CPU of its own; needs root"]
 fn one_hot_thread() {
-    let (_folder, path) =
-        wrapper("s/nbthread 1/nbthread 2/; s/cpu-map.*//; s/ssl crt/process 1\\/1 ssl crt/");
-    let path = path.to_string_lossy().into_owned();
-    assert_confirmed(&first_cause(&["--haproxy", &path]), &["hot-thread"]);
+    let mut wrapper = Wrapper::burning("120000");
+    wrapper.edits.extend([
+        "s|nbthread 1|nbthread 2|",
+        "s|cpu-map.*||",
+        "s|ssl crt|thread 1 ssl crt|",
+    ]);
+    let flags = ["--slo", "p99<100ms,errors<1%", "--min", "60", "--max", "1000"];
+    assert_confirmed(&wrapper.first_cause(&flags), &["hot-thread"]);
 }
 
 #[test]
-#[ignore = "nightly: minutes alone on two CPUs; needs root"]
-fn a_rate_limit() {
-    let (_folder, path) = wrapper("s/^frontend tls/frontend tls\\n    rate-limit sessions 450/");
-    let path = path.to_string_lossy().into_owned();
-    assert_confirmed(&first_cause(&["--haproxy", &path, "--no-keepalive"]), &["rate-limit"]);
+#[ignore = "nightly: minutes; needs root"]
+fn a_cpu_quota() {
+    let group = Group::new("confirm-quota", GroupLimit::CpuUs(20_000)).expect("root may");
+    let mut wrapper = Wrapper::burning("20000");
+    wrapper.before = format!("echo $$ > {}", group.procs().display());
+    let flags = ["--slo", "p99<50ms,errors<1%", "--min", "90", "--max", "1000"];
+    assert_confirmed(&wrapper.first_cause(&flags), &["cpu-quota"]);
 }
 
 #[test]
-#[ignore = "nightly: minutes alone on two CPUs; needs root"]
+#[ignore = "nightly: minutes; needs root"]
+fn the_most_connections() {
+    let wrapper = Wrapper {
+        // A queue as short as that would be the limit at times.
+        edits: vec!["s|^    maxconn .*|    maxconn 35|", "s|ssl crt|backlog 4096 ssl crt|"],
+        ..Wrapper::default()
+    };
+    let flags = ["--no-keepalive", "-H", "sleep-fixed: 100", "--slo", "p99<300ms,errors<1%"];
+    let range = ["--min", "90", "--max", "1000"];
+    assert_confirmed(&wrapper.first_cause(&[&flags[..], &range].concat()), &["maxconn"]);
+}
+
+#[test]
+#[ignore = "nightly: minutes; needs root"]
 fn the_connections_to_the_backends() {
-    let (_folder, path) = wrapper("s/^\\(    server b.*\\)/\\1 maxconn 4/");
-    let path = path.to_string_lossy().into_owned();
-    let flags = ["--haproxy", &path, "-H", "sleep-fixed: 10", "--connections", "200"];
-    assert_confirmed(&first_cause(&flags), &["server-maxconn"]);
+    let wrapper =
+        Wrapper { edits: vec![r"s|^\(    server b.*\)|\1 maxconn 10|"], ..Wrapper::default() };
+    let flags =
+        ["--backends", "1", "-H", "sleep-fixed: 25", "--slo", "p99<100ms,errors<1%", "-c", "200"];
+    let range = ["--min", "90", "--max", "1000"];
+    assert_confirmed(&wrapper.first_cause(&[&flags[..], &range].concat()), &["server-maxconn"]);
+}
+
+#[test]
+#[ignore = "nightly: minutes; needs root"]
+fn a_rate_limit() {
+    let wrapper = Wrapper {
+        edits: vec!["s|^frontend tls|frontend tls\\n    rate-limit sessions 400|"],
+        ..Wrapper::default()
+    };
+    let flags = ["--no-keepalive", "--slo", "p99<100ms,errors<1%", "--min", "90", "--max", "1000"];
+    assert_confirmed(&wrapper.first_cause(&flags), &["rate-limit"]);
+}
+
+#[test]
+#[ignore = "nightly: minutes; needs root"]
+fn the_capacity_of_backends() {
+    let flags = ["--backends", "5", "-c", "200", "--slo", "p99<100ms,errors<1%", "--min", "90"];
+    let cause = Wrapper::before_backends("bucket 70")
+        .first_cause(&[&flags[..], &["--max", "1000"]].concat());
+    assert_confirmed(&cause, &["backend-capacity"]);
+}
+
+#[test]
+#[ignore = "nightly: minutes; needs root"]
+fn a_pool_of_workers() {
+    let flags = ["--backends", "5", "-c", "200", "--slo", "p99<250ms,errors<1%", "--min", "90"];
+    let cause = Wrapper::before_backends("pool 4 50")
+        .first_cause(&[&flags[..], &["--max", "1000"]].concat());
+    assert_confirmed(&cause, &["worker-pool"]);
+}
+
+#[test]
+#[ignore = "nightly: minutes; needs root"]
+fn the_accept_queue() {
+    let wrapper = Wrapper {
+        edits: vec![r"s|^    server b.*|    server b1 127.0.0.1:9001|"],
+        before: BURSTY.to_owned(),
+        ..Wrapper::default()
+    };
+    let flags = ["--backends", "1", "--slo", "p99<600ms,errors<1%", "--min", "50", "--max", "500"];
+    assert_confirmed(&wrapper.first_cause(&flags), &["accept-queue"]);
 }

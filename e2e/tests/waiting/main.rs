@@ -35,5 +35,6 @@ mod script;
 mod serve;
 mod ssh_hosts;
 mod tls_interop;
+mod tune;
 mod watch;
 mod websocket;
