@@ -72,6 +72,16 @@ pub enum HoldStep {
     },
 }
 
+impl HoldStep {
+    /// How many connections it is to reach; `None` where it only keeps what there is.
+    pub const fn aim(self) -> Option<u64> {
+        match self {
+            Self::Ramp { connections, .. } | Self::Trim { connections } => Some(connections),
+            Self::Pause | Self::Settle | Self::Sweep { .. } | Self::Hold { .. } => None,
+        }
+    }
+}
+
 /// The result of one request on every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swept {

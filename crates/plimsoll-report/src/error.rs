@@ -107,6 +107,19 @@ pub enum ReportError {
         /// What to do.
         fix: &'static str,
     },
+    /// A name in an archive that this program does not know.
+    #[error(
+        "{}:{line}: {what}: another version of plimsoll wrote it, which manifest.json names; use that one",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The name, and that it is unknown.
+        what: String,
+    },
     /// A JSON object is not of the expected schema.
     #[error("schema is {found:?}, but this plimsoll reads {expected:?}; use the one that wrote it")]
     Schema {
@@ -124,6 +137,11 @@ pub enum ReportError {
 }
 
 impl ReportError {
+    /// Whether an archive cannot be read as it is.
+    pub const fn is_unread(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Damaged { .. } | Self::Newer { .. })
+    }
+
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Write { path: path.to_owned(), source }
     }

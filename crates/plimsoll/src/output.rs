@@ -63,6 +63,7 @@ fn complain(flag: &str, name: &str, written: Result<(), ReportError>) -> Result<
             Ok(()) => return Ok(()),
             Err(error) => error.to_string(),
         },
+        Err(unread) if unread.is_unread() => return Err(Stop::Usage(unread.to_string())),
         Err(other) => other.to_string(),
     };
     Err(Stop::CannotRun(format!("cannot write {flag} {name}: {why}")))

@@ -10,20 +10,22 @@ use std::path::Path;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::{HostSummary, Missing, Reading, Sample, Series};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::reader::{REMOVE_LINE, unread, without_place};
 use super::writer::LineFile;
 use crate::error::ReportError;
 
 /// The file's name in an archive.
 pub(super) const HOSTS: &str = "hosts.jsonl";
 
-/// One line of the file.
+/// One line of the file, with series as they are written, or as they are read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum HostLine {
+enum HostLine<S> {
     /// The series that the following values belong to.
-    List { host: String, series: Vec<Series> },
+    List { host: String, series: Vec<S> },
     /// One reading.
     Values {
         host: String,
@@ -36,18 +38,32 @@ enum HostLine {
     },
 }
 
+/// A series that may be one of a newer version.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ReadSeries {
+    Known(Series),
+    Newer(IgnoredAny),
+}
+
 /// What was last written of a host.
-#[derive(Debug, Default)]
-struct Known {
-    series: Vec<Series>,
+#[derive(Debug)]
+struct Known<S> {
+    series: Vec<S>,
     missing: Vec<Missing>,
+}
+
+impl<S> Default for Known<S> {
+    fn default() -> Self {
+        Self { series: Vec::new(), missing: Vec::new() }
+    }
 }
 
 /// Writes readings as they come.
 #[derive(Debug)]
 pub struct HostWriter {
     file: LineFile,
-    hosts: BTreeMap<String, Known>,
+    hosts: BTreeMap<String, Known<Series>>,
 }
 
 impl HostWriter {
@@ -73,7 +89,7 @@ impl HostWriter {
         };
         let missing = (known.missing != reading.missing).then(|| reading.missing.clone());
         known.missing.clone_from(&reading.missing);
-        self.file.push(&HostLine::Values {
+        self.file.push(&HostLine::<Series>::Values {
             host: host.to_owned(),
             begin: reading.begin,
             end: reading.end,
@@ -116,10 +132,17 @@ pub(crate) fn each_reading(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map_err(ReportError::read(&path))?,
     };
-    let mut known: BTreeMap<String, Known> = BTreeMap::new();
-    for line in BufReader::new(file).lines() {
-        let line = line.map_err(ReportError::read(&path))?;
-        let Ok(line) = serde_json::from_str(&line) else { break };
+    let mut known: BTreeMap<String, Known<ReadSeries>> = BTreeMap::new();
+    let mut input = BufReader::new(file);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        input.read_until(b'\n', &mut line).map_err(ReportError::read(&path))?;
+        if line.last() != Some(&b'\n') {
+            break;
+        }
+        let line = serde_json::from_slice(&line)
+            .map_err(|error| unread(&path, number, without_place(&error), REMOVE_LINE))?;
         match line {
             HostLine::List { host, series } => known.entry(host).or_default().series = series,
             HostLine::Values { host, begin, end, values, missing } => {
@@ -127,8 +150,11 @@ pub(crate) fn each_reading(
                 if let Some(missing) = missing {
                     known.missing = missing;
                 }
-                let sample = |(series, value): (&Series, Option<f64>)| {
-                    Some(Sample { series: series.clone(), value: value? })
+                let sample = |(series, value): (&ReadSeries, Option<f64>)| match series {
+                    ReadSeries::Known(series) => {
+                        Some(Sample { series: series.clone(), value: value? })
+                    }
+                    ReadSeries::Newer(_) => None,
                 };
                 let samples = known.series.iter().zip(values).filter_map(sample).collect();
                 let missing = known.missing.clone();
@@ -205,6 +231,24 @@ mod tests {
         let reading = &read_hosts(dir.path()).unwrap()["web1"][0];
         assert_eq!(reading.sum(Metric::ContextSwitches, &[]), Some(9.0));
         assert_eq!(reading.sum(Metric::TcpEstablished, &[]), Some(7.0));
+    }
+
+    #[test]
+    fn series_of_a_newer_version_are_left_out_and_a_bad_line_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = concat!(
+            r#"{"host":"web1","series":[{"metric":"quantum_flux"},{"metric":"tcp_established"}]}"#,
+            "\n",
+            r#"{"host":"web1","begin":1,"end":2,"values":[7.0,9.0]}"#,
+            "\n"
+        );
+        std::fs::write(dir.path().join(HOSTS), lines).unwrap();
+        let reading = &read_hosts(dir.path()).unwrap()["web1"][0];
+        assert_eq!(reading.samples.len(), 1);
+        assert_eq!(reading.sum(Metric::TcpEstablished, &[]), Some(9.0));
+        std::fs::write(dir.path().join(HOSTS), format!("{lines}garbage\n")).unwrap();
+        let error = read_hosts(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("hosts.jsonl:3: damaged: "), "{error}");
     }
 
     #[test]

@@ -70,6 +70,7 @@ mod tests {
         let mut loads = Loads::of(&events);
         let line = |(trial, second): &(Option<u32>, u32)| IntervalLine {
             trial: *trial,
+            asked: None,
             interval: Interval { second: *second, tally: Tally::default() },
         };
         lines.iter().map(|of| loads.place(&line(of))).collect()

@@ -23,6 +23,9 @@ use crate::json;
 pub struct IntervalLine {
     /// Number of the trial; `None` for a plain load.
     pub trial: Option<u32>,
+    /// Connections that a hold was to reach then.
+    #[serde(default)]
+    pub asked: Option<u64>,
     /// What happened.
     pub interval: Interval,
 }
@@ -141,7 +144,6 @@ impl<'de> Deserialize<'de> for EventLine {
         let value = Value::deserialize(deserializer)?;
         match Event::deserialize(value) {
             Ok(event) => Ok(Self::Known(event)),
-            // serde has no other way to tell an unknown name from a value that does not fit.
             Err(error) if error.to_string().starts_with("unknown variant") => Ok(Self::Newer),
             Err(error) => Err(D::Error::custom(error)),
         }
@@ -164,22 +166,20 @@ fn read_manifest(dir: &Path) -> Result<Manifest, ReportError> {
         Err(source) => return Err(ReportError::Read { path: dir.to_owned(), source }),
     };
     let head: Head = serde_json::from_slice(&text)
-        .map_err(|e| damaged(&path, e.line(), e.to_string(), RESTORE))?;
+        .map_err(|e| unread(&path, e.line(), e.to_string(), RESTORE))?;
     if head.schema != SCHEMA {
         let (found, by) = (head.schema, head.plimsoll_version);
         let by = by.unwrap_or_else(|| "(version unknown)".to_owned());
         return Err(ReportError::ArchiveSchema { dir: dir.to_owned(), found, by });
     }
-    serde_json::from_slice(&text).map_err(|e| damaged(&path, e.line(), e.to_string(), RESTORE))
+    serde_json::from_slice(&text).map_err(|e| unread(&path, e.line(), e.to_string(), RESTORE))
 }
 
 fn read_summary(path: &Path) -> Result<Option<Summary>, ReportError> {
     match File::open(path) {
         Ok(file) => match json::read_summary(BufReader::new(file)) {
             Ok(summary) => Ok(Some(summary)),
-            Err(ReportError::Json(e)) => {
-                Err(damaged(path, e.line(), e.to_string(), REMOVE_SUMMARY))
-            }
+            Err(ReportError::Json(e)) => Err(unread(path, e.line(), e.to_string(), REMOVE_SUMMARY)),
             Err(e) => Err(e),
         },
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -187,13 +187,21 @@ fn read_summary(path: &Path) -> Result<Option<Summary>, ReportError> {
     }
 }
 
-fn damaged(path: &Path, line: usize, why: String, fix: &'static str) -> ReportError {
-    ReportError::Damaged { path: path.to_owned(), line: line.max(1), why, fix }
+/// A line that cannot be read: what a newer program wrote, or what is damaged, and what to do then.
+pub(super) fn unread(path: &Path, line: usize, why: String, fix: &'static str) -> ReportError {
+    let (path, line) = (path.to_owned(), line.max(1));
+    // serde has no other way to tell an unknown name from a value that does not fit.
+    if why.starts_with("unknown variant") {
+        // All names that are known follow.
+        let what = why.split(", expected").next().unwrap_or_default().to_owned();
+        return ReportError::Newer { path, line, what };
+    }
+    ReportError::Damaged { path, line, why, fix }
 }
 
 const RESTORE: &str = "restore it from a copy of the archive";
 const REMOVE_SUMMARY: &str = "remove that file to have it rebuilt from the intervals";
-const REMOVE_LINE: &str = "remove that line to read the rest";
+pub(super) const REMOVE_LINE: &str = "remove that line to read the rest";
 
 /// The lines of one file, parsed one at a time. Ends after its first error.
 #[derive(Debug)]
@@ -227,7 +235,7 @@ impl<T: DeserializeOwned> Lines<T> {
             Ok(_) if self.line.last() != Some(&b'\n') => None,
             Ok(_) => Some(
                 serde_json::from_slice(&self.line)
-                    .map_err(|e| damaged(&self.path, self.number, without_place(&e), REMOVE_LINE)),
+                    .map_err(|e| unread(&self.path, self.number, without_place(&e), REMOVE_LINE)),
             ),
             Err(e) => Some(Err(ReportError::read(&self.path)(e))),
         }
@@ -235,7 +243,7 @@ impl<T: DeserializeOwned> Lines<T> {
 }
 
 /// serde_json adds "at line 1 column N", and every line here is its line 1.
-fn without_place(error: &serde_json::Error) -> String {
+pub(super) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
         Some((text, _)) => format!("{text} at column {}", error.column()),

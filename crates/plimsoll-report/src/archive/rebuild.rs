@@ -58,6 +58,11 @@ pub fn redraw(
 }
 
 impl Archive {
+    /// Where its own summary disagrees with its intervals, one line each.
+    pub(super) fn disagreements(&self, summary: &Summary) -> Result<Vec<String>, ReportError> {
+        Ok(summary_against(summary, self.trials(), &Totals::of(self)?))
+    }
+
     /// The summary of a run that was killed: figures until then, marked partial. What had come
     /// due and not ended is counted as `interrupted`.
     pub fn rebuild_summary(&self) -> Result<Summary, ReportError> {

@@ -30,6 +30,8 @@ pub struct ArchiveWriter {
     trial: Option<u32>,
     /// The block of a comparison that the next loads belong to.
     block: Option<u32>,
+    /// Connections that the steps of a hold were to reach so far.
+    asked: Option<u64>,
     /// An error was reported: nothing more is written, and no further error is raised.
     failed: bool,
 }
@@ -38,6 +40,8 @@ pub struct ArchiveWriter {
 #[derive(Serialize)]
 struct IntervalOut<'a> {
     trial: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<u64>,
     interval: &'a Interval,
 }
 
@@ -74,6 +78,7 @@ impl ArchiveWriter {
             rows: None,
             trial: None,
             block: None,
+            asked: None,
             failed: false,
         };
         // The manifest last: where it stands, the other files stand too.
@@ -102,7 +107,7 @@ impl ArchiveWriter {
     fn store(&mut self, event: &Event) -> Result<(), ReportError> {
         match event {
             Event::Interval(interval) => {
-                self.intervals.push(&IntervalOut { trial: self.trial, interval })
+                self.intervals.push(&IntervalOut { trial: self.trial, asked: self.asked, interval })
             }
             Event::Rows(batch) => match &mut self.rows {
                 Some(rows) => rows.push(batch),
@@ -114,6 +119,7 @@ impl ArchiveWriter {
             }),
             Event::LoadStarted { trial, .. } => {
                 self.trial = trial.map(|request| request.number).or(self.block);
+                self.asked = None;
                 self.events.push(event)
             }
             Event::BlockStarted(block) => {
@@ -124,10 +130,13 @@ impl ArchiveWriter {
                 self.trial = Some(request.number);
                 self.events.push(event)
             }
+            Event::HoldStep(step) => {
+                self.asked = step.aim().or(self.asked);
+                self.events.push(event)
+            }
             Event::Draining { .. }
             | Event::TimersProbed(_)
             | Event::SearchEnded(_)
-            | Event::HoldStep(_)
             | Event::Memory(_)
             | Event::PlateauEnded(_)
             | Event::Note(_) => self.events.push(event),

@@ -108,7 +108,7 @@ impl Timeline {
     /// Places the next line.
     pub(super) fn place(&mut self, line: IntervalLine) -> Second {
         let load = self.loads.place(&line);
-        let IntervalLine { trial, interval } = line;
+        let IntervalLine { trial, interval, .. } = line;
         if let Some((_, last)) = self.last.filter(|(number, _)| *number != load) {
             self.seconds_before += u64::from(last) + 1;
         }

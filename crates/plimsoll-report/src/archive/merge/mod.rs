@@ -68,7 +68,13 @@ impl<'a> Part<'a> {
             )));
         };
         let summary = match archive.summary() {
-            Some(summary) => summary.clone(),
+            Some(summary) => {
+                // What the intervals lack would be missing in the sum, too.
+                if let Some(line) = archive.disagreements(summary)?.first() {
+                    return Err(refuse(format!("{dir} disagrees with itself: {line}")));
+                }
+                summary.clone()
+            }
             None => archive.rebuild_summary()?,
         };
         Ok(Self { archive, summary, clock, began: clock.unix_ns_at(epoch) })

@@ -113,6 +113,17 @@ fn tallies(spans_us: &[Vec<u64>]) -> Vec<Tally> {
     spans_us.iter().map(second).collect()
 }
 
+#[test]
+fn a_run_whose_seconds_are_missing_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let seconds = tallies(&[vec![1_000; 5], vec![2_000; 5]]);
+    let dirs = ["a", "b"].map(|name| Machine::new(name).write(root.path(), &seconds));
+    fs::write(dirs[1].join("intervals.jsonl"), "").unwrap();
+    let error = refusal(&dirs);
+    let why = "b disagrees with itself: scheduled is 10 in the summary, 0 in the intervals";
+    assert!(error.ends_with(why), "{error}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -253,11 +264,11 @@ fn nothing_is_left_of_a_merge_that_fails() {
     let root = tempfile::tempdir().unwrap();
     let seconds = [fixtures::tally(1_000, 900, 1)];
     let dirs = ["a", "b"].map(|name| Machine::new(name).write(root.path(), &seconds));
-    let path = dirs[1].join("intervals.jsonl");
+    let path = dirs[1].join("hosts.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(path, format!("{text}nonsense\n")).unwrap();
     let error = refusal(&dirs);
-    assert!(error.contains("intervals.jsonl:2: damaged"), "{error}");
+    assert!(error.contains("hosts.jsonl:2: damaged"), "{error}");
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     fs::create_dir(root.path().join("out")).unwrap();
     fs::write(root.path().join("out/x"), "").unwrap();

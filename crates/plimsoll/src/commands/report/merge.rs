@@ -29,8 +29,8 @@ pub(super) fn merge(runs: &[PathBuf], out: &Path) -> Result<PathBuf, Stop> {
         judge_load(tally, window, slo.as_ref(), is_open, &Observations::default())
     };
     merge.write(out, &judge).map_err(|error| match error {
-        ReportError::NotEmpty { .. } | ReportError::Damaged { .. } => usage(error),
-        error => Stop::CannotRun(error.to_string()),
+        ReportError::NotEmpty { .. } => usage(error),
+        error => super::stopped(&error),
     })?;
     Ok(out.to_owned())
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
                 gated = stop;
                 if wanted_page.is_some() {
                     let view = View::of_archive(&archive, &summary);
-                    views.push(view.map_err(|error| Stop::CannotRun(error.to_string()))?);
+                    views.push(view.map_err(|error| stopped(&error))?);
                 }
             }
             Err(ReportError::NotAnArchive { .. })
@@ -55,6 +55,12 @@ pub(crate) fn run(flags: &ReportFlags) -> Result<(), Stop> {
     }
     wanted_page.map_or(Ok(()), |file| write_page(file, &views))?;
     gated.map_or(Ok(()), Err)
+}
+
+/// An archive that cannot be read is the wrong one; what cannot be written is the system's refusal.
+fn stopped(error: &ReportError) -> Stop {
+    let text = error.to_string();
+    if error.is_unread() { Stop::Usage(text) } else { Stop::CannotRun(text) }
 }
 
 /// A run that was drawn.
@@ -103,8 +109,8 @@ fn report_run(
         causes::of(&causes::readings(archive.dir()), find, archive.trials())
     };
     let mut text = Vec::new();
-    let redrawn = redraw(archive, &diagnose, stream.style(), &mut text)
-        .map_err(|error| Stop::CannotRun(error.to_string()))?;
+    let redrawn =
+        redraw(archive, &diagnose, stream.style(), &mut text).map_err(|error| stopped(&error))?;
     let summary = redrawn.summary;
     let gated =
         flags.baseline.as_ref().map(|dir| gate::gate(&flags.fail_if, dir, archive, &summary));
