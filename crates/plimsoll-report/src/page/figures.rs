@@ -179,6 +179,22 @@ const CONNECTIONS: Figure = Figure {
     }),
 };
 
+const HELD: Figure = Figure {
+    about: "Connections held, counted on the client's side, how many there were to be by then (thin), and those opened each second; \
+            crosses are connections that were lost.",
+    rows: Some(Rows {
+        source: "seconds",
+        columns: &[
+            TIME,
+            column("asked", Unit::Count, "asked", Thin::Last),
+            column("held", Unit::Count, "held", Thin::Least),
+            column("opened", Unit::Count, "opened", Thin::Most),
+            column("lost", Unit::Count, "lost", Thin::Most),
+        ],
+    }),
+    ..CONNECTIONS
+};
+
 const MEMORY: Figure = Figure {
     chart: "memory",
     about: "Each point is a level at which the connections were held and idle: memory above the baseline without connections. The dashed \
@@ -419,14 +435,14 @@ impl Kind {
                 (Main, GOODPUT),
                 (Main, COURSE),
                 (Main, MEMORY),
-                (Time, CONNECTIONS),
+                (Time, HELD),
                 (Time, LATENCY),
                 (Time, ERRORS),
                 (Distribution, PERCENTILES),
                 (Cause, CLIFFS),
             ],
             Self::Hold => &[
-                (Main, CONNECTIONS),
+                (Main, HELD),
                 (Main, MEMORY),
                 (Time, RATE),
                 (Time, LATENCY),

@@ -58,16 +58,9 @@ impl Holding {
         self.lost += tally.losses.total();
     }
 
-    /// How many connections the current step is to reach; `None` where it only keeps what there is.
+    /// How many connections the current step is to reach.
     pub(crate) const fn asked(&self) -> Option<u64> {
-        match self.step {
-            HoldStep::Ramp { connections, .. } | HoldStep::Trim { connections } => {
-                Some(connections)
-            }
-            HoldStep::Pause | HoldStep::Settle | HoldStep::Sweep { .. } | HoldStep::Hold { .. } => {
-                None
-            }
-        }
+        self.step.aim()
     }
 
     /// `ramp to 10,000: 3,412 held, 1,998/s, 0 failed, 4 s left, 9.31 kB per connection`.

@@ -56,7 +56,7 @@ impl Seconds<'_> {
                 self.next = Some((load, line));
                 return Ok(());
             }
-            self.builder.handle_second(Box::new(line.interval));
+            self.builder.handle_second(Box::new(line.interval), line.asked);
         }
     }
 

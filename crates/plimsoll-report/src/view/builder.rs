@@ -22,6 +22,8 @@ use crate::terminal::TrialsAtLoad;
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
 const COLUMNS_MAX: usize = 3_600;
+/// What is said then.
+const FULL: &str = "a page that is opened from now on shows the last hour; one that is open, and the report, keep all";
 /// Between two loads whose instants are not known, seconds.
 const UNKNOWN_REST_S: f64 = 1.0;
 
@@ -47,11 +49,15 @@ pub struct ViewBuilder {
     origin: Option<Nanos>,
     load: Load,
     open: Stretch,
-    /// The last second: whether it is whole shows when the next one comes.
-    last: Option<Box<Interval>>,
+    /// The last second, and how many connections were to be reached in it: whether it is whole shows when the next one comes.
+    last: Option<(Box<Interval>, Option<u64>)>,
+    /// How many connections the steps of a hold were to reach so far. Of an archive the lines of its seconds say it.
+    asked: Option<u64>,
     /// The columns, without those of the heat map.
     rows: VecDeque<Second>,
     heats: VecDeque<HeatColumn>,
+    /// The oldest columns go.
+    is_full: bool,
     /// When the first second of each trial began.
     begins: BTreeMap<u32, f64>,
     whole: Spans,
@@ -81,8 +87,10 @@ impl ViewBuilder {
             load: Load::default(),
             open: Stretch::default(),
             last: None,
+            asked: None,
             rows: VecDeque::new(),
             heats: VecDeque::new(),
+            is_full: false,
             begins: BTreeMap::new(),
             whole: Spans::default(),
             trials: Vec::new(),
@@ -120,26 +128,33 @@ impl ViewBuilder {
                 self.load.trial = Some(request.number);
                 patches.extend(self.enter(request.phase));
             }
-            Event::Interval(interval) => return self.handle_second(interval.clone()),
+            Event::Interval(interval) => return self.handle_second(interval.clone(), self.asked),
             Event::TrialEnded(record) => return self.handle_trial(record),
             Event::PlateauEnded(plateau) => self.plateaus.push(**plateau),
+            Event::HoldStep(step) => self.asked = step.aim().or(self.asked),
             Event::Note(text) => patches.push(self.note(text)),
             Event::SearchEnded(_)
             | Event::Draining { .. }
             | Event::Rows(_)
             | Event::BlockStarted(_)
             | Event::TimersProbed(_)
-            | Event::HoldStep(_)
             | Event::Memory(_) => {}
         }
         self.count(patches)
     }
 
-    /// Takes a second of the load that goes on.
-    pub(super) fn handle_second(&mut self, interval: Box<Interval>) -> Vec<Patch> {
-        let patch = self.take_last(Some(&interval));
-        self.begin_second(interval);
-        self.count(patch.into_iter().collect())
+    /// Takes a second of the load that goes on, and how many connections were to be reached in it.
+    pub(super) fn handle_second(
+        &mut self,
+        interval: Box<Interval>,
+        asked: Option<u64>,
+    ) -> Vec<Patch> {
+        let mut patches: Vec<Patch> = self.take_last(Some(&interval)).into_iter().collect();
+        self.begin_second(interval, asked);
+        if self.rows.len() == COLUMNS_MAX && !std::mem::replace(&mut self.is_full, true) {
+            patches.push(self.note(FULL));
+        }
+        self.count(patches)
     }
 
     /// Takes a trial that was judged.
@@ -236,6 +251,7 @@ impl ViewBuilder {
             }
             (None, _) => after,
         };
+        self.asked = None;
         self.load = Load { begin_s, planned, trial: trial.map(|trial| trial.number) };
     }
 
@@ -253,21 +269,22 @@ impl ViewBuilder {
         Some(Patch::Step(happened))
     }
 
-    fn begin_second(&mut self, interval: Box<Interval>) {
+    fn begin_second(&mut self, interval: Box<Interval>, asked: Option<u64>) {
         let begin_s = self.load.begin_s + f64::from(interval.second);
         if let Some(trial) = self.load.trial {
             self.begins.entry(trial).or_insert(begin_s);
         }
         self.whole.merge(&interval.tally.spans);
-        self.last = Some(interval);
+        self.last = Some((interval, asked));
     }
 
     /// The last second becomes part of a column; `next` follows it in the same load.
     fn take_last(&mut self, next: Option<&Interval>) -> Option<Patch> {
-        let last = self.last.take()?;
+        let (last, asked) = self.last.take()?;
         let whole = is_whole(last.second, self.load.planned, next);
         let end_s = self.load.begin_s + f64::from(last.second) + 1.0;
         self.open.add(&last.tally, self.load.trial, whole, end_s);
+        self.open.asked = asked;
         if self.open.seconds >= self.column_s { self.end_stretch() } else { None }
     }
 

@@ -56,11 +56,32 @@ pub struct HostRow {
     pub trouble: BTreeMap<&'static str, f64>,
 }
 
+/// A graph that has limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Panel {
+    /// Established TCP connections.
+    Established,
+    /// Memory in use.
+    Memory,
+}
+
+/// The graph that shows the use of the limit of this name.
+pub(crate) fn panel_of(limit: &str) -> Option<Panel> {
+    match limit {
+        "open files" | "tracked connections" | "worker_connections" | "maxconn" => {
+            Some(Panel::Established)
+        }
+        "memory" | "TCP memory" | "memory of the control group" => Some(Panel::Memory),
+        _ => None,
+    }
+}
+
 /// A limit that is drawn in.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limit {
-    /// The graph: `established`, `memory`.
-    pub panel: &'static str,
+    /// The graph.
+    pub panel: Panel,
     /// Its name, and of what process it is.
     pub name: String,
     /// The limit.
@@ -160,7 +181,7 @@ fn row(before: &Reading, after: &Reading, origin: Nanos) -> Option<HostRow> {
 }
 
 /// Share of its rate that the interface carries which is used most; loopback has no rate.
-fn link(change: Change<'_>, direction: &str) -> Option<f64> {
+pub(crate) fn link(change: Change<'_>, direction: &str) -> Option<f64> {
     let shares = change.after().of(Metric::NetworkSpeed, &[]).filter_map(|speed| {
         let device = speed.series.label(Label::Device)?;
         let wanted = [(Label::Device, device), (Label::Direction, direction)];
@@ -186,13 +207,7 @@ fn cores(change: Change<'_>) -> BTreeMap<String, Option<f64>> {
 
 fn limits_of(reading: &Reading) -> Vec<Limit> {
     let drawn = limits(reading).filter_map(|limit| {
-        let panel = match limit.limit.as_str() {
-            "open files" | "tracked connections" | "worker_connections" | "maxconn" => {
-                "established"
-            }
-            "memory" | "TCP memory" | "memory of the control group" => "memory",
-            _ => return None,
-        };
+        let panel = panel_of(&limit.limit)?;
         let of = if limit.scope == "host" { String::new() } else { format!(" of {}", limit.scope) };
         Some(Limit { panel, name: format!("{}{of}", limit.limit), max: limit.max })
     });

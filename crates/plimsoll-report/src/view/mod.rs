@@ -25,7 +25,8 @@ mod trials;
 
 pub use builder::ViewBuilder;
 pub use heat::{Cells, Heat};
-pub use hosts::{HostColumns, HostRow, Limit};
+pub use hosts::{HostColumns, HostRow, Limit, Panel};
+pub(crate) use hosts::{link, panel_of};
 pub use seconds::{HeatColumn, Lag, Quantiles, Second};
 pub use spectrum::{Point, Spectrum};
 pub use trials::TrialRow;

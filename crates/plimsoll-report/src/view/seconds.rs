@@ -76,6 +76,8 @@ pub struct Second {
     pub errors: BTreeMap<&'static str, u64>,
     /// Connections at the end.
     pub held: u64,
+    /// Connections that a hold was to reach.
+    pub asked: Option<u64>,
     /// Connections that were opened.
     pub opened: u64,
     /// Connections that ended without our doing.
@@ -101,6 +103,8 @@ pub(super) struct Stretch {
     /// Seconds that are in it.
     pub(super) seconds: u32,
     whole: Whole,
+    /// Of its last second.
+    pub(super) asked: Option<u64>,
     /// Its end.
     end_s: f64,
 }
@@ -148,6 +152,7 @@ impl Stretch {
             unsent: tally.unsent,
             errors: tally.errors.iter().map(|(class, ops)| (class.name(), ops)).collect(),
             held: tally.connections.held_end,
+            asked: self.asked,
             opened: tally.connections.opened,
             lost: tally.losses.total(),
             backlog: tally.outstanding.iter().copied().max().unwrap_or_default(),

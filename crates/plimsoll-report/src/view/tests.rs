@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use plimsoll_model::event::Event;
+use plimsoll_model::hold::HoldStep;
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_model::summary::Summary;
 use plimsoll_model::tally::{Interval, Tally};
@@ -98,6 +99,44 @@ fn a_search_that_goes_on_and_its_archive_are_the_same_document() {
     let expected =
         ["the lowest load first", "phase qualify", "phase expand", "phase narrow", "phase confirm"];
     assert_eq!(phases, expected);
+}
+
+#[test]
+fn what_a_hold_is_to_reach_is_known_of_each_second() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut tally = Tally::default();
+    tally.connections.held_end = 700;
+    let to = |connections| Event::HoldStep(HoldStep::Ramp { connections, per_s: 700.0 });
+    let epoch = Some(Nanos::from_secs(70));
+    let events = [
+        Event::LoadStarted { trial: None, planned: None, epoch },
+        to(1_000),
+        interval(0, tally.clone()),
+        Event::HoldStep(HoldStep::Settle),
+        interval(1, tally.clone()),
+        to(2_000),
+        interval(2, tally),
+    ];
+    let [live, archived] = live_and_archived(dir.path(), false, &events, &fixtures::hold_good());
+    assert_eq!(serde_json::to_value(&live).unwrap(), serde_json::to_value(&archived).unwrap());
+    assert_eq!(archived.seconds["asked"], serde_json::json!([1_000, 1_000, 2_000]));
+}
+
+#[test]
+fn a_page_that_no_longer_holds_its_beginning_says_so() {
+    let manifest = fixtures::manifest(false);
+    let mut builder =
+        ViewBuilder::new("run".to_owned(), "0.1.0".to_owned(), Head::of(&manifest), 1);
+    builder.handle_event(&Event::LoadStarted { trial: None, planned: None, epoch: None });
+    let mut notes = 0;
+    for second in 0..3_700 {
+        let patches = builder.handle_event(&interval(second, fixtures::tally(10, 1_000, 1)));
+        notes += patches.iter().filter(|patch| patch.kind() == "note").count();
+    }
+    assert_eq!(notes, 1);
+    let view = builder.view();
+    assert!(view.notes[0].starts_with("a page that is opened from now on shows the last hour"));
+    assert_eq!(view.seconds["t"].as_array().expect("a list").len(), 3_600);
 }
 
 #[test]
