@@ -5,6 +5,7 @@ mod compared;
 mod held;
 mod several;
 mod sized;
+mod watched;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ pub(crate) use compared::{
 pub(crate) use held::{hold_bad, hold_cut_short, hold_good, hold_nothing, hold_plan, plateau};
 pub(crate) use several::find_several;
 pub(crate) use sized::sizing_better;
+pub(crate) use watched::{watched, watched_for};
 
 /// Must never be seen in anything written.
 pub(crate) const SECRET: &str = "hunter2";

@@ -1,4 +1,4 @@
-//! The screen of a run: a thread that draws the latest state, and passes on what keys ask for.
+//! The screen of a command: a thread that draws the latest state, and passes on what keys ask for.
 //!
 //! Nobody waits for the thread: a terminal that takes no output blocks it alone.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_model::Nanos;
-use plimsoll_report::tui::{Look, Painter, State, Wish, draw};
+use plimsoll_report::tui::{Look, Painter, Scene, Wish};
 use plimsoll_sys::signal::{Interrupts, end_now};
 use plimsoll_sys::terminal::{Input, Screen, Waker, restore, size};
 use plimsoll_sys::{clock, thread};
@@ -24,17 +24,17 @@ const FRAME: Duration = Duration::from_millis(250);
 const END_WAIT: Duration = Duration::from_millis(200);
 
 /// A screen that is drawn; the terminal is as before once it is dropped.
-pub(crate) struct Display {
-    latest: Arc<Mutex<State>>,
+pub(crate) struct Display<S> {
+    latest: Arc<Mutex<S>>,
     wishes: Receiver<Wish>,
     waker: Waker,
     /// Closed once the thread has ended.
     ended: Receiver<()>,
 }
 
-impl Display {
+impl<S: Scene> Display<S> {
     /// Takes the terminal. Time counts from `began` on CLOCK_MONOTONIC.
-    pub(crate) fn start(state: State, began: Nanos, interrupts: &Interrupts) -> io::Result<Self> {
+    pub(crate) fn start(state: S, began: Nanos, interrupts: &Interrupts) -> io::Result<Self> {
         restore_in_panics();
         let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let (screen, waker) = Screen::enter()?;
@@ -62,7 +62,7 @@ impl Display {
     }
 
     /// Shows `state` from the next frame on.
-    pub(crate) fn show(&self, state: &State) {
+    pub(crate) fn show(&self, state: &S) {
         lock(&self.latest).clone_from(state);
     }
 
@@ -72,7 +72,7 @@ impl Display {
     }
 }
 
-impl Drop for Display {
+impl<S> Drop for Display<S> {
     fn drop(&mut self) {
         self.waker.wake();
         // A thread that a terminal blocks is left behind.
@@ -82,15 +82,15 @@ impl Drop for Display {
 }
 
 /// What the thread has.
-struct Drawer {
-    latest: Arc<Mutex<State>>,
+struct Drawer<S> {
+    latest: Arc<Mutex<S>>,
     look: Look,
     began: Nanos,
     interrupts: Interrupts,
     wishes: Sender<Wish>,
 }
 
-impl Drawer {
+impl<S: Scene> Drawer<S> {
     fn work(mut self, screen: &Screen, out: File) -> io::Result<()> {
         let size_of = || size(io::stderr());
         let mut painter = Painter::new(out, self.look.colours, Box::new(size_of))?;
@@ -98,7 +98,7 @@ impl Drawer {
         loop {
             let state = lock(&self.latest).clone();
             let elapsed = Nanos(clock::monotonic_ns()).since(self.began);
-            painter.paint(|frame| draw(&state, &self.look, elapsed, frame))?;
+            painter.paint(|frame| state.draw(&self.look, elapsed, frame))?;
             let drawn = Instant::now();
             while let Some(left) = FRAME.checked_sub(drawn.elapsed()).filter(|left| !left.is_zero())
             {
@@ -124,7 +124,7 @@ impl Drawer {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -145,6 +145,8 @@ mod tests {
     use std::mem::ManuallyDrop;
     use std::process::{Command, Stdio};
     use std::{env, fs};
+
+    use plimsoll_report::tui::State;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::summary::{RowSummary, Summary};
 use plimsoll_model::trial::TrialRecord;
 use plimsoll_report::archive::{ClockPair, Manifest, ManifestHead, SearchHead};
-use plimsoll_report::tui::{Head, Tracker, Wish};
+use plimsoll_report::tui::{Budget, Head, State, Tracker, Wish};
 use plimsoll_report::view::View;
 use plimsoll_report::{
     Archive, ArchiveWriter, Progress, ReportError, WholeFile, json, live, page, terminal, time_text,
@@ -52,6 +52,8 @@ pub(crate) struct RunHead<'a> {
     pub(crate) settings: BTreeMap<String, String>,
     /// What is searched for.
     pub(crate) search: Option<SearchHead>,
+    /// The most time that it takes.
+    pub(crate) budget: Option<Budget>,
     /// Whether an archive is written even without --out.
     pub(crate) always_archive: bool,
     /// Who is told meanwhile.
@@ -119,6 +121,7 @@ impl Run {
             target: job.target_name.clone(),
             slo: job.slo.as_ref().map(ToString::to_string),
             deadline: job.plan.deadline,
+            budget: head.budget,
             page: head.publisher.page(),
         };
         let shown = if job.ui {
@@ -287,7 +290,7 @@ impl Run {
 #[derive(Default)]
 enum Shown {
     /// On a screen of the terminal.
-    Screen(Display, Box<Tracker>),
+    Screen(Display<State>, Box<Tracker>),
     /// In lines on standard error.
     Lines(Box<Progress>),
     #[default]

@@ -104,6 +104,22 @@ fn servers_and_their_processes_are_seen() {
 }
 
 #[test]
+fn an_output_that_is_full_is_named_and_the_others_go_on() {
+    let full = ["--json", "/dev/full", "--out", "seen", "--no-ui"];
+    let watch = ["watch", "--interval", "100ms", "--for", "500ms"];
+    let finished = Plimsoll::new([&watch[..], &full].concat()).run();
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("cannot write /dev/full: No space left"),
+        "{}",
+        finished.stderr
+    );
+    let archived =
+        fs::read_to_string(finished.folder().join("seen/hosts.jsonl")).expect("archived");
+    assert!(archived.lines().count() >= 5, "{archived}");
+}
+
+#[test]
 fn what_serve_sends_over_statsd_is_received() {
     let statsd = port::free().to_string();
     let watch = Plimsoll::new([

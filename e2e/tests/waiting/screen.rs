@@ -38,11 +38,60 @@ fn a_resized_screen_is_drawn_anew_and_q_leaves_it() {
     terminal.resize(50, 10);
     terminal.wait_for("terminal too small for more (50 x 10)");
     terminal.resize(100, 30);
-    terminal.wait_for("wire, 1 s");
+    terminal.wait_for("last second");
     terminal.press("?");
     terminal.wait_for("this list; any key ends it");
     terminal.press("q");
     assert_restored(&terminal, 130);
+}
+
+#[test]
+fn a_watched_host_is_drawn_and_its_last_state_stays() {
+    let terminal = Terminal::start();
+    terminal.enter(
+        "stty -g > before; $PLIMSOLL watch --interval 100ms --pid $$; echo \"ended $?\"; \
+         stty -g > after; touch over",
+    );
+    for shown in ["TCP established", "packets  in", "bytes  in", "memory  ", "CPU 0", "bash"] {
+        terminal.wait_for(shown);
+    }
+    terminal.press("Tab");
+    terminal.wait_for("limits, the fullest first");
+    terminal.resize(50, 10);
+    terminal.wait_for("terminal too small for more (50 x 10)");
+    // Two panels beside each other.
+    terminal.resize(120, 30);
+    terminal.wait_for("processes and servers, last interval");
+    terminal.press("?");
+    terminal.wait_for("this list; any key ends it");
+    terminal.press("q");
+    assert_restored(&terminal, 0);
+    assert!(terminal.text().contains("Established"), "{}", terminal.text());
+}
+
+#[test]
+fn a_signal_ends_a_watch_and_leaves_its_screen() {
+    for signal in ["TERM", "INT", "HUP"] {
+        let terminal = Terminal::start();
+        terminal.enter(
+            "stty -g > before; bash -c 'echo $$ > pid; exec $PLIMSOLL watch'; echo \"ended $?\"; \
+             stty -g > after; touch over",
+        );
+        terminal.wait_for("TCP established");
+        send_signal(signal, terminal.file("pid").trim());
+        assert_restored(&terminal, 0);
+    }
+}
+
+#[test]
+fn a_watch_writes_lines_where_nothing_can_be_drawn() {
+    let terminal = Terminal::start();
+    let watch = "$PLIMSOLL watch --interval 100ms --for 300ms";
+    terminal.enter(&format!("TERM=dumb {watch}; {watch} < /dev/null; echo \"ended $?\""));
+    terminal.wait_for("ended 0");
+    let text = terminal.text();
+    assert!(text.matches(" established; ").count() >= 2, "{text}");
+    assert!(!text.contains("Tab panel"), "{text}");
 }
 
 #[test]

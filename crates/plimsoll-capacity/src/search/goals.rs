@@ -16,6 +16,11 @@ use super::{RateSearch, SearchSettings, Step};
 /// expansion of its own.
 const FURTHER: f64 = 0.5;
 
+/// How much of all a search may use once it has so many further objectives.
+fn times(further: usize) -> f64 {
+    1.0 + FURTHER * further as f64
+}
+
 /// A search for the highest rate that meets each of some objectives.
 #[derive(Clone, Debug)]
 pub struct GoalSearch {
@@ -31,9 +36,9 @@ impl GoalSearch {
     /// A search that has not measured anything yet: for `slo`, and then for each of `further`.
     pub fn new(settings: &SearchSettings, slo: Slo, further: Vec<Slo>) -> Self {
         let with_budget = |(index, slo): (usize, Slo)| {
-            let times = 1.0 + FURTHER * index as f64;
+            let times = times(index);
             let settings = SearchSettings {
-                budget: Nanos::from_secs_f64(settings.budget.as_secs_f64() * times),
+                budget: Self::budget(settings, index),
                 trials_max: (f64::from(settings.trials_max) * times) as u32,
                 ..settings.clone()
             };
@@ -41,6 +46,11 @@ impl GoalSearch {
         };
         let slos = std::iter::once(slo).chain(further).enumerate();
         Self { searches: slos.map(with_budget).collect(), found: Vec::new(), judged: 0, invalid: 0 }
+    }
+
+    /// The most time of all trials, and of the rests between them, with so many further objectives.
+    pub fn budget(settings: &SearchSettings, further: usize) -> Nanos {
+        Nanos::from_secs_f64(settings.budget.as_secs_f64() * times(further))
     }
 
     /// The one that asks for trials; the last one when all have ended.

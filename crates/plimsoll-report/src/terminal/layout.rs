@@ -14,6 +14,10 @@ const LABEL_WIDTH: usize = 13;
 const WIDTH_MIN: usize = 60;
 /// Above this, lines are too long to read.
 const WIDTH_MAX: usize = 100;
+/// Heights of a column, eighths.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The same for consoles that lack them.
+const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
 /// How a page looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -356,6 +360,18 @@ pub(crate) fn bytes(count: u64) -> String {
         0
     };
     format!("{value:.decimals$}\u{a0}{}", UNITS[unit])
+}
+
+/// A column for each of the last `columns` values, from 0 to the largest of them.
+pub(crate) fn bars(values: &[f64], columns: usize, ascii: bool) -> String {
+    let shown = &values[values.len().saturating_sub(columns)..];
+    let most = shown.iter().copied().fold(0.0, f64::max);
+    let heights = if ascii { ASCII_BARS } else { BARS };
+    let bar = |value: &f64| {
+        let eighths = if most > 0.0 { (value / most * 8.0).ceil() as usize } else { 0 };
+        heights[eighths.clamp(1, 8) - 1]
+    };
+    shown.iter().map(bar).collect()
 }
 
 /// `1 thread`, `2 threads`.

@@ -13,28 +13,12 @@ use super::state::{Quantiles, State};
 use crate::progress::holding::Holding;
 use crate::terminal::layout::ms;
 
-/// Heights of a column, eighths.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same for consoles that lack them.
-const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 /// The least time that a chart shows, s.
 const SECONDS_MIN: usize = 60;
 /// Less is drawn as this on a logarithmic axis, ms.
 const LEAST_MS: f64 = 0.001;
 /// Columns of an axis and its labels.
 const AXIS_COLUMNS: u16 = 8;
-
-/// A column for each of the last `columns` values, from 0 to the largest of them.
-pub(super) fn bars(values: &[f64], columns: usize, ascii: bool) -> String {
-    let shown = &values[values.len().saturating_sub(columns)..];
-    let most = shown.iter().copied().fold(0.0, f64::max);
-    let heights = if ascii { ASCII_BARS } else { BARS };
-    let bar = |value: &f64| {
-        let eighths = if most > 0.0 { (value / most * 8.0).ceil() as usize } else { 0 };
-        heights[eighths.clamp(1, 8) - 1]
-    };
-    shown.iter().map(bar).collect()
-}
 
 /// The colour of a verdict; its mark says the same.
 pub(super) fn colour(verdict: Verdict) -> Color {

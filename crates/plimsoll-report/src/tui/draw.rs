@@ -5,21 +5,19 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::chart;
 use super::look::{Look, Panel};
+use super::scene::{Scene, around, beside, bold, dim, draw_help, draw_small, is_small, titled};
 use super::state::{Host, Quantiles, Second, State};
-use crate::terminal::layout::{bytes, clean, cpu_percent, ms};
+use crate::terminal::layout::{bars, bytes, clean, cpu_percent, ms};
 
-/// Smaller terminals get the first lines only.
-const COLUMNS_MIN: u16 = 60;
-const ROWS_MIN: u16 = 15;
-/// From so many columns two panels stand side by side.
-const TWO_PANELS_FROM: u16 = 110;
-/// From so many rows every kind of latency is in the table.
+/// From so many columns last second and whole load stand side by side.
+const WIDE_TABLE_FROM: u16 = 76;
+/// Where they do not, from so many rows every kind of latency is in the table.
 const WHOLE_TABLE_FROM: u16 = 24;
 /// Rows of the panel at least, its title included.
 const PANEL_ROWS_MIN: u16 = 4;
@@ -43,54 +41,31 @@ const HELP: &[&str] = &[
     "marks       o GOOD   x BAD   ? INVALID   | bounds   - deadline",
 ];
 
-/// Draws `state`, `elapsed` after the run began.
-pub fn draw(state: &State, look: &Look, elapsed: Nanos, frame: &mut Frame<'_>) {
-    let area = frame.area();
-    if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
-        let mut lines = vec![title(state, elapsed, area.width), figures(state)];
-        let size = format!("terminal too small for more ({} x {})", area.width, area.height);
-        lines.push(Line::from(size));
-        return frame.render_widget(Paragraph::new(lines), area);
-    }
-    let mut top = top(state, look, elapsed, area);
-    let mut bottom = bottom(state, elapsed, area);
-    // What must go goes from the ends that are next to the panel.
-    let most = usize::from(area.height - PANEL_ROWS_MIN);
-    bottom.drain(
-        ..bottom.len().min((top.len() + bottom.len()).saturating_sub(most)).min(bottom.len() - 1),
-    );
-    top.truncate(most.saturating_sub(bottom.len()));
-    let rows = [top.len() as u16, 0, bottom.len() as u16];
-    let [above, middle, below] = Layout::vertical([
-        Constraint::Length(rows[0]),
-        Constraint::Fill(1),
-        Constraint::Length(rows[2]),
-    ])
-    .areas(area);
-    frame.render_widget(Paragraph::new(top), above);
-    frame.render_widget(Paragraph::new(bottom), below);
-    if look.help {
-        let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::from(*line)).collect();
-        let whole = Rect { y: 1, height: area.height - 2, ..area };
-        frame.render_widget(ratatui::widgets::Clear, whole);
-        return frame.render_widget(Paragraph::new(lines), whole);
-    }
-    let panels = panels(state);
-    let shown = |step: usize| panels[look.panel.wrapping_add(step) % panels.len()];
-    if area.width >= TWO_PANELS_FROM {
-        let halves =
-            Layout::horizontal([Constraint::Fill(1), Constraint::Length(1), Constraint::Fill(1)]);
-        let [left, _, right] = halves.areas(middle);
-        panel(shown(0), state, look, frame, left);
-        panel(shown(1), state, look, frame, right);
-    } else {
-        panel(shown(0), state, look, frame, middle);
+impl Scene for State {
+    fn draw(&self, look: &Look, elapsed: Nanos, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        if is_small(area) {
+            return draw_small(vec![title(self, elapsed, area.width), figures(self)], frame);
+        }
+        let (top, bottom) = (top(self, look, elapsed, area), bottom(self, elapsed, area));
+        let middle = around(top, bottom, PANEL_ROWS_MIN, frame);
+        if look.help {
+            return draw_help(HELP, frame);
+        }
+        let panels = panels(self);
+        for (step, area) in beside(middle).into_iter().enumerate() {
+            panel(panels[look.panel.wrapping_add(step) % panels.len()], self, look, frame, area);
+        }
     }
 }
 
 /// Those that this run has, the first one first.
 fn panels(state: &State) -> Vec<Panel> {
     let mut panels = vec![Panel::Latency, Panel::Errors, Panel::Hosts, Panel::Notes];
+    if state.block.is_some() {
+        // What each round of a comparison gave is noted.
+        panels.rotate_right(1);
+    }
     if state.is_search || !state.lines.is_empty() {
         panels.insert(0, Panel::Trials);
     }
@@ -100,26 +75,14 @@ fn panels(state: &State) -> Vec<Panel> {
     panels
 }
 
-fn bold(text: impl Into<String>) -> Span<'static> {
-    Span::styled(text.into(), Style::new().add_modifier(Modifier::BOLD))
-}
-
-fn dim(text: impl Into<String>) -> Span<'static> {
-    Span::styled(text.into(), Style::new().add_modifier(Modifier::DIM))
-}
-
 /// Command and target, and where the run is, at the right edge.
 fn title(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
-    let place = place(state, elapsed);
-    let room = usize::from(width).saturating_sub(place.chars().count() + 2);
     let slo = state.head.slo.as_ref().map(|slo| format!("  SLO {slo}")).unwrap_or_default();
-    let text = clean(&format!("plimsoll {}  {}{slo}", state.head.command, state.head.target));
-    let text: String = text.chars().take(room).collect();
-    let pad = room - text.chars().count() + 2;
-    Line::from(vec![bold(text), Span::raw(" ".repeat(pad)), Span::raw(place)])
+    let what = format!("plimsoll {}  {}{slo}", state.head.command, state.head.target);
+    titled(&what, &place(state, elapsed), width)
 }
 
-/// `12 s of 60 s`, `trial 7, 3 s of 5 s`, `waiting for 12 answers`.
+/// `12 s of 60 s`, `trial 7 narrow, 3 s of 5 s`, `waiting for 12 answers`.
 fn place(state: &State, elapsed: Nanos) -> String {
     let mut parts = Vec::new();
     if let Some(block) = &state.block {
@@ -128,7 +91,7 @@ fn place(state: &State, elapsed: Nanos) -> String {
             round => format!("round {round}, {}", block.arm.name()),
         });
     } else if let Some(trial) = &state.trial {
-        parts.push(format!("trial {}", trial.number));
+        parts.push(format!("trial {} {}", trial.number, trial.phase.name()));
     }
     let into = |from: Nanos| elapsed.since(from).as_secs_f64().floor();
     parts.push(match (state.draining, state.started_at, state.planned) {
@@ -173,18 +136,28 @@ fn top(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'stat
         lines.push(Line::from(holding.line(elapsed)));
     }
     if state.is_search {
-        lines.push(search(state));
+        lines.push(search(state, elapsed, area.width));
+    } else {
+        lines.extend(left(state, elapsed).map(Line::from));
     }
     lines.push(figures(state));
     if area.height >= 20 {
         lines.push(per_second("rate", |second| second.ended, state, look, area.width));
     }
-    lines.extend(table(state, area.height));
+    lines.extend(table(state, area));
     lines
 }
 
-/// `good at 33,779/s, bad at 35,377/s (4.7 %)`, and what runs now.
-fn search(state: &State) -> Line<'static> {
+/// `at most 170 s left`.
+fn left(state: &State, elapsed: Nanos) -> Option<String> {
+    let seconds = state.left(elapsed)?.as_secs_f64().ceil();
+    let of = if state.is_search && state.holding.is_none() { " of trials" } else { "" };
+    Some(format!("at most {seconds} s{of} left"))
+}
+
+/// `good at 33,779/s, bad at 35,377/s (4.7 % apart)`, what runs now, and the time that is left.
+fn search(state: &State, elapsed: Nanos, width: u16) -> Line<'static> {
+    let mut apart = String::new();
     let bounds = match (state.good_max, state.bad_min) {
         (Some(good), Some(bad)) if bad.get() <= good.get() => {
             // Trials may contradict each other; the search weighs them, this line does not.
@@ -192,15 +165,20 @@ fn search(state: &State) -> Line<'static> {
         }
         (Some(good), Some(bad)) => {
             let width = (bad.get() - good.get()) / good.get() * 100.0;
-            format!("good at {good}, bad at {bad} ({width:.1} % apart)")
+            apart = format!(" ({width:.1} % apart)");
+            format!("good at {good}, bad at {bad}")
         }
         (Some(good), None) => format!("good at {good}"),
         (None, Some(bad)) => format!("bad at {bad}"),
         (None, None) => "no bounds yet".to_owned(),
     };
-    let now =
-        state.trial.as_ref().map(|trial| format!("  now at {}", trial.rate)).unwrap_or_default();
-    Line::from(vec![bold(bounds), Span::raw(now)])
+    let now = state.trial.as_ref().map(|trial| format!("  now at {}", trial.rate));
+    let rest = now.into_iter().chain(left(state, elapsed).map(|left| format!("  {left}")));
+    let rest: String = rest.collect();
+    if bounds.len() + apart.len() + rest.len() > usize::from(width) {
+        apart.clear();
+    }
+    Line::from(vec![bold(bounds), Span::raw(apart), Span::raw(rest)])
 }
 
 /// A column for each of the last seconds.
@@ -215,37 +193,49 @@ fn per_second(
     let counts: Vec<f64> = state.seconds.iter().map(|second| of(second) as f64).collect();
     let shown = &counts[counts.len().saturating_sub(columns)..];
     let most = shown.iter().copied().fold(0.0, f64::max);
-    let bars = chart::bars(shown, columns, look.ascii);
+    let bars = bars(shown, columns, look.ascii);
     Line::from(format!("{name:9}{bars}  most {} in {} s", rate(most as u64), shown.len()))
 }
 
-/// Latency by quantile: the last second, and the load so far.
-fn table(state: &State, height: u16) -> Vec<Line<'static>> {
-    let head = format!(
-        "{:20}{:>8}{:>8}{:>8}{:>8}{:>8}",
-        "latency, ms", "p50", "p90", "p99", "p99.9", "max"
-    );
-    let whole = if state.is_search && state.holding.is_none() { "trial" } else { "so far" };
-    let last = state.last.unwrap_or_default();
-    let so_far = &state.whole.spans;
-    let row = |name: &str, quantiles: Quantiles| {
-        let cells: String = quantiles.0.iter().map(|value| format!("{:>8}", ms(*value))).collect();
-        Line::from(format!("{name:20}{cells}"))
-    };
-    let mut lines = vec![Line::from(bold(head))];
-    lines.push(row("corrected, 1 s", last.corrected));
-    lines.push(row(&format!("corrected, {whole}"), so_far.corrected));
-    if height >= WHOLE_TABLE_FROM {
-        if height >= WHOLE_TABLE_FROM + 4 {
-            lines.push(row("uncorrected, 1 s", last.uncorrected));
+/// Latency by quantile: of the last second, and of the load so far.
+fn table(state: &State, area: Rect) -> Vec<Line<'static>> {
+    let whole = if state.is_search && state.holding.is_none() { "this trial" } else { "so far" };
+    let (last, so_far) = (state.last.unwrap_or_default(), &state.whole.spans);
+    let rows = [
+        ("corrected", last.corrected, so_far.corrected),
+        ("uncorrected", last.uncorrected, so_far.uncorrected),
+        ("wire", last.wire, so_far.wire),
+    ];
+    let names = ["p50", "p90", "p99", "p99.9", "max"];
+    let cells = |cells: [String; 5]| cells.map(|cell| format!("{cell:>6}")).concat();
+    let (head, values) =
+        (cells(names.map(str::to_owned)), |of: Quantiles| cells(of.0.map(short_ms)));
+    if area.width >= WIDE_TABLE_FROM {
+        let above = format!("{:14}{:33}{whole}", "latency, ms", "last second");
+        let mut lines =
+            vec![Line::from(bold(above)), Line::from(bold(format!("{:12}{head}   {head}", "")))];
+        lines.extend(rows.map(|(name, last, so_far)| {
+            Line::from(format!("{name:12}{}   {}", values(last), values(so_far)))
+        }));
+        return lines;
+    }
+    let mut lines = vec![Line::from(bold(format!("{:24}{head}", "latency, ms")))];
+    let most = if area.height >= WHOLE_TABLE_FROM { rows.len() } else { 1 };
+    for (name, last, so_far) in rows.into_iter().take(most) {
+        for (of, quantiles) in [("last second", last), (whole, so_far)] {
+            let name = format!("{name}, {of}");
+            lines.push(Line::from(format!("{name:24}{}", values(quantiles))));
         }
-        lines.push(row(&format!("uncorrected, {whole}"), so_far.uncorrected));
-        if height >= WHOLE_TABLE_FROM + 4 {
-            lines.push(row("wire, 1 s", last.wire));
-        }
-        lines.push(row(&format!("wire, {whole}"), so_far.wire));
     }
     lines
+}
+
+/// Milliseconds in at most five columns: from ten seconds on, seconds.
+fn short_ms(value: Option<f64>) -> String {
+    match value {
+        Some(value) if value >= 9_999.5 => format!("{:.0}s", value / 1e3),
+        value => ms(value),
+    }
 }
 
 /// Everything below the panel, the most important last.

@@ -23,6 +23,15 @@ const LINES_MAX: usize = 100;
 /// Hosts that are shown at most.
 const HOSTS_MAX: usize = 16;
 
+/// The most time that a run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// Of its trials together.
+    Trials(Nanos),
+    /// From its first load on.
+    Elapsed(Nanos),
+}
+
 /// What a run is, before its first event.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
@@ -34,6 +43,8 @@ pub struct Head {
     pub slo: Option<String>,
     /// An answer after this is late.
     pub deadline: Option<Nanos>,
+    /// The most time that it takes, where there is a limit.
+    pub budget: Option<Budget>,
     /// Where a browser finds the page of the run while it goes on, its token included.
     pub page: Option<String>,
 }
@@ -55,6 +66,10 @@ pub struct State {
     pub(super) whole: Whole,
     pub(super) trials: VecDeque<TrialMark>,
     pub(super) trials_ended: u32,
+    /// How long all trials were.
+    pub(super) tried: Nanos,
+    /// When the first load began.
+    pub(super) first_load: Option<Nanos>,
     pub(super) good_max: Option<Rate>,
     pub(super) bad_min: Option<Rate>,
     pub(super) holding: Option<Holding>,
@@ -149,6 +164,17 @@ pub struct Tracker {
     readings: BTreeMap<String, Reading>,
 }
 
+impl State {
+    /// The most time that is left, where there is a limit.
+    pub(super) fn left(&self, elapsed: Nanos) -> Option<Nanos> {
+        let (budget, spent) = match self.head.budget? {
+            Budget::Trials(budget) => (budget, self.tried),
+            Budget::Elapsed(budget) => (budget, elapsed.since(self.first_load.unwrap_or(elapsed))),
+        };
+        Some(budget.since(spent))
+    }
+}
+
 impl Tracker {
     /// A run before its first event.
     pub fn new(head: Head) -> Self {
@@ -225,6 +251,7 @@ impl Tracker {
         state.trial = trial;
         state.planned = planned;
         state.started_at = Some(elapsed);
+        state.first_load.get_or_insert(elapsed);
         state.draining = None;
         state.last = None;
         state.whole = Whole::default();
@@ -307,6 +334,7 @@ impl Tracker {
             state.trials.pop_front();
         }
         state.trials_ended += 1;
+        state.tried = state.tried + record.measurement.window;
         state.trials.push_back(TrialMark {
             per_s: rate.get(),
             p99_ms: p99.map(Nanos::as_millis_f64),
@@ -343,7 +371,8 @@ fn lost(tally: &Tally) -> u64 {
     by_peer.max(tally.losses.total())
 }
 
-fn push(lines: &mut VecDeque<String>, line: String) {
+/// Adds a line; the oldest goes where there are too many.
+pub(super) fn push(lines: &mut VecDeque<String>, line: String) {
     if lines.len() == LINES_MAX {
         lines.pop_front();
     }

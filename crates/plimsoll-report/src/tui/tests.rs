@@ -9,7 +9,7 @@ use plimsoll_model::{ErrorClass, trial};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::{Head, Look, Tracker, draw};
+use super::{Budget, Head, Look, Scene, Tracker, Watched};
 use crate::fixtures;
 
 fn at(s: u64) -> Nanos {
@@ -22,6 +22,7 @@ fn head(command: &str) -> Head {
         target: "http://127.0.0.1:8080/".to_owned(),
         slo: Some("p99<50ms,errors<0.1%".to_owned()),
         deadline: Some(Nanos::from_millis(50)),
+        budget: None,
         page: None,
     }
 }
@@ -66,7 +67,11 @@ fn load(tracker: &mut Tracker, seconds: u32) {
 }
 
 fn search() -> Tracker {
-    let mut tracker = Tracker::new(head("find"));
+    search_within(None)
+}
+
+fn search_within(budget: Option<Budget>) -> Tracker {
+    let mut tracker = Tracker::new(Head { budget, ..head("find") });
     for trial in fixtures::trials() {
         let request = trial.measurement.request;
         let planned = Some(request.duration);
@@ -85,9 +90,22 @@ fn search() -> Tracker {
 }
 
 fn drawn(tracker: &Tracker, look: &Look, columns: u16, rows: u16) -> String {
+    drawn_scene(tracker.state(), look, columns, rows)
+}
+
+fn drawn_scene(scene: &impl Scene, look: &Look, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
-    terminal.draw(|frame| draw(tracker.state(), look, at(53), frame)).unwrap();
+    terminal.draw(|frame| scene.draw(look, at(53), frame)).unwrap();
     terminal.backend().to_string()
+}
+
+/// A host that is watched for so many seconds.
+fn watched(seconds: u64) -> Watched {
+    let mut watched = Watched::new("proxy1", at(1), None);
+    for second in 0..=seconds {
+        watched.handle_reading(&fixtures::watched_for(second), at(second));
+    }
+    watched
 }
 
 fn look() -> Look {
@@ -221,6 +239,16 @@ fn ascii_is_ascii() {
 }
 
 #[test]
+fn the_time_that_is_left_is_named() {
+    assert!(!drawn(&search(), &look(), 80, 24).contains("left"));
+    // Six trials of 5 s, one of 2 s and one of 20 s.
+    let text = drawn(&search_within(Some(Budget::Trials(at(215)))), &look(), 80, 24);
+    assert!(text.contains("now at 18,200/s  at most 163 s of trials left"), "{text}");
+    let text = drawn(&search_within(Some(Budget::Elapsed(at(300)))), &look(), 120, 40);
+    assert!(text.contains("(3.8 % apart)") && text.contains("at most 248 s of trials"), "{text}");
+}
+
+#[test]
 fn every_verdict_has_its_mark() {
     let text = drawn(&search(), &look(), 80, 24);
     assert!(
@@ -228,4 +256,58 @@ fn every_verdict_has_its_mark() {
         "{text}"
     );
     assert_eq!(trial::Verdict::Invalid.name(), "invalid");
+}
+
+#[test]
+fn a_watched_host_is_drawn_at_each_size() {
+    let mut watched = watched(4);
+    watched.note("receiving StatsD on 127.0.0.1:8125\x1b[2J");
+    for (columns, rows) in [(80, 24), (60, 15), (120, 40), (40, 10)] {
+        insta::assert_snapshot!(
+            format!("watch_{columns}x{rows}"),
+            drawn_scene(&watched, &look(), columns, rows)
+        );
+    }
+    let mut look = look();
+    for panel in ["limits", "processes", "events"] {
+        look.press(b"\t");
+        insta::assert_snapshot!(format!("watch_{panel}"), drawn_scene(&watched, &look, 80, 24));
+    }
+}
+
+#[test]
+fn a_watched_host_is_drawn_before_its_second_reading_and_at_any_size() {
+    let text = drawn_scene(&watched(0), &look(), 80, 24);
+    assert!(text.contains("Waiting for the second reading."), "{text}");
+    let mut many = Reading { begin: at(1), end: at(1), ..Reading::default() };
+    let mut later = Reading { begin: at(2), end: at(2), ..Reading::default() };
+    for cpu in 0..300 {
+        let number = cpu.to_string();
+        let labels = [(Label::Cpu, number.as_str()), (Label::Mode, "user")];
+        many.add(Metric::CpuSeconds, &labels, 0.0);
+        later.add(Metric::CpuSeconds, &labels, f64::from(cpu) / 300.0);
+        let process = format!("process-{cpu}");
+        let labels = [(Label::Process, process.as_str()), (Label::Role, "server")];
+        later.add(Metric::ProcessInfo, &labels, 1.0);
+    }
+    let mut history = crate::watch::History::default();
+    for mut reading in [many, later] {
+        reading.sort();
+        history.push(reading);
+    }
+    let mut large = Watched::new(&"host".repeat(50), at(1), Some(at(600)));
+    large.handle_reading(&history, at(1));
+    for (columns, rows) in [(1, 1), (60, 15), (60, 200), (61, 16), (300, 15), (79, 23)] {
+        for scene in [&watched(0), &watched(2), &large] {
+            for keys in [&b""[..], b"\t", b"\t\t", b"\t\t\t", b"?"] {
+                let mut look = Look::new(false, true);
+                look.press(keys);
+                let text = drawn_scene(scene, &look, columns, rows);
+                assert!(text.is_ascii(), "{text}");
+            }
+        }
+    }
+    // Those that were busiest are shown, and the others are counted.
+    let text = drawn_scene(&large, &look(), 80, 24);
+    assert!(text.contains("CPU 299") && text.contains("more CPUs were less busy"), "{text}");
 }

@@ -30,7 +30,7 @@ const EVENTS: &[(Metric, &str)] = &[
 ];
 
 /// What happened in the interval, as text: `12/s SYN cookies sent`; nothing on a healthy host.
-pub(super) fn events(change: &Change<'_>) -> Vec<String> {
+pub(crate) fn events(change: &Change<'_>) -> Vec<String> {
     let moved = |(metric, words): &(Metric, &str)| {
         let rate = change.rate(*metric, &[])?;
         (rate > 0.0).then(|| format!("{}/s {words}", rate_text(rate)))
@@ -39,7 +39,7 @@ pub(super) fn events(change: &Change<'_>) -> Vec<String> {
 }
 
 /// A rate without its unit, with the digits that matter.
-pub(super) fn rate_text(per_s: f64) -> String {
+pub(crate) fn rate_text(per_s: f64) -> String {
     if per_s == 0.0 || per_s >= 9.95 {
         grouped(per_s.round() as u64)
     } else {
@@ -48,7 +48,7 @@ pub(super) fn rate_text(per_s: f64) -> String {
 }
 
 /// Fraction of each CPU that was busy, and of it softirq and steal; sorted by CPU.
-pub(super) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
+pub(crate) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
     let mut cpus: Vec<Cpu> = Vec::new();
     for (series, per_s) in change.rates(Metric::CpuSeconds, &[]) {
         let Some(number) = cpu_number(series) else { continue };
@@ -70,21 +70,23 @@ pub(super) fn cpus(change: &Change<'_>) -> Vec<Cpu> {
             _ => cpu.busy += per_s,
         }
     }
+    // The kernel counts in ticks, which a reading may begin and end between.
+    cpus.iter_mut().for_each(|cpu| cpu.busy = cpu.busy.min(1.0));
     cpus.sort_by_key(|cpu| cpu.number);
     cpus
 }
 
 /// One CPU in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cpu {
+pub(crate) struct Cpu {
     /// Its number.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// Fraction of the time that was not idle, 0 to 1.
-    pub(super) busy: f64,
+    pub(crate) busy: f64,
     /// Fraction in softirq.
-    pub(super) softirq: f64,
+    pub(crate) softirq: f64,
     /// Fraction stolen by the hypervisor.
-    pub(super) steal: f64,
+    pub(crate) steal: f64,
 }
 
 fn cpu_number(series: &Series) -> Option<u32> {
@@ -93,7 +95,7 @@ fn cpu_number(series: &Series) -> Option<u32> {
 
 /// The thread that used most CPU: its process, its name, the fraction of a CPU it used, and the
 /// fraction of the time it was ready but waited for one.
-pub(super) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> {
+pub(crate) fn busiest_thread(change: &Change<'_>) -> Option<(String, f64, f64)> {
     let rates = change.rates(Metric::ProcessCpuSeconds, &[]);
     let (series, busy) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (process, thread) = (series.label(Label::Process)?, series.label(Label::Thread)?);
@@ -143,7 +145,7 @@ impl Traffic {
         }
     }
 
-    pub(super) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -1,4 +1,4 @@
-//! What a host is doing: a page that is drawn over again, a line for each interval, and JSON lines.
+//! What a host is doing: a page of its last readings, a line for each interval, and JSON lines.
 
 mod archived;
 mod events;
@@ -8,11 +8,12 @@ mod line;
 mod page;
 
 pub use archived::render_watched;
-pub(crate) use events::{Traffic, traffic};
+pub(crate) use events::{Cpu, Traffic, busiest_thread, cpus, events, rate_text, traffic};
 pub use history::History;
 pub use json::json_line;
 pub use line::line;
 pub use page::page;
+pub(crate) use page::{cost, limit_amount, limit_text, limit_tone, missing, servers};
 
 #[cfg(test)]
 mod tests;

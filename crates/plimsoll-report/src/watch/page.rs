@@ -3,17 +3,17 @@
 use std::io;
 use std::io::Write;
 
-use plimsoll_model::host::{Change, Label, LimitUse, Metric, fullest_limits, limits};
+use plimsoll_model::host::{
+    Change, Label, LimitUse, Metric, Missing, Reading, fullest_limits, limits,
+};
 use plimsoll_model::units::grouped;
 
 use super::events::{busiest_thread, cpus, events, rate_text, traffic};
 use super::history::History;
-use crate::terminal::layout::{Page, Style, Tone, bytes, clean, cpu_percent, span};
+use crate::terminal::layout::{Page, Style, Tone, bars, bytes, clean, cpu_percent, span};
 
 /// Columns of a graph.
 const GRAPH_COLUMNS: usize = 24;
-/// Heights of a column, eighths.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Limits shown.
 const LIMITS_SHOWN: usize = 4;
 /// What cannot be read, at most so many lines.
@@ -44,23 +44,32 @@ pub fn page(out: &mut dyn Write, style: Style, host: &str, history: &History) ->
 fn show_limits(page: &mut Page<'_>, history: &History) -> io::Result<()> {
     let Some(last) = history.last() else { return Ok(()) };
     for (index, limit) in fullest_limits(last, LIMITS_SHOWN).iter().enumerate() {
-        let tone = match limit.fraction() {
-            fraction if fraction >= FULL => Tone::Bad,
-            fraction if fraction >= NEARLY_FULL => Tone::Warn,
-            _ => Tone::Strong,
-        };
         let label = if index == 0 { "Limits" } else { "" };
-        let text = format!(
-            "{}: {} of {} used ({} %){}",
-            clean(&in_scope(limit)),
-            amount(limit, limit.used),
-            amount(limit, limit.max),
-            cpu_percent(limit.fraction()),
-            ends(limit, history)
-        );
-        page.hanging(tone, &format!("{label:11}"), &text)?;
+        let text = limit_text(limit, history);
+        page.hanging(limit_tone(limit), &format!("{label:11}"), &text)?;
     }
     Ok(())
+}
+
+/// How much a limit that is so full matters.
+pub(crate) fn limit_tone(limit: &LimitUse) -> Tone {
+    match limit.fraction() {
+        fraction if fraction >= FULL => Tone::Bad,
+        fraction if fraction >= NEARLY_FULL => Tone::Warn,
+        _ => Tone::Strong,
+    }
+}
+
+/// `open files, haproxy: 16,000 of 20,000 used (80 %), full in 2.00 s at this rate`.
+pub(crate) fn limit_text(limit: &LimitUse, history: &History) -> String {
+    format!(
+        "{}: {} of {} used ({} %){}",
+        clean(&in_scope(limit)),
+        limit_amount(limit, limit.used),
+        limit_amount(limit, limit.max),
+        cpu_percent(limit.fraction()),
+        ends(limit, history)
+    )
 }
 
 fn in_scope(limit: &LimitUse) -> String {
@@ -70,7 +79,8 @@ fn in_scope(limit: &LimitUse) -> String {
     }
 }
 
-fn amount(limit: &LimitUse, value: f64) -> String {
+/// So much of what is limited, with its unit.
+pub(crate) fn limit_amount(limit: &LimitUse, value: f64) -> String {
     let is_memory = ["memory", "address space"].iter().any(|word| limit.limit.contains(word));
     if is_memory { bytes(value as u64) } else { grouped(value as u64) }
 }
@@ -84,7 +94,7 @@ fn ends(limit: &LimitUse, history: &History) -> String {
         limit.seconds_left(&earlier, change.seconds())
     });
     // A slope of ten seconds says nothing of the next hour.
-    match left.filter(|seconds| *seconds < 600.0) {
+    match left.filter(|seconds| *seconds > 0.0 && *seconds < 600.0) {
         Some(seconds) => format!(", full in {} at this rate", span(seconds.ceil())),
         None => String::new(),
     }
@@ -150,13 +160,7 @@ fn show_graph(page: &mut Page<'_>, label: &str, bars: &str, text: &str) -> io::R
 /// A column for each of the last intervals, from 0 to the largest of them.
 fn graph(history: &History, of: &dyn Fn(&Change<'_>) -> Option<f64>) -> String {
     let values: Vec<f64> = history.changes().map(|change| of(&change).unwrap_or(0.0)).collect();
-    let shown = &values[values.len().saturating_sub(GRAPH_COLUMNS)..];
-    let most = shown.iter().copied().fold(0.0, f64::max);
-    let bar = |value: &f64| {
-        let eighths = if most > 0.0 { (value / most * 8.0).ceil() as usize } else { 0 };
-        BARS[eighths.clamp(1, 8) - 1]
-    };
-    shown.iter().map(bar).collect()
+    bars(&values, GRAPH_COLUMNS, false)
 }
 
 fn show_cpus(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
@@ -188,7 +192,16 @@ fn show_cpus(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
 }
 
 fn show_servers(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
+    for (server, items) in servers(change) {
+        page.entry_counts(server, &items)?;
+    }
+    Ok(())
+}
+
+/// What servers say of themselves.
+pub(crate) fn servers(change: &Change<'_>) -> Vec<(&'static str, Vec<String>)> {
     let reading = change.after();
+    let mut servers = Vec::new();
     if let Some(connections) = reading.sum(Metric::HaproxyCurrentConnections, &[]) {
         let requests = change.rate(Metric::HaproxyRequests, &[]).unwrap_or(0.0);
         let queued = reading.sum(Metric::HaproxyQueued, &[]).unwrap_or(0.0);
@@ -201,28 +214,38 @@ fn show_servers(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
         ];
         let idle = reading.of(Metric::HaproxyIdlePercent, &[]).map(|sample| sample.value);
         items.extend(idle.reduce(f64::min).map(|idle| format!("{idle:.0} % idle")));
-        page.entry_counts("HAProxy", &items)?;
+        servers.push(("HAProxy", items));
     }
     let nginx = [(Label::State, "active")];
     if let Some(active) = reading.sum(Metric::NginxConnections, &nginx) {
         let requests = change.rate(Metric::NginxRequests, &[]).unwrap_or(0.0);
-        let requests = rate_text(requests);
-        let text = format!("{} connections, {requests} requests/s", grouped(active as u64));
-        page.entry("nginx", &text)?;
+        let connections = format!("{} connections", grouped(active as u64));
+        servers.push(("nginx", vec![connections, format!("{} requests/s", rate_text(requests))]));
     }
-    Ok(())
+    servers
 }
 
 fn show_missing(page: &mut Page<'_>, change: &Change<'_>) -> io::Result<()> {
-    let missing = &change.after().missing;
-    for missing in missing.iter().take(MISSING_SHOWN) {
-        page.quiet(0, &clean(&format!("Not read: {}: {}", missing.source, missing.reason)))?;
+    let missing = missing(change.after());
+    for line in missing.iter().take(MISSING_SHOWN) {
+        page.quiet(0, line)?;
     }
     if missing.len() > MISSING_SHOWN {
         page.quiet(0, &format!("Not read: {} more", missing.len() - MISSING_SHOWN))?;
     }
+    page.quiet(0, &cost(change))
+}
+
+/// A line for each source that could not be read.
+pub(crate) fn missing(reading: &Reading) -> Vec<String> {
+    let line = |one: &Missing| clean(&format!("Not read: {}: {}", one.source, one.reason));
+    reading.missing.iter().map(line).collect()
+}
+
+/// What reading costs, and whether it keeps up.
+pub(crate) fn cost(change: &Change<'_>) -> String {
     let cost = change.rate(Metric::WatchCostSeconds, &[]).unwrap_or(0.0);
     let missed = change.after().sum(Metric::WatchMissed, &[]).unwrap_or(0.0);
     let late = if missed > 0.0 { format!("; {missed} readings came late") } else { String::new() };
-    page.quiet(0, &format!("Reading this costs {:.2} % of a CPU{late}.", cost * 100.0))
+    format!("Reading this costs {:.2} % of a CPU{late}.", cost * 100.0)
 }

@@ -68,6 +68,7 @@ pub(super) fn run(
         job: load,
         settings: run::settings(load, &load.plan),
         search: head,
+        budget: None,
         always_archive,
         // Each search is told for itself.
         publisher: Publisher::default(),

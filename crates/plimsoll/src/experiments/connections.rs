@@ -16,6 +16,7 @@ use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord,
 use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_report::archive::SearchHead;
+use plimsoll_report::tui::Budget;
 use plimsoll_tune::doctor::Shape;
 
 use super::controller::{ProcedureController, Speed, Surroundings};
@@ -112,6 +113,10 @@ impl Experiment for ConnectionsExperiment {
 
     fn search_head(&self) -> Option<SearchHead> {
         Some(tipping::search_head(&self.job.search))
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        Some(Budget::Elapsed(settings(self).limits.budget))
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {

@@ -16,6 +16,7 @@ use plimsoll_model::trial::{
 use plimsoll_model::{Nanos, Rate};
 use plimsoll_report::archive::SearchHead;
 use plimsoll_report::terminal::TrialsAtLoad;
+use plimsoll_report::tui::Budget;
 use plimsoll_sys::affinity::usable_cpus;
 
 use super::path::{PathWatch, network_limited};
@@ -105,6 +106,11 @@ impl Experiment for RateExperiment {
 
     fn search_head(&self) -> Option<SearchHead> {
         Some(tipping::search_head(&self.job.search))
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        let further = self.job.search.further.len();
+        Some(Budget::Trials(GoalSearch::budget(&settings(&self.job), further)))
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {

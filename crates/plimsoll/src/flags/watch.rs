@@ -12,8 +12,8 @@ use super::values::{
 };
 
 const WATCH_EXAMPLES: &str = "\
-Shows the limits that are filled most, established TCP connections, packets, bytes, memory and
-CPUs. On a terminal it draws one page over again; elsewhere it writes one line for each interval.
+Draws established TCP connections, packets, bytes, memory and each CPU on a screen of the terminal,
+with the limits beside them; ? lists the keys. Elsewhere it writes one line for each interval.
 
 Examples:
   plimsoll watch

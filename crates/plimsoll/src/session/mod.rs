@@ -26,6 +26,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{self, Check, CheckId, TrialRecord, TrialRequest, Verdict};
 use plimsoll_model::{Nanos, compare, units};
 use plimsoll_report::archive::SearchHead;
+use plimsoll_report::tui::Budget;
 use plimsoll_sys::clock;
 use plimsoll_sys::signal::Interrupts;
 
@@ -55,6 +56,11 @@ pub(crate) trait Experiment {
 
     /// What is searched for, as archives describe it.
     fn search_head(&self) -> Option<SearchHead> {
+        None
+    }
+
+    /// The most time that it takes, where there is a limit.
+    fn budget(&self) -> Option<Budget> {
         None
     }
 
@@ -185,6 +191,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         }
     };
     let settings = experiment.settings();
+    let budget = experiment.budget();
     let job = experiment.load();
     let publisher = publisher.clone();
     let run = Run::begin(RunHead {
@@ -193,6 +200,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         job,
         settings,
         search,
+        budget,
         always_archive,
         publisher,
         interrupts: Some(interrupts),

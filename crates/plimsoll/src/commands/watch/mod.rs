@@ -4,16 +4,19 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::host::Reading;
 use plimsoll_probe::sampler::Sampler;
 use plimsoll_report::archive::HostWriter;
+use plimsoll_report::tui::Watched;
 use plimsoll_report::watch::{History, json_line, line, page};
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_sys::{affinity, clock};
 
+use crate::display::Display;
 use crate::exit::Stop;
 use crate::flags::WatchFlags;
 use crate::flags::values::OutputFile;
@@ -22,7 +25,7 @@ use crate::plan::Inputs;
 use crate::plan::host_watch::{self, WatchJob};
 use crate::publish::Publisher;
 use crate::run;
-use crate::screen::Stream;
+use crate::screen::{Stream, takes_screen};
 
 mod statsd;
 
@@ -30,18 +33,18 @@ use statsd::Receiver;
 
 /// The longest wait in which a signal is not noticed.
 const NOTICE_WITHIN: Duration = Duration::from_millis(100);
-/// Moves to the first column of the first line, and clears what is below.
-const TOP: &str = "\x1b[H\x1b[J";
 
 pub(crate) fn run(flags: &WatchFlags) -> Result<(), Stop> {
     let mut stdin = io::stdin();
     let job = host_watch::build(flags, &Inputs::of_host(&mut stdin))?;
     let interrupts = run::install_interrupts()?;
     Publisher::during(&job.publish, &interrupts, |publisher| {
-        let mut watch = Watch::begin(&job, publisher)?;
+        let mut watch = Watch::begin(&job, publisher, &interrupts)?;
         // A busy host must not delay the readings that show how busy it is.
         affinity::prefer_latency();
-        watch.run(&job, &interrupts)
+        let watched = watch.run(&job, &interrupts);
+        let ended = watch.end();
+        watched.and(ended)
     })
 }
 
@@ -51,32 +54,82 @@ struct Watch<'a> {
     sampler: Sampler,
     history: History,
     archive: Option<HostWriter>,
-    json: Option<Box<dyn Write>>,
+    json: Option<Json>,
+    /// Why an output has ended before the others.
+    lost: Option<Stop>,
     publisher: &'a Publisher,
     receiver: Option<Receiver>,
-    screen: Screen,
+    began: Nanos,
+    shown: Shown,
 }
 
-/// What is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Screen {
+/// Where JSON lines go.
+struct Json {
+    out: Box<dyn Write>,
+    /// `None` for standard output.
+    path: Option<PathBuf>,
+}
+
+/// How readings are shown.
+enum Shown {
     Nothing,
+    /// In lines on standard output.
     Lines,
-    Page,
+    /// On a screen of the terminal.
+    Screen(Display<Watched>, Box<Watched>),
+}
+
+impl Shown {
+    /// A screen where standard output is the terminal that one can be drawn on, else lines.
+    fn start(job: &WatchJob, host: &str, began: Nanos, interrupts: &Interrupts) -> Self {
+        if !job.ui || job.json == Some(OutputFile::Stdout) {
+            return Self::Nothing;
+        }
+        let watched = Watched::new(host, job.interval, job.duration);
+        if Stream::Out.draws()
+            && takes_screen()
+            && let Ok(display) = Display::start(watched.clone(), began, interrupts)
+        {
+            return Self::Screen(display, Box::new(watched));
+        }
+        Self::Lines
+    }
+
+    /// Shows what is no reading.
+    fn note(&mut self, text: &str) {
+        if let Self::Screen(display, watched) = self {
+            watched.note(text);
+            display.show(watched);
+        } else {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+}
+
+impl Json {
+    fn create(place: &OutputFile) -> Result<Self, Stop> {
+        let OutputFile::File(path) = place else {
+            return Ok(Self { out: Box::new(io::stdout()), path: None });
+        };
+        let cannot = |error| Stop::CannotRun(format!("cannot write {}: {error}", path.display()));
+        let out = Box::new(File::create(path).map_err(cannot)?);
+        Ok(Self { out, path: Some(path.clone()) })
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.out, "{line}")?;
+        self.out.flush()
+    }
 }
 
 impl<'a> Watch<'a> {
-    fn begin(job: &WatchJob, publisher: &'a Publisher) -> Result<Self, Stop> {
+    fn begin(
+        job: &WatchJob,
+        publisher: &'a Publisher,
+        interrupts: &Interrupts,
+    ) -> Result<Self, Stop> {
         let host = host_name();
-        let json = match &job.json {
-            None => None,
-            Some(OutputFile::Stdout) => Some(Box::new(io::stdout()) as Box<dyn Write>),
-            Some(OutputFile::File(path)) => {
-                let cannot =
-                    |error| Stop::CannotRun(format!("cannot write {}: {error}", path.display()));
-                Some(Box::new(File::create(path).map_err(cannot)?) as Box<dyn Write>)
-            }
-        };
+        let json = job.json.as_ref().map(Json::create).transpose()?;
         let archive = job.out.as_ref().map(|dir| {
             let cannot = |why: String| {
                 Stop::CannotRun(format!("cannot archive to {}: {why}", dir.display()))
@@ -84,33 +137,32 @@ impl<'a> Watch<'a> {
             fs::create_dir_all(dir).map_err(|error| cannot(error.to_string()))?;
             HostWriter::create(dir).map_err(|error| cannot(error.to_string()))
         });
-        let screen = match (job.ui, Stream::Out.draws()) {
-            (false, _) => Screen::Nothing,
-            (true, _) if job.json == Some(OutputFile::Stdout) => Screen::Nothing,
-            (true, true) => Screen::Page,
-            (true, false) => Screen::Lines,
-        };
+        let archive = archive.transpose()?;
         let receiver = job.statsd_listen.map(Receiver::start).transpose()?;
+        let began = now();
+        // Whatever fails has failed by now: the line that says so stands on the screen that the command was typed on.
+        let mut shown = Shown::start(job, &host, began, interrupts);
         if let Some(receiver) = &receiver {
-            let _ = writeln!(io::stderr(), "receiving StatsD on {}", receiver.address());
+            shown.note(&format!("receiving StatsD on {}", receiver.address()));
         }
         Ok(Self {
             host,
             sampler: Sampler::new(job.scope.clone()),
             history: History::default(),
-            archive: archive.transpose()?,
+            archive,
             json,
+            lost: None,
             publisher,
             receiver,
-            screen,
+            began,
+            shown,
         })
     }
 
     /// Reads at whole intervals after the beginning. A stop signal is its regular end.
     fn run(&mut self, job: &WatchJob, interrupts: &Interrupts) -> Result<(), Stop> {
-        let began = now();
-        let end = job.duration.map(|duration| Nanos(began.0.saturating_add(duration.0)));
-        let mut due = began;
+        let end = job.duration.map(|duration| Nanos(self.began.0.saturating_add(duration.0)));
+        let mut due = self.began;
         loop {
             if !wait_until(due, interrupts) {
                 return Ok(());
@@ -134,38 +186,76 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Writes a reading to every output; false when standard output was closed.
+    /// Writes a reading to every output; false when nobody reads standard output any more.
     fn show(&mut self, reading: Reading) -> Result<bool, Stop> {
-        let cannot = |error: plimsoll_report::ReportError| Stop::CannotRun(error.to_string());
-        if let Some(archive) = &mut self.archive {
-            archive.push(&self.host, &reading).map_err(cannot)?;
+        if let Some(archive) = &mut self.archive
+            && let Err(error) = archive.push(&self.host, &reading)
+        {
+            self.archive = None;
+            self.lose(error.to_string());
         }
         self.publisher.handle_reading(&self.host, &reading);
         while let Some(note) = self.publisher.note() {
-            let _ = writeln!(io::stderr(), "{note}");
+            self.shown.note(&note);
         }
         self.history.push(reading);
         let unix_s = clock::unix_seconds();
-        if let Some(json) = &mut self.json
-            && let Some(line) = json_line(&self.host, &self.history, unix_s).map_err(cannot)?
-            && writeln!(json, "{line}").and_then(|()| json.flush()).is_err()
-        {
-            return Ok(false);
-        }
-        let mut out = io::stdout();
-        let shown = match self.screen {
-            Screen::Nothing => Ok(()),
-            Screen::Lines => match line(&self.history, unix_s) {
-                Some(line) => writeln!(out, "{line}"),
-                None => Ok(()),
-            },
-            Screen::Page => {
-                let mut text = TOP.as_bytes().to_vec();
-                page(&mut text, Stream::Out.style(), &self.host, &self.history)
-                    .and_then(|()| out.write_all(&text))
+        if let Some(json) = &mut self.json {
+            let line = json_line(&self.host, &self.history, unix_s)
+                .map_err(|error| Stop::CannotRun(error.to_string()))?;
+            match (line.map_or(Ok(()), |line| json.write(&line)), &json.path) {
+                (Ok(()), _) => {}
+                (Err(error), Some(path)) => {
+                    let why = format!("cannot write {}: {error}", path.display());
+                    self.json = None;
+                    self.lose(why);
+                }
+                (written, None) => return goes_on(written),
             }
-        };
-        Ok(shown.and_then(|()| out.flush()).is_ok())
+        }
+        match &mut self.shown {
+            Shown::Nothing => {}
+            Shown::Lines => {
+                if let Some(line) = line(&self.history, unix_s) {
+                    let mut out = io::stdout();
+                    return goes_on(writeln!(out, "{line}").and_then(|()| out.flush()));
+                }
+            }
+            Shown::Screen(display, watched) => {
+                watched.handle_reading(&self.history, now().since(self.began));
+                display.show(watched);
+            }
+        }
+        Ok(true)
+    }
+
+    /// An output cannot be written any more; the others go on.
+    fn lose(&mut self, why: String) {
+        self.shown.note(&format!("{why}; watching goes on without it"));
+        self.lost.get_or_insert(Stop::CannotRun(why));
+    }
+
+    /// Leaves the screen; what it showed last, and what was noted, stays. An error where an output was lost.
+    fn end(self) -> Result<(), Stop> {
+        if let Shown::Screen(display, watched) = self.shown {
+            drop(display);
+            let mut text = Vec::new();
+            let _ = page(&mut text, Stream::Out.style(), &self.host, &self.history)
+                .and_then(|()| io::stdout().write_all(&text));
+            for note in watched.notes() {
+                let _ = writeln!(io::stderr(), "{note}");
+            }
+        }
+        self.lost.map_or(Ok(()), Err)
+    }
+}
+
+/// Whether anybody reads standard output; an error where it cannot be written for another reason.
+fn goes_on(written: io::Result<()>) -> Result<bool, Stop> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Stop::CannotRun(format!("cannot write to standard output: {error}"))),
     }
 }
 

@@ -20,6 +20,7 @@ use plimsoll_model::plan::Pacing;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::units::grouped;
 use plimsoll_report::terminal::render_round_line;
+use plimsoll_report::tui::Budget;
 
 use super::in_turn::{End, FIRST, Loads, ROUNDS_PER_START, Servers, SideServer, saturating};
 use crate::exit::Stop;
@@ -333,6 +334,10 @@ impl Experiment for CompareExperiment {
         // The agents are started for the larger pool.
         let [a, b] = &mut self.loads;
         if a.plan.connections < b.plan.connections { b } else { a }
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        self.job.budget.map(Budget::Elapsed)
     }
 
     fn always_archives(&self) -> bool {

@@ -1,0 +1,219 @@
+//! The screen of `watch`: five graphs with the limit beside each, and panels of limits, processes and events.
+
+use std::collections::VecDeque;
+
+use plimsoll_model::Nanos;
+use plimsoll_model::host::{Change, Label, LimitUse, Metric, Reading, fullest_limits};
+use plimsoll_model::units::grouped;
+
+use super::state::push;
+use crate::terminal::layout::{Tone, bytes, clean, cpu_percent, span};
+use crate::view::{Panel, link, panel_of};
+use crate::watch::{
+    Cpu, History, Traffic, busiest_thread, cost, cpus, events, limit_text, limit_tone, missing,
+    rate_text, servers, traffic,
+};
+
+/// Readings that a graph shows at most.
+const POINTS_MAX: usize = 300;
+/// Limits that are listed at most, the fullest first.
+const LIMITS_MAX: usize = 64;
+
+/// What is known of a host that is watched: as of the last reading, of bounded size.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    pub(super) host: String,
+    pub(super) interval: Nanos,
+    /// Until it is stopped, where there is none.
+    pub(super) planned: Option<Nanos>,
+    /// One for each interval, the oldest first.
+    pub(super) points: VecDeque<Point>,
+    pub(super) now: Option<Now>,
+    /// The latest last.
+    pub(super) events: VecDeque<String>,
+    pub(super) notes: VecDeque<String>,
+}
+
+/// What the graphs show of one interval. What was not read is `None`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    pub(super) established: Option<f64>,
+    /// Of all interfaces, loopback among them.
+    pub(super) traffic: Traffic,
+    pub(super) memory: Option<f64>,
+    /// Busy share of each CPU, percent.
+    pub(super) cpus: Vec<u8>,
+}
+
+/// The last interval in more detail.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Now {
+    pub(super) opened_per_s: Option<f64>,
+    pub(super) loopback: Traffic,
+    /// Share of its rate that the fullest interface takes in and sends.
+    pub(super) link: [Option<f64>; 2],
+    pub(super) memory_total: Option<f64>,
+    pub(super) memory_available: Option<f64>,
+    pub(super) memory_slab: Option<f64>,
+    pub(super) cpus: Vec<Cpu>,
+    /// CPUs that a control group of what is watched may use.
+    pub(super) cpu_quota: Option<f64>,
+    /// The fullest first, each with what is said of it.
+    pub(super) limits: Vec<(LimitUse, String)>,
+    pub(super) processes: Vec<Process>,
+    pub(super) busiest_thread: Option<String>,
+    /// What servers say of themselves, a line each.
+    pub(super) servers: Vec<String>,
+    /// What should not have happened in it.
+    pub(super) events: Vec<String>,
+    /// What could not be read, and what reading costs.
+    pub(super) remarks: Vec<String>,
+}
+
+/// A process that is watched.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Process {
+    pub(super) name: String,
+    /// CPUs that its threads used, and had to wait for.
+    pub(super) cpu: Option<f64>,
+    pub(super) waited: Option<f64>,
+    pub(super) threads: Option<f64>,
+    pub(super) resident: Option<f64>,
+    /// Open files, and how many it may have.
+    pub(super) files: Option<(f64, f64)>,
+}
+
+impl Watched {
+    /// Before the first reading.
+    pub fn new(host: &str, interval: Nanos, planned: Option<Nanos>) -> Self {
+        Self { host: clean(host), interval, planned, ..Self::default() }
+    }
+
+    /// Takes the latest reading of `history`; `elapsed` since watching began.
+    pub fn handle_reading(&mut self, history: &History, elapsed: Nanos) {
+        let Some(change) = history.change() else { return };
+        if self.points.len() == POINTS_MAX {
+            self.points.pop_front();
+        }
+        self.points.push_back(point(&change));
+        let now = now(&change, history);
+        if !now.events.is_empty() {
+            let at = span(elapsed.as_secs_f64().floor());
+            push(&mut self.events, format!("{at}: {}", now.events.join("; ")));
+        }
+        self.now = Some(now);
+    }
+
+    /// Shows a line, and keeps it for after the end.
+    pub fn note(&mut self, text: &str) {
+        push(&mut self.notes, clean(text));
+    }
+
+    /// Notes, the oldest first.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().map(String::as_str)
+    }
+}
+
+impl Now {
+    /// The fullest limit of what `panel` shows.
+    pub(super) fn limit(&self, panel: Panel) -> Option<&LimitUse> {
+        let mut limits = self.limits.iter().map(|(limit, _)| limit);
+        limits.find(|limit| panel_of(&limit.limit) == Some(panel))
+    }
+
+    /// Those limits that are nearly reached.
+    pub(super) fn near_limits(&self) -> impl Iterator<Item = &str> {
+        let is_near = |limit: &LimitUse| matches!(limit_tone(limit), Tone::Warn | Tone::Bad);
+        let near = self.limits.iter().filter(move |(limit, _)| is_near(limit));
+        near.map(|(_, text)| text.as_str())
+    }
+}
+
+fn point(change: &Change<'_>) -> Point {
+    let gauge = |metric| change.after().sum(metric, &[]);
+    let [others, loopback] = [false, true].map(|loopback| traffic(change, loopback));
+    let memory = gauge(Metric::MemoryTotalBytes).zip(gauge(Metric::MemoryAvailableBytes));
+    Point {
+        established: gauge(Metric::TcpEstablished),
+        traffic: others.plus(loopback),
+        memory: memory.map(|(total, available)| total - available),
+        cpus: cpus(change).iter().map(|cpu| (cpu.busy * 100.0).round() as u8).collect(),
+    }
+}
+
+fn now(change: &Change<'_>, history: &History) -> Now {
+    let reading = change.after();
+    let gauge = |metric| reading.sum(metric, &[]);
+    let said = |limit: LimitUse| {
+        let text = limit_text(&limit, history).replace('\u{a0}', " ");
+        (limit, text)
+    };
+    let quotas = reading.of(Metric::CgroupCpuLimit, &[]).map(|sample| sample.value);
+    let server = |(name, items): (&str, Vec<String>)| format!("{name}  {}", items.join("; "));
+    let thread = |(name, busy, waited): (String, f64, f64)| {
+        format!("{} {} %, waits {} %", clean(&name), cpu_percent(busy), cpu_percent(waited))
+    };
+    let mut remarks = missing(reading);
+    remarks.push(cost(change));
+    Now {
+        opened_per_s: change.rate(Metric::TcpOpens, &[]),
+        loopback: traffic(change, true),
+        link: ["receive", "transmit"].map(|direction| link(*change, direction)),
+        memory_total: gauge(Metric::MemoryTotalBytes),
+        memory_available: gauge(Metric::MemoryAvailableBytes),
+        memory_slab: gauge(Metric::MemorySlabBytes),
+        cpus: cpus(change),
+        cpu_quota: quotas.reduce(f64::min),
+        limits: fullest_limits(reading, LIMITS_MAX).into_iter().map(said).collect(),
+        processes: processes(change, reading),
+        busiest_thread: busiest_thread(change).map(thread),
+        servers: servers(change).into_iter().map(server).collect(),
+        events: events(change),
+        remarks,
+    }
+}
+
+fn processes(change: &Change<'_>, reading: &Reading) -> Vec<Process> {
+    let names = reading.of(Metric::ProcessInfo, &[]);
+    let names = names.filter_map(|info| info.series.label(Label::Process));
+    let process = |name: &str| {
+        let rate = |metric| {
+            let of = change.rates(metric, &[]);
+            let of = of.filter(|(series, _)| series.label(Label::Process) == Some(name));
+            of.map(|(_, rate)| rate).reduce(|all, one| all + one)
+        };
+        let gauge = |metric| reading.sum(metric, &[(Label::Process, name)]);
+        let files = [(Label::Limit, "open files"), (Label::Scope, name)];
+        let max = reading.sum(Metric::LimitMax, &files);
+        Process {
+            name: clean(name),
+            cpu: rate(Metric::ProcessCpuSeconds),
+            waited: rate(Metric::ProcessRunDelaySeconds),
+            threads: gauge(Metric::ProcessThreads),
+            resident: gauge(Metric::ProcessResidentBytes),
+            files: gauge(Metric::ProcessOpenFds).zip(max),
+        }
+    };
+    names.map(process).collect()
+}
+
+/// `4,000`, or `-` where it was not read.
+pub(super) fn count(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| grouped(value as u64))
+}
+
+/// `1.21 MB`, or `-` where it was not read.
+pub(super) fn size(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| bytes(value as u64).replace('\u{a0}', " "))
+}
+
+/// `45 %`, or `-` where it was not read.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{} %", cpu_percent(share)))
+}
+
+/// `12/s`, or `-` where it was not read.
+pub(super) fn per_s(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", rate_text(rate)))
+}
