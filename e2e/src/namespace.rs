@@ -1,5 +1,5 @@
-//! Network namespaces of a test's own: they are gone with the last process in them, however that
-//! ends, and nothing in them reaches anyone else.
+//! Namespaces of a test's own, of the network and of mounts: they are gone with the last process in them, however
+//! that ends, and nothing in them reaches anyone else.
 
 use std::process::{Command, Stdio};
 
@@ -18,20 +18,30 @@ pub fn with_a_server(script: &str, arguments: &[&str]) -> Option<Finished> {
          && until (exec 3<> /dev/tcp/127.0.0.1/8080) 2> /dev/null; do sleep 0.05; done; \
          \"$0\" \"$@\"; C=$?; kill -INT $S; wait $S; exit $C"
     );
-    Some(Plimsoll::unshared(flag()?, &before, arguments).run())
+    Some(Plimsoll::unshared(&flag('n')?, &before, arguments).run())
+}
+
+/// Runs plimsoll where the folder `disk` has room for so many kilobytes, and then draws the archive `disk/run` of it into
+/// the file `drawn`, with the exit code in its last line. `None` where this host does not allow namespaces.
+pub fn with_a_small_disk(kilobytes: u32, arguments: &[&str]) -> Option<Finished> {
+    let script = format!(
+        "mkdir disk && mount -t tmpfs -o size={kilobytes}k none disk && \"$0\" \"$@\"; C=$?; \
+         \"$0\" report disk/run > drawn 2>&1; echo $? >> drawn; exit $C"
+    );
+    Some(Plimsoll::unshared(&flag('m')?, &script, arguments).run())
 }
 
 /// Whether bash can run `script` in such a namespace: the kernel may lack what it needs.
 pub fn can(script: &str) -> bool {
-    let Some(flag) = flag() else { return false };
+    let Some(flag) = flag('n') else { return false };
     let mut command = Command::new(program::installed("unshare"));
     command.arg(flag).arg(program::installed("bash")).args(["-c", script]);
     succeeds(&mut command)
 }
 
 /// Root may make a namespace; others need a user namespace, which not every host allows.
-fn flag() -> Option<&'static str> {
-    ["-n", "-rn"].into_iter().find(|flag| {
+fn flag(kind: char) -> Option<String> {
+    [format!("-{kind}"), format!("-r{kind}")].into_iter().find(|flag| {
         let mut command = Command::new(program::installed("unshare"));
         succeeds(command.args([flag, "true"]))
     })

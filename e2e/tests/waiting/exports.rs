@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use e2e::nginx::Nginx;
 use e2e::plimsoll::{Finished, Plimsoll, Running};
@@ -201,6 +202,31 @@ fn what_cannot_be_written_is_one_line_and_leaves_nothing() {
     assert!(text.starts_with("before\n### plimsoll `load`: "), "{text}");
 }
 
+/// How Debian's junitparser reads a file: its counts as they stand there and as it counts them, and each case.
+const JUNIT_READER: &str = "\
+import json, sys
+from junitparser import JUnitXml
+suite, = JUnitXml.fromfile(sys.argv[1])
+def counts():
+    return [suite.tests, suite.failures, suite.errors, suite.skipped]
+stated = counts()
+suite.update_statistics()
+cases = [[case.classname, case.name, [[type(r).__name__, r.type, r.text == r.message] for r in case.result]]
+         for case in suite]
+print(json.dumps({'stated': stated, 'counted': counts(), 'cases': cases}))
+";
+
+fn read_junit(file: &Path) -> Value {
+    // The one that has Debian's packages.
+    let mut python = Command::new("/usr/bin/python3");
+    let read = python.args(["-c", JUNIT_READER]).arg(file).stdin(Stdio::null()).output();
+    let read = read.expect("python3 runs; if not: apt-get install python3-junitparser");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let found: Value = serde_json::from_slice(&read.stdout).expect("JSON");
+    assert_eq!(found["stated"], found["counted"], "{found}");
+    found
+}
+
 /// A copy of the archive, whose summary is that of a search.
 fn as_search(archive: &Path, to: &Path, outcome: Value, lower: f64, safe: f64) {
     fs::create_dir(to).expect("a folder");
@@ -248,9 +274,24 @@ fn gates_end_with_their_exit_codes() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].starts_with("plimsoll: safe<-5%: 650/s, 950/s in the baseline"), "{lines:?}");
     assert_eq!(gate(&unsettled, &both).code, Some(97));
-    let junit = gate(&worse, &[&both[..], &["--junit", "-"]].concat());
-    assert_eq!(junit.code, Some(99));
-    assert!(junit.stdout.contains("name=\"safe&lt;-5%\""), "{}", junit.stdout);
+    let cases = |run: &Path, code: i32| {
+        let file = ran.folder().join("cases.xml");
+        let junit = ["--junit", file.to_str().expect("text")];
+        assert_eq!(gate(run, &[&both[..], &junit].concat()).code, Some(code));
+        read_junit(&file)
+    };
+    let case = |found: &Value, name: &str| {
+        let cases = found["cases"].as_array().expect("a list");
+        cases.iter().find(|case| case[1] == name).expect(name).clone()
+    };
+    let found = cases(&worse, 99);
+    let gated = case(&found, "safe<-5%");
+    assert_eq!(gated[0], "plimsoll.load.rate.baseline");
+    assert_eq!(gated[2], json!([["Failure", "baseline", true]]));
+    assert_eq!(case(&found, "tipping-point")[2], json!([]));
+    let found = cases(&unsettled, 97);
+    assert_eq!(case(&found, "tipping-point")[2], json!([["Error", "undecided", true]]));
+    assert_eq!(cases(&alike, 0)["counted"][1], 0);
     // A load is no search.
     assert_eq!(gate(&run, &both).code, Some(2));
 }

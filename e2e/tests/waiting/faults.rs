@@ -2,6 +2,7 @@
 //! the exit code says whose fault it was, and nothing is left running.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use e2e::haproxy::Haproxy;
@@ -10,7 +11,8 @@ use e2e::plimsoll::{Plimsoll, Running};
 use e2e::process::Process;
 use e2e::recorder::Recorder;
 use e2e::serve::Serve;
-use e2e::wait;
+use e2e::summary::Summary;
+use e2e::{namespace, wait};
 
 const AGENT: &str = "plimsoll-agent";
 
@@ -81,7 +83,7 @@ fn a_server_that_dies_is_a_finding_and_the_load_goes_on() {
 fn wait_for_a_second(archive: &Path) {
     let intervals = archive.join("intervals.jsonl");
     wait::until("a second of load", || {
-        std::fs::read_to_string(&intervals).ok()?.contains('\n').then_some(())
+        fs::read_to_string(&intervals).ok()?.contains('\n').then_some(())
     });
 }
 
@@ -114,6 +116,30 @@ fn an_agent_that_is_killed_between_two_operations_costs_the_verdict_too() {
     agents[0].kill();
     let summary = running.finish().summary(98);
     assert_eq!((summary.text("verdict"), summary.at("partial")), ("invalid", &true.into()));
+}
+
+#[test]
+fn a_full_disk_ends_the_archive_and_not_the_run() {
+    let serve = Serve::plain();
+    let flags = ["load", serve.url(), "--rate", "1000", "-d", "5s", "--slo", "errors<1%"];
+    let out = ["--json", "-", "--out", "disk/run"];
+    let Some(ran) = namespace::with_a_small_disk(64, &[&flags[..], &out].concat()) else {
+        return println!("SKIPPED: no mount namespace can be made here");
+    };
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let full = "No space left on device (os error 28)";
+    for said in [
+        format!("{full}; the run continues without it"),
+        format!("{full}; the archive is not whole"),
+    ] {
+        assert_eq!(ran.stderr.matches(&said).count(), 1, "{}", ran.stderr);
+    }
+    let summary = Summary::parse(&ran.stdout);
+    summary.assert_all_ok(5_000);
+    assert_eq!(summary.0.get("archive"), None);
+    let drawn = fs::read_to_string(ran.folder().join("drawn")).expect("it was drawn");
+    // What fitted is there.
+    assert!(drawn.starts_with("PARTIAL") && drawn.ends_with("\n0\n"), "{drawn}");
 }
 
 #[test]
