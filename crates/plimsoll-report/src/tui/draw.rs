@@ -47,7 +47,7 @@ impl Scene for State {
         if is_small(area) {
             return draw_small(vec![title(self, elapsed, area.width), figures(self)], frame);
         }
-        let (top, bottom) = (top(self, look, elapsed, area), bottom(self, elapsed, area));
+        let (top, bottom) = (top(self, look, elapsed, area), bottom(self, look, elapsed, area));
         let middle = around(top, bottom, PANEL_ROWS_MIN, frame);
         if look.help {
             return draw_help(HELP, frame);
@@ -239,7 +239,7 @@ fn short_ms(value: Option<f64>) -> String {
 }
 
 /// Everything below the panel, the most important last.
-fn bottom(state: &State, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
+fn bottom(state: &State, look: &Look, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     let whole = &state.whole;
     let send_lag = state.last.and_then(|last| last.send_lag_p99);
     let mut lines = vec![Line::from(format!(
@@ -259,7 +259,10 @@ fn bottom(state: &State, elapsed: Nanos, area: Rect) -> Vec<Line<'static>> {
     }
     let hosts_max = if area.height >= 36 { 6 } else { 3 };
     lines.extend(hosts(state, hosts_max));
-    let notes_max = usize::from(area.height / 12).min(4);
+    let panels = panels(state);
+    // Their panel shows the same.
+    let is_shown = panels[look.panel % panels.len()] == Panel::Notes;
+    let notes_max = if is_shown { 0 } else { usize::from(area.height / 12).min(4) };
     lines.extend(
         state.notes.iter().rev().take(notes_max).map(|note| Line::from(format!("! {note}"))),
     );
