@@ -1,6 +1,8 @@
 //! Network of one namespace: TCP, interfaces, input queues of the CPUs, connection tracking, and
 //! accept queues.
 
+use std::fs;
+use std::os::unix::process::parent_id;
 use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
@@ -9,20 +11,21 @@ use plimsoll_sys::{qdisc, sock_diag};
 
 use super::{THIS_THREAD, add_limit, text};
 use crate::host::link_bytes_per_s;
-use crate::{limits, memory};
+use crate::{limits, lines, memory};
 
 /// Bytes of a page that sockstat counts in, on the machines that plimsoll is built for by default.
 const PAGE_BYTES: f64 = 4096.0;
 
 /// Limits of TCP that hold for the whole host, and that only its first network namespace shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HostWide {
     memory_pages: Option<u64>,
     orphans: Option<u64>,
 }
 
 impl HostWide {
-    /// Those of the host below `root` (`/`), also where this thread is in another namespace, if it may enter the first.
+    /// Those of the host below `root` (`/`), also where this thread is in another namespace: who started this program is
+    /// in the first, or who started that.
     pub(super) fn read(root: &Path) -> Self {
         let here = || {
             let sysctl = |name| limits::sysctl_last(root, name);
@@ -33,8 +36,21 @@ impl HostWide {
         if seen.memory_pages.is_some() || root != Path::new("/") {
             return seen;
         }
-        Namespace::of_process(1).and_then(|first| first.run(here)).unwrap_or(seen)
+        let look = |pid: u32| {
+            let found = Namespace::of_process(pid).and_then(|other| other.run(here)).ok()?;
+            found.memory_pages.map(|_| found)
+        };
+        ancestors().find_map(look).unwrap_or(seen)
     }
+}
+
+/// The process that started this one, the one that started that, and so on.
+pub(super) fn ancestors() -> impl Iterator<Item = u32> {
+    let parent = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        lines::number(&status, "PPid:")?.try_into().ok().filter(|parent| *parent > 0)
+    };
+    std::iter::successors(Some(parent_id()), parent)
 }
 
 /// A field of `net/snmp` or `net/netstat`: the line's name, the column's, and what it is.
@@ -89,7 +105,7 @@ pub(super) fn read(root: &Path, pid: Option<u32>, host_wide: HostWide, reading: 
     add_conntrack(root, &net("stat/nf_conntrack"), reading);
     // Over netlink only this thread's namespace is seen.
     let namespace =
-        |process: &str| std::fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
+        |process: &str| fs::read_link(root.join("proc").join(process).join("ns/net")).ok();
     if let Some(pid) = pid
         && namespace(&pid.to_string()) != namespace(THIS_THREAD)
     {
@@ -207,7 +223,7 @@ fn add_conntrack(root: &Path, stat: &str, reading: &mut Reading) {
 /// What interfaces send at most: the speed of those that are hardware (others invent theirs), or what a token bucket
 /// lets through.
 fn add_speeds(root: &Path, reading: &mut Reading) {
-    let interfaces = std::fs::read_dir(root.join("sys/class/net")).into_iter().flatten().flatten();
+    let interfaces = fs::read_dir(root.join("sys/class/net")).into_iter().flatten().flatten();
     let mut speeds: Vec<(String, f64)> = interfaces
         .filter_map(|interface| {
             let device = interface.file_name().into_string().ok()?;

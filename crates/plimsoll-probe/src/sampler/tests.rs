@@ -271,3 +271,16 @@ fn processes_of_one_name_are_numbered() {
     let names: Vec<&str> = scope.processes.iter().map(|process| process.name.as_str()).collect();
     assert_eq!(names, ["nginx", "haproxy", "nginx-2", "nginx-3", "process"]);
 }
+
+#[test]
+fn limits_of_the_whole_host_are_known_in_other_namespaces() {
+    let here = HostWide::read(Path::new("/"));
+    // Making a namespace needs root.
+    if let Ok(other) = plimsoll_sys::namespace::Namespace::new() {
+        let there = other.run(|| HostWide::read(Path::new("/"))).expect("a thread");
+        assert_eq!(there, here);
+    }
+    let ancestors: Vec<u32> = network::ancestors().collect();
+    assert_eq!(ancestors.first(), Some(&std::os::unix::process::parent_id()));
+    assert_ne!(ancestors.last(), Some(&0));
+}
