@@ -13,7 +13,8 @@ use plimsoll_probe::limits::group_of;
 
 use crate::error::LabError;
 
-/// Short, so that a thread that has used up its share waits for milliseconds, not for a tenth of a second.
+/// Short, so that a thread that has used up its share waits for milliseconds, not for a tenth of a second. Where there is
+/// a quota already, its period is taken: another one would change more than the quota.
 const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel accepts.
 const QUOTA_MIN_US: u64 = 1_000;
@@ -33,6 +34,7 @@ pub(crate) struct ControlGroup {
     /// The group that has the quota.
     dir: PathBuf,
     version: Version,
+    period_us: u64,
     /// What the processes had before, in the words of version 2; in version 1 a group within theirs has
     /// their limits, too.
     usual: String,
@@ -97,26 +99,27 @@ impl ControlGroup {
                 .ok_or_else(|| impossible("no control group here passes CPU quotas on"))?,
         };
         let dir = parent.join(name());
+        let period_us = home.ancestors().find_map(period_us).unwrap_or(PERIOD_US);
         // The root has no such file.
         let usual = fs::read_to_string(home.join("cpu.max")).unwrap_or_else(|_| "max".to_owned());
         let control_group = Some(OwnControlGroup { dir: dir.clone(), home });
         let plan = SupervisorPlan { control_group, ..SupervisorPlan::default() };
         let supervisor = Supervisor::start(&AgentCommand::this_program(), None, plan)
             .map_err(|error| impossible(&error.to_string()))?;
-        Ok(Self { dir, version, usual, _supervisor: supervisor })
+        Ok(Self { dir, version, period_us, usual, _supervisor: supervisor })
     }
 
     /// Lets it use so many CPUs; `None` is as many as before.
     pub(crate) fn limit(&self, cpus: Option<f64>) -> Result<(), LabError> {
-        let quota = cpus.map(quota_us);
+        let quota = cpus.map(|cpus| quota_us(cpus, self.period_us));
         match self.version {
             Version::One => {
-                write(&self.dir.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+                write(&self.dir.join("cpu.cfs_period_us"), &self.period_us.to_string())?;
                 let quota = quota.map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
                 write(&self.dir.join("cpu.cfs_quota_us"), &quota)
             }
             Version::Two => {
-                let both = quota.map(|quota| format!("{quota} {PERIOD_US}"));
+                let both = quota.map(|quota| format!("{quota} {}", self.period_us));
                 write(
                     &self.dir.join("cpu.max"),
                     both.as_deref().unwrap_or_else(|| self.usual.trim()),
@@ -127,8 +130,20 @@ impl ControlGroup {
 }
 
 /// Microseconds in each period.
-fn quota_us(cpus: f64) -> u64 {
-    ((cpus * PERIOD_US as f64).round() as u64).max(QUOTA_MIN_US)
+fn quota_us(cpus: f64, period_us: u64) -> u64 {
+    ((cpus * period_us as f64).round() as u64).max(QUOTA_MIN_US)
+}
+
+/// The period of the quota of `group`, in either version; `None` where it has no quota.
+fn period_us(group: &Path) -> Option<u64> {
+    let text = |file: &str| fs::read_to_string(group.join(file)).ok();
+    let both = text("cpu.max").or_else(|| {
+        // Version 1 writes -1 without a quota, which is no number here.
+        Some(format!("{} {}", text("cpu.cfs_quota_us")?.trim(), text("cpu.cfs_period_us")?))
+    })?;
+    let (quota, period) = both.trim().split_once(' ')?;
+    quota.parse::<u64>().ok()?;
+    period.parse().ok()
 }
 
 /// The nearest group, from `home` up, whose groups may have CPU quotas.
@@ -167,8 +182,25 @@ mod tests {
     #[test]
     fn quotas_are_parts_of_a_short_period() {
         for (cpus, us) in [(0.8, 8_000), (1.6, 16_000), (0.001, 1_000), (0.784_96, 7_850)] {
-            assert_eq!(quota_us(cpus), us, "{cpus}");
+            assert_eq!(quota_us(cpus, PERIOD_US), us, "{cpus}");
         }
+        assert_eq!(quota_us(0.16, 100_000), 16_000);
+    }
+
+    #[test]
+    fn a_quota_that_is_there_has_a_period() {
+        let group = tempfile::tempdir().expect("a folder");
+        let period = |files: &[(&str, &str)]| {
+            for (file, text) in files {
+                fs::write(group.path().join(file), text).expect("a file");
+            }
+            period_us(group.path())
+        };
+        assert_eq!(period(&[]), None);
+        assert_eq!(period(&[("cpu.cfs_quota_us", "-1\n"), ("cpu.cfs_period_us", "50000\n")]), None);
+        assert_eq!(period(&[("cpu.cfs_quota_us", "20000\n")]), Some(50_000));
+        assert_eq!(period(&[("cpu.max", "max 100000\n")]), None);
+        assert_eq!(period(&[("cpu.max", "20000 100000\n")]), Some(100_000));
     }
 
     #[test]
