@@ -170,17 +170,17 @@ pub(super) fn all() -> Vec<Recipe> {
                 "--slo",
                 "p99<100ms,errors<1%",
             ]),
-        // Each of eight clients offers its last session, and the cache has room for fewer.
+        // Each of the clients offers its last session, and the cache has room for fewer.
         Recipe::new(
             38,
-            "a session cache of 4 entries, 8 clients that resume",
+            "a session cache of 2 entries, 24 clients that resume",
             Cause("session-cache"),
         )
         .on("haproxy/0")
         .alone()
         .file(
             "haproxy.cfg",
-            haproxy(&format!("{ONE_THREAD}\n    tune.ssl.cachesize 4"), PONG, "").replace(
+            haproxy(&format!("{ONE_THREAD}\n    tune.ssl.cachesize 2"), PONG, "").replace(
                 "bind 127.0.0.1:8080",
                 "bind 127.0.0.1:8080 ssl crt both.pem no-tls-tickets",
             ),
@@ -197,7 +197,7 @@ pub(super) fn all() -> Vec<Recipe> {
             "--resume",
             "1",
             "--processes",
-            "8",
+            "24",
             "-t",
             "1",
             "--mode",

@@ -13,7 +13,7 @@ mine() {
 }
 sut() { until P=$(mine haproxy | head -n 1) && grep -q ' *clients:' "/proc/${P:-0}/net/dev"; do sleep 0.05; done 2> /dev/null; }
 backends() {
-    until P=$(for p in $(mine plimsoll-agent); do grep -q '^ *sut:' "/proc/$p/net/dev" && echo "$p"; done) && [ -n "$P" ]; do
+    until P=$(for p in $(mine plimsoll-agent); do grep -q '^ *sut:' "/proc/$p/net/dev" && echo "$p"; done); [ -n "$P" ]; do
         sleep 0.05
     done 2> /dev/null
 }
@@ -86,7 +86,8 @@ pub(super) fn all() -> Vec<Recipe> {
                 "--max",
                 "1000",
             ])),
-        // Only the server's host tracks connections, so that clients do not stop before the limit.
+        // Only the server's host tracks connections, so that clients do not stop before the limit. Those that have
+        // ended are soon forgotten, so that they do not fill the table of the next level.
         Recipe::new(22, "6,000 tracked connections of a laboratory, held", Cause("conntrack"))
             .on("tracked connections")
             .at("sut")
@@ -94,6 +95,9 @@ pub(super) fn all() -> Vec<Recipe> {
             .script(FIND)
             .script(
                 "{ sut; N=\"nsenter -n -t $P nft\"; $N add table t\n\
+                 for end in time_wait close fin_wait close_wait last_ack; do\n\
+                 nsenter -n -t $P sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_$end=1\n\
+                 done\n\
                  $N add chain t c '{ type filter hook input priority 0; }'; $N add rule t c ct state new counter; } &",
             )
             .search(&[

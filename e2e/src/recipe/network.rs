@@ -3,7 +3,7 @@
 use super::Expected::Cause;
 use super::{ONE_THREAD, PONG, Recipe, behind, haproxy};
 
-/// A server that closes each connection with 100 kB in its buffer, which the kernel sends at 500 kB/s.
+/// A server that closes each connection with 100 kB in its buffer, which the kernel sends at 100 kB/s.
 const SENDS_AFTER_CLOSE: &str = "import socket\n\
     SO_MAX_PACING_RATE = 47\n\
     listener = socket.create_server(('127.0.0.1', 8080), backlog=4096)\n\
@@ -12,7 +12,7 @@ const SENDS_AFTER_CLOSE: &str = "import socket\n\
     answer = head + bytes(100000)\n\
     while True:\n    \
     stream, _ = listener.accept()\n    \
-    stream.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 500000)\n    \
+    stream.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 100000)\n    \
     stream.settimeout(0.1)\n    \
     try:\n        \
     if stream.recv(65536):\n            \
@@ -42,15 +42,17 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("haproxy.cfg", haproxy(ONE_THREAD, "", &behind("")))
             .script("serve; haproxy_sut; tc qdisc add dev lo root tbf rate 40mbit burst 30kb latency 30ms")
             .rate(&["-c", "200", "-H", "size: 10000", "--slo", "p99<150ms,errors<1%", "--min", "60", "--max", "900"]),
-        Recipe::new(39, "60 orphans, each for 200 ms", Cause("orphans"))
+        Recipe::new(39, "300 orphans, each for nearly a second", Cause("orphans"))
             .on("orphaned sockets of host")
             .alone()
-            .with_host("/proc/sys/net/ipv4/tcp_max_orphans", || "60".to_owned())
+            .with_host("/proc/sys/net/ipv4/tcp_max_orphans", || "300".to_owned())
             .file("slow.py", SENDS_AFTER_CLOSE)
             .script(
                 "ip link set lo mtu 1500\nserver python3 slow.py; up 8080; WATCH+=(--watch \"pid:$SUT\")",
             )
-            .rate(&["--no-keepalive", "--slo", "p99<600ms,errors<1%", "--min", "90", "--max", "900"]),
+            .rate(&[
+                "-c", "2000", "--no-keepalive", "--slo", "p99<2s,errors<1%", "--min", "90", "--max", "900",
+            ]),
         Recipe::new(32, "2 % of the segments are lost", Cause("packet-loss"))
             .file("haproxy.cfg", haproxy(ONE_THREAD, PONG, ""))
             .script(

@@ -182,10 +182,8 @@ fn the_connections_to_the_backends() {
 #[test]
 #[ignore = "nightly: minutes; needs root"]
 fn a_rate_limit() {
-    let wrapper = Wrapper {
-        edits: vec!["s|^frontend tls|frontend tls\\n    rate-limit sessions 400|"],
-        ..Wrapper::default()
-    };
+    let wrapper =
+        Wrapper { edits: vec!["s|^global|global\\n    maxconnrate 400|"], ..Wrapper::default() };
     let flags = ["--no-keepalive", "--slo", "p99<100ms,errors<1%", "--min", "90", "--max", "1000"];
     assert_confirmed(&wrapper.first_cause(&flags), &["rate-limit"]);
 }
