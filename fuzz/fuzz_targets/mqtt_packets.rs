@@ -3,21 +3,25 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_model::target::MqttVersion;
+use plimsoll_model::target::{Filling, MqttVersion};
 use plimsoll_proto::mqtt::{
-    Broker, BrokerError, Client, Event, MqttError, Progress, Terms, Window, WindowProgress,
+    Broker, BrokerError, Client, Event, MqttError, Output, Progress, Subscriptions, Terms, Window,
+    WindowProgress,
 };
 
-/// What the broker's half tells and answers, up to the first error.
+/// What the broker's half tells, answers and delivers, up to the first error.
 fn broker<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
-) -> (Vec<Event>, Vec<u8>, Option<BrokerError>) {
-    let (mut broker, mut reply) = (Broker::new(), Vec::new());
+) -> (Vec<Event>, Vec<u8>, Vec<u8>, Option<BrokerError>) {
+    let (mut broker, mut reply, mut delivery) = (Broker::new(), Vec::new(), Vec::new());
+    let mut own = Subscriptions::default();
     let (mut events, mut connected) = (Vec::new(), None);
     for piece in pieces {
         let mut rest = piece;
         while !rest.is_empty() {
-            match broker.handle_bytes(rest, Terms { connected, receive_maximum: 20 }, &mut reply) {
+            let terms = Terms { connected, receive_maximum: 20 };
+            let to = Output { reply: &mut reply, delivery: &mut delivery };
+            match broker.handle_bytes(rest, terms, &mut own, to) {
                 Ok((consumed, event)) => {
                     assert!(consumed <= rest.len());
                     rest = &rest[consumed..];
@@ -26,11 +30,11 @@ fn broker<'a>(
                     }
                     events.extend(event);
                 }
-                Err(error) => return (events, reply, Some(error)),
+                Err(error) => return (events, reply, delivery, Some(error)),
             }
         }
     }
-    (events, reply, None)
+    (events, reply, delivery, None)
 }
 
 /// The same of the client's half, which awaits the end of a publish at QoS 2.
@@ -59,9 +63,9 @@ fn client<'a>(
 /// The same of a client with a window: each connection publishes at QoS 1 and 2.
 fn window<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
-) -> (Vec<WindowProgress>, Vec<u8>, Option<MqttError>) {
+) -> (Vec<WindowProgress>, Vec<Option<Filling>>, Vec<u8>, Option<MqttError>) {
     let mut window = Window::new(MqttVersion::V5);
-    let (mut events, mut sent) = (Vec::new(), Vec::new());
+    let (mut events, mut stamps, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     let mut error = None;
     'pieces: for piece in pieces {
         let mut rest = piece;
@@ -71,6 +75,9 @@ fn window<'a>(
                     assert!(consumed <= rest.len());
                     rest = &rest[consumed..];
                     events.extend((progress != WindowProgress::NeedMore).then_some(progress));
+                    if progress == WindowProgress::Delivered {
+                        stamps.push(window.delivery());
+                    }
                     if progress == WindowProgress::Connected {
                         window.begin(1, b"\x32\x06\0\x01a\0\x01\0", false);
                         window.begin(2, b"\x34\x06\0\x01a\0\x01\0", true);
@@ -84,7 +91,7 @@ fn window<'a>(
         }
     }
     window.take_output(&mut sent);
-    (events, sent, error)
+    (events, stamps, sent, error)
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -9,7 +9,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Spoken, TlsState};
+use plimsoll_model::plan::{DeliveryFaults, Spoken, TlsState};
 use plimsoll_sys::clock;
 
 use super::*;
@@ -31,6 +31,7 @@ fn plan() -> ServePlan {
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
         receive_maximum: u16::MAX,
+        delivery_faults: DeliveryFaults::default(),
         accept_proxy: false,
     }
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_engine::server::{self, Answer, Body, Service};
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, ServePlan, Spoken, TlsState};
+use plimsoll_model::plan::{DeliveryFaults, Listener, ServePlan, Spoken, TlsState};
 use plimsoll_model::target::{Protocol, Target, TargetUrl};
 use plimsoll_proto::http1::Request;
 use plimsoll_proto::websocket::{
@@ -143,6 +143,7 @@ fn the_server_is_judged() {
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
         receive_maximum: u16::MAX,
+        delivery_faults: DeliveryFaults::default(),
         accept_proxy: false,
     };
     let server = server::start(&plan, |_| Echo).unwrap();

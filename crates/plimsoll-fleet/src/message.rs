@@ -295,6 +295,15 @@ pub struct ServeCounters {
     pub responses_total: u64,
     /// WebSocket messages and MQTT publishes received completely.
     pub messages_total: u64,
+    /// MQTT messages that were delivered, once or twice.
+    #[serde(default)]
+    pub deliveries_total: u64,
+    /// MQTT messages that were not delivered, on purpose.
+    #[serde(default)]
+    pub deliveries_lost_total: u64,
+    /// MQTT messages that were delivered twice, on purpose.
+    #[serde(default)]
+    pub deliveries_repeated_total: u64,
     /// Requests that were refused: malformed, too large, too slow.
     pub requests_refused_total: u64,
     /// TLS handshakes that failed.
@@ -313,6 +322,9 @@ impl ServeCounters {
         self.requests_total += other.requests_total;
         self.responses_total += other.responses_total;
         self.messages_total += other.messages_total;
+        self.deliveries_total += other.deliveries_total;
+        self.deliveries_lost_total += other.deliveries_lost_total;
+        self.deliveries_repeated_total += other.deliveries_repeated_total;
         self.requests_refused_total += other.requests_refused_total;
         self.handshakes_failed_total += other.handshakes_failed_total;
         self.rx_bytes_total += other.rx_bytes_total;

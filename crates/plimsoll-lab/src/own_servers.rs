@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use plimsoll_fleet::{AgentSpec, ServerGroup};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
-use plimsoll_model::plan::{Identity, Listener, ServePlan, Spoken, TlsState};
+use plimsoll_model::plan::{DeliveryFaults, Identity, Listener, ServePlan, Spoken, TlsState};
 
 use crate::error::LabError;
 use crate::isolated::IsolatedHost;
@@ -83,6 +83,7 @@ impl OwnServers {
             idle_timeout: self.timeout,
             acknowledgement_delay: Nanos::ZERO,
             receive_maximum: u16::MAX,
+            delivery_faults: DeliveryFaults::default(),
             accept_proxy: false,
         };
         let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::pace::{Arrivals, Profile, Shard};
 use crate::row::RowPlan;
-use crate::target::{Credentials, MqttVersion, Protocol, Script, Target, TargetUrl, Will};
+use crate::target::{
+    Credentials, Filters, MqttVersion, Protocol, Script, Subscription, Target, TargetUrl, Will,
+};
 use crate::units::ParseError;
 
 /// How operations come due.
@@ -384,9 +386,20 @@ pub struct MqttPlan {
     /// What the broker publishes once the client is gone without a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub will: Option<Will>,
-    /// Each connection subscribes to this filter at QoS 0 before it counts as usable.
+    /// Each connection subscribes to this before it counts as usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subscribe: Option<String>,
+    pub subscribe: Option<Subscription>,
+    /// What is published here is delivered here, too, and counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliveries: Option<DeliveryPlan>,
+}
+
+/// How the deliveries of what a load itself publishes are told from others: each payload begins with a stamp, see
+/// [`crate::target::Filling::stamp`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryPlan {
+    /// Tells the run from others whose messages the broker may still have.
+    pub run: u32,
 }
 
 const fn one_at_a_time() -> u16 {
@@ -422,6 +435,21 @@ impl MqttPlan {
     /// Who the connection with a number says that it is.
     pub fn user(&self, number: u64) -> Option<&Credentials> {
         nth(&self.users, number)
+    }
+
+    /// The subscriptions of so many connections.
+    pub fn filters(&self, connections: u64) -> Filters {
+        let mut filters = Filters::default();
+        match &self.subscribe {
+            Some(one) if one.filter.contains('%') => {
+                for number in 0..connections {
+                    filters.add(&self.filled(&one.filter, number), 1);
+                }
+            }
+            Some(one) => filters.add(&one.filter, connections),
+            None => {}
+        }
+        filters
     }
 
     /// A topic or filter of the connection with a number: `%c` is its client identifier, `%i` its number,
@@ -462,7 +490,10 @@ impl LoadPlan {
         let is_hold = matches!(self.pacing, Pacing::Hold(_));
         let is_shared = match self.protocol() {
             Protocol::Http2 => true,
-            Protocol::Mqtt => self.mqtt.as_ref().is_some_and(|mqtt| mqtt.in_flight > 1),
+            Protocol::Mqtt => self
+                .mqtt
+                .as_ref()
+                .is_some_and(|mqtt| mqtt.in_flight > 1 || mqtt.deliveries.is_some()),
             Protocol::Http1 | Protocol::WebSocket | Protocol::Script => false,
         };
         is_shared && self.keepalive && !is_hold && self.session.is_none()
@@ -583,6 +614,9 @@ pub struct ServePlan {
     /// MQTT publishes above QoS 0 that a client may have without their acknowledgement; at least 1.
     #[serde(default = "any_number")]
     pub receive_maximum: u16,
+    /// What is done wrong with MQTT deliveries.
+    #[serde(default)]
+    pub delivery_faults: DeliveryFaults,
     /// Each connection must begin with a header of the PROXY protocol, version 2.
     #[serde(default)]
     pub accept_proxy: bool,
@@ -590,6 +624,15 @@ pub struct ServePlan {
 
 const fn any_number() -> u16 {
     u16::MAX
+}
+
+/// What a server does wrong with the messages that it delivers, counted in each thread by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryFaults {
+    /// The last one of each so many is left out; 0 for none.
+    pub lose_every: u32,
+    /// The last one of each so many is sent twice, if it is not left out; 0 for none.
+    pub repeat_every: u32,
 }
 
 /// One listening socket.
@@ -633,6 +676,7 @@ mod tests {
             in_flight: 1,
             will: None,
             subscribe: None,
+            deliveries: None,
         };
         assert_eq!((plan.client_id(17).as_str(), plan.user(17)), ("p-11", None));
         assert_eq!(plan.filled("a/%c/%i/%u/100%%", 17), "a/p-11/17//100%");

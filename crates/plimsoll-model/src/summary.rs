@@ -56,6 +56,8 @@ pub struct Summary {
     pub ws_close: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushed: Option<PushSummary>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliveries: Option<DeliverySummary>,
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
     pub error_classes: BTreeMap<String, u64>,
@@ -159,6 +161,31 @@ pub struct PushSummary {
     /// Those of a server on the same clock.
     pub timed: u64,
     pub delay_ms: ShortQuantiles,
+}
+
+/// Messages that were published here and delivered here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct DeliverySummary {
+    pub expected: u64,
+    pub delivered: u64,
+    pub lost: u64,
+    pub duplicated: u64,
+    pub reordered: u64,
+    pub untold: u64,
+    pub unknown: u64,
+    pub foreign: u64,
+    /// Those that were published on the same host.
+    pub timed: u64,
+    pub latency_ms: DeliveryLatency,
+}
+
+/// From the publish to its delivery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Summary")]
+pub struct DeliveryLatency {
+    pub corrected: FullQuantiles,
+    pub uncorrected: FullQuantiles,
 }
 
 /// Corrected and uncorrected latency, and what of it was on the wire.
@@ -512,6 +539,21 @@ impl Summary {
                 bytes: tally.pushed.bytes,
                 timed: tally.spans.pushed.count(),
                 delay_ms: (&tally.spans.pushed).into(),
+            }),
+            deliveries: (!tally.deliveries.is_none()).then(|| DeliverySummary {
+                expected: tally.deliveries.expected,
+                delivered: tally.deliveries.delivered,
+                lost: tally.deliveries.lost(),
+                duplicated: tally.deliveries.duplicated(),
+                reordered: tally.deliveries.reordered,
+                untold: tally.deliveries.untold,
+                unknown: tally.deliveries.unknown,
+                foreign: tally.deliveries.foreign,
+                timed: tally.spans.delivery.count(),
+                latency_ms: DeliveryLatency {
+                    corrected: (&tally.spans.delivery).into(),
+                    uncorrected: (&tally.spans.delivery_uncorrected).into(),
+                },
             }),
             streams: tally.streams,
             error_classes: names(&tally.errors),

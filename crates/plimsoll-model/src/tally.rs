@@ -100,6 +100,54 @@ impl PushCounts {
     }
 }
 
+/// Messages of MQTT that the load itself published, as they were delivered to its own subscriptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryCounts {
+    /// Subscriptions that the acknowledged publishes match: deliveries that must come. At QoS 0 of those that are
+    /// sent.
+    pub expected: u64,
+    /// Deliveries of something for the first time.
+    pub delivered: u64,
+    /// Deliveries of something that was delivered before.
+    pub repeated: u64,
+    /// Those of `delivered` that came behind something that was published later on the same connection.
+    pub reordered: u64,
+    /// So far behind that it is not known whether they came for the first time.
+    pub untold: u64,
+    /// Deliveries that publishes may have led to which were sent and not acknowledged.
+    pub unknown: u64,
+    /// Deliveries of what others published, another run of the same command included.
+    pub foreign: u64,
+}
+
+impl DeliveryCounts {
+    /// Whether nothing was counted.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What must have come and did not; at least so many.
+    pub const fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.delivered + self.untold)
+    }
+
+    /// What came again. More than there were publishes for came to another member of a group, or to a
+    /// connection's second subscription.
+    pub const fn duplicated(&self) -> u64 {
+        self.repeated + self.delivered.saturating_sub(self.expected + self.unknown)
+    }
+
+    const fn merge(&mut self, other: &Self) {
+        self.expected += other.expected;
+        self.delivered += other.delivered;
+        self.repeated += other.repeated;
+        self.reordered += other.reordered;
+        self.untold += other.untold;
+        self.unknown += other.unknown;
+        self.foreign += other.foreign;
+    }
+}
+
 /// Streams of HTTP/2: how many there may be, and what ended them other than answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
@@ -217,6 +265,12 @@ pub struct Spans {
     /// A push's sending by a server on the same clock to its arrival here.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub pushed: Histogram,
+    /// A publish's intended start to its delivery to one of the load's own subscriptions, where both are on one host.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub delivery: Histogram,
+    /// The same from its actual send.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub delivery_uncorrected: Histogram,
     /// Actual send to the arrival of the answer's last bytes in this host's kernel, less what this
     /// process took to read what the handshake waited for: the server and the path. Stamped
     /// operations, see [`StampCounts`].
@@ -261,7 +315,7 @@ impl Spans {
         stamped
     }
 
-    const fn all(&self) -> [&Histogram; 14] {
+    const fn all(&self) -> [&Histogram; 16] {
         [
             &self.corrected,
             &self.uncorrected,
@@ -272,6 +326,8 @@ impl Spans {
             &self.syn_to_first_byte,
             &self.syn_to_last_byte,
             &self.pushed,
+            &self.delivery,
+            &self.delivery_uncorrected,
             &self.wire,
             &self.receive_lag,
             &self.stamped,
@@ -280,7 +336,7 @@ impl Spans {
         ]
     }
 
-    const fn all_mut(&mut self) -> [&mut Histogram; 14] {
+    const fn all_mut(&mut self) -> [&mut Histogram; 16] {
         [
             &mut self.corrected,
             &mut self.uncorrected,
@@ -291,6 +347,8 @@ impl Spans {
             &mut self.syn_to_first_byte,
             &mut self.syn_to_last_byte,
             &mut self.pushed,
+            &mut self.delivery,
+            &mut self.delivery_uncorrected,
             &mut self.wire,
             &mut self.receive_lag,
             &mut self.stamped,
@@ -379,6 +437,9 @@ pub struct Tally {
     /// Messages that servers sent of their own accord, where they are told from answers.
     #[serde(default, skip_serializing_if = "PushCounts::is_none")]
     pub pushed: PushCounts,
+    /// Deliveries of what was published.
+    #[serde(default, skip_serializing_if = "DeliveryCounts::is_none")]
+    pub deliveries: DeliveryCounts,
     /// What ended streams of HTTP/2 other than answers.
     #[serde(default, skip_serializing_if = "StreamCounts::is_none")]
     pub streams: StreamCounts,
@@ -510,6 +571,7 @@ impl Tally {
         }
         self.pushed.messages += other.pushed.messages;
         self.pushed.bytes += other.pushed.bytes;
+        self.deliveries.merge(&other.deliveries);
         for (code, closes) in other.ws_close.iter() {
             self.ws_close.add(code, closes);
         }
@@ -583,6 +645,21 @@ mod tests {
             (second.generator.waited, second.generator.wait_mean),
             (Some(0.2), Some(Nanos(3)))
         );
+    }
+
+    #[test]
+    fn what_came_too_often_is_no_loss_of_something_else() {
+        let expected = DeliveryCounts { expected: 10, ..DeliveryCounts::default() };
+        let missing = DeliveryCounts { delivered: 7, repeated: 2, untold: 1, ..expected };
+        assert_eq!((missing.lost(), missing.duplicated()), (2, 2));
+        // An open publish is neither.
+        let open = DeliveryCounts { delivered: 11, unknown: 1, ..expected };
+        assert_eq!((open.lost(), open.duplicated()), (0, 0));
+        let elsewhere = DeliveryCounts { delivered: 12, ..expected };
+        assert_eq!((elsewhere.lost(), elsewhere.duplicated()), (0, 2));
+        let mut sum = missing;
+        sum.merge(&elsewhere);
+        assert_eq!((sum.expected, sum.delivered, sum.lost()), (20, 19, 0));
     }
 
     fn one_end(now: u64) -> Tally {

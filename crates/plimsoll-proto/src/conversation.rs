@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use plimsoll_model::plan::MqttPlan;
-use plimsoll_model::target::{Filling, MqttVersion, Protocol, Qos, Target, Template};
+use plimsoll_model::target::{
+    Filling, MqttVersion, Protocol, Qos, Subscription, Target, Template,
+};
 use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
@@ -104,6 +106,8 @@ pub enum Progress {
     Closed(Option<u16>),
     /// WebSocket: the server has sent a message of its own accord.
     Pushed(Push),
+    /// The broker has delivered a message; see [`mqtt::Window::delivery`].
+    Delivered,
     /// Something about one of several operations on the connection, or about how many there may be.
     Stream(StreamProgress),
     /// Nothing is to be done for so long, which is part of no latency; see [`Conversation::sleep_until`].
@@ -404,8 +408,9 @@ fn greet_broker(out: &mut Vec<u8>, plan: &MqttPlan, number: u64) {
         will: will.as_ref(),
     };
     mqtt::connect(out, plan.version, &says);
-    if let Some(filter) = &plan.subscribe {
-        mqtt::subscribe(out, plan.version, &plan.filled(filter, number));
+    if let Some(Subscription { filter, qos }) = &plan.subscribe {
+        let filled = Subscription { filter: plan.filled(filter, number), qos: *qos };
+        mqtt::subscribe(out, plan.version, &filled);
     }
 }
 
@@ -626,6 +631,7 @@ const fn of_window(progress: WindowProgress) -> Progress {
     Progress::Stream(match progress {
         WindowProgress::NeedMore => return Progress::NeedMore,
         WindowProgress::Connected => return Progress::Greeted,
+        WindowProgress::Delivered => return Progress::Delivered,
         WindowProgress::Ended(key, None) => StreamProgress::Ended(key, Answer::plain(0, None)),
         WindowProgress::Ended(key, Some(_)) => {
             StreamProgress::Ended(key, Answer::plain(0, Some(ErrorClass::MqttRejected)))

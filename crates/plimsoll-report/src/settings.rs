@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_model::pace::Arrivals;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing, TlsState, TlsVersion, Trust};
-use plimsoll_model::target::{Protocol, Will};
+use plimsoll_model::target::{Protocol, Subscription, Will};
 use plimsoll_model::units::grouped;
 
 /// The key of the arrivals: `poisson`, `uniform` [`CLOSED`] or [`HOLD`].
@@ -116,8 +116,8 @@ fn mqtt(said: &MqttPlan, plan: &LoadPlan, set: &mut impl FnMut(&str, String)) {
     if let Some(publish) = plan.targets.first().and_then(|target| target.publish.as_ref()) {
         set("topic", publish.topic.clone());
     }
-    if let Some(filter) = &said.subscribe {
-        set("subscribe", filter.clone());
+    if let Some(Subscription { filter, qos }) = &said.subscribe {
+        set("subscribe", format!("{filter}, QoS {}", *qos as u8));
     }
     let seconds = |seconds: u32| format!("{} s", grouped(seconds.into()));
     set(

@@ -5,6 +5,7 @@ mod bad_input;
 mod cliffs;
 mod compare;
 mod connections;
+mod deliveries;
 mod doctor;
 mod exports;
 mod faults;

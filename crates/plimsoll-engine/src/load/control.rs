@@ -1,6 +1,6 @@
 //! Messages between the owner of a load and its workers.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,6 +59,10 @@ pub(super) struct Control {
     stop: AtomicU8,
     /// CLOCK_MONOTONIC ns after which nothing is waited for once stopped.
     grace_ends_ns: AtomicU64,
+    /// Workers that publish nothing more, where deliveries are counted.
+    settling: AtomicU32,
+    /// Deliveries that they still miss.
+    missing: AtomicI64,
     /// Length of `steers`; workers look at it between events, and at the list when it has grown.
     steers_given: AtomicUsize,
     steers: Mutex<Vec<(u32, Steer)>>,
@@ -70,6 +74,8 @@ impl Control {
             epoch_ns: AtomicU64::new(0),
             stop: AtomicU8::new(Stop::No as u8),
             grace_ends_ns: AtomicU64::new(u64::MAX),
+            settling: AtomicU32::new(0),
+            missing: AtomicI64::new(0),
             steers_given: AtomicUsize::new(0),
             steers: Mutex::new(Vec::new()),
         }
@@ -103,6 +109,24 @@ impl Control {
             _ if now.0 >= self.grace_ends_ns.load(Ordering::Acquire) => Stop::Now,
             _ => Stop::Soon,
         }
+    }
+
+    /// One more worker publishes nothing more.
+    pub(super) fn count_settling(&self) {
+        self.settling.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// So many more deliveries must come to all of them together; less where some came.
+    pub(super) fn add_missing(&self, deliveries: i64) {
+        if deliveries != 0 {
+            self.missing.fetch_add(deliveries, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether all of `workers` publish nothing more, and have got everything.
+    pub(super) fn has_settled(&self, workers: u32) -> bool {
+        self.settling.load(Ordering::Acquire) >= workers
+            && self.missing.load(Ordering::Acquire) <= 0
     }
 
     pub(super) fn steer(&self, id: u32, steer: Steer) {

@@ -81,18 +81,32 @@ impl Worker {
         if !self.requests.has_own_bytes(target) {
             return self.push(index, now);
         }
-        let own = self.requests.own_bytes(target, &self.filling(index, now)).unwrap_or_default();
+        let own = self.take_own_bytes(index, now);
         let sent = self.conns.send_aside(index, &own);
+        self.own_bytes = own;
         if self.handle_sent(index, sent, now) {
             self.note_sent(index);
         }
     }
 
     /// What tells the current operation of the slot from all others.
-    pub(super) fn filling(&self, index: u32, now: Nanos) -> Filling {
+    fn filling(&mut self, index: u32, now: Nanos) -> Filling {
         let hot = &self.conns[index];
         let connection = self.streams.connection_of(index);
-        self.requests.filling(connection, hot.ops_total, hot.intended, now)
+        let number = match &mut self.deliveries {
+            Some(deliveries) => deliveries.number(connection),
+            None => hot.ops_total,
+        };
+        self.requests.filling(connection, number, hot.intended, now)
+    }
+
+    /// What the current operation of the slot sends; to be given back to `own_bytes`.
+    pub(super) fn take_own_bytes(&mut self, index: u32, now: Nanos) -> Vec<u8> {
+        let filling = self.filling(index, now);
+        let mut own = std::mem::take(&mut self.own_bytes);
+        own.clear();
+        self.requests.write_own_bytes(self.conns[index].target, &filling, &mut own);
+        own
     }
 
     /// Sends what makes the connection usable in its protocol.
@@ -389,6 +403,7 @@ impl Worker {
                         self.handle_answer(index, &answer, is_exact, now);
                     }
                     Progress::Pushed(push) => self.count_push(index, &push),
+                    Progress::Delivered => self.count_delivery(index),
                     Progress::Closed(code) => self.handle_close_frame(index, code, now),
                     Progress::Stream(progress) => self.handle_stream(index, progress, now),
                     Progress::Sleeps(time) => self.begin_sleep(index, time, now),
@@ -467,15 +482,16 @@ impl Worker {
 
     /// Sends what follows the request, which may not be sent as a whole.
     fn send_behind_request(&mut self, index: u32, bytes: &[u8], now: Nanos) {
-        let hot = &mut self.conns[index];
-        let mut all = Vec::new();
-        if hot.state == State::Busy {
-            let request = &self.requests.get(hot.target).bytes;
-            let unsent = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
-            all.extend_from_slice(unsent);
-            hot.request_sent_bytes = request.len() as u32;
+        if self.conns[index].state != State::Busy || self.request_is_sent(index) {
+            let sent = self.conns.send_aside(index, bytes);
+            self.handle_sent(index, sent, now);
+            return;
         }
-        all.extend_from_slice(bytes);
+        let hot = &mut self.conns[index];
+        let request = &self.requests.get(hot.target).bytes;
+        let unsent = request.get(hot.request_sent_bytes as usize..).unwrap_or_default();
+        let all = [unsent, bytes].concat();
+        hot.request_sent_bytes = request.len() as u32;
         let sent = self.conns.send_aside(index, &all);
         self.handle_sent(index, sent, now);
     }
@@ -605,7 +621,9 @@ impl Worker {
         let failed = answer.failed;
         if let Some(class) = failed {
             self.meter.count_error(class);
+            self.lose_sight_of_deliveries(index);
         } else {
+            self.expect_deliveries(index);
             self.meter.count_ok(corrected, uncorrected, stamped, self.plan.deadline);
             if self.plan.session.is_some() && !self.demand.is_hold() && ops_total == 1 {
                 self.meter.tally().spans.syn_to_last_byte.record(uncorrected);

@@ -21,6 +21,7 @@ mod closed_loop;
 mod conn;
 mod conns;
 mod control;
+mod deliveries;
 mod demand;
 mod endings;
 mod exchange;

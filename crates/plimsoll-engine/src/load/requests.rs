@@ -5,8 +5,10 @@ use std::sync::Arc;
 use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
-use plimsoll_model::target::{Filling, Target, Template};
+use plimsoll_model::target::{Filling, STAMP_BYTES, Target, Template};
 use plimsoll_proto::conversation::{self, Expected, Operation, Outgoing};
+
+use super::deliveries::{number_of, of_load};
 
 /// What a target needs to be sent.
 pub(super) struct Request {
@@ -18,6 +20,8 @@ pub(super) struct Request {
     pub(super) expected: Expected,
     /// The target, where its topic is each connection's own.
     with_own_topic: Option<Box<Target>>,
+    /// So many bytes at the end begin with a stamp; 0 for none.
+    stamped_bytes: u32,
 }
 
 impl Request {
@@ -58,6 +62,7 @@ impl Requests {
         let keepalive = plan.keepalive || plan.session.is_some();
         let version = plan.mqtt.as_ref().map(|mqtt| mqtt.version).unwrap_or_default();
         let targets = plan.targets.iter().zip(&plan.target_destination);
+        let counts_deliveries = plan.mqtt.as_ref().and_then(|mqtt| mqtt.deliveries);
         let all: Vec<_> = targets
             .map(|(target, destination)| {
                 let outgoing = conversation::outgoing(target, operation, keepalive, version);
@@ -68,7 +73,11 @@ impl Requests {
                 // None is left to send once its own are.
                 let bytes = if has_own_topic { [].into() } else { bytes.into() };
                 let destination = *destination;
-                Request { bytes, template, destination, expected, with_own_topic }
+                let stamped_bytes = match counts_deliveries {
+                    Some(_) => target.body.len() as u32,
+                    None => 0,
+                };
+                Request { bytes, template, destination, expected, with_own_topic, stamped_bytes }
             })
             .collect();
         let count = all.len().max(1) as u32;
@@ -77,7 +86,8 @@ impl Requests {
             step => step,
         };
         let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
-        let (mqtt, run) = (plan.mqtt.clone(), plan.seed as u32);
+        let run = counts_deliveries.map_or(0, |deliveries| deliveries.run);
+        let (mqtt, run) = (plan.mqtt.clone(), of_load(run, plan.seed));
         Self { all, shard, run, mqtt, next: shard.index % count, step, rest }
     }
 
@@ -90,32 +100,34 @@ impl Requests {
         &self.all[target as usize]
     }
 
-    /// What an operation sends instead of its target's bytes, where it has some of its own.
-    pub(super) fn own_bytes(&self, target: u32, filling: &Filling) -> Option<Vec<u8>> {
+    /// Appends what an operation sends instead of its target's bytes, where it has some of its own.
+    pub(super) fn write_own_bytes(&self, target: u32, filling: &Filling, out: &mut Vec<u8>) {
         let request = self.get(target);
         if let Some(template) = &request.template {
-            let mut bytes = Vec::new();
-            template.fill(filling, &mut bytes);
-            return Some(bytes);
+            return template.fill(filling, out);
         }
-        let (own, mqtt) = request.with_own_topic.as_ref().zip(self.mqtt.as_ref())?;
-        let mut own = Target::clone(own);
-        if let Some(publish) = &mut own.publish {
-            publish.topic = mqtt.filled(&publish.topic, filling.connection.into());
+        match request.with_own_topic.as_ref().zip(self.mqtt.as_ref()) {
+            Some((own, mqtt)) => {
+                let mut own = Target::clone(own);
+                if let Some(publish) = &mut own.publish {
+                    publish.topic = mqtt.filled(&publish.topic, filling.connection.into());
+                }
+                let sent =
+                    conversation::outgoing(&own, Operation::Exchange, true, mqtt.version).bytes;
+                out.extend_from_slice(&sent);
+            }
+            None => out.extend_from_slice(&request.bytes),
         }
-        Some(conversation::outgoing(&own, Operation::Exchange, true, mqtt.version).bytes)
+        let stamped = out.len().saturating_sub(request.stamped_bytes as usize);
+        if let Some(place) = out.get_mut(stamped..stamped + STAMP_BYTES) {
+            place.copy_from_slice(&filling.stamp());
+        }
     }
 
     /// Whether operations of a target have bytes of their own.
     pub(super) fn has_own_bytes(&self, target: u32) -> bool {
         let request = self.get(target);
-        request.template.is_some() || request.with_own_topic.is_some()
-    }
-
-    /// The number of the connection in slot `index`: no other one of the load has it at the same time. Slots are
-    /// dense in each worker, and so are these numbers in the load.
-    fn number(&self, index: u32) -> u32 {
-        index.wrapping_mul(self.shard.of).wrapping_add(self.shard.index)
+        request.template.is_some() || request.with_own_topic.is_some() || request.stamped_bytes > 0
     }
 
     /// What tells an operation on the connection in slot `index` from all others.
@@ -126,7 +138,8 @@ impl Requests {
         intended: Nanos,
         began: Nanos,
     ) -> Filling {
-        Filling { run: self.run, connection: self.number(index), operation, intended, began }
+        let connection = number_of(index, self.shard);
+        Filling { run: self.run, connection, operation, intended, began }
     }
 
     /// What makes the connection in slot `index` to `destination` usable; empty where the protocol has

@@ -188,11 +188,13 @@ impl Worker {
     pub(super) fn begin_stream(&mut self, index: u32) {
         let connection = self.streams.connection_of(index);
         let target = self.conns[index].target;
-        let own = self.requests.has_own_bytes(target).then(|| {
-            let filling = self.filling(index, self.conns[index].since);
-            self.requests.own_bytes(target, &filling).unwrap_or_default()
-        });
+        let has_own = self.requests.has_own_bytes(target);
+        let own = match has_own {
+            true => self.take_own_bytes(index, self.conns[index].since),
+            false => Vec::new(),
+        };
         let request = self.requests.get(target);
+        let packet = if has_own { &own[..] } else { &request.bytes[..] };
         let parser = self.conns.slab.parser(connection);
         match request.expected {
             Expected::Stream { block_bytes, is_grpc } => {
@@ -204,12 +206,20 @@ impl Worker {
             }
             Expected::Acknowledgement { exactly_once } => {
                 if let Some(Shared::Mqtt(window)) = parser.shared() {
-                    window.begin(index, own.as_deref().unwrap_or(&request.bytes), exactly_once);
+                    window.begin(index, packet, exactly_once);
+                }
+            }
+            Expected::Nothing => {
+                if let Some(Shared::Mqtt(window)) = parser.shared() {
+                    window.begin_unanswered(index, packet);
                 }
             }
             expected => parser.expect(expected),
         }
         self.conns[index].request_sent_bytes = request.bytes.len() as u32;
+        if has_own {
+            self.own_bytes = own;
+        }
         self.note_output(connection);
         if self.streams.is_lane(index) && self.has_room(connection) {
             self.join_ring(connection);
@@ -262,8 +272,20 @@ impl Worker {
                 return;
             }
         }
+        if self.protocol == Protocol::Mqtt && !self.conns.has_unsent(index) {
+            self.note_all_sent(index);
+        }
         if self.conns[index].state == State::Idle {
             self.conns.slab.return_idle_parser(index);
+        }
+    }
+
+    /// What a connection had to send is sent: publishes at QoS 0 are over, at the next turn.
+    fn note_all_sent(&mut self, connection: u32) {
+        while let Some(Shared::Mqtt(window)) = self.client(connection)
+            && let Some(index) = window.take_sent()
+        {
+            self.unanswered.push(self.conns.slab.token(index));
         }
     }
 
@@ -325,6 +347,7 @@ impl Worker {
         if let Some(mut client) = self.client(connection) {
             client.give_up(index);
         }
+        self.lose_sight_of_deliveries(index);
         self.note_output(connection);
         self.release_lane(index);
     }
@@ -430,6 +453,7 @@ impl Worker {
             self.meter.count_error(class);
             self.count_failed_operation(index, class, now);
             self.record(index, RowEnd::Failed(class), 0, 0, now);
+            self.lose_sight_of_deliveries(index);
             self.release_lane(index);
         }
     }

@@ -13,6 +13,7 @@ use plimsoll_tls::ClientContext;
 use super::conn::Op;
 use super::conns::Conns;
 use super::control::{Control, Owner, Stop, WorkerEvent};
+use super::deliveries::Deliveries;
 use super::demand::Demand;
 use super::meter::Meter;
 use super::origin;
@@ -45,6 +46,9 @@ pub(super) struct Worker {
     /// Tokens of connections whose operation ends with its sending; ended at the next turn.
     pub(super) unanswered: Vec<u64>,
     pub(super) streams: Streams,
+    pub(super) deliveries: Option<Box<Deliveries>>,
+    /// What an operation sends, where it has bytes of its own; empty between operations.
+    pub(super) own_bytes: Vec<u8>,
     /// Which CLOCK_MONOTONIC this process reads.
     pub(super) clock: u32,
     /// What broke the first connection has been told.
@@ -81,6 +85,8 @@ impl Worker {
             reply: Vec::new(),
             unanswered: Vec::new(),
             streams: Streams::new(&plan),
+            deliveries: Deliveries::new(&plan, shard),
+            own_bytes: Vec::new(),
             clock: clock::monotonic_clock(),
             has_told_fault: false,
             rows: Rows::new(&plan, shard),
@@ -180,7 +186,7 @@ impl Worker {
             self.hand_over_rows();
         }
         self.meter.advance(now, outstanding, self.pools.held());
-        !(self.phases.is(Phase::Draining) && outstanding == 0)
+        !(self.phases.is(Phase::Draining) && outstanding == 0 && self.have_deliveries_settled(now))
     }
 
     fn next_deadline(&self) -> Nanos {

@@ -4,7 +4,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::plan::Spoken;
 use plimsoll_proto::http1::RequestParser;
 use plimsoll_proto::http2::{Server, ServerRest};
-use plimsoll_proto::mqtt::Broker;
+use plimsoll_proto::mqtt::{Broker, Subscriptions};
 use plimsoll_proto::websocket::{MessageReader, Side};
 use plimsoll_sys::socket::Socket;
 use plimsoll_tls::Session;
@@ -218,12 +218,20 @@ pub(super) struct Slab<N> {
     tls: Sessions,
     /// By slot, as far as connections have spoken HTTP/2: where those without active parts are.
     http2: Vec<ServerRest>,
+    /// By slot, as far as clients of MQTT have subscribed to something.
+    subscriptions: Vec<Subscriptions>,
     free: Vec<u32>,
 }
 
 impl<N> Slab<N> {
     pub(super) const fn new() -> Self {
-        Self { conns: Vec::new(), tls: Sessions::new(), http2: Vec::new(), free: Vec::new() }
+        Self {
+            conns: Vec::new(),
+            tls: Sessions::new(),
+            http2: Vec::new(),
+            subscriptions: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     /// A slot for `socket`; the caller sets its phase at once.
@@ -271,9 +279,26 @@ impl<N> Slab<N> {
         }
     }
 
+    /// Takes out what the connection's client has subscribed to.
+    pub(super) fn take_subscriptions(&mut self, index: u32) -> Subscriptions {
+        self.subscriptions.get_mut(index as usize).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Keeps what the connection's client has subscribed to.
+    pub(super) fn keep_subscriptions(&mut self, index: u32, own: Subscriptions) {
+        let index = index as usize;
+        if self.subscriptions.len() <= index && !own.is_empty() {
+            self.subscriptions.resize_with(index + 1, Subscriptions::default);
+        }
+        if let Some(kept) = self.subscriptions.get_mut(index) {
+            *kept = own;
+        }
+    }
+
     /// Closes the socket, frees the slot and gives back what was active.
     pub(super) fn remove(&mut self, index: u32) -> Option<Box<Active<N>>> {
         self.keep_http2(index, ServerRest::default());
+        self.keep_subscriptions(index, Subscriptions::default());
         let conn = &mut self.conns[index as usize];
         let next = Conn::free(conn.generation.wrapping_add(1));
         self.free.push(index);

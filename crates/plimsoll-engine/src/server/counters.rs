@@ -57,6 +57,12 @@ counters! {
     messages,
     /// WebSocket messages sent of our own accord.
     pushes,
+    /// MQTT messages that were delivered, once or twice.
+    deliveries,
+    /// Those of them that were delivered twice, on purpose.
+    deliveries_repeated,
+    /// MQTT messages that were not delivered, on purpose.
+    deliveries_lost,
     /// Bytes received, TLS included.
     rx_bytes,
     /// Bytes sent, TLS included.

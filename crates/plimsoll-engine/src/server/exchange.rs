@@ -22,6 +22,7 @@ use super::conn::{
 };
 use super::connections::Connections;
 use super::counters::WorkerCounters;
+use super::packets::MqttRules;
 use super::service::{Answer, Service};
 use crate::transport::{Link, Outcome, Pump, Unsent, send_plain};
 
@@ -70,8 +71,7 @@ pub(super) struct Timeouts {
 pub(super) struct Exchange<S: Service> {
     pub(super) service: S,
     pub(super) timeouts: Timeouts,
-    /// Publishes above QoS 0 that a client may leave open.
-    pub(super) receive_maximum: u16,
+    pub(super) mqtt: MqttRules,
     /// Connections begin with a header of the PROXY protocol.
     accept_proxy: bool,
     /// Which CLOCK_MONOTONIC this process reads.
@@ -87,7 +87,7 @@ pub(super) struct Exchange<S: Service> {
     read_buffer: Box<[u8]>,
     /// Answer bytes of the current connection, before encryption.
     pub(super) out: Vec<u8>,
-    /// Payload of the current message, unmasked.
+    /// Payload of the current message, unmasked; of MQTT the packet that is delivered.
     pub(super) payload: Vec<u8>,
     /// How many bytes at the end of `out` are body bytes that can be made again.
     out_tail_body: usize,
@@ -106,7 +106,7 @@ impl<S: Service> Exchange<S> {
                 request: plan.request_timeout,
                 idle: plan.idle_timeout,
             },
-            receive_maximum: plan.receive_maximum,
+            mqtt: MqttRules::new(plan),
             accept_proxy: plan.accept_proxy,
             clock: clock::monotonic_clock(),
             counters,

@@ -1,5 +1,5 @@
 //! The server role: HTTP/1.1 and HTTP/2 over TCP and TLS, answered by a [`Service`], WebSocket, whose messages
-//! are sent back, and MQTT, whose publishes are acknowledged and not delivered.
+//! are sent back, and MQTT, whose publishes are acknowledged, and delivered to whoever publishes what it subscribed to.
 //!
 //! Every worker thread has its own listening sockets on every port (SO_REUSEPORT), its own
 //! connections and its own service; nothing is shared while it runs but a stop flag. What an

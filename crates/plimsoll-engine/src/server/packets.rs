@@ -1,11 +1,12 @@
 //! MQTT on one connection: clients are accepted, publishes acknowledged after the plan's delay, each by
-//! itself, nothing is delivered.
+//! itself, and delivered at once to the connection that they came on, if that has subscribed to them.
 
 use std::collections::VecDeque;
 
 use plimsoll_model::Nanos;
+use plimsoll_model::plan::{DeliveryFaults, ServePlan};
 use plimsoll_model::target::MqttVersion;
-use plimsoll_proto::mqtt::{Event, Terms, refuse_excess};
+use plimsoll_proto::mqtt::{Event, Output, Subscriptions, Terms, refuse_excess};
 
 use super::conn::{BLOCKED, LINGER, MQTT_5, MQTT_CONNECTED, Phase};
 use super::exchange::{Exchange, OUT_BYTES};
@@ -20,11 +21,30 @@ const ACKNOWLEDGEMENT_BYTES: usize = 4;
 /// How soon a client that does not read what is due is tried again.
 const BLOCKED_PAUSE: Nanos = Nanos::from_millis(10);
 
+/// How a worker treats clients of MQTT.
+pub(super) struct MqttRules {
+    /// Publishes above QoS 0 that a client may leave open.
+    receive_maximum: u16,
+    /// What is done wrong with messages that are delivered, ...
+    faults: DeliveryFaults,
+    /// ... of which there were so many, those left out included.
+    deliveries: u64,
+}
+
+impl MqttRules {
+    pub(super) const fn new(plan: &ServePlan) -> Self {
+        let (receive_maximum, faults) = (plan.receive_maximum, plan.delivery_faults);
+        Self { receive_maximum, faults, deliveries: 0 }
+    }
+}
+
 impl<S: Service> Exchange<S> {
     /// Handles decrypted bytes; keeps those that must wait until the answers to the others are sent.
     pub(super) fn handle_packets(&mut self, index: u32, input: &[u8]) {
         let mut active = self.conns.take_active(index);
+        let mut own = self.conns.slab.take_subscriptions(index);
         let (mut rest, mut is_active) = (input, false);
+        self.payload.clear();
         while !rest.is_empty()
             && self.out.len() < OUT_BYTES
             && self.conns.slab[index].phase == Phase::Idle
@@ -34,10 +54,11 @@ impl<S: Service> Exchange<S> {
                 true => MqttVersion::V5,
                 false => MqttVersion::V3_1_1,
             });
-            let receive_maximum = self.receive_maximum;
+            let receive_maximum = self.mqtt.receive_maximum;
             let terms = Terms { connected, receive_maximum };
             let written = self.out.len();
-            match active.packets.handle_bytes(rest, terms, &mut self.out) {
+            let to = Output { reply: &mut self.out, delivery: &mut self.payload };
+            match active.packets.handle_bytes(rest, terms, &mut own, to) {
                 Ok((consumed, event)) => {
                     rest = rest.get(consumed..).unwrap_or_default();
                     is_active |= event.is_some();
@@ -58,6 +79,7 @@ impl<S: Service> Exchange<S> {
                                     self.end_for_excess(index);
                                 }
                             }
+                            self.deliver(&mut own);
                         }
                         Some(event) => self.handle_event(index, event),
                         None => {}
@@ -70,6 +92,7 @@ impl<S: Service> Exchange<S> {
                 }
             }
         }
+        self.conns.slab.keep_subscriptions(index, own);
         // Bytes of a packet that does not end do not show that the client is alive.
         if is_active {
             active.acknowledgements.silent_until = self.conns.now + self.silence(index);
@@ -80,6 +103,28 @@ impl<S: Service> Exchange<S> {
         if self.conns.slab[index].phase == Phase::Idle && (is_active || due.is_some()) {
             self.set_due(index, due.map_or(until, |due| due.min(until)));
         }
+    }
+
+    /// Sends the message that is to be delivered, if there is one; where the plan says so, twice or not at all.
+    fn deliver(&mut self, own: &mut Subscriptions) {
+        if self.payload.is_empty() {
+            return;
+        }
+        self.mqtt.deliveries += 1;
+        let (count, faults) = (self.mqtt.deliveries, self.mqtt.faults);
+        let is_last = |every: u32| every > 0 && count.is_multiple_of(every.into());
+        if is_last(faults.lose_every) {
+            self.counters.deliveries_lost.add(1);
+        } else {
+            self.counters.deliveries.add(1);
+            self.out.extend_from_slice(&self.payload);
+            if is_last(faults.repeat_every) {
+                self.counters.deliveries_repeated.add(1);
+                own.renumber(&mut self.payload);
+                self.out.extend_from_slice(&self.payload);
+            }
+        }
+        self.payload.clear();
     }
 
     /// The client leaves more publishes open than it may.

@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{ServerName, Spoken, TlsOptions, TlsState, Trust};
+use plimsoll_model::plan::{DeliveryFaults, ServerName, Spoken, TlsOptions, TlsState, Trust};
 use plimsoll_proto::http1::Request;
 use plimsoll_sys::clock;
 use plimsoll_sys::socket::Socket;
@@ -88,6 +88,7 @@ fn plan() -> ServePlan {
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
         receive_maximum: u16::MAX,
+        delivery_faults: DeliveryFaults::default(),
         accept_proxy: false,
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use plimsoll_engine::server;
 use plimsoll_engine::server::{Answer, Body, ServerHandle, Service};
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, ServePlan, Spoken, TlsState};
+use plimsoll_model::plan::{DeliveryFaults, Listener, ServePlan, Spoken, TlsState};
 use plimsoll_proto::http1::Request;
 
 /// Answers everything at once.
@@ -55,6 +55,7 @@ pub(crate) fn serve(tls: bool) -> (ServerHandle, SocketAddr) {
         idle_timeout: Nanos::from_secs(60),
         acknowledgement_delay: Nanos::ZERO,
         receive_maximum: u16::MAX,
+        delivery_faults: DeliveryFaults::default(),
         accept_proxy: false,
     };
     let handle = server::start(&plan, |_| Pong).unwrap();

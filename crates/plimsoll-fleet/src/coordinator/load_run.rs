@@ -112,6 +112,9 @@ impl Terms {
         };
         let prewarm = if plan.prewarm { plan.connections / agents.max(1) as u64 } else { 0 };
         let deadline = plan.deadline.unwrap_or_default();
+        let counts_deliveries = plan.mqtt.as_ref().is_some_and(|mqtt| mqtt.deliveries.is_some());
+        let settling = if counts_deliveries { plan.linger } else { Nanos::ZERO };
+        let answer_wait = plan.connect_timeout + deadline + plan.linger + settling;
         let closing = match &plan.pacing {
             Pacing::Hold(_) => Nanos::from_secs(plan.connections / CLOSES_PER_S_MIN),
             Pacing::Open { .. } | Pacing::Closed { .. } => Nanos::ZERO,
@@ -120,7 +123,7 @@ impl Terms {
             trial: control.trial,
             is_hold: matches!(plan.pacing, Pacing::Hold(_)),
             planned,
-            answer_wait: plan.connect_timeout + deadline + plan.linger + control.overrun,
+            answer_wait: answer_wait + control.overrun,
             prepare_wait: PREPARE_WAIT
                 + plan.connect_timeout
                 + Nanos::from_secs(prewarm / PREWARM_PER_S_MIN),

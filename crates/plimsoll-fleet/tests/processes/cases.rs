@@ -20,7 +20,9 @@ use plimsoll_fleet::{
 };
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::Shard;
-use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Spoken, Steer, TlsState};
+use plimsoll_model::plan::{
+    DeliveryFaults, Listener, LoadPlan, ServePlan, Spoken, Steer, TlsState,
+};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::{ErrorClass, Nanos};
 use plimsoll_sys::process::{Group, Signal, Ties};
@@ -289,6 +291,7 @@ pub(crate) fn servers_share_one_port() {
         idle_timeout: Nanos::from_secs(1),
         acknowledgement_delay: Nanos::ZERO,
         receive_maximum: u16::MAX,
+        delivery_faults: DeliveryFaults::default(),
         accept_proxy: false,
     };
     let mut group = ServerGroup::start(&AgentSpec::new(3), &serve).unwrap();

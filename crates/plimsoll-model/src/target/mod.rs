@@ -6,14 +6,16 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+mod filters;
 mod mqtt;
 mod script;
 mod template;
 pub mod vegeta;
 
+pub use filters::{Filters, filter_matches};
 pub use mqtt::{
-    Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Will, foreign_placeholder,
-    is_filter, is_topic,
+    Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Subscription, Will,
+    foreign_placeholder, is_filter, is_topic,
 };
 pub use script::{Action, Script, Step};
 pub use template::{Field, Filling, STAMP_BYTES, STAMP_MAGIC, Template};

@@ -98,6 +98,16 @@ pub struct Publish {
     pub retain: bool,
 }
 
+/// What a client wants to have delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscription {
+    /// A topic filter of 1 to 65,535 bytes. A connection's own where it has `%`: see
+    /// [`crate::plan::MqttPlan::filled`].
+    pub filter: String,
+    /// How often at most a message is delivered.
+    pub qos: Qos,
+}
+
 /// What the broker publishes once a client is gone without a word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Will {

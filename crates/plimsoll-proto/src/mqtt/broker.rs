@@ -1,4 +1,5 @@
-//! The broker half: it accepts every client, acknowledges what is published and delivers nothing.
+//! The broker half: it accepts every client, acknowledges what is published, and delivers it to the client that
+//! published it, if that has subscribed to its topic. It has no other subscribers.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,17 +7,24 @@ use std::sync::atomic::Ordering::Relaxed;
 use plimsoll_model::target::{MqttVersion, is_filter, is_topic};
 use thiserror::Error;
 
+use super::Subscriptions;
 use super::packet::{
     self, CONNACK, CONNECT, DISCONNECT, LengthTooLong, PINGREQ, PINGRESP, PUBACK, PUBCOMP, PUBLISH,
-    PUBREC, PUBREL, RECEIVE_MAXIMUM, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE,
+    PUBREC, PUBREL, RECEIVE_MAXIMUM, SUBACK, SUBSCRIBE, UNSUBACK, UNSUBSCRIBE, acknowledgement,
 };
 
 /// Longest packet but a PUBLISH, whose payload may be as long as MQTT allows.
 pub const PACKET_BYTES_MAX: usize = 65_536;
 /// Topic filters of one SUBSCRIBE or UNSUBSCRIBE.
 pub const FILTERS_MAX: usize = 256;
+/// Longest message that is delivered, its properties included.
+const DELIVERED_BYTES_MAX: u32 = 1 << 20;
+/// A buffer that has grown past this is not kept for the next packet.
+const SPARE_BYTES_MAX: usize = 4_096;
 
 const SUCCESS: u8 = 0;
+/// Of a subscription: an unspecified failure, in both versions.
+const NOT_GRANTED: u8 = 0x80;
 const QOS_MAX: u8 = 2;
 const UNSUPPORTED_VERSION_3: u8 = 1;
 const IDENTIFIER_REJECTED_3: u8 = 2;
@@ -36,10 +44,14 @@ static IDENTIFIERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug, Default)]
 pub struct Broker {
     /// A packet whose end has not come, that of a PUBLISH up to its payload; while a payload is coming,
-    /// the acknowledgement that is sent at its end.
+    /// the acknowledgement that is sent at its end, and behind that what is delivered.
     partial: Vec<u8>,
     /// Bytes of a payload that are still to come.
     payload_left: u32,
+    /// Of that acknowledgement.
+    answer_bytes: u8,
+    /// The payload is delivered.
+    is_delivered: bool,
 }
 
 const _: () = assert!(size_of::<Broker>() <= 32);
@@ -56,6 +68,15 @@ pub struct Terms {
 /// Appends why a client of version 5 is disconnected: it leaves more publishes open than it may.
 pub fn refuse_excess(out: &mut Vec<u8>) {
     out.extend_from_slice(&[DISCONNECT, 1, RECEIVE_MAXIMUM_EXCEEDED]);
+}
+
+/// Where the bytes for the client go.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// What answers a packet.
+    pub reply: &'a mut Vec<u8>,
+    /// A message that is delivered, behind the answer: a PUBLISH with its payload.
+    pub delivery: &'a mut Vec<u8>,
 }
 
 /// What a packet means for the connection.
@@ -114,7 +135,7 @@ struct Packet<'a> {
 impl Broker {
     /// For a connection on which nothing came yet.
     pub const fn new() -> Self {
-        Self { partial: Vec::new(), payload_left: 0 }
+        Self { partial: Vec::new(), payload_left: 0, answer_bytes: 0, is_delivered: false }
     }
 
     /// Whether it stands between packets, and nothing would be lost by dropping it.
@@ -123,15 +144,17 @@ impl Broker {
     }
 
     /// Handles bytes from the client up to the end of a packet; returns how many were consumed, and
-    /// what the packet means, if one has ended. The answer is appended to `reply`. After an error the
-    /// reply ends with the reason, where the client's version has one.
+    /// what the packet means, if one has ended. The answer is appended to `to.reply`, what is delivered to
+    /// `to.delivery`. After an error the reply ends with the reason, where the client's version has one.
     pub fn handle_bytes(
         &mut self,
         input: &[u8],
         terms: Terms,
-        reply: &mut Vec<u8>,
+        own: &mut Subscriptions,
+        to: Output<'_>,
     ) -> Result<(usize, Option<Event>), BrokerError> {
-        let read = self.read(input, terms, reply);
+        let Output { reply, delivery } = to;
+        let read = self.read(input, terms, own, Output { reply: &mut *reply, delivery });
         if let (Err(error), Some(MqttVersion::V5)) = (&read, terms.connected) {
             reply.extend_from_slice(&[DISCONNECT, 1, error.reason()]);
         }
@@ -142,15 +165,19 @@ impl Broker {
         &mut self,
         input: &[u8],
         terms: Terms,
-        reply: &mut Vec<u8>,
+        own: &mut Subscriptions,
+        to: Output<'_>,
     ) -> Result<(usize, Option<Event>), BrokerError> {
         if self.payload_left > 0 {
             let taken = input.len().min(self.payload_left as usize);
             self.payload_left -= taken as u32;
+            if self.is_delivered {
+                self.partial.extend_from_slice(input.get(..taken).unwrap_or_default());
+            }
             if self.payload_left > 0 {
                 return Ok((taken, None));
             }
-            reply.append(&mut self.partial);
+            self.end_payload(to);
             return Ok((taken, Some(Event::Published)));
         }
         if self.partial.is_empty() {
@@ -158,7 +185,7 @@ impl Broker {
                 self.keep(input)?;
                 return Ok((input.len(), None));
             };
-            return Ok((packet.head_bytes, self.begin(&packet, terms, reply)?));
+            return Ok((packet.head_bytes, self.begin(&packet, terms, own, to)?));
         }
         let kept = self.partial.len();
         let mut partial = std::mem::take(&mut self.partial);
@@ -168,7 +195,7 @@ impl Broker {
             self.keep(&partial)?;
             return Ok((input.len(), None));
         };
-        let event = self.begin(&packet, terms, reply)?;
+        let event = self.begin(&packet, terms, own, to)?;
         Ok((packet.head_bytes.saturating_sub(kept), event))
     }
 
@@ -177,16 +204,62 @@ impl Broker {
         &mut self,
         packet: &Packet<'_>,
         terms: Terms,
-        reply: &mut Vec<u8>,
+        own: &mut Subscriptions,
+        to: Output<'_>,
     ) -> Result<Option<Event>, BrokerError> {
-        if packet.payload_bytes == 0 {
-            return answer(packet, terms, reply).map(Some);
+        let Some(version) = terms.connected.filter(|_| packet.first & 0xF0 == PUBLISH) else {
+            return answer(packet, terms, own, to.reply).map(Some);
+        };
+        self.partial.clear();
+        let topic = publish(packet, &mut self.partial)?;
+        self.answer_bytes = self.partial.len() as u8;
+        // Version 5 has the length of properties at least.
+        if version == MqttVersion::V5 && packet.payload_bytes == 0 {
+            return malformed("a PUBLISH without properties");
         }
-        let mut acknowledgement = Vec::new();
-        answer(packet, terms, &mut acknowledgement)?;
-        self.partial = acknowledgement;
+        let qos = (!own.is_empty()).then(|| own.own_qos(topic)).flatten();
+        self.is_delivered = qos.is_some();
+        if let Some(wanted) = qos {
+            if packet.payload_bytes > DELIVERED_BYTES_MAX {
+                return Err(BrokerError::TooLarge("a message of more than 1 MiB to itself"));
+            }
+            self.begin_delivery(packet, topic, wanted.min(packet.first >> 1 & 3), own);
+        }
         self.payload_left = packet.payload_bytes;
-        Ok(None)
+        if packet.payload_bytes > 0 {
+            return Ok(None);
+        }
+        self.end_payload(to);
+        Ok(Some(Event::Published))
+    }
+
+    /// Appends the head of what is delivered.
+    fn begin_delivery(
+        &mut self,
+        packet: &Packet<'_>,
+        topic: &str,
+        qos: u8,
+        own: &mut Subscriptions,
+    ) {
+        let id_bytes = if qos > 0 { 2 } else { 0 };
+        let length = 2 + topic.len() + id_bytes + packet.payload_bytes as usize;
+        packet::begin(&mut self.partial, PUBLISH | qos << 1, length);
+        self.partial.extend_from_slice(&(topic.len() as u16).to_be_bytes());
+        self.partial.extend_from_slice(topic.as_bytes());
+        if qos > 0 {
+            self.partial.extend_from_slice(&own.take_id().to_be_bytes());
+        }
+    }
+
+    /// A message is complete.
+    fn end_payload(&mut self, to: Output<'_>) {
+        let (answer, delivered) = self.partial.split_at(self.answer_bytes.into());
+        to.reply.extend_from_slice(answer);
+        to.delivery.extend_from_slice(delivered);
+        match self.partial.capacity() > SPARE_BYTES_MAX {
+            true => self.partial = Vec::new(),
+            false => self.partial.clear(),
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), BrokerError> {
@@ -251,7 +324,12 @@ fn remaining_length(bytes: &[u8]) -> Result<Option<(u32, usize)>, BrokerError> {
 }
 
 /// Appends the answer to a packet; returns what it means.
-fn answer(packet: &Packet<'_>, terms: Terms, reply: &mut Vec<u8>) -> Result<Event, BrokerError> {
+fn answer(
+    packet: &Packet<'_>,
+    terms: Terms,
+    own: &mut Subscriptions,
+    reply: &mut Vec<u8>,
+) -> Result<Event, BrokerError> {
     let content = packet.content;
     let Some(version) = terms.connected else {
         return if packet.first == CONNECT {
@@ -259,10 +337,6 @@ fn answer(packet: &Packet<'_>, terms: Terms, reply: &mut Vec<u8>) -> Result<Even
         } else {
             malformed("the first packet is not CONNECT")
         };
-    };
-    // Version 5 lets everything after the identifier be left out where all is well.
-    let acknowledge = |reply: &mut Vec<u8>, first: u8, id: [u8; 2]| {
-        reply.extend_from_slice(&[first, 2, id[0], id[1]]);
     };
     match packet.first {
         CONNECT => malformed("a second CONNECT"),
@@ -273,38 +347,43 @@ fn answer(packet: &Packet<'_>, terms: Terms, reply: &mut Vec<u8>) -> Result<Even
         }
         DISCONNECT => Ok(Event::Disconnected),
         PUBREL => {
-            acknowledge(reply, PUBCOMP, identifier(content)?);
+            acknowledgement(reply, PUBCOMP, identifier(content)?);
             Ok(Event::Answered)
         }
         SUBSCRIBE | UNSUBSCRIBE => {
-            subscribe(packet.first, content, version, reply)?;
+            subscribe(packet.first, content, version, own, reply)?;
             Ok(Event::Answered)
         }
-        first if first & 0xF0 == PUBLISH => {
-            let qos = first >> 1 & 3;
-            let mut fields = Fields { rest: content };
-            let is_name = std::str::from_utf8(fields.text()?).is_ok_and(is_topic);
-            if !is_name {
-                return malformed("a PUBLISH whose topic is no topic");
-            }
-            if qos > 0 {
-                acknowledge(
-                    reply,
-                    if qos == 1 { PUBACK } else { PUBREC },
-                    identifier(fields.rest)?,
-                );
-            }
-            Ok(Event::Published)
+        PUBACK | PUBREC | PUBCOMP if own.is_empty() => {
+            malformed("an acknowledgement of a packet that was not sent")
         }
-        // Nothing is delivered, so that nothing can be acknowledged.
-        _ => malformed("an acknowledgement of a packet that was not sent"),
+        PUBREC => {
+            acknowledgement(reply, PUBREL, identifier(content)?);
+            Ok(Event::Answered)
+        }
+        _ => identifier(content).map(|_| Event::Answered),
     }
 }
 
-fn identifier(content: &[u8]) -> Result<[u8; 2], BrokerError> {
+/// Appends the acknowledgement of a PUBLISH; returns its topic.
+fn publish<'a>(packet: &Packet<'a>, reply: &mut Vec<u8>) -> Result<&'a str, BrokerError> {
+    let mut fields = Fields { rest: packet.content };
+    let topic = std::str::from_utf8(fields.text()?).unwrap_or_default();
+    if !is_topic(topic) {
+        return malformed("a PUBLISH whose topic is no topic");
+    }
+    match packet.first >> 1 & 3 {
+        0 => {}
+        1 => acknowledgement(reply, PUBACK, identifier(fields.rest)?),
+        _ => acknowledgement(reply, PUBREC, identifier(fields.rest)?),
+    }
+    Ok(topic)
+}
+
+fn identifier(content: &[u8]) -> Result<u16, BrokerError> {
     match content {
         [0, 0, ..] => malformed("a packet with the identifier 0"),
-        [high, low, ..] => Ok([*high, *low]),
+        [high, low, ..] => Ok(u16::from_be_bytes([*high, *low])),
         _ => malformed("a packet without an identifier"),
     }
 }
@@ -461,6 +540,7 @@ fn subscribe(
     first: u8,
     content: &[u8],
     version: MqttVersion,
+    own: &mut Subscriptions,
     reply: &mut Vec<u8>,
 ) -> Result<(), BrokerError> {
     let id = identifier(content)?;
@@ -468,7 +548,8 @@ fn subscribe(
     fields.properties(version)?;
     let mut granted = Vec::new();
     while !fields.rest.is_empty() {
-        if !std::str::from_utf8(fields.text()?).is_ok_and(is_filter) {
+        let filter = std::str::from_utf8(fields.text()?).unwrap_or_default();
+        if !is_filter(filter) {
             return malformed("a topic filter that is none");
         }
         if granted.len() == FILTERS_MAX {
@@ -479,8 +560,10 @@ fn subscribe(
                 return malformed("a topic filter without options");
             };
             fields.rest = behind;
-            granted.push(quality(*options, version)?);
+            let qos = quality(*options, version)?;
+            granted.push(if own.add(filter, *options) { qos } else { NOT_GRANTED });
         } else {
+            own.remove(filter);
             granted.push(SUCCESS);
         }
     }
@@ -495,7 +578,7 @@ fn subscribe(
     };
     let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
     packet::begin(reply, first, 2 + properties.len() + codes.len());
-    reply.extend_from_slice(&id);
+    reply.extend_from_slice(&id.to_be_bytes());
     reply.extend_from_slice(properties);
     reply.extend_from_slice(&codes);
     Ok(())
@@ -513,212 +596,4 @@ fn quality(options: u8, version: MqttVersion) -> Result<u8, BrokerError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_model::target::{Publish, Qos};
-    use proptest::prelude::*;
-
-    use super::super::packet;
-    use super::*;
-
-    /// No session is kept, and as many publishes may be in flight as there are identifiers.
-    const ACCEPTED_5: &[u8] = b"\x20\x0B\0\0\x08\x11\0\0\0\0\x21\xFF\xFF";
-
-    type Seen = (Vec<Event>, Vec<u8>, Option<BrokerError>);
-
-    /// All events of `bytes`, given in pieces, and what was answered.
-    fn read(pieces: &[&[u8]]) -> Seen {
-        let (mut broker, mut reply) = (Broker::new(), Vec::new());
-        let (mut events, mut connected) = (Vec::new(), None);
-        for piece in pieces {
-            let mut rest = *piece;
-            while !rest.is_empty() {
-                match broker.handle_bytes(
-                    rest,
-                    Terms { connected, receive_maximum: u16::MAX },
-                    &mut reply,
-                ) {
-                    Ok((consumed, event)) => {
-                        rest = &rest[consumed..];
-                        if let Some(Event::Connected { version, .. }) = event {
-                            connected = Some(version);
-                        }
-                        events.extend(event);
-                    }
-                    Err(error) => return (events, reply, Some(error)),
-                }
-            }
-        }
-        (events, reply, None)
-    }
-
-    /// What a client of ours sends.
-    fn named(client_id: &str, keep_alive_s: u16) -> packet::Connect<'_> {
-        packet::Connect { client_id, keep_alive_s, ..packet::Connect::default() }
-    }
-
-    fn session(version: MqttVersion, payload: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        packet::connect(&mut out, version, &named("a client", 60));
-        for qos in [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce] {
-            let publish = Publish { topic: "a/b".to_owned(), qos, retain: false };
-            packet::publish(&mut out, version, &publish, payload);
-        }
-        packet::pubrel(&mut out, 1);
-        packet::pingreq(&mut out);
-        packet::disconnect(&mut out);
-        out
-    }
-
-    #[test]
-    fn our_client_is_served() {
-        for (version, connack) in
-            [(MqttVersion::V3_1_1, &b"\x20\x02\0\0"[..]), (MqttVersion::V5, ACCEPTED_5)]
-        {
-            let (events, reply, error) = read(&[&session(version, &[7; 300])]);
-            let connected = Event::Connected { version, keep_alive_s: 60, is_refused: false };
-            let published = [Event::Published; 3];
-            let rest = [Event::Answered, Event::Answered, Event::Disconnected];
-            assert_eq!(events, [&[connected][..], &published, &rest].concat());
-            let answers = b"\x40\x02\0\x01\x50\x02\0\x01\x70\x02\0\x01\xD0\0";
-            assert_eq!((reply, error), ([connack, answers].concat(), None));
-        }
-    }
-
-    #[test]
-    fn subscriptions_are_granted() {
-        let mut bytes = Vec::new();
-        packet::connect(&mut bytes, MqttVersion::V5, &named("s", 0));
-        bytes.extend_from_slice(b"\x82\x0D\0\x07\0\0\x01a\x01\0\x03b/#\x02");
-        bytes.extend_from_slice(b"\xA2\x06\0\x08\0\0\x01a");
-        let (_, reply, error) = read(&[&bytes]);
-        let answers = b"\x90\x05\0\x07\0\x01\x02\xB0\x04\0\x08\0\0";
-        assert_eq!((reply, error), ([ACCEPTED_5, answers].concat(), None));
-    }
-
-    #[test]
-    fn a_client_without_an_identifier_gets_one_of_its_own() {
-        let assigned = || {
-            let (_, reply, error) = read(&[b"\x10\x0D\0\x04MQTT\x05\x02\0\0\0\0\0"]);
-            assert_eq!(error, None);
-            // The property, its length, and the text at the end.
-            let (at, length) = (ACCEPTED_5.len(), usize::from(reply[ACCEPTED_5.len() + 2]));
-            assert_eq!((reply[at], reply.len()), (0x12, at + 3 + length));
-            assert_eq!((reply[1], reply[4]), (reply.len() as u8 - 2, reply.len() as u8 - 5));
-            String::from_utf8(reply[at + 3..].to_vec()).unwrap()
-        };
-        let (one, other) = (assigned(), assigned());
-        assert!(one.starts_with("plimsoll-") && one != other, "{one} {other}");
-    }
-
-    #[test]
-    fn version_5_is_told_the_reason() {
-        // A CONNECT with its reserved flag set.
-        let (_, reply, error) = read(&[b"\x10\x0E\0\x04MQTT\x05\x03\0\0\0\0\x01a"]);
-        assert_eq!((&reply[..], error.is_some()), (&b"\x20\x03\0\x81\0"[..], true));
-        for (bytes, reason) in [(&b"\x30\x03\0\0\0"[..], 0x81), (b"\x82\xFF\xFF\x7F", 0x95)] {
-            let mut session = Vec::new();
-            packet::connect(&mut session, MqttVersion::V5, &named("a", 0));
-            session.extend_from_slice(bytes);
-            let (_, reply, error) = read(&[&session]);
-            assert!(error.is_some());
-            assert_eq!(reply, [ACCEPTED_5, &[0xE0, 1, reason]].concat());
-        }
-    }
-
-    #[test]
-    fn what_is_not_mqtt_is_refused() {
-        let of = |bytes: &[u8]| read(&[bytes]).2.expect("it is refused").to_string();
-        assert!(of(b"GET / HTTP/1.1\r\n\r\n").contains("no packet of a client"));
-        assert!(of(b"\xC0\0").contains("not CONNECT"));
-        assert!(of(b"\x10\x0C\0\x04HTTP\x04\x02\0\0\0\0").contains("does not name MQTT"));
-        assert!(of(b"\x10\xFF\xFF\xFF\xFF").contains("more than four"));
-        assert!(of(b"\x10\xFF\xFF\x7F").contains("more than 64 KiB"));
-        let mut twice = Vec::new();
-        packet::connect(&mut twice, MqttVersion::V5, &named("a", 0));
-        packet::connect(&mut twice, MqttVersion::V5, &named("a", 0));
-        assert!(of(&twice).contains("second CONNECT"));
-        let (events, reply, _) = read(&[b"\x10\x0D\0\x04MQTT\x06\x02\0\0\0\0\0"]);
-        assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
-        assert_eq!(reply, b"\x20\x03\0\x84\0");
-        // MQTT 3.1; cut off, it is refused like anything else.
-        let (events, reply, _) = read(&[b"\x10\x0F\0\x06MQIsdp\x03\x02\0\x3C\0\x01a"]);
-        assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
-        assert_eq!(reply, b"\x20\x02\0\x01");
-        assert!(of(b"\x10\x0A\0\x06MQIsdp\x03\x02").contains("does not name MQTT"));
-    }
-
-    /// A CONNECT of version 3.1.1 with these flags, and what follows the keep-alive.
-    fn connect_311(flags: u8, payload: &[u8]) -> Vec<u8> {
-        let head = [b"\x10", &[10 + payload.len() as u8][..], b"\0\x04MQTT\x04", &[flags, 0, 9]];
-        [&head.concat()[..], payload].concat()
-    }
-
-    #[test]
-    fn malformed_packets_are_refused_each_by_its_name() {
-        let of = |bytes: &[u8]| read(&[bytes]).2.map(|error| error.to_string()).unwrap_or_default();
-        for (flags, payload, why) in [
-            (0x03, &b"\0\x01a"[..], "reserved"),
-            (0x0A, b"\0\x01a", "about the will"),
-            (0x1E, b"\0\x01a\0\x01t\0\x01m", "about the will"),
-            (0x42, b"\0\x01a\0\x01p", "no user"),
-            (0x82, b"\0\x01a", "cut off"),
-            (0x02, b"\0\x01a\0", "bytes at its end"),
-            (0x02, b"\0\x01\xFF", "UTF-8"),
-            (0x02, b"\0\x01\0", "null"),
-            (0xC6, b"\0\x01a\0\x01t\0\x01m\0\x01u\0\x01p", ""),
-            (0x02, b"\0\0", ""),
-        ] {
-            let said = of(&connect_311(flags, payload));
-            assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{payload:?}: {said}");
-        }
-        let (events, reply, _) = read(&[&connect_311(0, b"\0\0")]);
-        assert!(matches!(events[..], [Event::Connected { is_refused: true, .. }]));
-        assert_eq!(reply, b"\x20\x02\0\x02");
-        for (packet, why) in [
-            (&b"\x30\x02\0\0"[..], "no topic"),
-            (b"\x30\x05\0\x03a/#", "no topic"),
-            (b"\x32\x05\0\x01a\0\0", "identifier 0"),
-            (b"\x82\x02\0\x01", "without a topic filter"),
-            (b"\x82\x06\0\x01\0\x01a\x03", "options"),
-            (b"\x82\x08\0\x01\0\x03#/a\x01", "filter that is none"),
-            (b"\x82\x06\0\x01\0\x01a\x04", "options"),
-            (b"\x82\x06\0\0\0\x01a\x01", "identifier 0"),
-            (b"\xC0\x01\0", "PINGREQ"),
-        ] {
-            let said = of(&[&connect_311(2, b"\0\x01a"), packet].concat());
-            assert!(said.contains(why), "{packet:?}: {said}");
-        }
-    }
-
-    #[test]
-    fn the_longest_topic_is_taken_in_any_pieces() {
-        let publish = Publish { topic: "t".repeat(65_535), qos: Qos::AtLeastOnce, retain: false };
-        let mut bytes = connect_311(2, b"\0\x01a");
-        packet::publish(&mut bytes, MqttVersion::V3_1_1, &publish, b"payload");
-        let whole = read(&[&bytes]);
-        assert_eq!((whole.0.len(), whole.2), (2, None));
-        for cut in [20, 21, 30_000, bytes.len() - 9, bytes.len() - 8, bytes.len() - 1] {
-            assert_eq!(read(&[&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
-        }
-        let bytewise: Vec<&[u8]> = bytes.chunks(1_000).collect();
-        assert_eq!(read(&bytewise), whole);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_it_panic_and_cuts_change_nothing(
-            bytes in prop_oneof![
-                any::<Vec<u8>>(),
-                any::<Vec<u8>>().prop_map(|payload| session(MqttVersion::V5, &payload)),
-                any::<Vec<u8>>().prop_map(|payload| session(MqttVersion::V3_1_1, &payload)),
-            ],
-            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
-        ) {
-            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
-            cuts.extend([0, bytes.len()]);
-            cuts.sort_unstable();
-            let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
-            prop_assert_eq!(read(&pieces), read(&[&bytes]));
-        }
-    }
-}
+mod tests;

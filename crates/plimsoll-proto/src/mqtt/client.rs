@@ -4,7 +4,9 @@ use plimsoll_model::ErrorClass;
 use plimsoll_model::target::MqttVersion;
 use thiserror::Error;
 
-use super::packet::{CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, SUBACK, pubrel};
+use super::packet::{
+    CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, pubrel,
+};
 use super::reader::{Reader, is_delivery, malformed};
 use super::{PACKET_ID, reason_name};
 
@@ -22,7 +24,7 @@ pub struct Client {
 }
 
 /// Lent to each connection that awaits something.
-const _: () = assert!(size_of::<Client>() <= 24);
+const _: () = assert!(size_of::<Client>() <= 28);
 
 /// What the broker is to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +135,7 @@ impl Client {
     ) -> Result<(usize, Progress), MqttError> {
         let mut consumed = 0;
         while let (read, Some(first)) =
-            self.reader.read(input.get(consumed..).unwrap_or_default())?
+            self.reader.read(input.get(consumed..).unwrap_or_default(), self.version)?
         {
             consumed += read;
             let progress = self.end_packet(first, reply)?;
@@ -146,7 +148,8 @@ impl Client {
 
     /// A packet is complete: what it means.
     fn end_packet(&mut self, first: u8, reply: &mut Vec<u8>) -> Result<Progress, MqttError> {
-        if is_delivery(first) {
+        if is_delivery(first) || first == PUBREL {
+            self.reader.answer_delivery(reply);
             return Ok(Progress::NeedMore);
         }
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
@@ -307,6 +310,16 @@ mod tests {
     }
 
     #[test]
+    fn deliveries_are_acknowledged() {
+        let mut pinging = client(Client::expect_pingresp);
+        let mut reply = Vec::new();
+        let bytes = b"\x32\x07\0\x01a\0\x05\0x\x3D\x06\0\x01a\0\x06\0\x62\x02\0\x06\xD0\0";
+        let read = pinging.handle_bytes(bytes, &mut reply);
+        assert_eq!(read, Ok((bytes.len(), Progress::Complete)));
+        assert_eq!(reply, b"\x40\x02\0\x05\x50\x02\0\x06\x70\x02\0\x06");
+    }
+
+    #[test]
     fn exactly_once_takes_two_round_trips() {
         let mut client = client(|client| client.expect_acknowledgement(true));
         let mut reply = Vec::new();
@@ -322,8 +335,9 @@ mod tests {
             bytes in prop_oneof![
                 any::<Vec<u8>>(),
                 prop::collection::vec(
-                    prop::sample::select(vec![&b"\x50\x02\0\x01"[..], b"\x70\x02\0\x01", b"\xD0\0"]),
-                    0..4,
+                    prop::sample::select(vec![&b"\x50\x02\0\x01"[..], b"\x70\x02\0\x01", b"\xD0\0",
+                        b"\x32\x06\0\x01a\0\x05\0", b"\x62\x02\0\x05"]),
+                    0..6,
                 ).prop_map(|packets| packets.concat()),
             ],
             cut in any::<prop::sample::Index>(),

@@ -1,5 +1,5 @@
 //! MQTT 3.1.1 and 5.0: packets, a client that has one of them open at a time, one that has several, and a
-//! broker that acknowledges what is published.
+//! broker that acknowledges what is published, and delivers it to its publisher if that wants it.
 //!
 //! With one publish in flight on a connection its packet identifier is always [`PACKET_ID`]: an
 //! identifier is free again once it is acknowledged. So a publish is the same bytes each time, and the
@@ -11,12 +11,16 @@ mod packet;
 mod properties;
 mod reader;
 mod reason;
+mod subscriptions;
 mod window;
 
-pub use broker::{Broker, BrokerError, Event, FILTERS_MAX, PACKET_BYTES_MAX, Terms, refuse_excess};
+pub use broker::{
+    Broker, BrokerError, Event, FILTERS_MAX, Output, PACKET_BYTES_MAX, Terms, refuse_excess,
+};
 pub use client::{Client, MqttError, Progress};
 pub use packet::{Connect, connect, disconnect, pingreq, publish, subscribe};
 pub use reason::reason_name;
+pub use subscriptions::Subscriptions;
 pub use window::{Window, WindowProgress};
 
 /// Identifier of every publish above QoS 0 that is the only one.

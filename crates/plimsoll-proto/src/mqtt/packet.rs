@@ -1,6 +1,8 @@
 //! Packets, byte by byte.
 
-use plimsoll_model::target::{Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Will};
+use plimsoll_model::target::{
+    Credentials, MqttVersion, Publish, Qos, REMAINING_LENGTH_MAX, Subscription, Will,
+};
 
 use super::PACKET_ID;
 
@@ -21,7 +23,7 @@ pub(super) const DISCONNECT: u8 = 0xE0;
 
 /// Clean session (3.1.1) or clean start (5).
 const CLEAN: u8 = 0x02;
-pub(super) const RETAIN: u8 = 0x01;
+const RETAIN: u8 = 0x01;
 /// Flags of CONNECT.
 const WILL: u8 = 0x04;
 const WILL_RETAIN: u8 = 0x20;
@@ -109,15 +111,16 @@ pub fn publish(out: &mut Vec<u8>, version: MqttVersion, publish: &Publish, paylo
     out.extend_from_slice(payload);
 }
 
-/// Appends a SUBSCRIBE to `filter` at QoS 0. Only before the first publish: it has the identifier of
-/// one. The caller has checked that the filter is at most 65,535 bytes.
-pub fn subscribe(out: &mut Vec<u8>, version: MqttVersion, filter: &str) {
+/// Appends a SUBSCRIBE. Only before the first publish: it has the identifier of one. The caller has checked that
+/// the filter is at most 65,535 bytes.
+pub fn subscribe(out: &mut Vec<u8>, version: MqttVersion, subscription: &Subscription) {
+    let Subscription { filter, qos } = subscription;
     let properties: &[u8] = if version == MqttVersion::V5 { &[0] } else { &[] };
     begin(out, SUBSCRIBE, 2 + properties.len() + 2 + filter.len() + 1);
     out.extend_from_slice(&PACKET_ID.to_be_bytes());
     out.extend_from_slice(properties);
     string(out, filter.as_bytes());
-    out.push(Qos::AtMostOnce as u8);
+    out.push(*qos as u8);
 }
 
 /// Appends a PINGREQ.
@@ -130,10 +133,16 @@ pub fn disconnect(out: &mut Vec<u8>) {
     out.extend_from_slice(&[DISCONNECT, 0]);
 }
 
+/// Appends an acknowledgement that begins with this byte: PUBACK, PUBREC, PUBREL, PUBCOMP. Version 5 lets everything
+/// after the identifier be left out where all is well.
+pub(super) fn acknowledgement(out: &mut Vec<u8>, first: u8, id: u16) {
+    let [high, low] = id.to_be_bytes();
+    out.extend_from_slice(&[first, 2, high, low]);
+}
+
 /// Appends the PUBREL of a publish whose PUBREC has come.
 pub(super) fn pubrel(out: &mut Vec<u8>, id: u16) {
-    begin(out, PUBREL, 2);
-    out.extend_from_slice(&id.to_be_bytes());
+    acknowledgement(out, PUBREL, id);
 }
 
 /// Gives a PUBLISH above QoS 0 another identifier.
@@ -214,9 +223,12 @@ mod tests {
         let mut numbered = two;
         set_identifier(&mut numbered, 0x0102);
         assert_eq!(numbered, b"\x34\x08\0\x03a/b\x01\x02\0");
-        let four = written(|out| subscribe(out, MqttVersion::V3_1_1, "a/#"));
-        assert_eq!(four, b"\x82\x08\0\x01\0\x03a/#\0");
-        let five = written(|out| subscribe(out, MqttVersion::V5, "a/#"));
+        let wants = |qos| Subscription { filter: "a/#".to_owned(), qos };
+        let four = written(|out| {
+            subscribe(out, MqttVersion::V3_1_1, &wants(Qos::ExactlyOnce));
+        });
+        assert_eq!(four, b"\x82\x08\0\x01\0\x03a/#\x02");
+        let five = written(|out| subscribe(out, MqttVersion::V5, &wants(Qos::AtMostOnce)));
         assert_eq!(five, b"\x82\x09\0\x01\0\0\x03a/#\0");
         let long = written(|out| {
             publish(out, MqttVersion::V5, &of(Qos::AtLeastOnce, false), &[7; 20_000]);

@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_model::target::MqttVersion;
+use plimsoll_model::target::{Filling, MqttVersion};
 
 use super::client::{MqttError, NOT_SENT, acknowledged, check_connack, check_suback, disconnected};
 use super::packet::{
-    CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, RECEIVE_MAXIMUM, SUBACK, pubrel, set_identifier,
+    CONNACK, DISCONNECT, PUBACK, PUBCOMP, PUBREC, PUBREL, RECEIVE_MAXIMUM, SUBACK, pubrel,
+    set_identifier,
 };
 use super::properties::Properties;
 use super::reader::{Reader, is_delivery, malformed};
@@ -17,6 +18,8 @@ use super::reader::{Reader, is_delivery, malformed};
 const KEPT_BYTES: usize = 512;
 /// Stands for an operation that was given up.
 const NO_KEY: u32 = u32::MAX;
+/// Of a publish at QoS 0, which has no identifier: it is open until it is sent.
+const NO_ID: u16 = 0;
 
 /// One connection to a broker. After an error it is of no more use.
 #[derive(Clone, Debug)]
@@ -46,7 +49,7 @@ enum Greeting {
     Done,
 }
 
-/// A publish that is not acknowledged.
+/// A publish that is not acknowledged, or at QoS 0 not sent.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     key: u32,
@@ -69,6 +72,8 @@ pub enum WindowProgress {
     Ended(u32, Option<u8>),
     /// A publish that was given up is acknowledged: another may be open.
     RoomChanged,
+    /// A message was delivered: see [`Window::delivery`].
+    Delivered,
 }
 
 impl Window {
@@ -129,6 +134,29 @@ impl Window {
         self.flights.push_back(Flight { key, id, is_exactly_once, is_received: false });
     }
 
+    /// Publishes `packet`, which is at QoS 0. Call it only where [`Self::has_room`].
+    pub fn begin_unanswered(&mut self, key: u32, packet: &[u8]) {
+        self.out.extend_from_slice(packet);
+        let flight = Flight { key, id: NO_ID, is_exactly_once: false, is_received: false };
+        self.flights.push_back(flight);
+    }
+
+    /// All output is sent: the key of a publish at QoS 0 that was in it, which is over.
+    pub fn take_sent(&mut self) -> Option<u32> {
+        while self.flights.front().is_some_and(|flight| flight.id == NO_ID) {
+            match self.flights.pop_front() {
+                Some(flight) if flight.key != NO_KEY => return Some(flight.key),
+                _ => self.given_up -= 1,
+            }
+        }
+        None
+    }
+
+    /// Whose message was just delivered, where it begins with a stamp.
+    pub fn delivery(&self) -> Option<Filling> {
+        Filling::of_stamp(self.reader.payload())
+    }
+
     /// The next identifier that no open publish has. They are given in turn, so that the oldest publish is the first
     /// whose identifier can come up again, and the one after it the next.
     fn free_id(&mut self) -> u16 {
@@ -177,7 +205,7 @@ impl Window {
     pub fn handle_bytes(&mut self, input: &[u8]) -> Result<(usize, WindowProgress), MqttError> {
         let mut consumed = 0;
         while let (read, Some(first)) =
-            self.reader.read(input.get(consumed..).unwrap_or_default())?
+            self.reader.read(input.get(consumed..).unwrap_or_default(), self.version)?
         {
             consumed += read;
             let progress = self.end_packet(first)?;
@@ -192,7 +220,14 @@ impl Window {
     fn end_packet(&mut self, first: u8) -> Result<WindowProgress, MqttError> {
         let content = self.reader.content();
         match (first, self.greeting) {
-            _ if is_delivery(first) => Ok(WindowProgress::NeedMore),
+            _ if is_delivery(first) => {
+                self.reader.answer_delivery(&mut self.out);
+                Ok(WindowProgress::Delivered)
+            }
+            (PUBREL, _) => {
+                self.reader.answer_delivery(&mut self.out);
+                Ok(WindowProgress::NeedMore)
+            }
             (CONNACK, Greeting::Connack { subscribes }) => {
                 check_connack(content, self.version)?;
                 if self.version == MqttVersion::V5 {
@@ -225,9 +260,8 @@ impl Window {
         id: u16,
         reason: Option<u8>,
     ) -> Result<WindowProgress, MqttError> {
-        let Some(place) = self.flights.iter().position(|flight| flight.id == id) else {
-            return malformed(NOT_SENT);
-        };
+        let place = self.flights.iter().position(|flight| flight.id == id && id != NO_ID);
+        let Some(place) = place else { return malformed(NOT_SENT) };
         let flight = &mut self.flights[place];
         let awaited = match (flight.is_exactly_once, flight.is_received) {
             (false, _) => PUBACK,
@@ -350,6 +384,36 @@ mod tests {
     }
 
     #[test]
+    fn deliveries_are_told_and_acknowledged() {
+        let mut window = connected(b"\x20\x03\0\0\0");
+        let whose = Filling { run: 9, connection: 4, operation: 2, ..Filling::default() };
+        let begin = |first: &[u8]| [first, &whose.stamp()].concat();
+        let at_1 = begin(b"\x32\x26\0\x01a\0\x05\0");
+        let read = window.handle_bytes(&at_1);
+        assert_eq!(read, Ok((at_1.len(), WindowProgress::Delivered)));
+        assert_eq!((window.delivery(), sent(&mut window)), (Some(whose), b"\x40\x02\0\x05".into()));
+        let at_2 = b"\x34\x07\0\x01a\0\x06\0x\x62\x02\0\x06";
+        assert_eq!(window.handle_bytes(at_2), Ok((9, WindowProgress::Delivered)));
+        assert_eq!(window.delivery(), None);
+        assert_eq!(window.handle_bytes(&at_2[9..]), Ok((4, WindowProgress::NeedMore)));
+        assert_eq!(sent(&mut window), b"\x50\x02\0\x06\x70\x02\0\x06");
+    }
+
+    #[test]
+    fn without_an_acknowledgement_sent_is_over() {
+        let mut window = connected(b"\x20\x03\0\0\0");
+        window.begin_unanswered(7, b"\x30\x04\0\x01a\0");
+        window.begin_unanswered(8, b"\x30\x04\0\x01a\0");
+        assert!(!window.has_room(2) && window.open() == 2);
+        // No acknowledgement is one of theirs.
+        assert!(window.clone().handle_bytes(b"\x40\x02\0\0").is_err());
+        window.give_up(7);
+        assert_eq!(sent(&mut window).len(), 12);
+        assert_eq!((window.take_sent(), window.take_sent()), (Some(8), None));
+        assert!(window.has_room(1) && window.open() == 0);
+    }
+
+    #[test]
     fn usable_once_the_subscription_is_granted() {
         let mut window = Window::new(MqttVersion::V3_1_1);
         window.expect_connack(true);
@@ -367,6 +431,7 @@ mod tests {
                     prop::sample::select(vec![
                         &b"\x20\x03\0\0\0"[..], b"\x20\x06\0\0\x03\x21\0\x01", b"\x40\x02\0\x01",
                         b"\x50\x02\0\x02", b"\x70\x02\0\x02", b"\x31\x04\0\x01a\0",
+                        b"\x34\x06\0\x01a\0\x02\0", b"\x62\x02\0\x02",
                     ]),
                     0..6,
                 ).prop_map(|packets| packets.concat()),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use plimsoll_model::summary::{FullQuantiles, LoadHostSummary, ShortQuantiles, Summary};
+use plimsoll_model::summary::{
+    DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
+};
 use plimsoll_model::tally::StreamCounts;
 use plimsoll_model::trial::{Check, CheckId, Family, Level, TrialRecord};
 use plimsoll_model::units::grouped;
@@ -36,12 +38,14 @@ pub(crate) fn latency(page: &mut Page<'_>, title: &str, summary: &Summary) -> io
     let many = pooled && summary.connections.opened > 1;
     let opened = if many { "opened many at once" } else { "per new connection" };
     let pushed = summary.pushed.unwrap_or_default().delay_ms;
+    let delivery = summary.deliveries.unwrap_or_default().latency_ms.corrected;
     let rows: Vec<_> = [
         ("corrected", full(&both.corrected), intended),
         ("uncorrected", full(&both.uncorrected), "from the actual send"),
         ("wire", full(&both.wire), "to the answer's arrival"),
         ("first byte", short(&summary.ttfb_ms), "from the actual send"),
         ("pushed", short(&pushed), "from the server's sending"),
+        ("delivery", full(&delivery), intended),
         ("connect", short(&summary.connect_ms), opened),
         ("handshake", short(&summary.tls_ms), opened),
     ]
@@ -172,6 +176,9 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         let (messages, payload) = (grouped(pushed.messages), bytes(pushed.bytes));
         page.entry("Pushed", &format!("{messages} messages by the server, {payload} of payload"))?;
     }
+    if let Some(counts) = &summary.deliveries {
+        deliveries(page, counts)?;
+    }
     let StreamCounts { goaways, resets_received, resets_sent, requeued, .. } = summary.streams;
     if summary.streams.has_ended() {
         let counts: Vec<_> = [
@@ -185,6 +192,33 @@ pub(crate) fn operations(page: &mut Page<'_>, summary: &Summary) -> io::Result<(
         .map(|(what, count)| format!("{what} {}", grouped(count)))
         .collect();
         page.entry_counts("Streams", &counts)?;
+    }
+    Ok(())
+}
+
+/// What became of the messages that the load published and subscribed to.
+fn deliveries(page: &mut Page<'_>, counts: &DeliverySummary) -> io::Result<()> {
+    let lost = match counts.unknown {
+        0 => "lost",
+        _ => "lost at least",
+    };
+    page.entry_counts(
+        "Delivered",
+        &[
+            format!("{} of {}", grouped(counts.delivered), grouped(counts.expected)),
+            format!("{lost} {}", grouped(counts.lost)),
+            format!("duplicated {}", grouped(counts.duplicated)),
+            format!("reordered {}", grouped(counts.reordered)),
+        ],
+    )?;
+    for (count, what) in [
+        (counts.unknown, "may have come of publishes that were refused or not acknowledged"),
+        (counts.untold, "came so late that they may be duplicates"),
+        (counts.foreign, "were published by others"),
+    ] {
+        if count > 0 {
+            page.quiet(13, &format!("{} {what}", grouped(count)))?;
+        }
     }
     Ok(())
 }

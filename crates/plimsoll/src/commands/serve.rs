@@ -86,7 +86,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     let newline = if live { "\n" } else { "" };
     let messages = match counters.messages_total {
         0 => String::new(),
-        messages => format!("; {} messages", grouped(messages)),
+        messages => format!("; {} messages{}", grouped(messages), deliveries(&counters)),
     };
     let _ = writeln!(
         std::io::stderr(),
@@ -96,6 +96,17 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Stop> {
     );
     // A stop signal is the regular end of a server.
     Ok(())
+}
+
+/// What became of messages that their publishers wanted themselves.
+fn deliveries(counters: &ServeCounters) -> String {
+    let counts = [
+        (counters.deliveries_total, "delivered"),
+        (counters.deliveries_repeated_total, "of them twice"),
+        (counters.deliveries_lost_total, "left out"),
+    ];
+    let said = counts.into_iter().filter(|(count, _)| *count > 0);
+    said.map(|(count, what)| format!(", {} {what}", grouped(count))).collect()
 }
 
 /// For processes that share their ports: whichever of them accepts a connection can resume its

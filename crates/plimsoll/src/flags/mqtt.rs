@@ -29,10 +29,14 @@ pub(crate) struct MqttFlags {
     #[arg(long, value_name = "N")]
     pub(crate) inflight: Option<NonZeroU16>,
 
-    /// Each connection subscribes to this at QoS 0 first, with placeholders as in --topic; what is
-    /// delivered is read, not counted
+    /// Each connection subscribes to this first, with placeholders as in --topic; what the load publishes to it
+    /// itself is counted as it is delivered, by a stamp in the first 32 bytes of each payload
     #[arg(long, value_name = "FILTER")]
     pub(crate) subscribe: Option<String>,
+
+    /// Quality of service of that subscription: 0, 1 or 2 [default: 0]
+    #[arg(long, value_name = "N", requires = "subscribe")]
+    pub(crate) subscribe_qos: Option<Qos>,
 
     /// Version of MQTT: 3.1.1 or 5 [default: 5]
     #[arg(long, value_name = "VERSION")]
@@ -90,6 +94,7 @@ impl MqttFlags {
             (self.retain, "--retain"),
             (self.inflight.is_some(), "--inflight"),
             (self.subscribe.is_some(), "--subscribe"),
+            (self.subscribe_qos.is_some(), "--subscribe-qos"),
             (self.mqtt.is_some(), "--mqtt"),
             (self.client_id.is_some(), "--client-id"),
             (self.client_ids.is_some(), "--client-ids"),

@@ -1,6 +1,6 @@
 //! `plimsoll serve`. What was typed, not what it means.
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -42,7 +42,8 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) https: Vec<ListenAt>,
 
-    /// Speak MQTT here: clients are accepted, publishes acknowledged, nothing is delivered; repeatable
+    /// Speak MQTT here: clients are accepted, publishes acknowledged, and delivered to the connection that published
+    /// them, if it has subscribed to them; nobody else gets them; repeatable
     #[arg(long, value_name = "ADDR:PORT[-PORT]", value_parser = listen_at)]
     pub(crate) mqtt: Vec<ListenAt>,
 
@@ -138,6 +139,14 @@ pub(crate) struct ServeFlags {
     /// are told so, and one that has more is disconnected
     #[arg(long, value_name = "N", default_value = "65535", help_heading = "Behaviour")]
     pub(crate) mqtt_receive_maximum: NonZeroU16,
+
+    /// Do not deliver one in N of the MQTT messages that are to be delivered, the last of each N that a thread counts
+    #[arg(long, value_name = "N", help_heading = "Behaviour")]
+    pub(crate) mqtt_lose_every: Option<NonZeroU32>,
+
+    /// Deliver one in N of them twice, counted in the same way
+    #[arg(long, value_name = "N", help_heading = "Behaviour")]
+    pub(crate) mqtt_repeat_every: Option<NonZeroU32>,
 
     /// Random seed of the delays
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed, help_heading = "Behaviour")]

@@ -146,8 +146,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     outputs::check(output)?;
     let tls = tls::options(to, parts.handshake, parts.resume)?;
     let targets = targets::targets(to, inputs)?;
-    let said = &to.request.mqtt;
-    let mqtt = mqtt::plan(&targets, said, &parts.pacing, workers.connections, inputs)?;
+    let mqtt = mqtt::plan(&targets, &parts, workers.connections, inputs)?;
     let mut servers = targets::servers(&targets, to.server.trust.sni.as_deref(), inputs)?;
     let sources = sources::addresses(&client.source);
     sources::check_owned(&sources, inputs)?;

@@ -4,14 +4,16 @@ use std::collections::HashSet;
 use std::num::NonZeroU16;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{ClientIds, MqttPlan, Pacing};
+use plimsoll_model::plan::{ClientIds, DeliveryPlan, MqttPlan, Pacing};
 use plimsoll_model::target::{
-    Credentials, MqttVersion, Protocol, Publish, Qos, REMAINING_LENGTH_MAX, Target, Will,
-    foreign_placeholder, is_filter, is_topic,
+    Credentials, MqttVersion, Protocol, Publish, Qos, REMAINING_LENGTH_MAX, STAMP_BYTES,
+    Subscription, Target, Will, foreign_placeholder, is_filter, is_topic,
 };
 use plimsoll_model::units::grouped;
+use plimsoll_sys::clock;
 
 use super::Inputs;
+use super::load::Parts;
 use crate::exit::Stop;
 use crate::flags::mqtt::MqttFlags;
 use crate::flags::values::InputFile;
@@ -24,6 +26,8 @@ const PREFIX_BYTES_MAX: usize = 64;
 /// Of an identifier, a name, a password or a message of a will.
 const TEXT_BYTES_MAX: usize = 65_535;
 const NANOS_PER_S: u64 = Nanos::from_secs(1).0;
+/// Pairs of a publisher and a subscriber whose messages are told apart: about 200 MB.
+const PAIRS_MAX: u64 = 1 << 22;
 
 /// How messages of so many bytes are published.
 pub(super) fn publish(flags: &MqttFlags, payload_bytes: usize) -> Result<Publish, Stop> {
@@ -61,11 +65,11 @@ fn check_placeholders(flag: &str, template: &str) -> Result<(), Stop> {
 /// What the clients of a load over so many connections say in CONNECT; `None` where MQTT is not spoken.
 pub(super) fn plan(
     targets: &[Target],
-    flags: &MqttFlags,
-    pacing: &Pacing,
+    parts: &Parts<'_>,
     connections: u64,
     inputs: &mut Inputs<'_>,
 ) -> Result<Option<MqttPlan>, Stop> {
+    let (flags, pacing) = (&parts.to.request.mqtt, &parts.pacing);
     let Some(target) = targets.first().filter(|one| one.url.protocol == Protocol::Mqtt) else {
         return Ok(None);
     };
@@ -85,7 +89,11 @@ pub(super) fn plan(
             ));
         }
     }
-    let plan = MqttPlan {
+    let subscribe = flags.subscribe.clone().map(|filter| {
+        let qos = flags.subscribe_qos.unwrap_or(Qos::AtMostOnce);
+        Subscription { filter, qos }
+    });
+    let mut plan = MqttPlan {
         version,
         client_ids: client_ids(flags, connections, inputs)?,
         users: match &flags.users {
@@ -97,10 +105,59 @@ pub(super) fn plan(
         session_expiry_s: flags.session_expiry,
         in_flight: in_flight(flags, target)?,
         will: will(flags)?,
-        subscribe: flags.subscribe.clone(),
+        subscribe,
+        deliveries: None,
     };
     check_filled(&plan, target, connections)?;
+    let are_kept = !parts.pool.no_keepalive && parts.pool.requests_per_connection.is_none();
+    if are_kept && !parts.to.only_connects && !matches!(pacing, Pacing::Hold(_)) {
+        plan.deliveries = deliveries(&plan, target, connections)?;
+    }
     Ok(Some(plan))
+}
+
+/// How deliveries are counted; `None` where the load gets nothing of what it publishes.
+fn deliveries(
+    plan: &MqttPlan,
+    target: &Target,
+    connections: u64,
+) -> Result<Option<DeliveryPlan>, Stop> {
+    let Some(publish) = target.publish.as_ref().filter(|_| plan.subscribe.is_some()) else {
+        return Ok(None);
+    };
+    let filters = plan.filters(connections);
+    let matching = |number| filters.matching(&plan.filled(&publish.topic, number));
+    let pairs = match publish.topic.contains('%') {
+        true => (0..connections).map(matching).fold(0, u64::saturating_add),
+        false => matching(0).saturating_mul(connections),
+    };
+    if pairs == 0 {
+        return Ok(None);
+    }
+    if pairs > PAIRS_MAX {
+        return Err(Stop::usage(
+            format_args!(
+                "what {} connections publish goes to {} subscribers in all, and at most {} can be told apart",
+                grouped(connections),
+                grouped(pairs),
+                grouped(PAIRS_MAX)
+            ),
+            "give fewer --connections, or a --topic and a --subscribe that fewer of them share, as with %i",
+        ));
+    }
+    if target.body.len() < STAMP_BYTES {
+        return Err(Stop::usage(
+            format_args!(
+                "what is delivered here is counted by a stamp of {STAMP_BYTES} bytes at the payload's \
+                 beginning, and the payload has {}",
+                target.body.len()
+            ),
+            format_args!("give --data or --body of {STAMP_BYTES} bytes or more"),
+        ));
+    }
+    // Two runs that begin in the same second are of two processes.
+    let run = (clock::unix_seconds() as u32).wrapping_mul(0x9E37_79B1) ^ std::process::id();
+    Ok(Some(DeliveryPlan { run }))
 }
 
 fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16, Stop> {
@@ -244,7 +301,7 @@ fn check_filled(plan: &MqttPlan, target: &Target, connections: u64) -> Result<()
     let all = [
         ("--topic", topic, is_topic as fn(&str) -> bool),
         ("--will-topic", will, is_topic),
-        ("--subscribe", plan.subscribe.as_deref(), is_filter),
+        ("--subscribe", plan.subscribe.as_ref().map(|wanted| wanted.filter.as_str()), is_filter),
     ];
     // A prefix is the same for all; lists name each client and user.
     let last = match (&plan.client_ids, plan.users.is_empty()) {

@@ -109,9 +109,10 @@ fn not_spoken(flag: &str, protocol: Protocol) -> Stop {
             ("WebSocket", "--header, --body, --data, --ws-binary, --ws-fragment, --ws-protocol")
         }
         Protocol::Mqtt => {
-            let flags = "--topic, --qos, --retain, --subscribe, --mqtt, --client-id, --client-ids, \
-                         --users, --no-clean-start, --session-expiry, --will-topic, --will-message, \
-                         --will-qos, --will-retain, --keep-alive, --body, --data";
+            let flags = "--topic, --qos, --retain, --inflight, --subscribe, --subscribe-qos, --mqtt, \
+                         --client-id, --client-ids, --users, --no-clean-start, --session-expiry, \
+                         --will-topic, --will-message, --will-qos, --will-retain, --keep-alive, --body, \
+                         --data";
             ("MQTT", flags)
         }
         Protocol::Script => ("a script", "--script, --echo"),

@@ -1,9 +1,10 @@
 //! `plimsoll serve` into a job.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, ServePlan, Spoken};
+use plimsoll_model::plan::{DeliveryFaults, Listener, ServePlan, Spoken};
 
 use super::Inputs;
 use super::tls::identity;
@@ -46,8 +47,18 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             "add --https 8443",
         ));
     }
-    if flags.mqtt.is_empty() && flags.mqtts.is_empty() && flags.mqtt_delay > Nanos::ZERO {
-        return Err(Stop::usage("--mqtt-delay is for --mqtt and --mqtts", "add --mqtt 1883"));
+    if flags.mqtt.is_empty() && flags.mqtts.is_empty() {
+        let of_mqtt = [
+            (flags.mqtt_delay > Nanos::ZERO, "--mqtt-delay"),
+            (flags.mqtt_lose_every.is_some(), "--mqtt-lose-every"),
+            (flags.mqtt_repeat_every.is_some(), "--mqtt-repeat-every"),
+        ];
+        if let Some((_, flag)) = of_mqtt.iter().find(|(is_given, _)| *is_given) {
+            return Err(Stop::usage(
+                format_args!("{flag} is for --mqtt and --mqtts"),
+                "add --mqtt 1883",
+            ));
+        }
     }
     if let (Some(_), Processes::Exactly(_)) = (flags.connections, flags.processes) {
         return Err(Stop::usage(
@@ -89,6 +100,10 @@ pub(crate) fn build(flags: &ServeFlags, inputs: &mut Inputs<'_>) -> Result<Serve
             idle_timeout: flags.idle_timeout,
             acknowledgement_delay: flags.mqtt_delay,
             receive_maximum: flags.mqtt_receive_maximum.get(),
+            delivery_faults: DeliveryFaults {
+                lose_every: flags.mqtt_lose_every.map_or(0, NonZeroU32::get),
+                repeat_every: flags.mqtt_repeat_every.map_or(0, NonZeroU32::get),
+            },
             accept_proxy: flags.accept_proxy,
         },
         processes: flags.processes,
