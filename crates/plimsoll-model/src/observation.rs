@@ -27,6 +27,8 @@ pub struct Observations {
     /// Whether a smaller pool, which was found too small, carried as much of this load: then the
     /// connections were not what was missing.
     pub pool_grown_in_vain: bool,
+    /// The user has set how many connections there are.
+    pub connections_are_fixed: bool,
     /// Rate that the generator alone reaches with the same profile against a null responder.
     pub reference: Option<Rate>,
     /// CPU time of the SUT's threads, where its processes are known and on this host.

@@ -114,7 +114,7 @@ pub struct DeliveryCounts {
     pub reordered: u64,
     /// So far behind that it is not known whether they came for the first time.
     pub untold: u64,
-    /// Deliveries that publishes may have led to which were sent and not acknowledged.
+    /// Deliveries that publishes may have led to which were sent and not acknowledged, or refused.
     pub unknown: u64,
     /// Deliveries of what others published, another run of the same command included.
     pub foreign: u64,
@@ -131,8 +131,8 @@ impl DeliveryCounts {
         self.expected.saturating_sub(self.delivered + self.untold)
     }
 
-    /// What came again. More than there were publishes for came to another member of a group, or to a
-    /// connection's second subscription.
+    /// What came again. More than there were publishes for came to another member of a group of shared
+    /// subscriptions.
     pub const fn duplicated(&self) -> u64 {
         self.repeated + self.delivered.saturating_sub(self.expected + self.unknown)
     }
@@ -148,13 +148,17 @@ impl DeliveryCounts {
     }
 }
 
-/// Streams of HTTP/2: how many there may be, and what ended them other than answers.
+/// Operations that share connections, streams of HTTP/2 and publishes of MQTT: how many there may be, and what ended
+/// them other than answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
     /// Most operations at once on one connection, where the server allows as many; 0 where connections
     /// are not shared.
     #[serde(default)]
     pub each: u32,
+    /// The fewest that a server let a connection have, where that is less; 0 where it is not.
+    #[serde(default)]
+    pub allowed: u32,
     /// GOAWAY frames received.
     pub goaways: u64,
     /// Streams that the server reset.
@@ -179,6 +183,10 @@ impl StreamCounts {
 
     fn merge(&mut self, other: &Self) {
         self.each = self.each.max(other.each);
+        self.allowed = match (self.allowed, other.allowed) {
+            (0, allowed) | (allowed, 0) => allowed,
+            (ours, theirs) => ours.min(theirs),
+        };
         self.goaways += other.goaways;
         self.resets_received += other.resets_received;
         self.resets_sent += other.resets_sent;
@@ -503,7 +511,9 @@ impl Tally {
     /// Operations that may have been on their way at once: on each connection one, or as many as it has
     /// streams.
     pub fn slots_max(&self) -> u64 {
-        self.connections.held_max * u64::from(self.streams.each.max(1))
+        let StreamCounts { each, allowed, .. } = self.streams;
+        let most = if allowed > 0 { allowed.min(each) } else { each };
+        self.connections.held_max * u64::from(most.max(1))
     }
 
     /// Whether every scheduled operation ended in exactly one class.
@@ -660,6 +670,21 @@ mod tests {
         let mut sum = missing;
         sum.merge(&elsewhere);
         assert_eq!((sum.expected, sum.delivered, sum.lost()), (20, 19, 0));
+    }
+
+    #[test]
+    fn a_server_bounds_what_is_on_its_way_on_a_connection() {
+        let of = |each, allowed| {
+            let mut tally = Tally::default();
+            tally.connections.held_max = 3;
+            (tally.streams.each, tally.streams.allowed) = (each, allowed);
+            tally
+        };
+        assert_eq!([of(0, 0), of(50, 0), of(50, 20)].map(|tally| tally.slots_max()), [3, 150, 60]);
+        let mut both = of(50, 0);
+        both.merge_following(&of(50, 20));
+        both.merge_following(&of(50, 30));
+        assert_eq!(both.streams.allowed, 20);
     }
 
     fn one_end(now: u64) -> Tally {

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use plimsoll_model::plan::MqttPlan;
-use plimsoll_model::target::{
-    Filling, MqttVersion, Protocol, Qos, Subscription, Target, Template,
-};
+use plimsoll_model::target::{Filling, MqttVersion, Protocol, Qos, Subscription, Target, Template};
 use plimsoll_model::{ErrorClass, Nanos};
 use thiserror::Error;
 
@@ -145,6 +143,14 @@ impl Shared<'_> {
         match self {
             Self::Http2(client) => client.has_room(wanted),
             Self::Mqtt(window) => window.has_room(wanted),
+        }
+    }
+
+    /// Most of them at once that the server allows.
+    pub fn allowed(&self) -> u32 {
+        match self {
+            Self::Http2(client) => client.allowed(),
+            Self::Mqtt(window) => window.allowed().into(),
         }
     }
 

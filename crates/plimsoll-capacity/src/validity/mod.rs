@@ -20,7 +20,7 @@
 //! | `stationarity` | `halves` | never: it does not speak against the generator; a confirmation is repeated, longer |
 //! | `monitor` | `monitor_gap` | never: the evidence is thin, the load was right |
 //! | `co-location` | `shared_cpus` | never |
-//! | `pool` | `pool_grown_in_vain` | with a missed goal |
+//! | `pool` | `pool_grown_in_vain`, `connections_are_fixed` | with a missed goal |
 //!
 //! The kernel's stamps tell what our own delay did to the operations: a load that misses a goal
 //! without it, too, is BAD however busy the generator was, one that would meet all of them is

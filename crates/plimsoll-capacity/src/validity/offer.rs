@@ -157,11 +157,15 @@ pub(super) fn reference(subject: &Subject<'_>) -> Option<Check> {
 ///
 /// By Little's law the connections in use are the rate times the *mean* time in the server; a
 /// server that answers in bursts has a fast median and still keeps every connection busy.
+///
+/// Where the server lets a connection have fewer operations than we would send on it, and the user has set how many
+/// connections there are, what they carry is bounded by the server.
 pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
     let tally = subject.tally;
     if tally.pool_exhausted == 0 {
         return None;
     }
+    let is_allowed = tally.streams.allowed == 0 || !subject.observations.connections_are_fixed;
     let mut slow_from = None;
     let mut small = false;
     if let (Some(unloaded), Some(now)) = (subject.context.unloaded, server_time(tally)) {
@@ -169,6 +173,7 @@ pub(super) fn pool(subject: &Subject<'_>) -> Option<Check> {
         // A refused or failed connection is the SUT's answer, not our frugality.
         small = subject.missed
             && !subject.observations.pool_grown_in_vain
+            && is_allowed
             && (now.0 as f64) <= slow
             && tally.connections.failed == 0
             && subject.losses.share(subject.tally.errors_total()) < 0.001;

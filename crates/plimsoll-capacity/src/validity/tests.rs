@@ -557,14 +557,30 @@ fn a_closed_loop_and_a_load_without_goals() {
 #[test]
 fn a_larger_pool_that_carries_no_more_was_not_what_was_missing() {
     let judged = |pool_grown_in_vain| {
-        let mut measurement =
-            measurement(500, Observations { pool_grown_in_vain, ..Observations::default() });
-        measurement.tally.pool_exhausted = 900;
-        measurement.tally.spans.uncorrected.clear();
-        measurement.tally.spans.uncorrected.record_n(Nanos::from_millis(1), OPS);
-        let unloaded = Unloaded { mean: Nanos::from_millis(1), p99: Nanos::from_millis(1) };
-        let context = Context { unloaded: Some(unloaded) };
-        judge(&measurement, &Slo::default(), &context).verdict
+        let observations = Observations { pool_grown_in_vain, ..Observations::default() };
+        judged_with_a_full_pool(0, observations)
     };
     assert_eq!((judged(false), judged(true)), (Verdict::Invalid, Verdict::Bad));
+}
+
+#[test]
+fn what_a_server_allows_on_so_many_connections_is_its_limit() {
+    let judged = |allowed, connections_are_fixed| {
+        let observations = Observations { connections_are_fixed, ..Observations::default() };
+        judged_with_a_full_pool(allowed, observations)
+    };
+    assert_eq!((judged(0, true), judged(20, false)), (Verdict::Invalid, Verdict::Invalid));
+    assert_eq!(judged(20, true), Verdict::Bad);
+}
+
+/// All connections are busy while the server, which allows each so many operations, is as fast as ever.
+fn judged_with_a_full_pool(allowed: u32, observations: Observations) -> Verdict {
+    let mut measurement = measurement(500, observations);
+    measurement.tally.pool_exhausted = 900;
+    measurement.tally.streams.allowed = allowed;
+    measurement.tally.spans.uncorrected.clear();
+    measurement.tally.spans.uncorrected.record_n(Nanos::from_millis(1), OPS);
+    let unloaded = Unloaded { mean: Nanos::from_millis(1), p99: Nanos::from_millis(1) };
+    let context = Context { unloaded: Some(unloaded) };
+    judge(&measurement, &Slo::default(), &context).verdict
 }

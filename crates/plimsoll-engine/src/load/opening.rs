@@ -189,6 +189,7 @@ impl Worker {
     pub(super) fn handle_usable(&mut self, index: u32, now: Nanos) {
         self.conns.disarm(index);
         self.conns.slab.cold[index as usize].opened_ms = wrapping_ms(now);
+        self.note_allowed(index);
         let hot = &mut self.conns[index];
         hot.state = State::Idle;
         let tally = self.meter.tally();

@@ -43,6 +43,8 @@ pub(super) struct Streams {
     do_gather: bool,
     /// Most at once on one connection; `None` where connections are not shared.
     most: Option<u32>,
+    /// The fewest that a server allows.
+    allowed: u32,
     /// By slot; empty where connections are not shared.
     lanes: Vec<Lane>,
     /// Tokens of connections with something to send.
@@ -57,6 +59,7 @@ impl Streams {
         Self {
             do_gather: is_shared || plan.protocol() == Protocol::Http2,
             most: is_shared.then(|| plan.streams()),
+            allowed: u32::MAX,
             lanes: Vec::new(),
             unflushed: Vec::new(),
             output: Vec::new(),
@@ -96,7 +99,9 @@ impl Streams {
 
     /// The second is over.
     pub(super) fn end_second(&self, tally: &mut Tally) {
-        tally.streams.each = self.most.unwrap_or(0);
+        let Some(most) = self.most else { return };
+        tally.streams.each = most;
+        tally.streams.allowed = if self.allowed < most { self.allowed } else { 0 };
     }
 
     /// The slot has a new owner, or none.
@@ -109,6 +114,16 @@ impl Streams {
 
 impl Worker {
     // ---- room for streams
+
+    /// The server has said how many operations it allows on a connection.
+    pub(super) fn note_allowed(&mut self, connection: u32) {
+        if self.streams.are_shared()
+            && let Some(client) = self.client(connection)
+        {
+            let allowed = client.allowed();
+            self.streams.allowed = allowed.min(self.streams.allowed);
+        }
+    }
 
     fn client(&mut self, connection: u32) -> Option<Shared<'_>> {
         self.conns.slab.parser(connection).shared()
@@ -305,6 +320,7 @@ impl Worker {
             }
             StreamProgress::Untouched(key) => self.requeue(key, now),
             StreamProgress::RoomChanged if self.streams.are_shared() => {
+                self.note_allowed(connection);
                 self.offer_room(connection, now);
             }
             StreamProgress::RoomChanged => {}

@@ -269,6 +269,11 @@ impl Client {
         self.rest.is_greeted && !self.rest.is_draining && self.flights.len() < most as usize
     }
 
+    /// Most streams at once that the server allows.
+    pub const fn allowed(&self) -> u32 {
+        self.rest.streams_max
+    }
+
     /// Streams that are not over.
     pub const fn open_streams(&self) -> usize {
         self.flights.len()

@@ -109,6 +109,11 @@ impl Window {
         self.greeting == Greeting::Done && !self.is_draining() && self.flights.len() < most as usize
     }
 
+    /// Most publishes above QoS 0 at once that the broker allows.
+    pub const fn allowed(&self) -> u16 {
+        self.receive_maximum
+    }
+
     /// Publishes that are neither acknowledged nor given up.
     pub fn open(&self) -> usize {
         self.flights.len() - self.given_up

@@ -29,6 +29,10 @@ pub(super) struct Pool {
     served: Vec<(Rate, Nanos)>,
     /// The load that the pool was too small for, and what it carried of it.
     short: Option<(Rate, Rate)>,
+    /// The user has set its size, ...
+    is_fixed: bool,
+    /// ... and was told that the server bounds what its connections carry.
+    is_told: bool,
 }
 
 impl Pool {
@@ -36,7 +40,8 @@ impl Pool {
     /// are `fixed`; the processes can open so many.
     pub(super) fn new(size: u64, streams: u32, fixed: bool, fits: u64) -> Self {
         let most = if fixed { size } else { POOL_MAX.min(fits).max(size) };
-        Self { least: size, most, streams, served: Vec::new(), short: None }
+        let (served, short) = (Vec::new(), None);
+        Self { least: size, most, streams, served, short, is_fixed: fixed, is_told: false }
     }
 
     /// Connections for a load. They depend on loads well below it, so that trials of one load, and of
@@ -75,6 +80,15 @@ impl Pool {
         if trial.judgement.verdict == Verdict::Good {
             let mean = measurement.tally.spans.uncorrected.mean();
             mean.into_iter().for_each(|mean| self.note_served(measurement.request.rate, mean));
+        }
+        let allowed = measurement.tally.streams.allowed;
+        let is_bounded = self.is_fixed && allowed > 0 && measurement.tally.pool_exhausted > 0;
+        if is_bounded && !std::mem::replace(&mut self.is_told, true) {
+            return Some(format!(
+                "the server lets each connection have {allowed} operations at once, and --connections fixes their number at \
+                 {}: what is found is the limit of so many",
+                self.most
+            ));
         }
         let is_small = trial.judgement.verdict == Verdict::Invalid
             && trial.judgement.deciding().any(|check| check.id == CheckId::Pool);

@@ -244,6 +244,7 @@ fn find(
             observations,
         };
         measurement.observations.pool_grown_in_vain = pool.in_vain(&measurement);
+        measurement.observations.connections_are_fixed = job.pool_fixed;
         let record = search.handle_result(measurement);
         session.emit(&Event::TrialEnded(Box::new(record.clone())));
         path.add(&record);
