@@ -7,8 +7,10 @@
 //! in nanoseconds, one per line and in order of completion: read to write on its own clock. What
 //! the kernel adds on the way is not in it.
 //!
-//! It reads no bodies and ignores the method: it answers each request head.
+//! It reads no bodies and ignores the method: it answers each request head. A client that speaks MQTT has its
+//! publishes at QoS 1 acknowledged instead.
 
+mod mqtt;
 mod service;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,6 +23,7 @@ use std::{io, thread};
 
 use crate::process::Guarded;
 use crate::program;
+use mqtt::Asked;
 use service::{Bucket, Draws, Metastable};
 pub use service::{SERVICES, Service};
 
@@ -140,6 +143,9 @@ impl Shared {
                 return Ok(());
             }
             unread.extend_from_slice(&buffer[..bytes]);
+            if unread.first() == Some(&mqtt::CONNECT) {
+                return self.acknowledge_all(stream, draws, unread);
+            }
             while let Some(end) = head_end(&unread) {
                 unread.drain(..end);
                 let due = self.due(received, &mut draws);
@@ -147,6 +153,37 @@ impl Shared {
                 self.note(self.epoch.elapsed().saturating_sub(received));
                 stream.write_all(ANSWER)?;
             }
+        }
+    }
+
+    /// The same where the client speaks MQTT, and has sent what is `unread`.
+    fn acknowledge_all(
+        &self,
+        mut stream: TcpStream,
+        mut draws: Draws,
+        mut unread: Vec<u8>,
+    ) -> io::Result<()> {
+        let mut buffer = [0; 4_096];
+        let mut received = self.epoch.elapsed();
+        loop {
+            while let Some((bytes, asked)) = mqtt::first_packet(&unread) {
+                unread.drain(..bytes);
+                match asked {
+                    Asked::Answer(answer) => stream.write_all(&answer)?,
+                    Asked::Served(answer) => {
+                        self.wait_until(self.due(received, &mut draws));
+                        self.note(self.epoch.elapsed().saturating_sub(received));
+                        stream.write_all(&answer)?;
+                    }
+                    Asked::End => return Ok(()),
+                }
+            }
+            let bytes = stream.read(&mut buffer)?;
+            received = self.epoch.elapsed();
+            if bytes == 0 {
+                return Ok(());
+            }
+            unread.extend_from_slice(&buffer[..bytes]);
         }
     }
 

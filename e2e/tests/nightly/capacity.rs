@@ -7,6 +7,7 @@ use e2e::capped::CappedServer;
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::{Plimsoll, undisturbed};
 use e2e::reference::Service;
+use e2e::serve::Serve;
 use e2e::summary::Summary;
 
 use crate::{alone, client, pin_server, reference};
@@ -60,6 +61,34 @@ fn token_buckets() {
         let server = reference(Service::Bucket { per_s }, 1);
         assert_found("rate", &server.url, &[], per_s.into());
     }
+}
+
+#[test]
+#[ignore = "takes 2 minutes on an idle machine"]
+fn a_broker_with_a_token_bucket_behind_haproxy() {
+    let _alone = alone();
+    let broker = reference(Service::Bucket { per_s: 2_300 }, 1);
+    let address = broker.url.trim_start_matches("http://").trim_end_matches('/');
+    let sections = format!("backend brokers\n    mode tcp\n    server broker {address}\n");
+    let haproxy = Haproxy::start("", "    mode tcp\n    default_backend brokers", &sections);
+    pin_server(haproxy.pid());
+    assert_found("rate", &format!("mqtt://{}", haproxy.address), &[], 2_300.0);
+}
+
+#[test]
+#[ignore = "takes 2 minutes on an idle machine"]
+fn a_broker_that_has_a_window_for_each_connection() {
+    let _alone = alone();
+    let window = ["--mqtt-receive-maximum", "20", "--mqtt-delay", "10ms"];
+    let one = ["--mqtt", "127.0.0.1:0", "--processes", "1", "--threads", "1"];
+    let serve = Serve::start(&[&one[..], &window].concat(), 1);
+    pin_server(serve.pid());
+    let few = ["--rate", "100", "--duration", "3s", "--connections", "1", "--no-ui", "--json", "-"];
+    let alone = client(&[&["load", serve.url()][..], &few].concat()).run().summary(0);
+    // 20 at once, each as long as one alone, about 10 ms: no connection can carry more.
+    let truth = 20e3 / alone.number("latency_ms.uncorrected.p50");
+    let flags = ["--connections", "1", "--inflight", "50"];
+    assert_found("rate", serve.url(), &flags, truth);
 }
 
 #[test]
