@@ -12,6 +12,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf", "fonts-liberation"),
     // It reads what --junit writes.
     ("/usr/lib/python3/dist-packages/junitparser/__init__.py", "python3-junitparser"),
+    ("/usr/lib/python3/dist-packages/paho/mqtt/client.py", "python3-paho-mqtt"),
     ("ab", "apache2-utils"),
     // The one without a window is 40 MB less to fetch, and starts in half the time.
     ("chromium-headless-shell|chromium", "chromium-headless-shell"),

@@ -12,6 +12,7 @@ mod grpc;
 mod histograms;
 mod host_limits;
 mod memory;
+mod mqtt_brokers;
 mod page;
 mod rfc9411;
 mod sizing;

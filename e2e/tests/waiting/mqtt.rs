@@ -183,6 +183,17 @@ fn mosquittos_clients_are_served() {
 }
 
 #[test]
+fn paho_gets_back_what_it_publishes() {
+    let serve = Serve::start(&["--mqtt", "127.0.0.1:0"], 1);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/waiting/paho.py");
+    // Debian's, which has Debian's paho; another one in PATH has not.
+    let mut judge = Command::new("/usr/bin/python3");
+    judge.args([script, &serve.address().port().to_string()]).stdin(Stdio::null());
+    let output = judge.output().expect("python3 is installed with python3-paho-mqtt");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_packet_that_never_ends_does_not_keep_a_session() {
     let serve = Serve::start(&["--mqtt", "127.0.0.1:0"], 1);
     let address = serve.url().trim_start_matches("mqtt://").trim_end_matches('/').to_owned();
