@@ -23,6 +23,11 @@ pub enum LabError {
         /// The Debian package that has it.
         package: &'static str,
     },
+    /// The broker that is to be behind the program under test is not installed.
+    #[error(
+        "mosquitto is not installed; install it with apt-get install mosquitto, or use --broker embedded"
+    )]
+    NoMosquitto,
     /// The program that a configuration is to be written for is not installed.
     #[error("{program} is not installed; install it, or name it with --program PATH")]
     NotThere {

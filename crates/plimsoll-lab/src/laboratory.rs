@@ -1,5 +1,6 @@
 //! The SUT and its backends, started and watched as one.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use plimsoll_fleet::ServerGroup;
@@ -15,6 +16,7 @@ use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 use crate::address::SutAddress;
 use crate::error::LabError;
 use crate::isolated::{Isolated, IsolatedHost};
+use crate::mosquitto::Mosquitto;
 use crate::own_servers::OwnServers;
 use crate::plan::LabPlan;
 use crate::running_sut::RunningSut;
@@ -37,11 +39,46 @@ pub struct Laboratory {
     // Fields are dropped in this order: the SUT before its backends.
     sut: RunningSut,
     /// None behind our own server, which answers itself.
-    backends: Option<ServerGroup>,
+    backends: Option<Backends>,
     backend_timers: Vec<KnownTimer>,
     at: Rc<SutAddress>,
     url: String,
     notes: Vec<String>,
+}
+
+/// What a proxy passes requests on to.
+#[derive(Debug)]
+enum Backends {
+    Own(ServerGroup),
+    Mosquitto(Mosquitto),
+}
+
+impl Backends {
+    /// Where they listen.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        match self {
+            Self::Own(servers) => {
+                servers.listeners().iter().map(|listener| listener.address).collect()
+            }
+            Self::Mosquitto(broker) => broker.addresses.clone(),
+        }
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        match self {
+            Self::Own(servers) => servers.pids(),
+            Self::Mosquitto(broker) => broker.pids(),
+        }
+    }
+
+    /// As notes name them.
+    fn name(&self) -> String {
+        let ports = self.addresses().len();
+        match self {
+            Self::Own(_) => format!("{ports} backends"),
+            Self::Mosquitto(broker) => format!("{} on {ports} ports", broker.name),
+        }
+    }
 }
 
 impl Laboratory {
@@ -50,21 +87,21 @@ impl Laboratory {
     pub fn start(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
-        if !plan.sut.is_embedded() {
+        let host = at.isolated().map(|hosts| hosts.backends.clone());
+        if let Some(path) = plan.mosquitto.as_deref().filter(|_| !plan.sut.is_embedded()) {
+            backends = Some(Backends::Mosquitto(Mosquitto::start(path, plan, host.as_ref())?));
+        } else if !plan.sut.is_embedded() {
             let cpus = plan.placement.as_ref().map_or(&[][..], |placement| &placement.backends);
-            let host = at.isolated().map(|hosts| hosts.backends.clone());
             let fit = limits::raise_descriptor_limit().saturating_sub(PROCESS_DESCRIPTORS);
             let processes = if plan.is_tunnel() { plan.processes(fit) } else { 1 };
             let servers = OwnServers { host, processes, ..plan.own_servers(cpus) };
             backend_timers = servers.timers(Owner::Backend, "backend");
-            backends = Some(servers.start_behind(plan.backend_ports(), plan.spoken())?);
+            backends =
+                Some(Backends::Own(servers.start_behind(plan.backend_ports(), plan.spoken())?));
         }
-        let listeners = backends.as_ref().map(ServerGroup::listeners).unwrap_or_default();
-        let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
-        let behind = match addresses.len() {
-            0 => "no backends: the SUT answers itself".to_owned(),
-            count => format!("{count} backends"),
-        };
+        let addresses = backends.as_ref().map(Backends::addresses).unwrap_or_default();
+        let none = || "no backends: the SUT answers itself".to_owned();
+        let behind = backends.as_ref().map_or_else(none, Backends::name);
         let sut = match &plan.sut {
             Sut::Embedded => RunningSut::start_embedded(plan, &at)?,
             Sut::Haproxy(path) => RunningSut::start_haproxy(path, plan, &at, addresses)?,
@@ -87,7 +124,11 @@ impl Laboratory {
 
     /// The name of the target in reports.
     pub fn name(&self) -> String {
-        format!("{} at {}", self.sut.name, self.url)
+        let before = match &self.backends {
+            Some(Backends::Mosquitto(broker)) => format!(" before {}", broker.name),
+            Some(Backends::Own(_)) | None => String::new(),
+        };
+        format!("{}{before} at {}", self.sut.name, self.url)
     }
 
     /// Lines for the report.
@@ -112,7 +153,7 @@ impl WatchedServer for Laboratory {
     }
 
     fn backend_pids(&self) -> Vec<u32> {
-        self.backends.as_ref().map(ServerGroup::pids).unwrap_or_default()
+        self.backends.as_ref().map(Backends::pids).unwrap_or_default()
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {

@@ -23,6 +23,7 @@ mod isolated;
 mod laboratory;
 mod lever;
 mod log_receiver;
+mod mosquitto;
 mod nginx;
 mod own_servers;
 mod placement;

@@ -1,9 +1,13 @@
 //! What a laboratory is made of, and what it must be able to hold.
 
+use std::path::PathBuf;
+
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
 
+use crate::error::LabError;
+use crate::mosquitto::Mosquitto;
 use crate::own_servers::{OwnServers, TIMEOUT};
 use crate::placement::Placement;
 use crate::settings::SutSettings;
@@ -30,6 +34,8 @@ pub struct LabPlan {
     pub sut_is_default: bool,
     /// Backends behind a proxy; at least 1.
     pub backends: u32,
+    /// What they are: mosquitto at this path; `None` for our own servers.
+    pub mosquitto: Option<PathBuf>,
     /// Whether the generated configuration is kept.
     pub keep_config: bool,
     /// Client connections at once.
@@ -60,6 +66,7 @@ impl LabPlan {
             sut,
             sut_is_default: false,
             backends: 1,
+            mosquitto: None,
             keep_config: false,
             connections: 1,
             longest_wait: Nanos::ZERO,
@@ -70,6 +77,11 @@ impl LabPlan {
             resumes: true,
             settings: SutSettings::default(),
         }
+    }
+
+    /// The installed mosquitto.
+    pub fn find_mosquitto() -> Result<PathBuf, LabError> {
+        Mosquitto::find().ok_or(LabError::NoMosquitto)
     }
 
     pub(crate) fn sut_cpus(&self) -> &[u32] {

@@ -129,7 +129,7 @@ pub(crate) fn prepare_nginx(
     Ok(Prepared { name, children: vec![child], notes, timers, statistics })
 }
 
-fn check_descriptors(program: &'static str, needed: u64) -> Result<(), LabError> {
+pub(crate) fn check_descriptors(program: &'static str, needed: u64) -> Result<(), LabError> {
     let have = limits::raise_descriptor_limit();
     if needed <= have { Ok(()) } else { Err(LabError::Descriptors { program, needed, have }) }
 }

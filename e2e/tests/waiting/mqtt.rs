@@ -154,6 +154,14 @@ fn a_laboratory_holds_sessions_behind_real_proxies() {
         assert_eq!(summary.count("errors"), 0, "{summary:?}");
         assert!(summary.count("ok") >= 80, "{summary:?}");
     }
+    let topics = ["--topic", "d/%i", "--subscribe", "d/#"];
+    let broker = ["--protocol", "mqtt", "--sut", "haproxy", "--broker", "mosquitto"];
+    let lab = [&hold[..], &broker, &topics, &["--no-ui", "--json", "-"]].concat();
+    let summary = Plimsoll::new(lab).run().summary(0);
+    assert_eq!(summary.count("errors"), 0, "{summary:?}");
+    assert!(summary.text("target").contains("before mosquitto 2."), "{summary:?}");
+    let finished = Plimsoll::new(["lab", "--broker", "mosquitto"]).run();
+    assert_eq!(finished.code, Some(2), "{finished:?}");
     let finished = Plimsoll::new(["lab", "--protocol", "mqtt", "--sut", "nginx"]).run();
     assert_eq!(finished.code, Some(2), "{finished:?}");
     assert!(finished.stderr.contains("use --sut haproxy"), "{}", finished.stderr);
@@ -185,7 +193,7 @@ fn mosquittos_clients_are_served() {
 #[test]
 fn paho_gets_back_what_it_publishes() {
     let serve = Serve::start(&["--mqtt", "127.0.0.1:0"], 1);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/waiting/paho.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/waiting/paho_judge.py");
     // Debian's, which has Debian's paho; another one in PATH has not.
     let mut judge = Command::new("/usr/bin/python3");
     judge.args([script, &serve.address().port().to_string()]).stdin(Stdio::null());

@@ -13,7 +13,7 @@ use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
 use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
 use super::sweep::SweepFlags;
-use super::values::{Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch, backends, watch};
+use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch, backends, watch};
 
 /// Examples below the help of `find`.
 pub(super) const FIND_EXAMPLES: &str = "\
@@ -21,6 +21,7 @@ Examples:
   plimsoll find rate http://127.0.0.1:8080
   plimsoll find rate https://localhost:8443/ -k --mode quick --slo 'p99<20ms,errors<0.1%'
   plimsoll find rate https://proxy.example/ --connections 500 --min 1k --max 50k --json find.json
+  plimsoll find deliveries mqtt://127.0.0.1 --topic news --subscribe news --connections 50
   plimsoll find handshakes https://localhost:8443/ -k --mode quick
   plimsoll find connections https://localhost:8443/ -k --mode quick --watch pid:4711
   plimsoll find rfc9411 'http://10.0.0.1/{size}' --case 7.2 --target 20k
@@ -340,6 +341,10 @@ pub(crate) struct HostFlags {
 
     #[command(flatten)]
     pub(crate) script: ScriptFlags,
+
+    /// What is behind HAProxy with --protocol mqtt: embedded (plimsoll serve --mqtt) or mosquitto, one broker
+    #[arg(long, value_name = "BROKER", default_value = "embedded", hide_possible_values = true)]
+    pub(crate) broker: BrokerFlag,
 
     /// HAProxy binary [default: the one on the PATH]
     #[arg(long, value_name = "PATH")]

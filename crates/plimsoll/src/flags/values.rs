@@ -144,6 +144,15 @@ pub(crate) enum SutFlag {
     Nginx,
 }
 
+/// `--broker` of the laboratory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BrokerFlag {
+    /// plimsoll's own.
+    Embedded,
+    /// A real mosquitto.
+    Mosquitto,
+}
+
 /// `--protocol` of the laboratory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProtocolFlag {

@@ -1,6 +1,6 @@
 //! What the laboratory is made of, from the flags of `plimsoll lab`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll_lab::{LabPlan, Placement, Sut};
 use plimsoll_model::plan::Trust;
@@ -10,7 +10,7 @@ use plimsoll_sys::affinity::usable_cpus;
 use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
 use crate::flags::shared::RequestFlags;
-use crate::flags::values::{ProtocolFlag, SutFlag};
+use crate::flags::values::{BrokerFlag, ProtocolFlag, SutFlag};
 
 /// What `--protocol tcp` sends, and expects back, where no flag says it.
 const ECHO_BYTES_DEFAULT: u64 = 64;
@@ -24,6 +24,8 @@ pub(crate) struct Hosts {
     pub(crate) sut_is_default: bool,
     /// Backends behind the SUT; 1 to 256.
     pub(crate) backends: u32,
+    /// What these are, where they are not ours: mosquitto at this path.
+    pub(crate) mosquitto: Option<PathBuf>,
     /// What clients speak.
     pub(crate) protocol: Protocol,
     /// Whether the generated config stays.
@@ -38,6 +40,7 @@ impl Hosts {
         LabPlan {
             sut_is_default: self.sut_is_default,
             backends: self.backends,
+            mosquitto: self.mosquitto.clone(),
             keep_config: self.keep,
             protocol: self.protocol,
             ..LabPlan::new(self.sut.clone())
@@ -72,8 +75,19 @@ pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
             "use --sut haproxy, or --sut embedded",
         ));
     }
+    let mosquitto = match flags.broker {
+        BrokerFlag::Embedded => None,
+        BrokerFlag::Mosquitto if protocol != Protocol::Mqtt || sut.is_embedded() => {
+            return Err(Stop::usage(
+                "--broker mosquitto is behind a proxy that passes MQTT on",
+                "use --protocol mqtt --sut haproxy; a broker alone is loaded by its URL: find rate mqtt://HOST",
+            ));
+        }
+        BrokerFlag::Mosquitto => Some(LabPlan::find_mosquitto()?),
+    };
     Ok(Hosts {
         sut,
+        mosquitto,
         protocol,
         sut_is_default: kind.is_none(),
         backends: flags.backends,

@@ -1,0 +1,143 @@
+//! mosquitto behind a proxy: one broker that listens on each port that the proxy connects to.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use plimsoll_fleet::message::{Readiness, SupervisedProgram, SupervisorPlan};
+use plimsoll_fleet::{AgentCommand, Supervisor};
+use plimsoll_sys::socket::ReservedPort;
+use plimsoll_sys::{Errno, limits};
+
+use crate::error::LabError;
+use crate::isolated::IsolatedHost;
+use crate::plan::{CONNECTIONS_SPARE, LabPlan};
+use crate::program;
+use crate::proxy::{check_descriptors, write};
+
+/// Descriptors of its own, beside connections and listening sockets.
+const DESCRIPTORS_OWN: u64 = 64;
+
+/// A running broker. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Mosquitto {
+    /// Program and version.
+    pub(crate) name: String,
+    /// Where it listens.
+    pub(crate) addresses: Vec<SocketAddr>,
+    supervisor: Supervisor,
+    /// Nobody else may take them.
+    _ports: Vec<ReservedPort>,
+}
+
+impl Mosquitto {
+    /// The installed one.
+    pub(crate) fn find() -> Option<PathBuf> {
+        program::find("mosquitto", None)
+    }
+
+    /// Starts the one at `path` on `host`, `None` for this host's loopback, and waits until it listens.
+    pub(crate) fn start(
+        path: &Path,
+        plan: &LabPlan,
+        host: Option<&IsolatedHost>,
+    ) -> Result<Self, LabError> {
+        let ports = plan.backend_ports();
+        limits::raise_descriptor_limit();
+        check_descriptors(
+            "mosquitto",
+            plan.connections + CONNECTIONS_SPARE + ports + DESCRIPTORS_OWN,
+        )?;
+        let reserved = reserve(ports, host)?;
+        let addresses = reserved.iter().map(ReservedPort::local_address);
+        let addresses = addresses.collect::<Result<Vec<_>, _>>();
+        let addresses = addresses.map_err(|errno| LabError::NoPort(errno.into()))?;
+        let first = addresses.first().copied();
+        let number = first.map_or(0, |address| address.port());
+        // A comparison has two laboratories.
+        let pid = std::process::id();
+        let scratch = std::env::temp_dir().join(format!("plimsoll-broker-{pid}-{number}"));
+        let supervised = SupervisorPlan {
+            scratch_dir: Some(scratch.clone()),
+            keep: plan.keep_config,
+            ..SupervisorPlan::default()
+        };
+        let network = host.map(|host| host.network.clone());
+        let mut supervisor = Supervisor::start(&AgentCommand::this_program(), network, supervised)?;
+        let config = scratch.join("mosquitto.conf");
+        write(&config, &render(&addresses))?;
+        let name = version(path)?;
+        let cpus = plan.placement.as_ref().map(|placement| placement.backends.clone());
+        let argv = [path.as_os_str(), "-c".as_ref(), config.as_os_str()];
+        supervisor.start_programs(vec![SupervisedProgram {
+            name: name.clone(),
+            argv: argv.map(|word| word.to_string_lossy().into_owned()).to_vec(),
+            cpus: cpus.unwrap_or_default(),
+            ready: first.map_or(Readiness::Started, Readiness::Accepts),
+        }])?;
+        Ok(Self { name, addresses, supervisor, _ports: reserved })
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.supervisor.pids().to_vec()
+    }
+}
+
+/// Ports that a program without `SO_REUSEPORT` may listen on.
+fn reserve(count: u64, host: Option<&IsolatedHost>) -> Result<Vec<ReservedPort>, LabError> {
+    let ip = host.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), IsolatedHost::ip);
+    let one = |_: u64| -> Result<ReservedPort, Errno> {
+        let port = ReservedPort::bind((ip, 0).into())?;
+        port.admit_any()?;
+        Ok(port)
+    };
+    let bind = || (0..count).map(one).collect::<Result<Vec<_>, Errno>>();
+    let reserved = match host {
+        Some(host) => host.network.run(bind).map_err(LabError::Isolation)?,
+        None => bind(),
+    };
+    reserved.map_err(|errno| LabError::NoPort(errno.into()))
+}
+
+fn render(addresses: &[SocketAddr]) -> String {
+    let mut text = String::new();
+    line!(&mut text, "# Written by plimsoll for one run.");
+    line!(&mut text, "allow_anonymous true");
+    line!(&mut text, "persistence false");
+    line!(&mut text, "set_tcp_nodelay true");
+    line!(&mut text, "log_dest none");
+    // It would change to a user of its own, who may not read this.
+    line!(&mut text, "user root");
+    for address in addresses {
+        line!(&mut text, "listener {} {}", address.port(), address.ip());
+    }
+    text
+}
+
+/// `mosquitto 2.0.11`.
+fn version(path: &Path) -> Result<String, LabError> {
+    // With -v it would begin to serve.
+    let output = program::run(path, &["-h".to_owned()])?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.lines().find_map(|line| line.strip_prefix("mosquitto version "));
+    let number = version.and_then(|version| version.split_ascii_whitespace().next());
+    Ok(number.map_or_else(|| "mosquitto".to_owned(), |number| format!("mosquitto {number}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_listens_on_each_port_and_keeps_nothing() {
+        let addresses = ["127.0.0.1:4001", "127.0.0.1:4002"].map(|text| text.parse().unwrap());
+        let text = render(&addresses);
+        assert!(text.contains("persistence false\n"));
+        assert!(text.ends_with("listener 4001 127.0.0.1\nlistener 4002 127.0.0.1\n"), "{text}");
+    }
+
+    #[test]
+    fn the_installed_one_says_its_version() {
+        let path = program::tests::installed("mosquitto", "mosquitto");
+        assert!(version(&path).unwrap().starts_with("mosquitto 2."));
+    }
+}
