@@ -118,6 +118,8 @@ error_classes! {
     ScriptMismatch = "script-mismatch", Peer;
     /// The server sent bytes that the script does not ask for.
     PeerSpokeFirst = "peer-spoke-first", Peer;
+    /// A published message was acknowledged, and not delivered.
+    DeliveryLost = "delivery-lost", Peer;
 }
 
 impl ErrorClass {

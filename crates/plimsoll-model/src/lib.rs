@@ -9,6 +9,7 @@ pub mod cliff;
 pub mod compare;
 pub mod confirmation;
 pub mod criterion;
+mod deliveries;
 pub mod ending;
 pub mod error_class;
 pub mod event;

@@ -26,6 +26,8 @@ named! {
         Rate = "rate",
         /// New TLS connections per second.
         Handshakes = "handshakes",
+        /// Deliveries of published messages per second.
+        Deliveries = "deliveries",
         /// Connections held at once.
         Connections = "connections",
         /// In a test case of RFC 9411: TCP connections per second.

@@ -8,6 +8,7 @@ mod causes;
 mod cliffs;
 mod collector;
 mod confirm;
+mod deliveries;
 mod grpc;
 mod histograms;
 mod host_limits;

@@ -107,6 +107,7 @@ fn load(axis: Axis, value: f64) -> String {
     match axis {
         Axis::Connections => format!("{} connections", grouped(value as u64)),
         Axis::Handshakes => format!("{} (handshakes)", per_s(value)),
+        Axis::Deliveries => format!("{} (deliveries)", per_s(value)),
         Axis::Rate | Axis::ConnectionsPerS | Axis::TransactionsPerS => per_s(value),
     }
 }

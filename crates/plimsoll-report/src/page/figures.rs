@@ -395,7 +395,7 @@ impl Kind {
         let axis = summary.and_then(|summary| Some(summary.find.as_ref()?.axis)).or(axis);
         match axis {
             Some(Axis::Connections) => return Self::Connections,
-            Some(Axis::Rate | Axis::Handshakes) => return Self::Rate,
+            Some(Axis::Rate | Axis::Handshakes | Axis::Deliveries) => return Self::Rate,
             Some(Axis::ConnectionsPerS | Axis::TransactionsPerS) => return Self::Rfc9411,
             None => {}
         }

@@ -17,6 +17,7 @@ fn load(axis: Axis, value: f64) -> String {
     match axis {
         Axis::Connections => whole(&counted(value as u64, "connection")),
         Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
+        Axis::Deliveries => whole(&format!("{} deliveries/s", grouped(value.round() as u64))),
         _ => per_s(value),
     }
 }

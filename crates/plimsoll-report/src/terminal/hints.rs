@@ -116,6 +116,9 @@ pub(crate) const fn for_class(class: ErrorClass) -> &'static str {
         ErrorClass::PeerSpokeFirst => {
             "the server sent more than the script expects: expect all of an answer, or a banner before loop"
         }
+        ErrorClass::DeliveryLost => {
+            "acknowledged and not delivered: look for a full queue of a subscriber in the broker's log and limits"
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{
     DeliverySummary, FullQuantiles, LoadHostSummary, ShortQuantiles, Summary,
 };
@@ -25,6 +26,11 @@ pub(crate) fn is_handshakes(summary: &Summary) -> bool {
     what.is_some_and(|what| {
         [keys::HANDSHAKE, keys::SESSION, keys::OPENING].contains(&what.as_str())
     })
+}
+
+/// Whether an operation is the delivery of something that was published.
+fn has_deliveries(summary: &Summary) -> bool {
+    summary.find.as_ref().is_some_and(|find| find.axis == Axis::Deliveries)
 }
 
 /// Corrected and uncorrected latency one above the other, then the parts of a request's way; only
@@ -83,6 +89,9 @@ fn stamped(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let Some(stamps) = summary.stamps.filter(|stamps| stamps.operations < summary.ok) else {
         return Ok(());
     };
+    if has_deliveries(summary) {
+        return Ok(());
+    }
     let of_all = format!("{} of {}", grouped(stamps.operations), grouped(summary.ok));
     let text = match stamps.operations {
         0 if stamps.every == 0 => {
@@ -329,8 +338,11 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
         // Few requests over many connections: then the figure is not that of a request.
         let opening = summary.connections.opened.saturating_mul(10) > sent;
         let what = if opening { ", opening connections included" } else { "" };
-        let (noun, what) =
-            if is_handshakes(summary) { ("handshake", "") } else { ("request", what) };
+        let (noun, what) = match is_handshakes(summary) {
+            true => ("handshake", ""),
+            false if has_deliveries(summary) => ("delivery", what),
+            false => ("request", what),
+        };
         items.push(format!("{us:.1} us CPU per {noun}{what}"));
     }
     items.push(format!("busiest thread {} % of a CPU", cpu_percent(g.busiest_thread)));

@@ -25,7 +25,7 @@ impl Experiment for Load {
         let Self(job) = self;
         let plan = &job.plan;
         let is_steady = is_steady(&plan.pacing);
-        let load = Measurement { plan, trial: None, is_steady, is_alone: true };
+        let load = Measurement { plan, trial: None, is_steady, is_alone: true, deliveries: None };
         let mut slow = SlowAnswers::default();
         let mut listen = |event: &Event| {
             if let Event::Interval(interval) = event {

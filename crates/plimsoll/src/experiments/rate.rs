@@ -124,7 +124,8 @@ impl Experiment for RateExperiment {
         let reference = std::mem::take(&mut self.reference);
         // The null server would be on this host, and its clients on others.
         let is_elsewhere = load.hosts.is_some();
-        let alone = if is_slow || is_elsewhere { None } else { reference.run(&load.plan, session) };
+        let has_null = !is_slow && !is_elsewhere && self.job.deliveries.is_none();
+        let alone = if has_null { reference.run(&load.plan, session) } else { None };
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
         let mut found = find(&self.job, alone, session, &mut timers)?;
         timers.finish(session);
@@ -151,6 +152,10 @@ fn renew_connections(load: &mut LoadJob) -> bool {
         return false;
     }
     plan.requests_per_connection = Some(EMBEDDED_REQUESTS_PER_CONNECTION);
+    if let Some(mqtt) = &mut plan.mqtt {
+        // What is published while a subscriber is away is not lost by the server.
+        mqtt.deliveries = None;
+    }
     plan.staggered = true;
     // Closed connections keep their ports for a while; eight addresses have eight times more.
     load.spread(EMBEDDED_SOURCES);
@@ -327,8 +332,10 @@ fn run_trial(
     listen: &mut dyn FnMut(&Event),
 ) -> Result<Observed, Stop> {
     let mut plan = plan.clone();
+    let each = job.deliveries.unwrap_or(1) as f64;
+    let rate = Rate::per_second(request.rate.get() / each).unwrap_or(request.rate);
     plan.pacing = Pacing::Open {
-        profile: Profile::constant(request.rate, request.duration),
+        profile: Profile::constant(rate, request.duration),
         arrivals: if request.phase == Phase::Safe {
             Arrivals::Poisson
         } else {
@@ -345,6 +352,7 @@ fn run_trial(
         is_steady: true,
         // While the timeout probe asks, too, the SUT counts more than the trial.
         is_alone: job.search.probe.is_none() || request.phase != Phase::Qualify,
+        deliveries: job.deliveries,
     };
     session.run_load(&load, listen)
 }

@@ -66,6 +66,20 @@ pub(crate) enum FindExperiment {
         #[command(flatten)]
         output: OutputFlags,
     },
+    /// Find the highest rate of deliveries that meets the SLO: of MQTT messages that the load publishes and subscribes to
+    #[command(allow_negative_numbers = true)]
+    Deliveries {
+        #[command(flatten)]
+        flags: RateFlags,
+        #[command(flatten)]
+        watch: WatchFlags,
+        #[command(flatten)]
+        server: ServerFlags,
+        #[command(flatten)]
+        request: RequestFlags,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
     /// Find the highest rate of new TLS connections that meets the SLO
     #[command(allow_negative_numbers = true)]
     Handshakes {
@@ -118,6 +132,7 @@ impl FindExperiment {
     pub(crate) const fn hosts(&self) -> &LoadHostFlags {
         match self {
             Self::Rate { server, .. }
+            | Self::Deliveries { server, .. }
             | Self::Handshakes { server, .. }
             | Self::Connections { server, .. }
             | Self::Rfc9411 { server, .. } => &server.hosts,
@@ -128,6 +143,7 @@ impl FindExperiment {
     pub(crate) fn watch(&self) -> &[Watch] {
         match self {
             Self::Rate { watch, .. }
+            | Self::Deliveries { watch, .. }
             | Self::Handshakes { watch, .. }
             | Self::Connections { watch, .. }
             | Self::Rfc9411 { watch, .. } => &watch.watch,
@@ -138,6 +154,7 @@ impl FindExperiment {
     pub(crate) fn output(&self) -> &OutputFlags {
         match self {
             Self::Rate { output, .. }
+            | Self::Deliveries { output, .. }
             | Self::Handshakes { output, .. }
             | Self::Connections { output, .. }
             | Self::Rfc9411 { output, .. } => output,

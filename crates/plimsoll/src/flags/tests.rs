@@ -25,7 +25,7 @@ fn help_of_load() {
 #[test]
 fn help_of_find() {
     golden("help_find", &["find", "--help"]);
-    for experiment in ["rate", "handshakes", "connections", "rfc9411"] {
+    for experiment in ["rate", "deliveries", "handshakes", "connections", "rfc9411"] {
         golden(&format!("help_find_{experiment}"), &["find", experiment, "--help"]);
     }
 }
@@ -237,7 +237,7 @@ fn complaints_are_one_line_with_a_fix() {
         ),
         (
             vec!["find", "speed", URL],
-            "unknown experiment \"speed\"; use rate, handshakes, connections or rfc9411",
+            "unknown experiment \"speed\"; use rate, deliveries, handshakes, connections or rfc9411",
         ),
         (
             vec!["lab", "now"],

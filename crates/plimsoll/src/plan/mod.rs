@@ -156,6 +156,11 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
             let cause_test = confirm.confirm_cause.then_some(CauseTest::ByLoad);
             Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
+        FindExperiment::Deliveries { flags, server, request, output, .. } => {
+            let to = Destination::named("plimsoll find deliveries", server, request);
+            hosts::check_none(&server.hosts, "find deliveries")?;
+            search::deliveries(flags, &to, output, inputs).map(Job::Rate)
+        }
         FindExperiment::Handshakes { flags, confirm, server, script, output, .. } => {
             let request = RequestFlags { script: script.clone(), ..RequestFlags::default() };
             let to = Destination::named("plimsoll find handshakes", server, &request);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroU16;
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{ClientIds, DeliveryPlan, MqttPlan, Pacing};
+use plimsoll_model::plan::{ClientIds, DeliveryPlan, LoadPlan, MqttPlan, Pacing};
 use plimsoll_model::target::{
     Credentials, MqttVersion, Protocol, Publish, Qos, REMAINING_LENGTH_MAX, STAMP_BYTES,
     Subscription, Target, Will, foreign_placeholder, is_filter, is_topic,
@@ -158,6 +158,37 @@ fn deliveries(
     // Two runs that begin in the same second are of two processes.
     let run = (clock::unix_seconds() as u32).wrapping_mul(0x9E37_79B1) ^ std::process::id();
     Ok(Some(DeliveryPlan { run }))
+}
+
+/// To how many subscriptions each publish of a load is delivered, where they are as many for all of them.
+pub(super) fn deliveries_each(plan: &LoadPlan) -> Result<u64, Stop> {
+    let publish = plan.targets.first().and_then(|target| target.publish.as_ref());
+    let counted = plan.mqtt.as_ref().filter(|mqtt| mqtt.deliveries.is_some());
+    let (Some(publish), Some(mqtt)) = (publish, counted) else {
+        return Err(Stop::usage(
+            "find deliveries needs a load that gets what it publishes",
+            "give an mqtt:// URL and a --subscribe that --topic matches, such as --topic a/%i --subscribe 'a/#'",
+        ));
+    };
+    let filters = mqtt.filters(plan.connections);
+    let matching = |number| filters.matching(&mqtt.filled(&publish.topic, number));
+    let (least, most) = match publish.topic.contains('%') {
+        true => (0..plan.connections)
+            .map(matching)
+            .fold((u64::MAX, 0), |(least, most), each| (each.min(least), each.max(most))),
+        false => (matching(0), matching(0)),
+    };
+    if least != most {
+        return Err(Stop::usage(
+            format_args!(
+                "some connections publish to {} subscribers and others to {}, so that a rate of deliveries is no rate of publishes",
+                grouped(least),
+                grouped(most)
+            ),
+            "give a --topic and a --subscribe that are alike for all of them",
+        ));
+    }
+    Ok(most)
 }
 
 fn in_flight(flags: &MqttFlags, target: &Target) -> Result<u16, Stop> {

@@ -10,7 +10,7 @@ use plimsoll_model::units::grouped;
 use plimsoll_model::{Nanos, Rate};
 
 use super::load::{LoadJob, Parts, assemble};
-use super::{Destination, Inputs, pacing};
+use super::{Destination, Inputs, mqtt, pacing};
 use crate::exit::Stop;
 use crate::flags::search::{
     ArrivalsFlags, HandshakesFlags, RangeFlags, RateFlags, SearchFlags, SearchLoadFlags,
@@ -76,6 +76,8 @@ pub(crate) struct RateJob {
     pub(crate) sources_fixed: bool,
     /// How the cause that is found is tested, if it is.
     pub(crate) cause_test: Option<CauseTest>,
+    /// The operations are deliveries: so many of each publish.
+    pub(crate) deliveries: Option<u64>,
 }
 
 /// How a cause is tested.
@@ -100,7 +102,33 @@ pub(super) fn rate(
     let pool_fixed = flags.pool.connections.is_some();
     let sources_fixed = !flags.load.client.source.is_empty();
     let load = assemble(parts, inputs)?;
-    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None })
+    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None, deliveries: None })
+}
+
+/// Plans the search for the highest rate of deliveries.
+pub(super) fn deliveries(
+    flags: &RateFlags,
+    to: &Destination,
+    output: &OutputFlags,
+    inputs: &mut Inputs<'_>,
+) -> Result<RateJob, Stop> {
+    let mut job = rate(flags, to, output, inputs)?;
+    let each = mqtt::deliveries_each(&job.load.plan)?;
+    let lowest = LOWEST_PER_S * each as f64;
+    job.search.axis = Axis::Deliveries;
+    job.search.min = job.search.min.or_else(|| Rate::per_second(lowest));
+    if job.search.max.is_some_and(|max| max <= job.search.lowest()) {
+        return Err(Stop::usage(
+            format_args!("--max is not above the lowest load, {}", job.search.lowest()),
+            format_args!("give more: each publish is delivered {} times", grouped(each)),
+        ));
+    }
+    job.search.notes.push(format!(
+        "each publish is delivered {} times; loads are deliveries per second",
+        grouped(each)
+    ));
+    // Connections are subscribers: with others it would be another load.
+    Ok(RateJob { pool_fixed: true, deliveries: Some(each), ..job })
 }
 
 /// Plans the search for the highest rate of new TLS connections.
@@ -118,7 +146,7 @@ pub(super) fn handshakes(
     super::handshakes::apply(&mut load, &mut search, inputs)?;
     let pool_fixed = flags.connections.is_some();
     let sources_fixed = !flags.load.client.source.is_empty();
-    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None })
+    Ok(RateJob { load, search, pool_fixed, sources_fixed, cause_test: None, deliveries: None })
 }
 
 /// The parts of a search's load.

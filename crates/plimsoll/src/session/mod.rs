@@ -338,6 +338,18 @@ pub(crate) struct Measurement<'a> {
     pub(crate) is_steady: bool,
     /// What the server counts meanwhile is this load's alone.
     pub(crate) is_alone: bool,
+    /// Its operations are deliveries: so many of each publish.
+    pub(crate) deliveries: Option<u64>,
+}
+
+impl Measurement<'_> {
+    /// A stretch of the load, counted in its operations.
+    fn in_operations(&self, tally: Tally) -> Tally {
+        match self.deliveries {
+            Some(each) => tally.into_deliveries(each, self.plan.deadline),
+            None => tally,
+        }
+    }
 }
 
 /// A load that was run, and what was seen beside it.
@@ -385,7 +397,10 @@ impl<'a> Session<'a> {
         let mut observer = Observer::new(&self.scene, of.is_steady, &**self.server.borrow());
         let mut warnings = Warnings::of(of.plan);
         let mut counted = None;
-        let mut handle = |event: Event| {
+        let mut handle = |mut event: Event| {
+            if let Event::Interval(interval) = &mut event {
+                interval.tally = of.in_operations(std::mem::take(&mut interval.tally));
+            }
             // Not earlier: a server may still work on what an aborted trial has sent.
             if of.is_alone && matches!(event, Event::LoadStarted { .. }) {
                 counted = self.server.borrow_mut().counters();
@@ -395,8 +410,12 @@ impl<'a> Session<'a> {
             self.emit(&event);
             warnings.handle_event(&event).iter().for_each(|warning| self.emit(warning));
         };
-        let outcome =
+        let mut outcome =
             self.drive(of.trial, |agents, control| drive(agents, control, &mut handle))?;
+        outcome.tally = of.in_operations(outcome.tally);
+        if of.deliveries.is_some() && !outcome.interrupted {
+            outcome.tally.end_deliveries();
+        }
         let sut_busiest_thread = observer.sut_busiest_thread();
         let mut observations = observer.finish(&outcome);
         // What an aborted trial has left in flight may be counted at any time.

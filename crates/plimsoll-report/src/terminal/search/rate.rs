@@ -6,6 +6,7 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::Rate;
+use plimsoll_model::search::Axis;
 use plimsoll_model::summary::{FindSummary, Recovers, Summary};
 use plimsoll_model::trial::{Outcome, SloFound, TrialRecord, Verdict};
 use plimsoll_model::units::grouped;
@@ -70,11 +71,12 @@ fn lowest_bad(trials: &[TrialRecord]) -> Option<&TrialRecord> {
 /// A load on the axis: `12,400/s` of requests, `1,240 handshakes/s`.
 fn load(summary: &Summary, value: f64) -> String {
     let text = per_s(value);
-    if sections::is_handshakes(summary) {
-        whole(&format!("{} handshakes/s", text.trim_end_matches("/s")))
-    } else {
-        text
-    }
+    let what = match summary.find.as_ref().map(|find| find.axis) {
+        Some(Axis::Deliveries) => "deliveries",
+        _ if sections::is_handshakes(summary) => "handshakes",
+        _ => return text,
+    };
+    whole(&format!("{} {what}/s", text.trim_end_matches("/s")))
 }
 
 /// The answer; `is_silent` where no operation of any trial was answered.

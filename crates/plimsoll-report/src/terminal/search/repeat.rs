@@ -47,6 +47,7 @@ pub(super) fn render(
 fn load(axis: Axis, value: f64) -> String {
     match axis {
         Axis::Handshakes => whole(&format!("{} handshakes/s", grouped(value.round() as u64))),
+        Axis::Deliveries => whole(&format!("{} deliveries/s", grouped(value.round() as u64))),
         Axis::Connections => whole(&counted(value.round() as u64, "connection")),
         _ => per_s(value),
     }
@@ -151,6 +152,7 @@ fn table(page: &mut Page<'_>, find: &FindSummary, repeat: &RepeatSummary) -> io:
     let unit = match find.axis {
         Axis::Connections => "lower, upper: connections",
         Axis::Handshakes => "lower, upper: new TLS connections per second",
+        Axis::Deliveries => "lower, upper: deliveries per second",
         _ => "lower, upper: requests per second",
     };
     page.quiet(4, unit)

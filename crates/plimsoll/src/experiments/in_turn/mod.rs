@@ -232,7 +232,7 @@ pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, S
         Event::Interval(interval) if u64::from(interval.second) < until => ok += interval.tally.ok,
         _ => {}
     };
-    let of = Measurement { plan, trial: None, is_steady: false, is_alone: false };
+    let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
     let Observed { outcome, sut_busiest_thread, observations } =
         session.run_load(&of, &mut count)?;
     // Every answer has come.

@@ -186,7 +186,7 @@ pub(super) fn held(
 
 fn iteration(plan: &LoadPlan, request: TrialRequest) -> Measurement<'_> {
     // Its ramps are in its halves, so they cannot be compared.
-    Measurement { plan, trial: Some(request), is_steady: false, is_alone: true }
+    Measurement { plan, trial: Some(request), is_steady: false, is_alone: true, deliveries: None }
 }
 
 fn keep(event: &Event, intervals: &mut Vec<Interval>) {
