@@ -44,6 +44,24 @@ impl Placement {
         Some(Self { sut: sut.to_vec(), clients: clients.to_vec(), backends: backends.to_vec() })
     }
 
+    /// Two like halves of `cpus`, in which two laboratories are loaded at the same time. In a half of one CPU
+    /// all parts share it. `None` for fewer than two CPUs.
+    pub fn halves(cpus: &[u32]) -> Option<[Self; 2]> {
+        let half = cpus.len() / 2;
+        let of = |half: &[u32]| match half {
+            [_] => Self { sut: half.to_vec(), clients: half.to_vec(), backends: half.to_vec() },
+            more => Self::of(more),
+        };
+        (half > 0).then(|| [of(&cpus[..half]), of(&cpus[half..2 * half])])
+    }
+
+    /// All its CPUs, in an order in which those of two like halves have the same part.
+    pub fn cpus(&self) -> Vec<u32> {
+        let mut all = [&self.clients[..], &self.backends, &self.sut].concat();
+        all.dedup();
+        all
+    }
+
     /// This host's.
     pub fn of_host() -> Self {
         Self::of(&usable_cpus())
@@ -89,6 +107,24 @@ mod tests {
         }
         assert_eq!(Placement::with_sut(&[0], 2), None);
         assert_eq!(Placement::with_sut(&[0], 0), None);
+    }
+
+    #[test]
+    fn halves_are_alike_and_share_nothing() {
+        assert_eq!(Placement::halves(&[3]), None);
+        for (cpus, first, second) in [
+            (vec![0, 1], vec![0], vec![1]),
+            (vec![0, 1, 2], vec![0], vec![1]),
+            (vec![0, 4, 1, 5], vec![0, 4], vec![1, 5]),
+            (vec![0, 1, 2, 3, 4, 5, 6, 7], vec![0, 1, 2, 3], vec![4, 5, 6, 7]),
+        ] {
+            let halves = Placement::halves(&cpus).expect("two or more");
+            assert_eq!([halves[0].cpus(), halves[1].cpus()], [first, second]);
+            let sizes =
+                halves.map(|half| (half.sut.len(), half.clients.len(), half.backends.len()));
+            assert_eq!(sizes[0], sizes[1], "{cpus:?}");
+            assert!(sizes[0].0 > 0 && sizes[0].1 > 0 && sizes[0].2 > 0, "{cpus:?}");
+        }
     }
 
     #[test]

@@ -28,6 +28,14 @@ impl Arm {
     pub const fn index(self) -> usize {
         self as usize
     }
+
+    /// The one that it is compared with.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
 }
 
 /// The figure that is compared.
@@ -145,6 +153,9 @@ pub struct CompareSummary {
     pub load: Option<BlockLoad>,
     #[serde(default)]
     pub blocks: Vec<BlockSummary>,
+    /// Both were loaded at the same time, each on one half of the CPUs.
+    #[serde(default)]
+    pub duet: bool,
     /// Why fewer rounds were made than planned.
     pub stopped: Option<String>,
 }
@@ -232,6 +243,28 @@ pub struct BlockSummary {
     pub sut_busiest_thread: Option<f64>,
     pub generator_busiest_thread: f64,
     pub invalid: Option<String>,
+}
+
+impl BlockSummary {
+    /// The figure of one side in a round: that of its block, or the geometric mean of its blocks, of which a duet
+    /// has two. `None` where one of them has none.
+    pub fn figure_of_round(
+        blocks: &[Self],
+        round: u32,
+        arm: Arm,
+        figure: impl Fn(&Self) -> Option<f64>,
+    ) -> Option<f64> {
+        let own = blocks.iter().filter(|block| block.round == round && block.arm == arm);
+        let figures: Vec<f64> = own.map(figure).collect::<Option<_>>()?;
+        match &figures[..] {
+            [] => None,
+            [one] => Some(*one),
+            more => {
+                let logarithms: f64 = more.iter().map(|figure| figure.ln()).sum();
+                Some((logarithms / more.len() as f64).exp())
+            }
+        }
+    }
 }
 
 /// A block that begins: the loads until the next one are its.

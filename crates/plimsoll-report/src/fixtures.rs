@@ -33,7 +33,7 @@ use crate::archive::{ArchivedHost, ClockPair, Manifest, ManifestHead, SearchHead
 use crate::settings;
 
 pub(crate) use compared::{
-    compare_lower, compare_no_difference, compare_saturated, compare_undecided,
+    compare_duet, compare_lower, compare_no_difference, compare_saturated, compare_undecided,
 };
 pub(crate) use held::{hold_bad, hold_cut_short, hold_good, hold_nothing, hold_plan, plateau};
 pub(crate) use several::find_several;

@@ -1,7 +1,10 @@
 //! Which CPUs a thread may use, and how promptly it is woken.
 
+use std::path::Path;
+use std::{fs, io};
+
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// The CPUs the calling thread may run on, ascending.
 pub fn usable_cpus() -> Vec<u32> {
@@ -13,15 +16,51 @@ pub fn usable_cpus() -> Vec<u32> {
     }
 }
 
+/// `cpus` in an order in which the threads of one core stand beside each other; as it was where the kernel
+/// does not tell them.
+pub fn by_core(mut cpus: Vec<u32>) -> Vec<u32> {
+    cpus.sort_by_cached_key(|cpu| (first_of_core(*cpu).unwrap_or(*cpu), *cpu));
+    cpus
+}
+
+/// The first CPU of the core that `cpu` is a thread of.
+fn first_of_core(cpu: u32) -> Option<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    // `0,4` or `0-1`.
+    fs::read_to_string(path).ok()?.split([',', '-', '\n']).next()?.parse().ok()
+}
+
 /// Keeps the calling thread on `cpus`.
 pub fn pin_thread(cpus: &[u32]) -> Result<(), Errno> {
-    let mut set = CpuSet::new();
-    for cpu in cpus {
-        if (*cpu as usize) < CpuSet::MAX_CPU {
-            set.set(*cpu as usize);
+    sched_setaffinity(None, &set_of(cpus.iter().copied()))
+}
+
+/// Moves the threads of process `pid` to other CPUs: a thread may run where `moved` sends the CPUs on which it
+/// could run before. Threads that have ended meanwhile are no error.
+pub fn move_threads(pid: u32, moved: impl Fn(u32) -> u32) -> io::Result<()> {
+    for entry in fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"))? {
+        let name = entry?.file_name();
+        let thread = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let Some(thread) = thread else { continue };
+        let move_one = || {
+            let now = sched_getaffinity(Some(thread))?;
+            let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| now.is_set(*cpu));
+            sched_setaffinity(Some(thread), &set_of(cpus.map(|cpu| moved(cpu as u32))))
+        };
+        match move_one() {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
         }
     }
-    sched_setaffinity(None, &set)
+    Ok(())
+}
+
+fn set_of(cpus: impl Iterator<Item = u32>) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus.filter(|cpu| (*cpu as usize) < CpuSet::MAX_CPU) {
+        set.set(cpu as usize);
+    }
+    set
 }
 
 /// Asks the kernel to wake the calling thread on time: timer slack of 1 ns instead of 50 us, and
@@ -101,6 +140,39 @@ mod tests {
             usable_cpus()
         });
         assert_eq!(seen.join().unwrap(), [first]);
+    }
+
+    #[test]
+    fn threads_of_a_process_are_moved() {
+        let cpus = usable_cpus();
+        let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        let mut child = std::thread::spawn(move || {
+            pin_thread(&[first]).unwrap();
+            std::process::Command::new("sleep").arg("60").spawn().unwrap()
+        })
+        .join()
+        .unwrap();
+        let moved = move_threads(child.id(), |cpu| if cpu == first { last } else { cpu });
+        let seen = sched_getaffinity(Pid::from_raw(child.id() as i32)).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        moved.unwrap();
+        let seen: Vec<u32> =
+            (0..CpuSet::MAX_CPU).filter(|cpu| seen.is_set(*cpu)).map(|cpu| cpu as u32).collect();
+        assert_eq!(seen, [last]);
+        assert!(move_threads(child.id(), |cpu| cpu).is_err(), "it has ended");
+    }
+
+    #[test]
+    fn threads_of_a_core_stand_together() {
+        let mut cpus = usable_cpus();
+        let ordered = by_core(cpus.clone());
+        let cores: Vec<_> = ordered.iter().map(|cpu| first_of_core(*cpu).unwrap_or(*cpu)).collect();
+        assert!(cores.is_sorted(), "{ordered:?}");
+        cpus.sort_unstable();
+        let mut sorted = ordered;
+        sorted.sort_unstable();
+        assert_eq!(sorted, cpus);
     }
 
     fn nice() -> i32 {

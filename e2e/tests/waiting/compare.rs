@@ -152,13 +152,26 @@ fn laboratories_that_are_compared_end_with_the_comparison() {
     for (signal, code) in [("INT", Some(130)), ("KILL", None)] {
         let running = compare("lab", "lab", &flags);
         let intervals = running.folder().join("run/intervals.jsonl");
-        // The first block: loads were found, and both laboratories answer.
+        // The first blocks have ended: loads were found, and both laboratories answered.
         wait::until("a block", || {
-            std::fs::read_to_string(&intervals).ok()?.contains("\"trial\":2").then_some(())
+            std::fs::read_to_string(&intervals).ok()?.contains("\"trial\":3").then_some(())
         });
         running.signal(signal);
         // Waits until nothing with its mark is left.
         let finished = running.finish();
         assert_eq!(finished.code, code, "{signal}: {}", finished.stderr);
+        let Some(code) = code else { continue };
+        let summary = finished.written(code);
+        assert_eq!(summary.at("compare.duet"), true);
+        let blocks = summary.at("compare.blocks").as_array().expect("a list");
+        assert!(blocks.len() >= 2, "{blocks:?}");
+        for both in blocks.chunks_exact(2) {
+            assert_eq!(both[0]["start_s"], both[1]["start_s"]);
+            assert_ne!(both[0]["arm"], both[1]["arm"]);
+            assert!(
+                both.iter().all(|block| block["goodput_per_s"].as_f64() > Some(0.0)),
+                "{both:?}"
+            );
+        }
     }
 }

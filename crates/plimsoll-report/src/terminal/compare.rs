@@ -4,7 +4,7 @@ use std::io;
 use std::io::Write;
 
 use plimsoll_model::compare::{
-    Arm, CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
+    Arm, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric, Order, RoundSummary,
 };
 use plimsoll_model::summary::Summary;
 
@@ -170,6 +170,11 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
         ];
         page.entry_items("Each block", &items)?;
     }
+    if compare.duet {
+        let text = "both at the same time, each in one half of the CPUs; the halves are exchanged within each round, \
+                    and a figure is the geometric mean in both";
+        page.entry("Duet", text)?;
+    }
     if let Some(waited) = waited(compare).filter(|waited| *waited >= WAITED_MIN) {
         let text = format!(
             "threads of the servers were ready but not running for {} of their time: on a quieter \
@@ -260,17 +265,21 @@ fn round_table(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result<()> 
             round.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
         ))?;
     }
-    let seconds: f64 = compare.rounds.iter().map(|round| round.a.seconds + round.b.seconds).sum();
+    let of_round = |round: &RoundSummary| {
+        let both = round.a.seconds + round.b.seconds;
+        if compare.duet { both / 2.0 } else { both }
+    };
+    let seconds: f64 = compare.rounds.iter().map(of_round).sum();
     page.quiet(4, &format!("all rounds took {}", span(seconds)))
 }
 
 /// What the blocks of a round say of latency.
 fn latency_cells(compare: &CompareSummary, round: u32) -> String {
-    let block = |arm| compare.blocks.iter().find(|block| block.round == round && block.arm == arm);
     let cells = Arm::BOTH.map(|arm| {
-        let block = block(arm);
-        let (p50, p99) = (block.and_then(|b| b.p50_ms), block.and_then(|b| b.p99_ms));
-        format!("    {:>5} {:>5}", ms(p50), ms(p99))
+        let of = |figure: fn(&BlockSummary) -> Option<f64>| {
+            BlockSummary::figure_of_round(&compare.blocks, round, arm, figure)
+        };
+        format!("    {:>5} {:>5}", ms(of(|block| block.p50_ms)), ms(of(|block| block.p99_ms)))
     });
     cells.concat()
 }

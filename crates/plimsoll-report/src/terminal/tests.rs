@@ -126,6 +126,7 @@ fn logs_of_jobs_fold_the_trials_and_show_what_went_wrong_beside_the_job() {
 fn compare_pages() {
     for (name, summary) in [
         ("compare_saturated", fixtures::compare_saturated()),
+        ("compare_duet", fixtures::compare_duet()),
         ("compare_lower", fixtures::compare_lower()),
         ("compare_no_difference", fixtures::compare_no_difference()),
         ("compare_undecided", fixtures::compare_undecided()),

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{Laboratory, NamedServer};
+use plimsoll_lab::{Laboratory, NamedServer, Placement};
 use plimsoll_model::compare::Arm;
+use plimsoll_sys::affinity;
 
 use super::isolation::Isolation;
 use super::lab;
@@ -23,8 +24,14 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Stop> {
     let job = plan::compare::build(flags, &mut inputs)?;
     let [a, b] = &job.arms;
     let isolation = isolation(&job)?;
-    let planned =
+    let mut planned =
         [Planned::of(a, &isolation, &mut inputs)?, Planned::of(b, &isolation, &mut inputs)?];
+    if job.duet {
+        let halves = Placement::halves(&affinity::by_core(affinity::usable_cpus()));
+        for (planned, half) in planned.iter_mut().zip(halves.into_iter().flatten()) {
+            planned.place(half);
+        }
+    }
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
     let interrupts = &interrupts;
@@ -75,16 +82,23 @@ impl Planned {
                 let named = NamedServer::new(watched.pids, watched.counts)?;
                 let server = SideServer::Named(named.before(watched.backends));
                 let connections_max = load.plan.connections * times;
-                Ok(Self::Named(Box::new(Side { load, connections_max, server })))
+                Ok(Self::Named(Box::new(Side { load, connections_max, server, placement: None })))
             }
             Command::Load(flags) => {
                 let load = plan::load::build(flags, inputs)?;
                 let server = SideServer::Named(NamedServer::default());
                 let connections_max = load.plan.connections;
-                Ok(Self::Named(Box::new(Side { load, connections_max, server })))
+                Ok(Self::Named(Box::new(Side { load, connections_max, server, placement: None })))
             }
             // Refused when the job was made.
             _ => Err(not_measured()),
+        }
+    }
+
+    /// Gives a laboratory its CPUs.
+    fn place(&mut self, placement: Placement) {
+        if let Self::Laboratory(planned) = self {
+            planned.plan.placement = Some(placement);
         }
     }
 
@@ -99,8 +113,9 @@ impl Planned {
         notes.extend(said.into_iter().map(|note| format!("{}: {note}", arm.name())));
         let load = experiment.load().clone();
         let connections_max = plan.connections;
+        let placement = plan.placement.clone();
         let server = SideServer::Laboratory { lab: Some(Box::new(lab)), plan: Box::new(plan), at };
-        Ok(Side { load, connections_max, server })
+        Ok(Side { load, connections_max, server, placement })
     }
 }
 

@@ -8,10 +8,12 @@ use super::shared::OutputFlags;
 use super::values::{metric, positive_duration, ratio, rounds, seed};
 
 const EXAMPLES: &str = "\
-Both servers are up all the time and take turns of a few seconds: A B B A or B A A B. In each turn
-URLs, lab and find send one load below saturation, the same for both, and one that saturates the
-server. Goodput at saturation decides, or the server's CPU time per answer where it shows a
-difference more clearly (lab, or --watch pid:N). Servers of lab are started afresh every two rounds.
+Both servers are up all the time. Two labs are loaded at the same time where there are two CPUs or
+more (a duet): each has one half of the CPUs, and they exchange the halves within each round, so that
+what hits the host hits both. All others take turns of a few seconds: A B B A or B A A B. URLs, lab
+and find send one load below saturation, the same for both, and one that saturates the server.
+Goodput at saturation decides, or the server's CPU time per answer where it shows a difference more
+clearly (lab, or --watch pid:N). Servers of lab are started afresh before each round.
 
 Examples:
   plimsoll compare 'lab --sut haproxy' 'lab --sut nginx'
@@ -59,6 +61,10 @@ pub(crate) struct CompareFlags {
         help_heading = "Comparison"
     )]
     pub(crate) budget: Option<Nanos>,
+
+    /// Load labs in turn, each with all CPUs, and not at the same time, each in one half of them
+    #[arg(long, help_heading = "Comparison")]
+    pub(crate) in_turn: bool,
 
     /// Ignore differences up to this, such as 2%
     #[arg(

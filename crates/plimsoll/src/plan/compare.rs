@@ -68,6 +68,8 @@ pub(crate) struct CompareJob {
     pub(crate) rounds: u32,
     /// No round begins that would end after this.
     pub(crate) budget: Option<Nanos>,
+    /// Both are loaded at the same time, each in one half of the CPUs.
+    pub(crate) duet: bool,
     /// Relative differences up to this do not matter.
     pub(crate) threshold: f64,
     /// Seed of the order and of the arrivals.
@@ -98,6 +100,9 @@ impl CompareJob {
         ]);
         if let Some(budget) = self.budget {
             settings.insert("budget".to_owned(), budget.to_string());
+        }
+        if self.duet {
+            settings.insert("duet".to_owned(), "yes".to_owned());
         }
         settings
     }
@@ -183,6 +188,7 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
     }
     let (rounds, budget) = extent(flags, of_a)?;
     let arms = [a, b];
+    let are_labs = arms.iter().all(|arm| matches!(arm.command, Command::Lab(_)));
     Ok(CompareJob {
         metrics: metrics(flags.metric, of_a)?,
         notes: unused(&arms, of_a),
@@ -190,6 +196,7 @@ pub(crate) fn build(flags: &CompareFlags, inputs: &mut Inputs<'_>) -> Result<Com
         arms,
         rounds,
         budget,
+        duet: are_labs && !flags.in_turn && inputs.cpus >= 2,
         threshold: flags.threshold,
         seed: flags.seed,
         out: flags.output.out.clone(),

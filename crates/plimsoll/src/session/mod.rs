@@ -505,6 +505,11 @@ impl<'a> Session<'a> {
         is_raised
     }
 
+    /// What stops a run.
+    pub(crate) const fn interrupts(&self) -> &'a Interrupts {
+        self.interrupts
+    }
+
     /// Time since the run began.
     pub(crate) fn elapsed(&self) -> Nanos {
         self.run.borrow().elapsed()

@@ -7,7 +7,7 @@ use plimsoll_model::tally::Tally;
 use plimsoll_model::{Histogram, Nanos, Rate};
 use plimsoll_probe::threads::RunTimes;
 
-use crate::experiments::in_turn::Load;
+use crate::experiments::in_turn::{Load, saturating};
 
 /// The load at which latencies are compared.
 pub(super) fn equal(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
@@ -19,6 +19,11 @@ pub(super) fn equal(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
     let profile = Profile::constant(rate, Nanos::from_secs_f64(load.equal_s));
     let pacing = Pacing::Open { profile, arrivals };
     LoadPlan { pacing, connections: load.connections, ..plan.clone() }
+}
+
+/// The load that saturates both.
+pub(super) fn full(plan: &LoadPlan, load: &BlockLoad) -> LoadPlan {
+    saturating(plan, load.connections, Nanos::from_secs_f64(load.saturated_s))
 }
 
 /// A block without figures.
@@ -42,14 +47,23 @@ pub(super) fn begun(start: BlockStart, at: Nanos) -> BlockSummary {
     }
 }
 
+/// Adds what the two loads say that are not the user's: one below saturation, and one that saturates.
+pub(super) fn add_loads(block: &mut BlockSummary, below: &Load, full: &Load) {
+    add_latency(block, &below.tally.spans.corrected);
+    add_load(block, below);
+    block.goodput_per_s = Some(full.goodput);
+    add_load(block, full);
+    add_server(block, &[below, full]);
+}
+
 /// Adds what a load below saturation says of latency.
-pub(super) fn add_latency(block: &mut BlockSummary, corrected: &Histogram) {
+fn add_latency(block: &mut BlockSummary, corrected: &Histogram) {
     let quantile = |quantile| corrected.quantile(quantile).map(Nanos::as_millis_f64);
     (block.p50_ms, block.p99_ms) = (quantile(0.5), quantile(0.99));
 }
 
 /// Adds what the server's threads did in all of a block's loads.
-pub(super) fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
+fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
     let times: Option<Vec<RunTimes>> = loads.iter().map(|load| load.server).collect();
     let ok: u64 = loads.iter().map(|load| load.tally.ok).sum();
     let Some(times) = times.filter(|_| ok > 0) else { return };
@@ -61,7 +75,7 @@ pub(super) fn add_server(block: &mut BlockSummary, loads: &[&Load]) {
 }
 
 /// Adds what any load says.
-pub(super) fn add_load(block: &mut BlockSummary, load: &Load) {
+fn add_load(block: &mut BlockSummary, load: &Load) {
     block.sut_busiest_thread = load.sut_busiest_thread;
     block.generator_busiest_thread = load.tally.generator.busiest_thread;
     block.invalid = block.invalid.take().or_else(|| load.invalid.clone());

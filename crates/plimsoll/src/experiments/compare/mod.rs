@@ -3,32 +3,36 @@
 //!
 //! Where the loads are not the user's, each block has two: one below capacity, the same for both,
 //! whose latency is compared, and one that saturates, whose goodput is. Both are chosen from a few short loads
-//! before the first round.
+//! before the first round. A duet has both blocks at the same time (`duet.rs`).
 
 use std::collections::BTreeMap;
 
 use plimsoll_capacity::compare::{
     Blocks, Comparison, Pair, ROUNDS_MIN, compare, compare_any, orders,
 };
+use plimsoll_lab::Placement;
 use plimsoll_model::Nanos;
 use plimsoll_model::compare::{
     Arm, BlockLoad, BlockStart, BlockSummary, CompareSummary, Finding, MeasuredSummary, Metric,
     NoiseSummary, Order, OtherSummary, RoundSummary,
 };
 use plimsoll_model::event::Event;
-use plimsoll_model::plan::Pacing;
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::trial::{Check, CheckId, Level, Measure};
 use plimsoll_model::units::grouped;
 use plimsoll_report::terminal::render_round_line;
 use plimsoll_report::tui::Budget;
 
-use super::in_turn::{End, FIRST, Loads, ROUNDS_PER_START, Servers, SideServer, saturating};
+use super::in_turn::{End, FIRST, Load, Loads, Servers, SideServer, saturating};
 use crate::exit::Stop;
 use crate::plan::compare::CompareJob;
 use crate::plan::load::LoadJob;
 use crate::session::{Experiment, Outcome, Session};
 
 mod block;
+mod duet;
+
+use duet::Duet;
 
 /// More connections saturate a server that was not saturated, if they raise its goodput by this.
 const RISE: f64 = 1.1;
@@ -45,6 +49,10 @@ pub(crate) struct CompareExperiment {
     loads: [LoadJob; 2],
     /// The most connections that both allow.
     connections_max: u64,
+    /// Where each of them is, if they are.
+    placements: [Option<Placement>; 2],
+    /// Once it has begun.
+    duet: Option<Duet>,
     runs: Loads,
     seen: Seen,
 }
@@ -65,12 +73,15 @@ pub(crate) struct Side {
     pub(crate) connections_max: u64,
     /// Who answers.
     pub(crate) server: SideServer,
+    /// Which CPUs are its own, in a laboratory.
+    pub(crate) placement: Option<Placement>,
 }
 
 impl CompareExperiment {
     pub(crate) fn new(job: CompareJob, sides: [Side; 2]) -> Self {
         let mut arms = job.arms.iter();
         let connections_max = sides.iter().map(|side| side.connections_max).min().unwrap_or(1);
+        let placements = sides.each_ref().map(|side| side.placement.clone());
         let [(load_a, a), (load_b, b)] = sides.map(|Side { mut load, server, .. }| {
             if arms.next().is_some_and(|arm| !arm.has_seed) {
                 load.plan.seed = job.seed;
@@ -81,7 +92,15 @@ impl CompareExperiment {
         });
         let named = |arm: Arm, server| (arm.name().to_owned(), server);
         let runs = Loads::new(vec![named(Arm::A, a), named(Arm::B, b)]);
-        Self { job, loads: [load_a, load_b], connections_max, runs, seen: Seen::default() }
+        let mut loads = [load_a, load_b];
+        if let Some(first) = placements[0].as_ref().filter(|_| job.duet) {
+            // The session's agents stay in the first half, whichever server is there.
+            for load in &mut loads {
+                load.plan.cpus.clone_from(&first.clients);
+            }
+        }
+        let seen = Seen::default();
+        Self { job, loads, connections_max, placements, duet: None, runs, seen }
     }
 
     /// Both servers, for the session.
@@ -91,6 +110,10 @@ impl CompareExperiment {
 
     fn measure(&mut self, session: &Session<'_>) -> Result<(), End> {
         let is_own_load = self.job.of.is_load();
+        if self.job.duet {
+            let load = self.load().clone();
+            self.duet = Some(Duet::begin(session, &load, &self.placements)?);
+        }
         let mut restart = Nanos::ZERO;
         if !is_own_load {
             self.seen.load = Some(self.choose(session)?);
@@ -124,7 +147,7 @@ impl CompareExperiment {
         let (Some(load), Some(budget)) = (&mut self.seen.load, self.job.budget) else {
             return self.job.rounds;
         };
-        let each = restart.as_secs_f64() / f64::from(2 * ROUNDS_PER_START);
+        let each = restart.as_secs_f64() / 2.0;
         let blocks = Blocks::within(
             budget.since(session.elapsed()),
             self.job.rounds as usize,
@@ -151,7 +174,10 @@ impl CompareExperiment {
         let began = session.elapsed();
         let mut connections = usual;
         let mut goodput = self.first_loads(session, connections)?;
-        let between = session.elapsed().since(began).since(Nanos(2 * FIRST.0));
+        // A block has two loads.
+        let at_once = if self.duet.is_some() { 1 } else { 2 };
+        let between = session.elapsed().since(began).since(Nanos(at_once * FIRST.0));
+        let between = Nanos(between.0 * 2 / at_once);
         let mut step = session.elapsed().since(began);
         // What is left after another step has to be enough for the fewest rounds.
         while connections * 2 <= most && self.has_time(session, step + Blocks::shortest(between)) {
@@ -182,17 +208,24 @@ impl CompareExperiment {
 
     /// What each serves over so many connections.
     fn first_loads(&mut self, session: &Session<'_>, connections: u64) -> Result<[f64; 2], End> {
-        let mut goodput = [0.0; 2];
-        for arm in Arm::BOTH {
-            self.begin_block(session, 0, arm);
-            let plan = saturating(&self.loads[arm.index()].plan, connections, FIRST);
-            let load = self.runs.run(session, arm.name(), &plan)?;
-            if let Some(why) = load.invalid {
+        let first = |plan: &LoadPlan| saturating(plan, connections, FIRST);
+        let loads = if self.duet.is_some() {
+            self.begin_block(session, 0, Arm::A);
+            self.run_both(session, Arm::A, first)?
+        } else {
+            let mut run = |arm: Arm| {
+                self.begin_block(session, 0, arm);
+                let plan = first(&self.loads[arm.index()].plan);
+                self.runs.run(session, arm.name(), &plan)
+            };
+            [run(Arm::A)?, run(Arm::B)?]
+        };
+        for (arm, load) in Arm::BOTH.iter().zip(&loads) {
+            if let Some(why) = &load.invalid {
                 return Err(End::Stopped(format!("{}: {why}", arm.name())));
             }
-            goodput[arm.index()] = load.goodput;
         }
-        Ok(goodput)
+        Ok(loads.map(|load| load.goodput))
     }
 
     fn measure_round(
@@ -208,9 +241,14 @@ impl CompareExperiment {
         };
         for arm in arms {
             let began = session.elapsed();
-            let mut block = self.run_block(session, number, arm)?;
-            block.seconds = session.elapsed().since(began).as_secs_f64();
-            self.seen.blocks.push(block);
+            let mut blocks = if self.duet.is_some() {
+                self.run_blocks_at_once(session, number, arm)?
+            } else {
+                vec![self.run_block(session, number, arm)?]
+            };
+            let seconds = session.elapsed().since(began).as_secs_f64();
+            blocks.iter_mut().for_each(|block| block.seconds = seconds);
+            self.seen.blocks.append(&mut blocks);
         }
         let metric = self.job.metrics[0];
         let round = self.round(metric, number, order);
@@ -221,13 +259,13 @@ impl CompareExperiment {
 
     /// What a round says of one figure.
     fn round(&self, metric: Metric, number: u32, order: Order) -> RoundSummary {
+        let blocks = &self.seen.blocks;
         let measured = |arm| {
-            let of = |block: &&BlockSummary| block.round == number && block.arm == arm;
-            let block = self.seen.blocks.iter().find(of);
+            let own = blocks.iter().filter(|block| block.round == number && block.arm == arm);
             MeasuredSummary {
-                value: block.and_then(|block| figure_of(metric, block)),
-                invalid: block.and_then(|block| block.invalid.clone()),
-                seconds: block.map_or(0.0, |block| block.seconds),
+                value: figure_of_round(metric, blocks, number, arm),
+                invalid: own.clone().find_map(|block| block.invalid.clone()),
+                seconds: own.map(|block| block.seconds).sum(),
             }
         };
         let (a, b) = (measured(Arm::A), measured(Arm::B));
@@ -243,9 +281,7 @@ impl CompareExperiment {
     ) -> Result<BlockSummary, End> {
         let start = self.begin_block(session, round, arm);
         let mut block = block::begun(start, session.elapsed());
-        // Both see the same arrivals.
-        let mut plan = self.loads[arm.index()].plan.clone();
-        plan.seed = plan.seed.wrapping_mul(1_000).wrapping_add(round.into());
+        let plan = of_round(&self.loads[arm.index()].plan, round);
         let Some(load) = self.seen.load else {
             let open = !matches!(plan.pacing, Pacing::Closed { .. });
             let own = self.runs.run(session, arm.name(), &plan)?;
@@ -254,15 +290,57 @@ impl CompareExperiment {
         };
         // First what the other one has not heated up.
         let below = self.runs.run(session, arm.name(), &block::equal(&plan, &load))?;
-        block::add_latency(&mut block, &below.tally.spans.corrected);
-        block::add_load(&mut block, &below);
-        let duration = Nanos::from_secs_f64(load.saturated_s);
-        let full = saturating(&plan, load.connections, duration);
-        let full = self.runs.run(session, arm.name(), &full)?;
-        block.goodput_per_s = Some(full.goodput);
-        block::add_load(&mut block, &full);
-        block::add_server(&mut block, &[&below, &full]);
+        let full = self.runs.run(session, arm.name(), &block::full(&plan, &load))?;
+        block::add_loads(&mut block, &below, &full);
         Ok(block)
+    }
+
+    /// The blocks of both at the same time, `first` on the first half of the CPUs.
+    fn run_blocks_at_once(
+        &mut self,
+        session: &Session<'_>,
+        round: u32,
+        first: Arm,
+    ) -> Result<Vec<BlockSummary>, End> {
+        let start = self.begin_block(session, round, first);
+        let second = BlockStart { number: start.number + 1, arm: first.other(), ..start };
+        let at = session.elapsed();
+        let Some(load) = self.seen.load else { return Ok(Vec::new()) };
+        let equal = |plan: &LoadPlan| block::equal(&of_round(plan, round), &load);
+        let below = self.run_both(session, first, equal)?;
+        let full = |plan: &LoadPlan| block::full(&of_round(plan, round), &load);
+        let full = self.run_both(session, first, full)?;
+        let loads = below.iter().zip(&full);
+        Ok([start, second]
+            .into_iter()
+            .zip(loads)
+            .map(|(start, (below, full))| {
+                let mut block = block::begun(start, at);
+                block::add_loads(&mut block, below, full);
+                block
+            })
+            .collect())
+    }
+
+    /// Loads both at the same time with what `load` makes of their plans, `first` on the first half of the CPUs; its
+    /// load is the first of those returned.
+    fn run_both(
+        &mut self,
+        session: &Session<'_>,
+        first: Arm,
+        load: impl Fn(&LoadPlan) -> LoadPlan,
+    ) -> Result<[Load; 2], End> {
+        let Some(duet) = &mut self.duet else {
+            return Err(End::Unmeasured("not a duet; report this as a bug".to_owned()));
+        };
+        let arms = [first, first.other()];
+        duet.place(&self.runs.servers, arms, session)?;
+        let plans = [0, 1].map(|half| {
+            let plan = load(&self.loads[arms[half].index()].plan);
+            LoadPlan { cpus: duet.clients(half).to_vec(), ..plan }
+        });
+        let both = [0, 1].map(|half| (arms[half].name(), &plans[half]));
+        self.runs.run_both(session, both, &mut duet.agents, arms[1].index())
     }
 
     fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {
@@ -275,7 +353,7 @@ impl CompareExperiment {
 
     fn judge(&self) -> CompareSummary {
         let Self { job, seen, .. } = self;
-        let pairs = |metric| pairs(metric, &seen.blocks);
+        let pairs = |metric| pairs(metric, seen);
         let figures: Vec<_> = job.metrics.iter().map(|metric| pairs(*metric)).collect();
         let (place, found) = compare_any(&figures, job.threshold).unzip();
         let place = place.unwrap_or(0);
@@ -313,6 +391,7 @@ impl CompareExperiment {
                 .collect(),
             load: seen.load,
             blocks: seen.blocks.clone(),
+            duet: job.duet,
             stopped: self.runs.stopped.clone(),
         }
     }
@@ -379,20 +458,26 @@ fn other(metric: Metric, unit: &str, found: &Comparison) -> OtherSummary {
     }
 }
 
-/// The figure of a block that nothing has spoilt.
-fn figure_of(metric: Metric, block: &BlockSummary) -> Option<f64> {
-    block::figure(metric, block).filter(|_| block.invalid.is_none())
+/// The plan of a round: both sides see the same arrivals.
+fn of_round(plan: &LoadPlan, round: u32) -> LoadPlan {
+    let seed = plan.seed.wrapping_mul(1_000).wrapping_add(round.into());
+    LoadPlan { seed, ..plan.clone() }
+}
+
+/// The figure of one side in a round that nothing has spoilt.
+fn figure_of_round(metric: Metric, blocks: &[BlockSummary], round: u32, arm: Arm) -> Option<f64> {
+    BlockSummary::figure_of_round(blocks, round, arm, |block| {
+        block::figure(metric, block).filter(|_| block.invalid.is_none())
+    })
 }
 
 fn pair(a: Option<f64>, b: Option<f64>) -> Option<Pair> {
     Pair::new(a?, b?)
 }
 
-/// The rounds that have a figure on both sides.
-fn pairs(metric: Metric, blocks: &[BlockSummary]) -> Vec<Pair> {
-    let of = |round: &[BlockSummary], arm| {
-        round.iter().find(|block| block.arm == arm).and_then(|block| figure_of(metric, block))
-    };
-    let rounds = blocks.chunk_by(|one, next| one.round == next.round);
-    rounds.filter_map(|round| pair(of(round, Arm::A), of(round, Arm::B))).collect()
+/// The finished rounds that have a figure on both sides.
+fn pairs(metric: Metric, seen: &Seen) -> Vec<Pair> {
+    let of = |round, arm| figure_of_round(metric, &seen.blocks, round, arm);
+    let finished = seen.rounds.iter().map(|round| round.number);
+    finished.filter_map(|round| pair(of(round, Arm::A), of(round, Arm::B))).collect()
 }

@@ -2,11 +2,15 @@
 //! others rest, so that whatever the host does to one it does to the others as well.
 
 use std::path::Path;
+use std::thread;
 
 use plimsoll_capacity::compare::ROUNDS_MIN;
 use plimsoll_capacity::judge_load;
+use plimsoll_fleet::LoadAgents;
+use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
+use plimsoll_model::observation::Observations;
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Check, CheckId, Level, Measure, Verdict};
@@ -14,6 +18,7 @@ use plimsoll_probe::threads::{RunTimes, ThreadTimes};
 use plimsoll_report::findings;
 
 use crate::exit::Stop;
+use crate::hosts::fleet_stop;
 use crate::session::{Measurement, Observed, Outcome, Session};
 
 mod servers;
@@ -24,9 +29,6 @@ const PROC: &str = "/proc";
 
 /// A first load of each server, which opens its pool and warms it up.
 pub(super) const FIRST: Nanos = Nanos::from_secs(2);
-/// Rounds between two fresh starts of a laboratory's servers: one process may be faster than another of
-/// the same program for all its life.
-pub(super) const ROUNDS_PER_START: u32 = 2;
 
 /// Why no further load is run.
 pub(super) enum End {
@@ -140,6 +142,37 @@ impl Loads {
             return Err(End::Interrupted);
         }
         let load = run_load(session, plan)?;
+        self.take_in(session, name, load)
+    }
+
+    /// Runs two loads at the same time, each of a server's name and plan: the first by the session's agents against
+    /// the server whose turn it is, the second by `agents` against the one at `place`.
+    pub(super) fn run_both(
+        &mut self,
+        session: &Session<'_>,
+        [first, second]: [(&str, &LoadPlan); 2],
+        agents: &mut LoadAgents,
+        place: usize,
+    ) -> Result<[Load; 2], End> {
+        if session.is_interrupted() {
+            return Err(End::Interrupted);
+        }
+        let watch = Watch::of(second.1, self.servers.pids_of(place));
+        let interrupts = session.interrupts();
+        let (one, other) = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let interrupted = || interrupts.is_raised();
+                run_beside(agents, second.1, &LoadControl::new(&interrupted), watch)
+            });
+            let one = run_load(session, first.1);
+            (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let one = self.take_in(session, first.0, one?)?;
+        Ok([one, self.take_in(session, second.0, other?)?])
+    }
+
+    /// Adds a load that is over to those before.
+    fn take_in(&mut self, session: &Session<'_>, name: &str, load: Load) -> Result<Load, End> {
         self.tally.merge_following(&load.tally);
         self.window = self.window + load.window;
         if load.interrupted {
@@ -148,14 +181,12 @@ impl Loads {
         if let Some(end) = session.server_end() {
             return Err(End::Unmeasured(end.reason().to_owned()));
         }
-        if load.tally.ok == 0 && load.invalid.is_none() {
-            return Err(End::Unmeasured(no_answer(name, &load.tally)));
-        }
-        Ok(load)
+        with_answers(name, load).map_err(End::Unmeasured)
     }
 
-    /// Before round `number`, counted from 1: whether it fits into `budget`; and the servers are started
-    /// afresh where it is time for that.
+    /// Before round `number`, counted from 1: whether it fits into `budget`; and the servers of laboratories are
+    /// started afresh. One process may be faster than another of the same program for all its life, by several percent:
+    /// rounds of the same processes would not be independent.
     pub(super) fn begin_round(
         &mut self,
         session: &Session<'_>,
@@ -170,7 +201,7 @@ impl Loads {
             let why = "the next round would have ended after the budget";
             return Err(End::Stopped(why.to_owned()));
         }
-        if number > 1 && number % ROUNDS_PER_START == 1 {
+        if number > 1 {
             self.start_afresh()?;
         }
         Ok(())
@@ -219,48 +250,97 @@ impl Loads {
 
 /// Runs `plan`, a load of any kind.
 pub(super) fn run_load(session: &Session<'_>, plan: &LoadPlan) -> Result<Load, Stop> {
-    let until = match &plan.pacing {
-        Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
-        _ => 0,
-    };
-    let mut ok = 0;
-    let (pids, backend_pids) = (session.server().pids(), session.server().backend_pids());
-    let look = || Looked::at(&pids, &backend_pids);
-    let mut before = None;
-    let mut count = |event: &Event| match event {
-        Event::LoadStarted { .. } => before = Some(look()),
-        Event::Interval(interval) if u64::from(interval.second) < until => ok += interval.tally.ok,
-        _ => {}
+    let mut watch = {
+        let server = session.server();
+        Watch::of(plan, (server.pids(), server.backend_pids()))
     };
     let of = Measurement { plan, trial: None, is_steady: false, is_alone: false, deliveries: None };
     let Observed { outcome, sut_busiest_thread, observations } =
-        session.run_load(&of, &mut count)?;
-    // Every answer has come.
-    let after = look();
-    let open = matches!(plan.pacing, Pacing::Open { .. });
-    let judged = judge_load(&outcome.tally, outcome.window, None, open, &observations);
-    let mut spoilt = judged.reasons.iter().filter(|check| {
-        check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
-    });
-    let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
-    let since = |of: fn(&Looked) -> Option<RunTimes>| {
-        let before = of(before.as_ref()?)?;
-        Some(of(&after)?.since(&before))
-    };
-    Ok(Load {
-        server: since(|looked| looked.server),
-        backends: since(|looked| looked.backends)
-            .and_then(|times| CpuUse::of(times, outcome.window)),
-        busiest: before
-            .as_ref()
-            .and_then(|before| after.threads.busiest_thread_since(&before.threads, outcome.window)),
-        window: outcome.window,
-        interrupted: outcome.interrupted,
-        goodput: ok as f64 / until.max(1) as f64,
-        sut_busiest_thread,
-        invalid: lost.or_else(|| spoilt.next().map(findings::line)),
-        tally: outcome.tally,
-    })
+        session.run_load(&of, &mut |event| watch.handle_event(event))?;
+    Ok(watch.finish(outcome, &observations, sut_busiest_thread))
+}
+
+/// Runs `plan` by agents that are not the session's, which sees nothing of it.
+fn run_beside(
+    agents: &mut LoadAgents,
+    plan: &LoadPlan,
+    control: &LoadControl<'_>,
+    mut watch: Watch,
+) -> Result<Load, Stop> {
+    let outcome = agents.run_load(plan, control, &mut |event| watch.handle_event(&event));
+    let outcome = outcome.map_err(|error| fleet_stop(&error))?;
+    Ok(watch.finish(outcome, &Observations::default(), None))
+}
+
+/// What is seen of one load.
+struct Watch {
+    pids: Vec<u32>,
+    backend_pids: Vec<u32>,
+    open: bool,
+    /// Whole seconds of sending in a closed loop, whose answers are counted.
+    until: u64,
+    ok: u64,
+    before: Option<Looked>,
+}
+
+impl Watch {
+    /// Of `plan`, whose server and backends have these processes.
+    fn of(plan: &LoadPlan, (pids, backend_pids): (Vec<u32>, Vec<u32>)) -> Self {
+        let until = match &plan.pacing {
+            Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
+            _ => 0,
+        };
+        let open = matches!(plan.pacing, Pacing::Open { .. });
+        Self { pids, backend_pids, open, until, ok: 0, before: None }
+    }
+
+    fn look(&self) -> Looked {
+        Looked::at(&self.pids, &self.backend_pids)
+    }
+
+    fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::LoadStarted { .. } => self.before = Some(self.look()),
+            Event::Interval(interval) if u64::from(interval.second) < self.until => {
+                self.ok += interval.tally.ok;
+            }
+            _ => {}
+        }
+    }
+
+    /// The load that ended with `outcome`. Every answer has come.
+    fn finish(
+        self,
+        outcome: LoadOutcome,
+        observations: &Observations,
+        sut_busiest_thread: Option<f64>,
+    ) -> Load {
+        let after = self.look();
+        let judged = judge_load(&outcome.tally, outcome.window, None, self.open, observations);
+        let mut spoilt = judged.reasons.iter().filter(|check| {
+            check.level == Level::Fail && matters_to_one(&check.id) && !outcome.interrupted
+        });
+        let lost = (outcome.lost_agents > 0).then(|| "a plimsoll process was lost".to_owned());
+        let before = self.before.as_ref();
+        let since = |of: fn(&Looked) -> Option<RunTimes>| {
+            let before = of(before?)?;
+            Some(of(&after)?.since(&before))
+        };
+        let busiest = before
+            .and_then(|before| after.threads.busiest_thread_since(&before.threads, outcome.window));
+        Load {
+            server: since(|looked| looked.server),
+            backends: since(|looked| looked.backends)
+                .and_then(|times| CpuUse::of(times, outcome.window)),
+            busiest,
+            window: outcome.window,
+            interrupted: outcome.interrupted,
+            goodput: self.ok as f64 / self.until.max(1) as f64,
+            sut_busiest_thread: sut_busiest_thread.or_else(|| busiest.map(|(_, _, part)| part)),
+            invalid: lost.or_else(|| spoilt.next().map(findings::line)),
+            tally: outcome.tally,
+        }
+    }
 }
 
 /// Whether a check finds what may hit one server alone. A busy host hits all of them, in turn and by
@@ -275,9 +355,55 @@ pub(super) fn saturating(plan: &LoadPlan, connections: u64, duration: Nanos) -> 
     LoadPlan { pacing, connections, ..plan.clone() }
 }
 
+/// A load that can be compared, or spoilt its round: a busy host may send nothing for a second or two, which is not
+/// the server's fault. An error where the server answers nothing.
+fn with_answers(name: &str, mut load: Load) -> Result<Load, String> {
+    let Tally { ok, scheduled, unsent, .. } = load.tally;
+    if ok == 0 && unsent == scheduled {
+        load.invalid.get_or_insert_with(|| "nothing was sent: no CPU for it".to_owned());
+    } else if ok == 0 && load.invalid.is_none() {
+        return Err(no_answer(name, &load.tally));
+    }
+    Ok(load)
+}
+
 /// A server that answers nothing: there is nothing to compare.
 fn no_answer(name: &str, tally: &Tally) -> String {
     let most = tally.errors.iter().max_by_key(|(_, count)| *count);
     let class = most.map_or("all unsent", |(class, _)| class.name());
     format!("{name}: no operation was answered ({class}); see the report for what to do")
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::ErrorClass;
+
+    use super::*;
+
+    fn load(ok: u64, refused: u64, unsent: u64) -> Load {
+        let mut tally = Tally { scheduled: ok + refused + unsent, ok, unsent, ..Tally::default() };
+        tally.errors.add(ErrorClass::ConnectRefused, refused);
+        Load {
+            tally,
+            window: Nanos::from_secs(1),
+            interrupted: false,
+            goodput: 0.0,
+            sut_busiest_thread: None,
+            server: None,
+            backends: None,
+            busiest: None,
+            invalid: None,
+        }
+    }
+
+    #[test]
+    fn a_busy_host_spoils_a_round_and_a_silent_server_ends_them() {
+        for (one, is_spoilt) in [(load(10, 0, 5), false), (load(0, 0, 10), true)] {
+            assert_eq!(with_answers("A", one).map(|load| load.invalid.is_some()), Ok(is_spoilt));
+        }
+        for silent in [load(0, 10, 0), load(0, 10, 5)] {
+            let why = with_answers("A", silent).map(|_| ()).unwrap_err();
+            assert!(why.contains("A: no operation was answered (connect-refused)"), "{why}");
+        }
+    }
 }

@@ -73,6 +73,13 @@ impl Servers {
         self.0.borrow_mut().loaded = place;
     }
 
+    /// The processes of the one at `place`, and of its backends.
+    pub(in crate::experiments) fn pids_of(&self, place: usize) -> (Vec<u32>, Vec<u32>) {
+        let turn = self.0.borrow();
+        let watched = turn.servers.get(place).and_then(|(_, server)| server.watched());
+        watched.map(|server| (server.pids(), server.backend_pids())).unwrap_or_default()
+    }
+
     /// Starts those afresh that are ours.
     pub(in crate::experiments) fn start_afresh(&self) -> Result<(), LabError> {
         let servers = &mut self.0.borrow_mut().servers;
