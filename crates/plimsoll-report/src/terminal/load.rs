@@ -124,10 +124,25 @@ fn answers(summary: &Summary) -> String {
     }
     let ok = whole(&format!("{} % ok", percent(summary.ok, summary.scheduled)));
     let p99 = ms_text(summary.latency_ms.corrected.p99);
+    let faults = delivery_faults(summary);
     if summary.ok < summary.scheduled {
-        format!("; {ok}, p99 of those {p99}.")
+        format!("; {ok}, p99 of those {p99}.{faults}")
     } else {
-        format!("; {ok}, p99 {p99}.")
+        format!("; {ok}, p99 {p99}.{faults}")
+    }
+}
+
+/// What is wrong with deliveries of what was acknowledged; nothing where each came once.
+fn delivery_faults(summary: &Summary) -> String {
+    let counts = summary.deliveries.unwrap_or_default();
+    let faults: Vec<_> = [(counts.lost, "did not come"), (counts.duplicated, "came again")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", grouped(count)))
+        .collect();
+    match faults.is_empty() {
+        true => String::new(),
+        false => format!(" Of {} deliveries {}.", grouped(counts.expected), faults.join(", ")),
     }
 }
 

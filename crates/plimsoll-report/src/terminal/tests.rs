@@ -3,7 +3,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::hold::{ConnectionsFound, FailedAt, Side};
 use plimsoll_model::search::Axis;
-use plimsoll_model::summary::{LoadHostSummary, Recovers, Summary};
+use plimsoll_model::summary::{DeliverySummary, LoadHostSummary, Recovers, Summary};
 use plimsoll_model::trial::{CheckId, Confirmations, Outcome, Phase, TrialRecord, Verdict};
 
 use super::*;
@@ -33,6 +33,20 @@ fn load_pages() {
         golden(name, &page(&summary, &[], false));
     }
     golden("load_bad_color", &page(&fixtures::load_bad(), &[], true));
+}
+
+#[test]
+fn deliveries_that_are_lost_or_come_again_are_in_the_first_sentence() {
+    let counted = |lost, duplicated| {
+        let expected = 20_000;
+        let counts = DeliverySummary { expected, lost, duplicated, ..DeliverySummary::default() };
+        let summary = Summary { deliveries: Some(counts), ..fixtures::load_good() };
+        page(&summary, &[], false).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(counted(20, 26).contains("Of 20,000 deliveries 20 did not come, 26 came again."));
+    assert!(counted(20, 0).contains("Of 20,000 deliveries 20 did not come."));
+    assert!(!counted(0, 0).contains("Of 20,000 deliveries"));
+    assert!(counted(0, 0).contains("Delivered 0 of 20,000; lost 0; duplicated 0; reordered 0"));
 }
 
 #[test]
