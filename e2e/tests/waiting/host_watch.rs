@@ -117,6 +117,11 @@ fn an_output_that_is_full_is_named_and_the_others_go_on() {
     let archived =
         fs::read_to_string(finished.folder().join("seen/hosts.jsonl")).expect("archived");
     assert!(archived.lines().count() >= 5, "{archived}");
+    let page = Plimsoll::new(["report", "seen", "--html", "page.html"]).within(&finished.folder());
+    let refused = page.run();
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("seen is what `watch` has archived"), "{}", refused.stderr);
+    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
 }
 
 #[test]

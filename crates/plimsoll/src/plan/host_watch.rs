@@ -9,7 +9,7 @@ use plimsoll_probe::sampler::{Role, Scope};
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::publish::{PublishJob, listen_address};
-use super::{Inputs, publish};
+use super::{Inputs, outputs, publish};
 use crate::exit::Stop;
 use crate::flags::WatchFlags;
 use crate::flags::values::{ListenAt, OutputFile};
@@ -40,6 +40,7 @@ pub(crate) fn build(flags: &WatchFlags, inputs: &Inputs<'_>) -> Result<WatchJob,
             "use --interval 1s",
         ));
     }
+    outputs::check_json(flags.json.as_ref())?;
     let mut scope = Scope::default();
     for pid in &flags.pid {
         if !(inputs.is_alive)(*pid) {
@@ -96,6 +97,7 @@ mod tests {
             (&["watch", "--interval", "50ms"][..], "between 100 ms and 1 h"),
             (&["watch", "--prometheus", "9000-9001"], "--prometheus takes one port"),
             (&["watch", "--statsd", "a/b"], "--statsd \"a/b\" is not HOST:PORT"),
+            (&["watch", "--json", "no/such/file"], "lies in no directory that exists"),
         ] {
             let stop = built(words).unwrap_err();
             assert_eq!(stop.code(), 2, "{words:?}");

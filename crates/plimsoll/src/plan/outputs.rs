@@ -10,9 +10,7 @@ use crate::flags::values::OutputFile;
 
 /// Refuses outputs that cannot be written.
 pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
-    if let Some(OutputFile::File(path)) = &flags.json {
-        check_file("--json", path)?;
-    }
+    check_json(flags.json.as_ref())?;
     match &flags.out {
         Some(path) if path.exists() && !path.is_dir() => Err(Stop::usage(
             format_args!("--out {path:?} is not a directory"),
@@ -25,6 +23,14 @@ pub(super) fn check(flags: &OutputFlags) -> Result<(), Stop> {
             ))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses a file of JSON that cannot be written.
+pub(super) fn check_json(place: Option<&OutputFile>) -> Result<(), Stop> {
+    match place {
+        Some(OutputFile::File(path)) => check_file("--json", path),
+        Some(OutputFile::Stdout) | None => Ok(()),
     }
 }
 
