@@ -126,9 +126,14 @@ fn around_failure<'a>(record: &'a Record<'a>) -> Option<Around<'a>> {
     Some(Around { below, above: Some(above) })
 }
 
-/// The overload after a search is not ended early, and neither are those in between.
+/// The overload after a search is not ended early, and neither are those in between; of those at one load, the longest
+/// shows the most.
 fn longest<'a>(trials: impl Iterator<Item = &'a Trial<'a>>) -> Option<&'a Trial<'a>> {
-    trials.max_by(|a, b| b.aborted.cmp(&a.aborted).then(a.load.total_cmp(&b.load)))
+    let read = |trial: &Trial<'_>| trial.hosts.iter().map(|during| during.readings.len()).max();
+    trials.max_by(|a, b| {
+        let by_load = b.aborted.cmp(&a.aborted).then(a.load.total_cmp(&b.load));
+        by_load.then_with(|| read(a).cmp(&read(b)))
+    })
 }
 
 /// The interval of the tipping point and what machines differ by between trials.

@@ -22,9 +22,10 @@ const HANDSHAKES_MIN: f64 = 0.5;
 const HANDSHAKES_MISSED_MIN: f64 = 0.1;
 const MISSES_MIN: f64 = 0.3;
 
-/// Whether one thread is busy while others that do the same work are not.
+/// Whether one thread is busy, or would be if it got its CPU, while others that do the same work are not.
 pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
     let servers = || threads.iter().filter(|thread| thread.is_server);
+    let busy = |thread: &ThreadUse| thread.used + thread.waited;
     let Some(hottest) = servers().max_by(|a, b| a.used.total_cmp(&b.used)) else { return false };
     let others = servers().filter(|thread| {
         thread.process == hottest.process && thread.kind() == hottest.kind() && *thread != hottest
@@ -32,9 +33,9 @@ pub(super) fn is_hot_thread(threads: &[ThreadUse]) -> bool {
     let (mut count, mut cool) = (0, 0);
     for other in others {
         count += 1;
-        cool += usize::from(other.used < COOL);
+        cool += usize::from(busy(other) < COOL);
     }
-    hottest.used >= HOT && count > 0 && cool * 2 > count
+    busy(hottest) >= HOT && count > 0 && cool * 2 > count
 }
 
 /// Whether most of the work is full handshakes.

@@ -354,6 +354,23 @@ fn a_resource_that_is_full_where_the_goals_were_met_for_the_last_time_is_predict
 }
 
 #[test]
+fn of_trials_at_one_load_the_longest_counts() {
+    let readings = vec![Reading::default(); 8];
+    let trial = |count: usize| Trial {
+        load: 2.0 * TIP,
+        goodput: TIP,
+        verdict: Verdict::Bad,
+        aborted: false,
+        handshakes: 0.0,
+        clients: Clients::default(),
+        hosts: vec![During { host: "vm", readings: &readings[..count] }],
+    };
+    let trials = [trial(8), trial(3)];
+    let longest = super::longest(trials.iter()).expect("two of them");
+    assert_eq!(longest.hosts[0].readings.len(), 8);
+}
+
+#[test]
 fn without_a_trial_below_nothing_is_said() {
     assert_eq!(diagnosed(&free(), 1, &LOADS[6..]), None);
 }
