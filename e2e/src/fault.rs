@@ -28,7 +28,7 @@ const WRITTEN_BYTES: usize = 4_096;
 
 /// Every fault, as on the command line.
 pub const FAULTS: &str = "pool WORKERS MS, lock WORKERS MS, burn WORKERS MS, accept-every MS, thread-each MS, \
-                          bucket PER_S, unread MS or write-sync FILE";
+                          bucket PER_S or write-sync FILE";
 
 /// What limits the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,6 @@ pub enum Fault {
     ThreadEach(Duration),
     /// So many requests per second; the others wait.
     Bucket(u32),
-    /// A thread for each connection, which leaves what comes in the kernel for so long.
-    Unread(Duration),
     /// One worker, which writes to a disk for each request and waits until that is done.
     WriteSync(String),
 }
@@ -70,7 +68,6 @@ impl FromStr for Fault {
             ["accept-every", pause] => ms(pause).map(Self::AcceptEvery),
             ["thread-each", wait] => ms(wait).map(Self::ThreadEach),
             ["bucket", per_s] => per_s.parse().ok().filter(|n| *n > 0).map(Self::Bucket),
-            ["unread", wait] => ms(wait).map(Self::Unread),
             ["write-sync", file] => Some(Self::WriteSync(file.to_owned())),
             _ => None,
         };
@@ -93,7 +90,6 @@ pub fn serve(address: SocketAddr, fault: Fault) -> io::Result<()> {
         Fault::AcceptEvery(pause) => accept_every(&listener, pause),
         Fault::ThreadEach(wait) => thread_each(&listener, wait),
         Fault::Bucket(per_s) => bucket(&listener, per_s),
-        Fault::Unread(wait) => unread(&listener, wait),
         Fault::WriteSync(path) => {
             let mut file =
                 OpenOptions::new().create(true).append(true).custom_flags(O_DSYNC).open(&path)?;
@@ -177,40 +173,6 @@ fn bucket(listener: &TcpListener, per_s: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn unread(listener: &TcpListener, wait: Duration) -> io::Result<()> {
-    for stream in listener.incoming().flatten() {
-        let serve = move || {
-            thread::sleep(wait);
-            drop(answer_whole(stream));
-        };
-        thread::Builder::new().stack_size(STACK_BYTES).spawn(serve)?;
-    }
-    Ok(())
-}
-
-/// Reads a head and its body, and answers.
-fn answer_whole(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(HEAD_TIMEOUT))?;
-    let (mut request, mut piece, mut whole) = (Vec::new(), [0; 8_192], None);
-    while whole.is_none_or(|bytes| request.len() < bytes) {
-        let bytes = stream.read(&mut piece)?;
-        if bytes == 0 {
-            return Ok(());
-        }
-        request.extend_from_slice(&piece[..bytes]);
-        whole = whole.or_else(|| bytes_of(&request));
-    }
-    stream.write_all(ANSWER)
-}
-
-/// The length of a request whose head is whole.
-fn bytes_of(request: &[u8]) -> Option<usize> {
-    let head = request.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
-    let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
-    Some(head + length.and_then(|length| length.trim().parse::<usize>().ok()).unwrap_or(0))
-}
-
 /// Reads a head, does `work` and answers.
 fn answer(mut stream: TcpStream, work: &dyn Fn()) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -258,24 +220,12 @@ mod tests {
             ("accept-every 50", Fault::AcceptEvery(ms(50))),
             ("thread-each 200", Fault::ThreadEach(ms(200))),
             ("bucket 300", Fault::Bucket(300)),
-            ("unread 1000", Fault::Unread(ms(1_000))),
             ("write-sync x", Fault::WriteSync("x".to_owned())),
         ] {
             assert_eq!(text.parse(), Ok(fault));
         }
         for text in ["", "pool", "pool 8", "bucket 0", "lock a b"] {
             assert!(text.parse::<Fault>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_end_of_a_request_is_that_of_its_body() {
-        for (request, bytes) in [
-            ("POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\npi", Some(45)),
-            ("GET / HTTP/1.1\r\n\r\n", Some(18)),
-            ("POST / HTTP/1.1\r\nContent-Length: 7\r\n", None),
-        ] {
-            assert_eq!(bytes_of(request.as_bytes()), bytes, "{request:?}");
         }
     }
 

@@ -165,15 +165,6 @@ pub(super) fn all() -> Vec<Recipe> {
             .file("haproxy.cfg", haproxy("nbthread 1\n    maxconn 9000\n    user nobody", PONG, ""))
             .script("haproxy_sut")
             .connections(&["--max", "8k", "--push"]),
-        // 60 kB of each request wait for a second, in up to 17 pages.
-        Recipe::new(23, "5,000 pages of TCP memory, requests that are read late", Cause("tcp-memory"))
-            .on("TCP memory of host")
-            .alone()
-            .with_host("/proc/sys/net/ipv4/tcp_mem", || "5000 5000 5000".to_owned())
-            .script("head -c 60000 /dev/zero > body; fault_sut unread 1000")
-            .rate(&[
-                "--no-keepalive", "--body", "body", "--slo", "p99<1400ms,errors<1%", "--min", "90", "--max", "900",
-            ]),
         Recipe::new(34, "24 MiB of a control group, held", Cause("memory"))
             .on("memory of the control group")
             .within(GroupLimit::MemoryBytes(24 << 20))

@@ -24,7 +24,7 @@ use e2e::recipe::{Answer, Recipe};
 use crate::alone;
 
 /// Rows that are to be found at grade predicted or better.
-const ROWS_MIN: usize = 17;
+const ROWS_MIN: usize = 22;
 /// Wrong causes, in percent of all.
 const WRONG_MAX: usize = 5;
 
