@@ -77,7 +77,7 @@ pub fn run_with(hosts: u32, before: &str, arguments: &[&str], meanwhile: &str) -
 }
 
 /// Whether this host allows namespaces and a bridge between them.
-pub(crate) fn is_possible() -> bool {
+pub fn is_possible() -> bool {
     let mut command = Command::new(program::installed("unshare"));
     command.args(["-nm", "sh", "-c", "test $(id -u) = 0 && ip link add br0 type bridge"]);
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -27,6 +27,9 @@ const STOP_WAIT: Duration = Duration::from_millis(600);
 /// The longest wait for a coordinator to read the last events.
 const FLUSH_WAIT: Duration = Duration::from_millis(300);
 
+/// How long the end of a server under test may take.
+pub const SUT_STOP_WAIT: Duration = programs::STOP_WAIT;
+
 /// How often it is checked whether the coordinator was heard.
 const LEASE_CHECKS: Duration = Duration::from_millis(200);
 
@@ -36,6 +39,7 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 /// # Contract
 ///
 /// - `Survey` is answered by `Surveyed`, between loads.
+/// - After `Watch`, a `Reading` comes once a second, until the agent ends.
 /// - `Prepare` is answered by `Ready` or `Failed`. After it, the load ends with exactly one
 ///   `LoadEnded` or `Failed`, also when `Stop` comes before `Start`. Then the next `Prepare` may
 ///   come.
@@ -45,13 +49,15 @@ const LEASE_CHECKS: Duration = Duration::from_millis(200);
 /// - `Steer` comes between `Start` and the end of a hold, and is answered by `Steered` with its
 ///   number, after the intervals in which it was carried out.
 /// - `Serve` is answered by `Listening` or `Failed`, `Count` by `ServeCounters` while it serves.
+/// - `StartSut` is answered by `SutStarted` or `Failed`, `CountSut` by `SutStatus` once it runs.
 /// - `Supervise`, `Ping`, `Go` and `Exit` never arrive here.
 pub trait Executor: Send + 'static {
     /// Begins to carry out `command` and returns at once: the work belongs on other threads, which
     /// report through clones of `events`.
     fn handle(&mut self, command: ToAgent, events: &Sender<FromAgent>);
 
-    /// Stops everything; no more events are read. Returns within half a second.
+    /// Stops everything; no more events are read. Returns within half a second; with a server under test, which has
+    /// programs of its own to end, within [`SUT_STOP_WAIT`].
     fn stop_now(&mut self);
 }
 
@@ -252,7 +258,13 @@ impl<E: Executor> Worker<E> {
                     let _ = self.events.send(failed);
                 }
             },
-            other => self.executor.handle(other, &self.events),
+            other => {
+                if matches!(other, ToAgent::StartSut(_)) {
+                    // It runs programs, too.
+                    self.is_supervising.store(true, Ordering::Release);
+                }
+                self.executor.handle(other, &self.events);
+            }
         }
     }
 

@@ -16,7 +16,9 @@ use crate::error::FleetError;
 use crate::hosts::clock::Sample;
 use crate::hosts::{HostName, Launcher, LoadHosts, Program, fold, identity};
 use crate::joined::Gate;
-use crate::link::{AgentPlace, Ending, Launch, Link, LinkEvent, Received, Remote};
+use crate::link::{
+    AgentPlace, Ending, Launch, Link, LinkEvent, ReadingSink, Readings, Received, Remote,
+};
 use crate::message::{FromAgent, Machine, ToAgent, VERSION};
 
 pub use crate::link::AgentCommand;
@@ -160,6 +162,7 @@ pub(crate) struct AgentSet {
     next_id: u64,
     sender: Sender<(u64, Received)>,
     events: Receiver<(u64, Received)>,
+    readings: Readings,
     /// Lines for the reader.
     notes: Vec<String>,
     /// Timeout of its members' exit.
@@ -170,8 +173,8 @@ impl AgentSet {
     /// Starts one agent per entry of `launches` and waits for the first message of each.
     pub(crate) fn start(launches: Vec<Launch>, exit_wait: Duration) -> Result<Self, FleetError> {
         let (sender, events) = mpsc::channel();
-        let (places, notes) = (Vec::new(), Vec::new());
-        let mut set = Self { places, next_id: 0, sender, events, notes, exit_wait };
+        let (places, notes, readings) = (Vec::new(), Vec::new(), Readings::default());
+        let mut set = Self { places, next_id: 0, sender, events, readings, notes, exit_wait };
         set.start_more(launches)?;
         Ok(set)
     }
@@ -214,7 +217,7 @@ impl AgentSet {
 
     fn place(&mut self, launch: Launch, wait: Duration) -> Result<Place, FleetError> {
         self.next_id += 1;
-        let link = Link::start(self.next_id, &launch, self.sender.clone())?;
+        let link = Link::start(self.next_id, &launch, self.sender.clone(), &self.readings)?;
         let wait = match launch.place {
             AgentPlace::Here(_) => wait,
             AgentPlace::There(ref remote) => remote.opening_wait(),
@@ -320,10 +323,25 @@ impl AgentSet {
             FromAgent::Hello { descriptors_max, machine, .. } => {
                 let place = &mut self.places[index];
                 (place.descriptors_max, place.machine) = (descriptors_max, machine);
-                Ok(())
+                self.watch_host(index)
             }
             other => Err(self.unexpected(index, &other)),
         }
+    }
+
+    /// Has each other host read what it does once a second, also those that take a lost one's place; `sink` gets it.
+    pub(crate) fn watch(&self, sink: ReadingSink) -> Result<(), FleetError> {
+        // A second sink would get nothing; nobody names one.
+        let _ = self.readings.set(sink);
+        (0..self.len()).try_for_each(|index| self.watch_host(index))
+    }
+
+    fn watch_host(&self, index: usize) -> Result<(), FleetError> {
+        let is_there = matches!(self.places[index].launch.place, AgentPlace::There(_));
+        if is_there && self.readings.get().is_some() {
+            return self.send(index, &ToAgent::Watch);
+        }
+        Ok(())
     }
 
     /// Only on another host: here an agent is this program.

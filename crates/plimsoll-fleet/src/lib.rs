@@ -26,5 +26,6 @@ pub use agent::Executor;
 pub use agent_set::{AgentCommand, AgentSpec};
 pub use coordinator::{LoadAgents, ServerGroup};
 pub use error::FleetError;
+pub use link::ReadingSink;
 pub use message::{FromAgent, ToAgent};
 pub use supervisor::Supervisor;

@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{env, fmt, fs, io, thread};
 
 use plimsoll_model::Nanos;
+use plimsoll_model::host::Reading;
 use plimsoll_sys::process::{Group, Signal, Ties};
 use plimsoll_sys::{clock, process};
 
@@ -42,8 +43,9 @@ const FIRST_PINGS_EVERY: Duration = Duration::from_millis(5);
 const AFTER_LEASE: Duration = Duration::from_secs(5);
 /// Timeout of another host's first message.
 const OPENING_WAIT: Duration = Duration::from_secs(30);
-/// How the payload of a pong begins.
+/// How the payloads begin that are handled as they come, whatever the coordinator waits for.
 const PONG: &[u8] = b"{\"pong\"";
+const READING: &[u8] = b"{\"reading\"";
 
 /// The command that starts an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,6 +184,28 @@ pub(crate) enum LinkEvent {
     Closed(Ending),
 }
 
+/// Where readings of other hosts go, by the name of the host, with times on the clock here. Called from several threads.
+#[derive(Clone)]
+pub struct ReadingSink(Arc<TakeReading>);
+
+type TakeReading = dyn Fn(&str, Reading) + Send + Sync;
+
+impl ReadingSink {
+    /// One that calls `take` for each.
+    pub fn new(take: impl Fn(&str, Reading) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for ReadingSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadingSink")
+    }
+}
+
+/// The sink of all links; none until somebody asks for readings.
+pub(crate) type Readings = Arc<OnceLock<ReadingSink>>;
+
 /// What is known of the far side of a link to another host.
 #[derive(Debug)]
 struct FarSide {
@@ -222,17 +246,19 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts an agent; its events are sent to `events` with `id`.
+    /// Starts an agent; its events are sent to `events` with `id`, and what its host does, if it is another one, to
+    /// `readings`.
     pub(crate) fn start(
         id: u64,
         launch: &Launch,
         events: Sender<(u64, Received)>,
+        readings: &Readings,
     ) -> Result<Self, FleetError> {
         let name = launch.name.clone();
         if let AgentPlace::There(remote) = &launch.place
             && let Some(gate) = &remote.gate
         {
-            return Self::await_join(id, name.clone(), remote, gate, events)
+            return Self::await_join(id, name.clone(), remote, gate, events, readings)
                 .map_err(|source| FleetError::Start { name, source });
         }
         let context = |source| FleetError::Start { name: launch.words(), source };
@@ -253,7 +279,7 @@ impl Link {
         let (frames, outbox) = mpsc::channel();
         let last_frame_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
         let mut reader =
-            Reader { id, stdout, last_frame_ns: Arc::clone(&last_frame_ns), clock: None, events };
+            Reader { id, stdout, last_frame_ns: Arc::clone(&last_frame_ns), host: None, events };
         let far = match &launch.place {
             AgentPlace::Here(_) => {
                 run("link-out", move || write_frames(outbox, stdin)).map_err(context)?;
@@ -265,7 +291,11 @@ impl Link {
                 let script = script(&remote.program, remote.path.as_deref(), &nonce, remote.lease);
                 let (steps, next_steps) = mpsc::channel();
                 let clock = Arc::new(Mutex::new(HostClock::default()));
-                reader.clock = Some(Arc::clone(&clock));
+                reader.host = Some(HostReader {
+                    name: name.clone(),
+                    clock: Arc::clone(&clock),
+                    readings: Arc::clone(readings),
+                });
                 let is_open = Arc::new(AtomicBool::new(false));
                 let (opened, of_reader) = (Arc::clone(&is_open), Arc::clone(remote));
                 run("link-out", move || write_opening(script, &next_steps, outbox, stdin))
@@ -306,6 +336,7 @@ impl Link {
         remote: &Arc<Remote>,
         gate: &Gate,
         events: Sender<(u64, Received)>,
+        readings: &Readings,
     ) -> io::Result<Self> {
         let (frames, outbox) = mpsc::channel();
         let last_frame_ns = Arc::new(AtomicU64::new(clock::monotonic_ns()));
@@ -319,6 +350,7 @@ impl Link {
         let (clock, is_open, wire) =
             (Arc::clone(&far.clock), Arc::clone(&far.is_open), Arc::clone(&far.wire));
         let heard = Arc::clone(&last_frame_ns);
+        let host = Some(HostReader { name: name.clone(), clock, readings: Arc::clone(readings) });
         run("link-in", move || {
             let Ok(joined) = arrival.recv() else { return };
             heard.store(clock::monotonic_ns(), Ordering::Relaxed);
@@ -326,7 +358,7 @@ impl Link {
             let _ = wire.set(joined.wire);
             is_open.store(true, Ordering::Relaxed);
             let stdout = joined.reader;
-            let reader = Reader { id, stdout, last_frame_ns: heard, clock: Some(clock), events };
+            let reader = Reader { id, stdout, last_frame_ns: heard, host, events };
             match run("link-out", move || write_frames_and_pings(&outbox, joined.writer)) {
                 Ok(()) => reader.read_frames(),
                 Err(error) => drop(reader.report(Received::Closed(Ending::Frame(error.into())))),
@@ -566,9 +598,49 @@ struct Reader<R> {
     id: u64,
     stdout: R,
     last_frame_ns: Arc<AtomicU64>,
-    /// That of the agent's host; `None` on this one.
-    clock: Option<Arc<Mutex<HostClock>>>,
+    /// `None` on this host.
+    host: Option<HostReader>,
     events: Sender<(u64, Received)>,
+}
+
+/// What another host tells of itself.
+struct HostReader {
+    name: String,
+    clock: Arc<Mutex<HostClock>>,
+    readings: Readings,
+}
+
+impl HostReader {
+    /// Takes what comes whatever the agent does; `false` where it is for the coordinator.
+    fn handle(&self, payload: &[u8], at: Nanos) -> bool {
+        if !payload.starts_with(PONG) && !payload.starts_with(READING) {
+            return false;
+        }
+        match frame::decode(payload) {
+            Ok(FromAgent::Pong { sent, arrived, answered }) => {
+                self.clock().add(sent, (arrived, answered), at);
+                true
+            }
+            Ok(FromAgent::Reading(reading)) => {
+                self.take(*reading);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Hands a reading on; one that comes before the clocks were compared belongs to no time here.
+    fn take(&self, mut reading: Reading) {
+        let (Some(sink), Some(clock)) = (self.readings.get(), self.clock().best()) else { return };
+        (reading.begin, reading.end) = (clock.here(reading.begin), clock.here(reading.end));
+        // Whoever takes it relies on that.
+        reading.sort();
+        (sink.0)(&self.name, reading);
+    }
+
+    fn clock(&self) -> MutexGuard<'_, HostClock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<R: Read> Reader<R> {
@@ -639,8 +711,8 @@ impl<R: Read> Reader<R> {
             };
             let at = Nanos(clock::monotonic_ns());
             self.last_frame_ns.store(at.0, Ordering::Relaxed);
-            if let Received::Payload(payload) = &received
-                && self.handle_pong(payload, at)
+            if let (Received::Payload(payload), Some(host)) = (&received, &self.host)
+                && host.handle(payload, at)
             {
                 continue;
             }
@@ -649,19 +721,6 @@ impl<R: Read> Reader<R> {
                 return;
             }
         }
-    }
-
-    /// Whether the payload is a pong.
-    fn handle_pong(&self, payload: &[u8], at: Nanos) -> bool {
-        let Some(clock) = self.clock.as_ref().filter(|_| payload.starts_with(PONG)) else {
-            return false;
-        };
-        let Ok(FromAgent::Pong { sent, arrived, answered }) = frame::decode(payload) else {
-            return false;
-        };
-        let mut clock = clock.lock().unwrap_or_else(PoisonError::into_inner);
-        clock.add(sent, (arrived, answered), at);
-        true
     }
 }
 

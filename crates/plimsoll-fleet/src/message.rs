@@ -5,22 +5,27 @@
 //!         on other hosts                 Start -> Armed -> Go, or Start again with a later instant
 //! hold    as load, and between Start and LoadEnded: Steer -> Steered            any number of times
 //! serve   Serve -> Listening, then ServeCounters periodically, and after each Count
+//! watch   Watch -> Reading once a second, whatever else goes on
+//! sut     StartSut -> SutStarted, then SutStatus once a second, and after each CountSut
 //! run     Supervise -> ProgramsReady, then ProgramExited when one ends; Supervise again adds more
 //! ```
 //!
 //! An agent sends [`FromAgent::Hello`] first. [`ToAgent::Exit`], or the end of its input, ends it. On another
 //! host, so does the lack of any message for some time: [`ToAgent::Ping`] comes every second.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::{fmt, fs};
 
 use plimsoll_model::Nanos;
-use plimsoll_model::plan::{Listener, LoadPlan, ServePlan, Steer};
+use plimsoll_model::cliff::KnownTimer;
+use plimsoll_model::host::Reading;
+use plimsoll_model::plan::{Identity, Listener, LoadPlan, ServePlan, Steer, TlsState};
 use plimsoll_model::row::RowBatch;
 use plimsoll_model::tally::Interval;
+use plimsoll_model::target::Protocol;
 use plimsoll_sys::affinity;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +40,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum ToAgent {
     /// Compare this host with its part of a load; answered by [`FromAgent::Surveyed`].
     Survey(Box<HostPart>),
+    /// Read this host once a second from now on: [`FromAgent::Reading`].
+    Watch,
     /// Get ready to make this load: open the pool where the plan says so, then answer
     /// [`FromAgent::Ready`].
     Prepare(Box<LoadPlan>),
@@ -63,6 +70,10 @@ pub enum ToAgent {
     Serve(Box<ServePlan>),
     /// Report the servers' counters at once: [`FromAgent::ServeCounters`].
     Count,
+    /// Run this server under test, whose program is one of this host.
+    StartSut(Box<SutPlan>),
+    /// Report at once what the server under test says of itself: [`FromAgent::SutStatus`].
+    CountSut,
     /// Start these programs and report when they end. Handled by the fleet itself.
     Supervise(Box<SupervisorPlan>),
     /// Answered by [`FromAgent::Pong`] at once, by the fleet itself.
@@ -102,6 +113,8 @@ pub enum FromAgent {
     },
     /// What this host lacks for its part.
     Surveyed(Box<HostSurvey>),
+    /// What this host was doing, on its clock. The link to another host translates the times.
+    Reading(Box<Reading>),
     /// The load is prepared.
     Ready {
         /// Connections opened in advance.
@@ -148,6 +161,10 @@ pub enum FromAgent {
     ),
     /// The servers' counters so far.
     ServeCounters(ServeCounters),
+    /// The server under test accepts connections.
+    SutStarted(Box<SutStarted>),
+    /// What the server under test says of itself.
+    SutStatus(Box<SutStatus>),
     /// The programs of the last plan are ready.
     ProgramsReady {
         /// Their processes, in the order of the plan.
@@ -178,6 +195,7 @@ impl FromAgent {
             Self::Hello { .. } => "hello",
             Self::Pong { .. } => "pong",
             Self::Surveyed(_) => "surveyed",
+            Self::Reading(_) => "reading",
             Self::Ready { .. } => "ready",
             Self::Armed { .. } => "armed",
             Self::Interval(_) => "interval",
@@ -190,6 +208,8 @@ impl FromAgent {
             Self::LoadEnded { .. } => "load-ended",
             Self::Listening(_) => "listening",
             Self::ServeCounters(_) => "serve-counters",
+            Self::SutStarted(_) => "sut-started",
+            Self::SutStatus(_) => "sut-status",
             Self::ProgramsReady { .. } => "programs-ready",
             Self::ProgramExited { .. } => "program-exited",
             Self::Failed { .. } => "failed",
@@ -238,6 +258,8 @@ pub struct HostPart {
     pub opening_max: u64,
     /// They are closed by RST at the end.
     pub is_hold: bool,
+    /// No other run is to make load there meanwhile.
+    pub is_alone: bool,
     /// Where they go.
     pub destinations: Vec<SocketAddr>,
 }
@@ -245,10 +267,20 @@ pub struct HostPart {
 /// A host compared with its part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSurvey {
-    /// What would stop the load.
+    /// Limits that are too low for its part; the one first that allows the fewest connections.
+    pub short: Vec<HostNeed>,
+    /// What would stop the load with any number of connections.
     pub missing: Vec<HostNeed>,
     /// What may be reached, and stops nothing.
     pub tight: Vec<HostNeed>,
+    /// Connections that it has room for, which may be more than its part.
+    pub fits: u64,
+    /// Connections for which it has source ports.
+    pub fits_ports: u64,
+    /// Ports of one of its addresses that connections may come from.
+    pub ports_per_source: u64,
+    /// Its address on the way to the first destination.
+    pub address: Option<IpAddr>,
     /// CLOCK_REALTIME, and CLOCK_MONOTONIC at the same instant.
     pub realtime: Nanos,
     /// See `realtime`.
@@ -266,6 +298,70 @@ pub struct HostNeed {
     pub has: String,
     /// What raises it.
     pub fix: String,
+}
+
+/// A server under test that a host is to run. The host finds the program itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SutPlan {
+    /// Which one.
+    pub program: SutProgram,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Its certificate and key.
+    pub identity: Identity,
+    /// What stands behind it.
+    pub backends: Vec<SocketAddr>,
+    /// Client connections at once.
+    pub connections: u64,
+    /// The longest time that a client waits for anything.
+    pub longest_wait: Nanos,
+    /// What our own server keeps of a TLS connection.
+    pub tls_state: TlsState,
+    /// What clients speak.
+    pub protocol: Protocol,
+    /// Whether they speak it over TLS.
+    pub tls: bool,
+    /// Whether TLS sessions can be resumed.
+    pub resumes: bool,
+    /// Whether the generated configuration stays.
+    pub keep_config: bool,
+    /// It is one process with a thread on each CPU of the host; otherwise it has as many processes as its
+    /// connections need.
+    pub is_pinned: bool,
+}
+
+/// A program that can be tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SutProgram {
+    /// Our own server, which answers itself.
+    Embedded,
+    /// HAProxy.
+    Haproxy,
+    /// nginx.
+    Nginx,
+}
+
+/// A server under test that has been started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SutStarted {
+    /// Program and version.
+    pub name: String,
+    /// Lines for the report.
+    pub notes: Vec<String>,
+    /// Its own timers.
+    pub timers: Vec<KnownTimer>,
+}
+
+/// What a server under test says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SutStatus {
+    /// Requests and client connections since it started, where it counts them.
+    pub counted: Option<(u64, u64)>,
+    /// Limits of its configuration: name, in use, and the limit.
+    pub limits: Vec<(String, u64, u64)>,
+    /// How it ended, once it has.
+    pub ended: Option<String>,
 }
 
 /// Whose fault a failure is.

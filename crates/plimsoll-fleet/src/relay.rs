@@ -2,8 +2,8 @@
 //! load's coordinator knows starts agents on its own host, and is their coordinator. One link and one frame a second
 //! lead to the host, however many processes it has.
 
-use std::sync::mpsc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use plimsoll_model::pace::Shard;
@@ -20,12 +20,39 @@ pub struct Relay {
     orders: Sender<(ToAgent, u32)>,
 }
 
+/// The processes that make load on this host, this one first.
+#[derive(Clone, Debug)]
+pub struct Makers(Arc<Mutex<Vec<u32>>>);
+
+impl Default for Makers {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(vec![std::process::id()])))
+    }
+}
+
+impl Makers {
+    /// Their process ids.
+    pub fn pids(&self) -> Vec<u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, agents: Vec<u32>) {
+        let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pids.truncate(1);
+        pids.extend(agents);
+    }
+}
+
 impl Relay {
-    /// Starts none yet; whatever they report goes to `events`.
-    pub fn start(command: AgentCommand, events: Sender<FromAgent>) -> Result<Self, FleetError> {
+    /// Starts none yet; whatever they report goes to `events`, and who they are to `makers`.
+    pub fn start(
+        command: AgentCommand,
+        events: Sender<FromAgent>,
+        makers: Makers,
+    ) -> Result<Self, FleetError> {
         let (orders, inbox) = mpsc::channel();
         // The agents end with the thread that started them.
-        let run = move || run(&command, &inbox, &events);
+        let run = move || run(&command, &inbox, &events, &makers);
         match thread::Builder::new().name("relay".to_owned()).spawn(run) {
             Ok(_detached) => Ok(Self { orders }),
             Err(source) => Err(FleetError::Start { name: "the thread relay".to_owned(), source }),
@@ -53,37 +80,46 @@ pub fn processes_needed(plan: &LoadPlan, descriptors: u64, reserve: u64) -> u32 
     plan.threads.div_ceil(threads).max(1)
 }
 
-fn run(command: &AgentCommand, inbox: &Receiver<(ToAgent, u32)>, events: &Sender<FromAgent>) {
+fn run(
+    command: &AgentCommand,
+    inbox: &Receiver<(ToAgent, u32)>,
+    events: &Sender<FromAgent>,
+    makers: &Makers,
+) {
     let mut agents = None;
     while let Ok((order, processes)) = inbox.recv() {
         // An order to a load crosses its end on the way.
         let ToAgent::Prepare(plan) = order else { continue };
-        if let Err(error) = make(&mut agents, command, &plan, processes, inbox, events) {
+        let made = start(&mut agents, command, processes).and_then(|agents| {
+            agents.replace_lost()?;
+            makers.set(agents.pids());
+            let window = agents.run_part(&plan, parts(&plan, processes), inbox, events)?;
+            let _ = events.send(FromAgent::LoadEnded { window });
+            Ok(())
+        });
+        if let Err(error) = made {
             let failed = FromAgent::Failed { fault: error.fault(), message: error.to_string() };
             let _ = events.send(failed);
         }
     }
 }
 
-fn make(
-    agents: &mut Option<LoadAgents>,
+/// So many agents, of which those are kept that there are.
+fn start<'a>(
+    agents: &'a mut Option<LoadAgents>,
     command: &AgentCommand,
-    plan: &LoadPlan,
     processes: u32,
-    inbox: &Receiver<(ToAgent, u32)>,
-    events: &Sender<FromAgent>,
-) -> Result<(), FleetError> {
-    let spec = AgentSpec { command: command.clone(), ..AgentSpec::new(processes) };
-    let agents = match agents {
+) -> Result<&'a mut LoadAgents, FleetError> {
+    match agents {
         Some(agents) => {
             agents.grow_to(processes)?;
-            agents
+            Ok(agents)
         }
-        None => agents.insert(LoadAgents::start(spec)?),
-    };
-    let window = agents.run_part(plan, parts(plan, processes), inbox, events)?;
-    let _ = events.send(FromAgent::LoadEnded { window });
-    Ok(())
+        None => {
+            let spec = AgentSpec { command: command.clone(), ..AgentSpec::new(processes) };
+            Ok(agents.insert(LoadAgents::start(spec)?))
+        }
+    }
 }
 
 /// The part of each process: the threads of the host, one after the other.
@@ -106,6 +142,17 @@ mod tests {
 
     use super::*;
     use crate::coordinator::tests::plan;
+
+    #[test]
+    fn who_makes_load_is_this_process_and_the_agents_of_the_last_load() {
+        let makers = Makers::default();
+        let own = std::process::id();
+        assert_eq!(makers.pids(), [own]);
+        for agents in [vec![7, 8], vec![9]] {
+            makers.set(agents.clone());
+            assert_eq!(makers.clone().pids(), [vec![own], agents].concat());
+        }
+    }
 
     fn host(threads: u32, first: u32, of: u32, connections: u64) -> LoadPlan {
         LoadPlan { threads, shard: Shard { index: first, of }, connections, ..plan() }

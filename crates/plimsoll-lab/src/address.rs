@@ -17,8 +17,8 @@ pub struct SutAddress {
     pub(crate) listen: SocketAddr,
     identity: Identity,
     isolated: Option<Isolated>,
-    /// Shared by every process of the SUT.
-    port: ReservedPort,
+    /// Shared by every process of the SUT; `None` where it is on another machine.
+    port: Option<ReservedPort>,
 }
 
 impl SutAddress {
@@ -28,6 +28,19 @@ impl SutAddress {
         let isolated = clients.map(Isolated::beside).transpose()?;
         let names = ["localhost".to_owned(), ip(isolated.as_ref()).to_string()];
         Self::new(plimsoll_tls::self_signed(&names, key)?, isolated)
+    }
+
+    /// An address of another machine, and a certificate for it with a key of this kind.
+    pub fn elsewhere(key: KeyKind, listen: SocketAddr) -> Result<Self, LabError> {
+        let identity = plimsoll_tls::self_signed(&[listen.ip().to_string()], key)?;
+        Ok(Self { listen, identity, isolated: None, port: None })
+    }
+
+    /// Reserves this address of this machine, for a SUT with this certificate.
+    pub(crate) fn named(listen: SocketAddr, identity: Identity) -> Result<Self, LabError> {
+        let port = ReservedPort::bind(listen)
+            .map_err(|source| LabError::NoAddress { listen, source: source.into() })?;
+        Ok(Self { listen, identity, isolated: None, port: Some(port) })
     }
 
     /// The same with a certificate that is there.
@@ -44,7 +57,7 @@ impl SutAddress {
         let (port, listen) = reserved
             .and_then(|port| port.local_address().map(|address| (port, address)))
             .map_err(|error| LabError::NoPort(error.into()))?;
-        Ok(Self { listen, identity, isolated, port })
+        Ok(Self { listen, identity, isolated, port: Some(port) })
     }
 
     /// The hosts of the laboratory; `None` where all share this host's network.
@@ -59,7 +72,8 @@ impl SutAddress {
 
     /// Lets a program listen that does not ask to share the port.
     pub(crate) fn admit_any(&self) -> Result<(), LabError> {
-        self.port.admit_any().map_err(|error| LabError::NoPort(error.into()))
+        let admitted = self.port.as_ref().map_or(Ok(()), ReservedPort::admit_any);
+        admitted.map_err(|error| LabError::NoPort(error.into()))
     }
 
     /// The URL for clients.

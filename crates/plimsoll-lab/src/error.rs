@@ -1,6 +1,7 @@
 //! Why a laboratory cannot be started, or a server not be watched.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_fleet::FleetError;
@@ -79,6 +80,14 @@ pub enum LabError {
     /// The kernel refuses network namespaces.
     #[error("this host allows no network namespaces ({0}): they need root; use --isolate none")]
     Isolation(io::Error),
+    /// The address that was named for the server cannot be had.
+    #[error("the server cannot listen at {listen}: {source}; name another one with --sut-address")]
+    NoAddress {
+        /// The address.
+        listen: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// No port to listen on is free.
     #[error("no free port for the server: {0}")]
     NoPort(io::Error),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use plimsoll_fleet::ServerGroup;
+use plimsoll_fleet::{ReadingSink, ServerGroup};
 use plimsoll_model::Nanos;
 use plimsoll_model::cliff::{Awaits, KnownTimer, Owner};
 use plimsoll_model::plan::{Identity, LoadPlan};
@@ -15,10 +15,11 @@ use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::address::SutAddress;
 use crate::error::LabError;
+use crate::far_sut::FarSut;
 use crate::isolated::{Isolated, IsolatedHost};
 use crate::mosquitto::Mosquitto;
 use crate::own_servers::OwnServers;
-use crate::plan::LabPlan;
+use crate::plan::{FarHosts, LabPlan};
 use crate::running_sut::RunningSut;
 use crate::sut::Sut;
 use crate::watched::{HostView, ServerEnd, WatchedServer};
@@ -36,11 +37,9 @@ const SHARED: &str = "clients, SUT and backends share this host's loopback: TCP 
 /// A running laboratory. Dropping it ends everything in it.
 #[derive(Debug)]
 pub struct Laboratory {
-    // Fields are dropped in this order: the SUT before its backends.
-    sut: RunningSut,
-    /// None behind our own server, which answers itself.
-    backends: Option<Backends>,
-    backend_timers: Vec<KnownTimer>,
+    name: String,
+    servers: Servers,
+    timers: Vec<KnownTimer>,
     at: Rc<SutAddress>,
     url: String,
     notes: Vec<String>,
@@ -81,10 +80,40 @@ impl Backends {
     }
 }
 
+/// What a laboratory runs.
+#[derive(Debug)]
+enum Servers {
+    /// On this machine.
+    Here {
+        // Fields are dropped in this order: the SUT before its backends.
+        sut: Box<RunningSut>,
+        /// None behind our own server, which answers itself.
+        backends: Option<Box<Backends>>,
+    },
+    /// On other machines.
+    There(Box<FarSut>),
+}
+
 impl Laboratory {
     /// Starts everything that `plan` names, the SUT at its address, and waits until it accepts
     /// connections.
     pub fn start(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
+        match &plan.far {
+            Some(far) => Self::start_there(plan, far, at),
+            None => Self::start_here(plan, at),
+        }
+    }
+
+    fn start_there(plan: &LabPlan, far: &FarHosts, at: Rc<SutAddress>) -> Result<Self, LabError> {
+        let sut = Box::new(FarSut::start(plan, far, &at)?);
+        let (name, url) = (sut.name(), at.url(plan.protocol, plan.tls));
+        let mut notes = vec![format!("SUT {name} at {url}")];
+        notes.extend(sut.notes.iter().cloned());
+        let timers = sut.started.timers.iter().chain(&sut.backend_timers).cloned().collect();
+        Ok(Self { name, servers: Servers::There(sut), timers, at, url, notes })
+    }
+
+    fn start_here(plan: &LabPlan, at: Rc<SutAddress>) -> Result<Self, LabError> {
         let (mut backends, mut backend_timers) = (None, Vec::new());
         // Before the SUT, whose configuration names their addresses.
         let host = at.isolated().map(|hosts| hosts.backends.clone());
@@ -119,16 +148,25 @@ impl Laboratory {
             notes.push(NO_HAPROXY.to_owned());
         }
         notes.extend(sut.notes.iter().cloned());
-        Ok(Self { sut, backends, backend_timers, at, url, notes })
+        let before = match &backends {
+            Some(Backends::Mosquitto(broker)) => format!(" before {}", broker.name),
+            Some(Backends::Own(_)) | None => String::new(),
+        };
+        let name = format!("{}{before}", sut.name);
+        let timers = [&sut.timers[..], &backend_timers].concat();
+        Ok(Self {
+            name,
+            servers: Servers::Here { sut: Box::new(sut), backends: backends.map(Box::new) },
+            timers,
+            at,
+            url,
+            notes,
+        })
     }
 
     /// The name of the target in reports.
     pub fn name(&self) -> String {
-        let before = match &self.backends {
-            Some(Backends::Mosquitto(broker)) => format!(" before {}", broker.name),
-            Some(Backends::Own(_)) | None => String::new(),
-        };
-        format!("{}{before} at {}", self.sut.name, self.url)
+        format!("{} at {}", self.name, self.url)
     }
 
     /// Lines for the report.
@@ -142,38 +180,67 @@ impl Laboratory {
     }
 
     /// The owner of timers that the requests ask of `plimsoll serve`.
-    const fn answering_owner(&self) -> Owner {
-        if self.backends.is_some() { Owner::Backend } else { Owner::Sut }
+    fn answering_owner(&self) -> Owner {
+        let has_backends = match &self.servers {
+            Servers::Here { backends, .. } => backends.is_some(),
+            Servers::There(sut) => !sut.backend_timers.is_empty(),
+        };
+        if has_backends { Owner::Backend } else { Owner::Sut }
     }
 }
 
 impl WatchedServer for Laboratory {
     fn pids(&self) -> Vec<u32> {
-        self.sut.pids()
+        match &self.servers {
+            Servers::Here { sut, .. } => sut.pids(),
+            Servers::There(_) => Vec::new(),
+        }
     }
 
     fn backend_pids(&self) -> Vec<u32> {
-        self.backends.as_ref().map(Backends::pids).unwrap_or_default()
+        match &self.servers {
+            Servers::Here { backends: Some(backends), .. } => backends.pids(),
+            Servers::Here { .. } | Servers::There(_) => Vec::new(),
+        }
     }
 
     fn ended(&mut self) -> Option<ServerEnd> {
-        self.sut.ended()
+        match &mut self.servers {
+            Servers::Here { sut, .. } => sut.ended(),
+            Servers::There(sut) => sut.ended(),
+        }
     }
 
     fn counters(&mut self) -> Option<ServerCounters> {
-        self.sut.counters()
+        match &mut self.servers {
+            Servers::Here { sut, .. } => sut.counters(),
+            Servers::There(sut) => sut.counters(),
+        }
     }
 
     fn statistics(&self) -> Option<CounterSource> {
-        self.sut.statistics()
+        match &self.servers {
+            Servers::Here { sut, .. } => sut.statistics(),
+            Servers::There(_) => None,
+        }
     }
 
     fn limits(&self) -> Vec<ServerLimit> {
-        self.sut.limits()
+        match &self.servers {
+            Servers::Here { sut, .. } => sut.limits(),
+            Servers::There(sut) => sut.limits(),
+        }
+    }
+
+    fn watch(&self, sink: &ReadingSink) {
+        if let Servers::There(sut) = &self.servers {
+            // The loss of an agent is reported elsewhere.
+            let _ = sut.servers.watch(sink.clone());
+        }
     }
 
     fn timers(&self, plan: &LoadPlan) -> Vec<KnownTimer> {
-        let own = self.sut.timers.iter().chain(&self.backend_timers).cloned();
+        let own = self.timers.iter().cloned();
         own.chain(sleep_timer(plan, self.answering_owner())).collect()
     }
 
@@ -189,7 +256,7 @@ impl WatchedServer for Laboratory {
             processes: pids.into_iter().map(|pid| (pid, role)).collect(),
         };
         let sut = of("sut", &isolated.sut, self.pids(), Role::Server);
-        let behind = self.backends.is_some();
+        let behind = !self.backend_pids().is_empty();
         let backends =
             behind.then(|| of("backends", &isolated.backends, self.backend_pids(), Role::Backend));
         [Some(sut), backends].into_iter().flatten().collect()

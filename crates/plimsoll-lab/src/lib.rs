@@ -1,4 +1,4 @@
-//! The laboratory: a system under test (SUT) on this machine, its backends, the CPUs of each, and how
+//! The laboratory: a system under test (SUT) on this machine or another, its backends, the CPUs of each, and how
 //! a SUT is watched, whether it was started here or named by the user.
 //!
 //! [`Laboratory::start`] starts everything that a [`LabPlan`] names, the SUT at a [`SutAddress`];
@@ -17,6 +17,7 @@ mod address;
 mod control_group;
 mod debian;
 mod error;
+mod far_sut;
 mod haproxy;
 mod installed;
 mod isolated;
@@ -34,6 +35,7 @@ mod proxy_plan;
 mod running_sut;
 mod settings;
 mod sut;
+mod sut_host;
 mod watched;
 
 pub use address::SutAddress;
@@ -45,8 +47,9 @@ pub use laboratory::Laboratory;
 pub use lever::Lever;
 pub use own_servers::OwnServers;
 pub use placement::Placement;
-pub use plan::LabPlan;
+pub use plan::{FarHosts, LabPlan};
 pub use program::CheckError;
 pub use settings::{ProxyConfiguration, SutSettings};
 pub use sut::Sut;
+pub use sut_host::SutHost;
 pub use watched::{HostView, NamedServer, ServerEnd, WatchedServer};

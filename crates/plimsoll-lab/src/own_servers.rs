@@ -68,9 +68,22 @@ impl OwnServers {
         listeners: Vec<Listener>,
         identity: Option<Identity>,
     ) -> Result<ServerGroup, LabError> {
+        let plan = self.serve_plan(listeners, identity)?;
+        let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
+        let network = self.host.as_ref().map(|host| host.network.clone());
+        let spec = AgentSpec { cpus, network, ..AgentSpec::new(self.processes) };
+        Ok(ServerGroup::start(&spec, &plan)?)
+    }
+
+    /// What each of them is to do.
+    pub(crate) fn serve_plan(
+        &self,
+        listeners: Vec<Listener>,
+        identity: Option<Identity>,
+    ) -> Result<ServePlan, LabError> {
         // The kernel may give the next connection of a session to another process.
         let shares_tickets = identity.is_some() && self.processes > 1;
-        let plan = ServePlan {
+        Ok(ServePlan {
             listeners,
             identity,
             ticket_key: shares_tickets.then(plimsoll_tls::new_ticket_key).transpose()?,
@@ -85,11 +98,7 @@ impl OwnServers {
             receive_maximum: u16::MAX,
             delivery_faults: DeliveryFaults::default(),
             accept_proxy: false,
-        };
-        let cpus = if self.cpus.is_empty() { Vec::new() } else { vec![self.cpus.clone()] };
-        let network = self.host.as_ref().map(|host| host.network.clone());
-        let spec = AgentSpec { cpus, network, ..AgentSpec::new(self.processes) };
-        Ok(ServerGroup::start(&spec, &plan)?)
+        })
     }
 
     /// Starts them on one free port of loopback; returns its address, too.

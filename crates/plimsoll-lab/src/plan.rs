@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plimsoll_fleet::hosts::LoadHosts;
 use plimsoll_model::Nanos;
 use plimsoll_model::plan::{Spoken, TlsState};
 use plimsoll_model::target::Protocol;
@@ -57,6 +58,17 @@ pub struct LabPlan {
     pub resumes: bool,
     /// What else differs from the usual.
     pub settings: SutSettings,
+    /// Other machines that SUT and backends are on; `None` starts them here.
+    pub far: Option<FarHosts>,
+}
+
+/// Other machines that a laboratory is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FarHosts {
+    /// The SUT's first, then those of the backends; without these, the SUT's has them, too.
+    pub hosts: LoadHosts,
+    /// The SUT has one process with a thread on each CPU of its host; else as many as its connections need.
+    pub pins_sut: bool,
 }
 
 impl LabPlan {
@@ -76,6 +88,7 @@ impl LabPlan {
             tls: true,
             resumes: true,
             settings: SutSettings::default(),
+            far: None,
         }
     }
 

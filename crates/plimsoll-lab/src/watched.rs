@@ -1,6 +1,7 @@
 //! A server that is observed under load: one of a laboratory, or an existing one
 //! and the user named.
 
+use plimsoll_fleet::ReadingSink;
 use plimsoll_model::cliff::KnownTimer;
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_probe::sampler::Role;
@@ -61,6 +62,11 @@ pub trait WatchedServer {
     /// Its hosts where they are network namespaces, with their names and processes; without the clients'.
     fn hosts(&self) -> Vec<HostView> {
         Vec::new()
+    }
+
+    /// Has its hosts, where they are other machines, read what they do once a second; `sink` gets it.
+    fn watch(&self, sink: &ReadingSink) {
+        let _ = sink;
     }
 
     /// Whether our own backend answers, itself or from behind the server.

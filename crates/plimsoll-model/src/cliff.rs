@@ -61,7 +61,7 @@ pub enum Awaits {
 }
 
 /// A timer that is known beforehand: our own, or one of a server that we configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownTimer {
     /// As its owner's flags or configuration call it: `--linger`, `HAProxy timeout server`.
     pub name: String,

@@ -128,6 +128,21 @@ pub struct LoadHostSummary {
     /// How far ahead the instant of a start was when it was told, the least of all loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_margin_ms: Option<f64>,
+    /// Ports of one of its addresses that connections may come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports_per_source: Option<u64>,
+    /// Operations that were due there, in all loads.
+    #[serde(default)]
+    pub scheduled: u64,
+    /// Those of them that were answered well.
+    #[serde(default)]
+    pub ok: u64,
+    /// CPU of its busiest thread in any second, 0 to 1.
+    #[serde(default)]
+    pub busiest_thread: f64,
+    /// 99 % of its operations were sent within this of the instant at which they could be; the worst of all loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_lag_p99_ms: Option<f64>,
     /// How it was lost, the last time that it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,

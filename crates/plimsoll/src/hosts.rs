@@ -4,12 +4,11 @@ use std::fs;
 use std::io::Write;
 
 use plimsoll_fleet::coordinator::agents_needed;
-use plimsoll_fleet::hosts::{HostName, Launcher, LoadHosts};
-use plimsoll_fleet::message::{AgentFault, HostSurvey};
+use plimsoll_fleet::hosts::{Launcher, LoadHosts};
+use plimsoll_fleet::message::AgentFault;
 use plimsoll_fleet::{AgentSpec, FleetError, LoadAgents};
 use plimsoll_lab::LabError;
-use plimsoll_model::Nanos;
-use plimsoll_model::plan::LoadPlan;
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::units::grouped;
 use plimsoll_report::archive::ArchivedHost;
 use plimsoll_sys::affinity::usable_cpus;
@@ -20,7 +19,7 @@ use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
 
 use crate::exit::Stop;
 use crate::flags::values::Processes;
-use crate::survey::{Findings, findings};
+use crate::survey::{Findings, Room, findings};
 use crate::{run, survey};
 
 /// Descriptors of an agent that are no connections: pipes, epoll instances, libraries' own.
@@ -61,14 +60,23 @@ pub(crate) fn start_load_agents(
         .map_err(|error| fleet_stop(&error))
 }
 
-/// Starts an agent on each of `hosts`, and refuses hosts that lack something for their parts. Also returns notes
-/// on what may become tight.
+/// Agents on other hosts, and what these have room for.
+pub(crate) struct StartedHosts {
+    pub(crate) agents: LoadAgents,
+    pub(crate) room: Room,
+    /// On what may become tight.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Starts an agent on each of `hosts`, and refuses hosts that lack something for their parts. Where `least`
+/// connections are enough, `plan` gets as many as there is room for.
 pub(crate) fn start_hosts(
     hosts: &LoadHosts,
     threads: Option<u32>,
     plan: &mut LoadPlan,
+    least: Option<u64>,
     interrupts: &Interrupts,
-) -> Result<(LoadAgents, Vec<String>), Stop> {
+) -> Result<StartedHosts, Stop> {
     if let Launcher::Joined(listen) = &hosts.launcher {
         // Nothing else is shown before they are there. Whether it can be written changes nothing.
         let agents = hosts.hosts.len();
@@ -81,17 +89,41 @@ pub(crate) fn start_hosts(
     let is_raised = || interrupts.is_raised();
     let mut agents = LoadAgents::start_on(hosts, threads, &is_raised).map_err(fleet)?;
     agents.make_room(plan.connections, DESCRIPTOR_RESERVE);
-    let surveys = agents.survey(|threads, all| survey::part(plan, threads, all)).map_err(fleet)?;
-    let off = |(host, survey, at): (HostName, HostSurvey, Nanos)| {
-        let off_ns = survey::clock_off_ns(&survey, at);
-        (host, survey, off_ns)
+    // Where several agents of one run may share a host, so may several runs.
+    let is_alone = matches!(hosts.launcher, Launcher::Ssh(_) | Launcher::Other(_));
+    let ask = |agents: &mut LoadAgents, plan: &LoadPlan| {
+        agents.survey(|threads, all| survey::part(plan, threads, all, is_alone)).map_err(fleet)
     };
-    let Findings { missing, notes } = findings(&surveys.into_iter().map(off).collect::<Vec<_>>());
-    if !missing.is_empty() {
-        return Err(Stop::TooMany([vec![NOT_EVERY_HOST.to_owned()], missing].concat()));
+    let mut surveys = ask(&mut agents, plan)?;
+    let room = Room::of(&surveys);
+    if room.connections < plan.connections && least.is_some_and(|least| least <= room.connections) {
+        plan.connections = room.connections;
+        surveys = ask(&mut agents, plan)?;
+    }
+    let Findings { is_short, is_missing, table, notes } = findings(&surveys);
+    if is_short || is_missing {
+        let mut lines = vec![NOT_EVERY_HOST.to_owned()];
+        lines.extend(table);
+        lines.extend(together(plan, &room, least).filter(|_| is_short && !is_missing));
+        return Err(Stop::TooMany(lines));
     }
     plan.threads = agents.threads().unwrap_or(plan.threads);
-    Ok((agents, notes))
+    Ok(StartedHosts { agents, room, notes })
+}
+
+/// How many connections hosts can hold that cannot hold all.
+fn together(plan: &LoadPlan, room: &Room, least: Option<u64>) -> Option<String> {
+    let fits = grouped(room.connections);
+    match (&plan.pacing, least) {
+        (Pacing::Hold(_), None) if room.connections > 0 => {
+            Some(format!("together they can hold {fits} connections; --up-to holds as many"))
+        }
+        (Pacing::Hold(_), Some(least)) => {
+            let least = grouped(least);
+            Some(format!("together they can hold {fits} connections, and {least} are the fewest"))
+        }
+        _ => None,
+    }
 }
 
 /// How a failure of the fleet ends the command.

@@ -2,8 +2,15 @@
 //! and clock with its part, and one table says what is missing where.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as SocketName, UnixListener};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use plimsoll_fleet::coordinator::SurveyedHost;
 use plimsoll_fleet::hosts::{HostName, fold};
 use plimsoll_fleet::message::{HostNeed, HostPart, HostSurvey};
 use plimsoll_model::Nanos;
@@ -22,8 +29,16 @@ const OPENING_EACH: u64 = 32;
 /// Widths of the columns are at most these; more text pushes the next ones aside.
 const COLUMN_MAX: usize = 40;
 
-/// The part of a host with so many of all `threads` of the load.
-pub(crate) fn part(plan: &LoadPlan, threads: u32, all: u64) -> HostPart {
+/// A host's own name for being in a load: an abstract one, which a network namespace has once, whoever the user is, and
+/// which goes with the process that has it.
+const IN_A_LOAD: &[u8] = b"plimsoll-load";
+/// A run that has just ended may have it for so long.
+const STILL_ENDING: Duration = Duration::from_secs(2);
+/// How often it is tried.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+
+/// The part of a host with so many of all `threads` of the load; `is_alone` where nobody else is to make load there.
+pub(crate) fn part(plan: &LoadPlan, threads: u32, all: u64, is_alone: bool) -> HostPart {
     let share = |whole: u64| (whole * u64::from(threads)).div_ceil(all.max(1));
     let (opening_max, is_hold) = match &plan.pacing {
         Pacing::Hold(hold) => (share(hold.opening_max.into()), true),
@@ -34,6 +49,7 @@ pub(crate) fn part(plan: &LoadPlan, threads: u32, all: u64) -> HostPart {
         connections: share(plan.connections),
         opening_max,
         is_hold,
+        is_alone,
         destinations: addresses.copied().collect(),
     }
 }
@@ -55,14 +71,25 @@ pub(crate) fn survey(part: &HostPart) -> HostSurvey {
         closes_by_reset: part.is_hold,
         memory_is_watched: false,
     };
-    let needs = Needs::of(&shape, &preflight::host_limits());
-    let of = |verdict| needs.lines.iter().filter(move |need| need.verdict == verdict).map(line);
-    let mut missing: Vec<_> = of(Verdict::Short).collect();
-    missing.extend(part.destinations.iter().filter_map(|to| no_route(*to)));
+    let limits = preflight::host_limits();
+    let needs = Needs::of(&shape, &limits);
+    let of = |verdict| {
+        needs.worst_first().into_iter().filter(move |need| need.verdict == verdict).map(line)
+    };
+    let routes: Vec<_> = part.destinations.iter().map(|to| route(*to)).collect();
+    let address = routes.first().and_then(|route| route.as_ref().ok().copied());
+    let mut missing: Vec<_> = routes.into_iter().filter_map(Result::err).collect();
     missing.dedup();
+    missing.extend(if part.is_alone { other_run() } else { None });
+    let ports = shape.hops.iter().filter_map(|hop| hop.connections_max(&limits)).min();
     HostSurvey {
+        short: of(Verdict::Short).collect(),
         missing,
         tight: of(Verdict::Warn).collect(),
+        fits: needs.fits(),
+        fits_ports: ports.unwrap_or(u64::MAX),
+        ports_per_source: preflight::ports_per_source(&limits),
+        address,
         realtime: Nanos(clock::realtime_ns()),
         at: Nanos(clock::monotonic_ns()),
     }
@@ -77,15 +104,41 @@ fn line(need: &Need) -> HostNeed {
     }
 }
 
-/// What the kernel says of the way to an address. Nothing is sent: a UDP socket only chooses its route.
-fn no_route(to: SocketAddr) -> Option<HostNeed> {
+/// Another run that makes load on this host; none from now on, until this process ends.
+fn other_run() -> Option<HostNeed> {
+    static MINE: OnceLock<UnixListener> = OnceLock::new();
+    let deadline = Instant::now() + STILL_ENDING;
+    while MINE.get().is_none() {
+        let bound = SocketName::from_abstract_name(IN_A_LOAD)
+            .and_then(|name| UnixListener::bind_addr(&name));
+        match bound {
+            // Only this thread sets it.
+            Ok(listener) => drop(MINE.set(listener)),
+            Err(error) if error.kind() != ErrorKind::AddrInUse => return None,
+            Err(_) if Instant::now() < deadline => thread::sleep(TRY_AGAIN),
+            Err(_) => {
+                return Some(HostNeed {
+                    what: "host to itself".to_owned(),
+                    needs: "no other run".to_owned(),
+                    has: "one that makes load".to_owned(),
+                    fix: "wait until that run has ended; two would measure each other".to_owned(),
+                });
+            }
+        }
+    }
+    None
+}
+
+/// The address of this host on the way to another one, as the kernel chooses it. Nothing is sent: a UDP socket only
+/// chooses its route.
+fn route(to: SocketAddr) -> Result<IpAddr, HostNeed> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let connected = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(to));
-    let error = connected.err()?;
-    Some(HostNeed {
+    let chosen = UdpSocket::bind((any, 0))
+        .and_then(|socket| socket.connect(to).and_then(|()| socket.local_addr()));
+    chosen.map(|address| address.ip()).map_err(|error| HostNeed {
         what: format!("route to {}", to.ip()),
         needs: "one".to_owned(),
         has: "none".to_owned(),
@@ -93,37 +146,101 @@ fn no_route(to: SocketAddr) -> Option<HostNeed> {
     })
 }
 
-/// How far the clock of a host is off, in nanoseconds, where `at` is the instant of its survey on the clock here.
-pub(crate) fn clock_off_ns(survey: &HostSurvey, at: Nanos) -> i64 {
-    let here = clock::realtime_ns().saturating_sub(clock::monotonic_ns().saturating_sub(at.0));
+/// How far the clock of a host was off when it read it, in nanoseconds.
+fn clock_off_ns(survey: &HostSurvey, read_at: Nanos) -> i64 {
+    let since = clock::monotonic_ns().saturating_sub(read_at.0);
+    let here = clock::realtime_ns().saturating_sub(since);
     survey.realtime.0.cast_signed().saturating_sub(here.cast_signed())
 }
 
 /// What all hosts lack, and what may become tight.
 pub(crate) struct Findings {
-    /// A table, where something is missing.
-    pub(crate) missing: Vec<String>,
+    /// Fewer connections would fit.
+    pub(crate) is_short: bool,
+    /// Something is missing for any number of connections.
+    pub(crate) is_missing: bool,
+    /// A table of both.
+    pub(crate) table: Vec<String>,
     /// A note each.
     pub(crate) notes: Vec<String>,
 }
 
-/// Puts the answers of all hosts together, each with how far its clock is off.
-pub(crate) fn findings(surveys: &[(HostName, HostSurvey, i64)]) -> Findings {
+/// Puts the answers of all hosts together.
+pub(crate) fn findings(surveys: &[SurveyedHost]) -> Findings {
     let (mut missing, mut notes) = (Rows::default(), Rows::default());
-    for (host, survey, off_ns) in surveys {
-        survey.missing.iter().for_each(|need| missing.add(host, need.clone()));
-        survey.tight.iter().for_each(|need| notes.add(host, need.clone()));
+    for SurveyedHost { name, survey, read_at, .. } in surveys {
+        survey.missing.iter().for_each(|need| missing.add(name, need.clone()));
+        survey.tight.iter().for_each(|need| notes.add(name, need.clone()));
+        let off_ns = clock_off_ns(survey, *read_at);
         let off = Nanos(off_ns.unsigned_abs());
         if off > CLOCK_OFF_NOTED {
             let rows = if off > CLOCK_OFF_MAX { &mut missing } else { &mut notes };
-            rows.add(host, clock_need(*off_ns));
+            rows.add(name, clock_need(off_ns));
         }
+    }
+    let is_missing = !missing.0.is_empty();
+    let is_short = surveys.iter().any(|host| !host.survey.short.is_empty());
+    for SurveyedHost { name, survey, .. } in surveys {
+        survey.short.iter().for_each(|need| missing.add(name, need.clone()));
     }
     let note = |(need, hosts): (&HostNeed, &Vec<HostName>)| {
         let HostNeed { what, needs, has, fix } = need;
         format!("{}: {what}: needs {needs}, has {has}; {fix}", fold(hosts))
     };
-    Findings { missing: missing.table(), notes: notes.0.iter().map(note).collect() }
+    Findings {
+        is_short,
+        is_missing,
+        table: missing.table(),
+        notes: notes.0.iter().map(note).collect(),
+    }
+}
+
+/// What other hosts have room for, each in proportion to its threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Connections of all hosts together.
+    pub(crate) connections: u64,
+    /// Connections of all hosts for which there are source ports.
+    pub(crate) ports: u64,
+    /// Ports of one address of the host that has the fewest.
+    pub(crate) ports_per_source: u64,
+    /// The limit that allows no more, where the surveyed load needed more, and what raises it.
+    pub(crate) limit: Option<String>,
+}
+
+impl Room {
+    /// That of hosts which have compared themselves with their parts.
+    pub(crate) fn of(surveys: &[SurveyedHost]) -> Self {
+        // Where a host has room for so many.
+        let all = |host: &SurveyedHost, fits: u64| {
+            let (threads, all) = host.threads;
+            let together = u128::from(fits) * u128::from(all) / u128::from(threads.max(1));
+            u64::try_from(together).unwrap_or(u64::MAX)
+        };
+        let room = |host: &SurveyedHost| all(host, host.survey.fits);
+        let connections = surveys.iter().map(room).min().unwrap_or(u64::MAX);
+        let fewest: Vec<_> = surveys.iter().filter(|host| room(host) == connections).collect();
+        let limit = fewest.iter().find_map(|host| {
+            let HostNeed { what, fix, .. } = host.survey.short.first()?;
+            let alike = |other: &&&SurveyedHost| {
+                other.survey.short.first().is_some_and(|need| need.what == *what)
+            };
+            let names: Vec<_> = fewest.iter().filter(alike).map(|host| host.name.clone()).collect();
+            let fix = if fix.is_empty() { String::new() } else { format!("; {fix}") };
+            let hosts = fold(&names);
+            Some(format!("{what} of {hosts} for {} connections{fix}", grouped(connections)))
+        });
+        Self {
+            connections,
+            ports: surveys.iter().map(|host| all(host, host.survey.fits_ports)).min().unwrap_or(0),
+            ports_per_source: surveys
+                .iter()
+                .map(|host| host.survey.ports_per_source)
+                .min()
+                .unwrap_or(0),
+            limit,
+        }
+    }
 }
 
 fn clock_need(off_ns: i64) -> HostNeed {
@@ -183,9 +300,25 @@ mod tests {
         HostNeed { what, needs, has, fix }
     }
 
-    fn surveyed(host: &str, missing: &[HostNeed], off_ns: i64) -> (HostName, HostSurvey, i64) {
-        let survey = HostSurvey { missing: missing.to_vec(), ..HostSurvey::default() };
-        (parse(host).unwrap().remove(0), survey, off_ns)
+    fn surveyed(host: &str, missing: &[HostNeed], off_ms: i64) -> SurveyedHost {
+        let (realtime, at) = (Nanos(clock::realtime_ns()), Nanos(clock::monotonic_ns()));
+        let realtime = Nanos(realtime.0.saturating_add_signed(off_ms * 1_000_000));
+        let missing = missing.to_vec();
+        let survey = HostSurvey { missing, realtime, at, ..HostSurvey::default() };
+        SurveyedHost { name: parse(host).unwrap().remove(0), threads: (1, 4), survey, read_at: at }
+    }
+
+    /// A host with a part of the threads, and room for so many connections.
+    fn roomy(host: &str, threads: (u32, u64), fits: u64, short: &[HostNeed]) -> SurveyedHost {
+        let of = surveyed(host, &[], 0);
+        let survey = HostSurvey {
+            short: short.to_vec(),
+            fits,
+            fits_ports: fits * 2,
+            ports_per_source: fits * 3,
+            ..of.survey
+        };
+        SurveyedHost { threads, survey, ..of }
     }
 
     #[test]
@@ -194,12 +327,13 @@ mod tests {
         let route = need("route to 192.0.2.1", "one", "none", "Network is unreachable");
         let found = findings(&[
             surveyed("client01", std::slice::from_ref(&files), 0),
-            surveyed("client02", &[files, route], 1_000_000),
-            surveyed("client03", &[], -3_600_000_000_000),
-            surveyed("client04", &[], 3_000_000_000),
+            surveyed("client02", &[files, route], 1),
+            surveyed("client03", &[], -3_600_900),
+            surveyed("client04", &[], 3_000),
         ]);
+        assert!(found.is_missing && !found.is_short);
         assert_eq!(
-            found.missing,
+            found.table,
             [
                 "hosts          what                                     needs             has  what raises it",
                 "client03       clock (certificates are checked by it)     2 s  3,600 s behind  chronyc makestep, or timedatectl set-ntp true",
@@ -208,35 +342,56 @@ mod tests {
             ]
         );
         assert!(found.notes.len() == 1 && found.notes[0].starts_with("client04: clock "));
-        assert!(findings(&[surveyed("client01", &[], 0)]).missing.is_empty());
+        assert!(findings(&[surveyed("client01", &[], 0)]).table.is_empty());
+    }
+
+    #[test]
+    fn hosts_have_room_for_as_many_as_the_fullest_one_allows() {
+        let ports = need("source ports (clients)", "500", "110", "sysctl -w range");
+        let files = need("fs.file-max", "500", "400", "");
+        // Their parts are a quarter, a quarter and a half.
+        let hosts = [
+            roomy("client01", (2, 8), 110, std::slice::from_ref(&ports)),
+            roomy("client02", (2, 8), 110, &[ports, files.clone()]),
+            roomy("client03", (4, 8), 400, &[files]),
+        ];
+        let found = findings(&hosts);
+        assert!(found.is_short && !found.is_missing && found.table.len() == 3, "{:?}", found.table);
+        let room = Room::of(&hosts);
+        assert_eq!((room.connections, room.ports, room.ports_per_source), (440, 880, 330));
+        let limit = "source ports (clients) of client[01-02] for 440 connections; sysctl -w range";
+        assert_eq!(room.limit.as_deref(), Some(limit));
+        let roomy = Room::of(&[roomy("client01", (2, 2), u64::MAX / 4, &[])]);
+        assert_eq!((roomy.connections, roomy.limit), (u64::MAX / 4, None));
     }
 
     #[test]
     fn a_host_compares_its_part_with_what_it_has() {
         let url = "http://127.0.0.1:9/";
         let hold = hold_job(&[url, "-c", "9k", "--opening", "70"]).load.plan;
-        let of_third = part(&hold, 2, 6);
+        let of_third = part(&hold, 2, 6, false);
         assert_eq!(
             (of_third.connections, of_third.opening_max, of_third.is_hold),
             (3_000, 24, true)
         );
-        let load = part(&load_job(&[url, "-c", "100"]).plan, 2, 6);
+        let load = part(&load_job(&[url, "-c", "100"]).plan, 2, 6, false);
         assert_eq!((load.connections, load.opening_max, load.is_hold), (34, 64, false));
         let small = survey(&load);
-        assert_eq!(small.missing, []);
+        assert!(small.short.is_empty() && small.missing.is_empty(), "{small:?}");
+        assert!(small.fits >= load.connections && small.fits_ports >= small.ports_per_source);
         assert!(clock_off_ns(&small, small.at).unsigned_abs() < CLOCK_OFF_NOTED.0);
         let huge = survey(&HostPart { connections: 1 << 40, ..load });
-        assert!(huge.missing.iter().any(|need| need.what.contains("source ports")), "{huge:?}");
+        assert!(huge.short.iter().any(|need| need.what.contains("source ports")), "{huge:?}");
     }
 
     #[test]
     fn an_address_without_a_route_is_missing() {
         // Nothing is sent to it; a broadcast address is refused by the socket as a route is by the kernel.
-        let refused = no_route("255.255.255.255:80".parse().unwrap()).expect("refused");
+        let refused = route("255.255.255.255:80".parse().unwrap()).expect_err("refused");
         assert_eq!(
             (refused.what.as_str(), refused.has.as_str()),
             ("route to 255.255.255.255", "none")
         );
-        assert_eq!(no_route("127.0.0.1:80".parse().unwrap()), None);
+        assert_eq!(route("127.0.0.1:80".parse().unwrap()), Ok(Ipv4Addr::LOCALHOST.into()));
     }
 }

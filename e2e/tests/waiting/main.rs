@@ -19,6 +19,7 @@ mod isolation;
 mod joined;
 mod kubernetes;
 mod lab;
+mod lab_hosts;
 mod live_page;
 mod load;
 mod local_limits;

@@ -1,6 +1,6 @@
 //! Loads that other hosts make, over ssh: one load, exactly merged, and nothing left on any of them.
 
-use e2e::plimsoll::Finished;
+use e2e::plimsoll::{Finished, undisturbed};
 use e2e::ssh_hosts;
 use e2e::ssh_hosts::{HOSTS, LOGIN, URL};
 
@@ -11,6 +11,11 @@ const LOAD: [&str; 8] =
 fn load(flags: &[&str], meanwhile: &str) -> Option<Finished> {
     let always = ["load", URL, "--hosts", HOSTS];
     ssh_hosts::run(&[&always, &LOGIN[..], &LOAD, flags].concat(), meanwhile)
+}
+
+/// Text that is in one line, however wide the terminal was.
+fn words_of(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn assert_nothing_left(finished: &Finished) {
@@ -38,6 +43,14 @@ fn three_hosts_make_one_load_and_get_the_program_where_it_is_not() {
         assert_eq!(host["clock_drift_ms"], 0.0, "{name}");
         let margin = host["start_margin_ms"].as_f64().expect("milliseconds");
         assert!(margin > 0.0, "{name}: {margin} ms");
+    }
+    let read = summary.at("hosts").as_object().expect("hosts were read");
+    assert!(read.keys().eq(hosts.keys()), "{read:?}");
+    for (name, host) in read {
+        assert_eq!(host["roles"], serde_json::json!(["client"]), "{name}");
+        for figure in ["cpus", "cpu_max", "memory_max", "packets_per_s_max", "bytes_per_s_max"] {
+            assert!(host[figure].as_f64() > Some(0.0), "{name}: {figure} of {host}");
+        }
     }
     let copies = std::fs::read_dir(finished.folder().join("cache1/plimsoll/agents"));
     assert_eq!(copies.expect("copied").count(), 1);
@@ -196,6 +209,193 @@ fn each_host_has_source_ports_of_its_own() {
     let summary = finished.written(code);
     assert_eq!(summary.number("connections.held_max"), 300.0, "{}", finished.stdout);
     assert_eq!(summary.number("connections.failed"), 0.0, "{}", finished.stdout);
+    assert_eq!(summary.number("hold.ports_per_source"), 110.0);
+    let stdout = words_of(&finished.stdout);
+    assert!(stdout.contains(", 110 ports each; closed"), "{stdout}");
+    assert_nothing_left(&finished);
+}
+
+/// Two hosts have 110 source ports, the second one 90: together they hold three times as many as that.
+const UNEQUAL_PORTS: &str = "for host in h1 h3; do \
+     ip netns exec $host sysctl -qw net.ipv4.ip_local_port_range='20000 20109'; done
+     ip netns exec h2 sysctl -qw net.ipv4.ip_local_port_range='20000 20089'";
+/// Goals that a busy machine meets, short waits, a short soak.
+const QUICK: [&str; 10] = [
+    "--mode",
+    "quick",
+    "--slo",
+    "p99<1s,errors<0.1%",
+    "--linger",
+    "1s",
+    "--for",
+    "1s",
+    "--rate",
+    "1k",
+];
+
+#[test]
+fn a_hold_up_to_what_hosts_have_room_for_holds_so_many() {
+    let hold = ["hold", URL, "--hosts", HOSTS, "--rate", "1k", "--for", "2s", "-c", "900"];
+    let up_to = [&hold[..], &LOGIN, &["--up-to", "--json", "out.json"]].concat();
+    let all = [&hold[..], &LOGIN].concat().join(" ");
+    let count = "ss -Htn state established sport = :8080 | wc -l";
+    let meanwhile = format!(
+        "until [ $({count}) -ge 270 ]; do kill -0 $P || break; sleep 0.05; done; {count} > peak; wait $P; C=$?
+         \"$0\" {all} < /dev/null; echo \"CODE $?\" >&2"
+    );
+    let Some(finished) = ssh_hosts::run_with(3, UNEQUAL_PORTS, &up_to, &meanwhile) else { return };
+    let shown = format!("{}{}", finished.stdout, finished.stderr);
+    let code = finished.code.unwrap_or(-1);
+    // A busy machine makes a hold INVALID, which is no matter here.
+    assert!([0, 98].contains(&code), "{shown}");
+    let summary = finished.written(code);
+    for (field, value) in [
+        ("hold.asked", 270.0),
+        ("hold.held", 270.0),
+        ("hold.ports_per_source", 90.0),
+        ("connections.opened", 270.0),
+        ("connections.failed", 0.0),
+    ] {
+        assert_eq!(summary.number(field), value, "{field}: {shown}");
+    }
+    assert_eq!(summary.at("load_hosts")["10.77.0.1"]["ports_per_source"], 110);
+    let peak = std::fs::read_to_string(finished.folder().join("peak")).expect("counted");
+    assert_eq!(peak.trim(), "270", "{shown}");
+    let shown = words_of(&shown);
+    for said in [
+        "the hosts can hold 270 of 900 connections: source ports (clients) of 10.77.0.2 for 270",
+        "at least 90 ports each",
+        "together they can hold 270 connections; --up-to holds as many",
+        "CODE 1",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_search_for_connections_over_hosts_ends_where_one_of_them_has_no_ports_left() {
+    let find = ["find", "connections", URL, "--hosts", HOSTS, "--min", "30", "--max", "900"];
+    let flags = [&find[..], &LOGIN, &QUICK, &["--json", "out.json", "--out", "run"]].concat();
+    let Some(finished) = ssh_hosts::run_with(3, UNEQUAL_PORTS, &flags, "") else { return };
+    let shown = format!("{}{}", finished.stdout, finished.stderr);
+    let summary = finished.written(98);
+    assert_eq!(summary.number("find.lower"), 270.0, "{shown}");
+    let why = summary.text("find.outcome.generator-limited.why");
+    assert!(why.starts_with("source ports (clients) of 10.77.0.2 for 270 connections"), "{why}");
+    assert_eq!(summary.number("connections.held_max"), 270.0);
+    assert_eq!(summary.number("connections.failed"), 0.0);
+    assert_eq!(summary.number("generator.processes"), 3.0);
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_search_over_hosts_finds_how_many_connections_a_server_holds() {
+    let haproxy = e2e::program::installed("haproxy");
+    let before = format!(
+        "printf '%s\\n' global ' maxconn 4000' defaults ' mode http' ' timeout connect 5s' ' timeout client 60s' \
+           ' timeout server 60s' 'frontend sut' ' bind 10.77.0.254:8081' ' maxconn 211' \
+           ' http-request return status 200 content-type text/plain string pong' > haproxy.cfg
+         {} -db -f haproxy.cfg > haproxy.log 2>&1 < /dev/null &
+         until (exec 3<> /dev/tcp/10.77.0.254/8081) 2> /dev/null; do sleep 0.02; done",
+        haproxy.display()
+    );
+    let find = ["find", "connections", "http://10.77.0.254:8081/", "--hosts", HOSTS, "--max", "1k"];
+    let flags = [&find[..], &LOGIN, &QUICK, &["--json", "out.json", "--out", "run"]].concat();
+    if !ssh_hosts::is_possible() {
+        return;
+    }
+    let search = || ssh_hosts::run_with(3, &before, &flags, "").expect("possible");
+    let finished = undisturbed(search);
+    let shown = format!("{}{}", finished.stdout, finished.stderr);
+    let summary = finished.written(0);
+    let (lower, upper) = (summary.number("find.lower"), summary.number("find.upper"));
+    assert!(
+        lower <= 211.0 && 211.0 < upper && upper / lower <= 1.06,
+        "[{lower}, {upper}]: {shown}"
+    );
+    assert_eq!(summary.number("find.connections.soaked"), lower, "{shown}");
+    // Whatever was opened was counted at one end of its life or the other.
+    let opened = summary.number("connections.opened");
+    assert!(opened >= lower && summary.number("hold.held") == lower, "{opened}: {shown}");
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_second_run_on_a_host_is_refused_and_the_first_goes_on() {
+    let load = ["load", URL, "--hosts", "10.77.0.[1-2]", "--duration", "10m"];
+    let second = ["load", URL, "--hosts", "10.77.0.[2-3]", "--duration", "1s", "--rate", "10"];
+    let second = [&second[..], &LOGIN].concat().join(" ");
+    let meanwhile =
+        format!("middle; \"$0\" {second} < /dev/null; echo \"CODE $?\" >&2; kill -INT $P");
+    let Some(finished) = ssh_hosts::run(&[&load[..], &LOGIN, &LOAD].concat(), &meanwhile) else {
+        return;
+    };
+    let summary = finished.written(130);
+    assert_eq!(summary.number("ok"), summary.number("scheduled"), "{}", finished.stderr);
+    let row = finished.stderr.lines().find(|line| line.contains("host to itself"));
+    assert!(
+        row.is_some_and(|row| row.trim_start().starts_with("10.77.0.2 ")),
+        "{}",
+        finished.stderr
+    );
+    assert!(finished.stderr.contains("CODE 1"), "{}", finished.stderr);
+    assert_nothing_left(&finished);
+}
+
+#[test]
+fn a_host_that_sends_no_frames_is_lost_and_nobody_else() {
+    // What is sent instead, once the load runs: too long, not a message, cut off.
+    let cases = [
+        (r"head -c 8 /dev/zero | tr '\0' X", "not a frame of plimsoll's"),
+        (r#"printf '\007\000\000\000{"a":1}'"#, "not a message of this version"),
+        (r"printf '\011\000\000\000{'", "ended inside a frame"),
+    ];
+    for (sent, said) in cases {
+        let before = format!(
+            r#"cat > reach <<'END'
+#!/bin/bash
+if [ "$1" != h2 ]; then exec ip netns exec "$1" sh; fi
+ip netns exec h2 sh | {{ cat <&0 & C=$!; until [ -s run/intervals.jsonl ]; do sleep 0.05; done
+  sleep 0.3; kill -KILL $C; wait $C 2> /dev/null; {sent}; }}
+END
+chmod +x reach"#
+        );
+        let load = ["load", URL, "--hosts", "h[1-3]", "--launch", "./reach %h", "--duration", "5s"];
+        let flags = [&load[..], &LOAD].concat();
+        let Some(finished) = ssh_hosts::run_with(3, &before, &flags, "") else { return };
+        let summary = finished.written(98);
+        assert_eq!(summary.number("scheduled"), 1_500.0, "{}", finished.stderr);
+        let hosts = summary.at("load_hosts");
+        let lost = hosts["h2"]["lost"].as_str().unwrap_or("not lost");
+        assert!(lost.contains(said), "{lost}: {}", finished.stderr);
+        assert!(hosts["h1"]["lost"].is_null() && hosts["h3"]["lost"].is_null(), "{hosts}");
+        assert_nothing_left(&finished);
+    }
+}
+
+#[test]
+fn another_build_and_no_program_are_said_before_the_load() {
+    let before = "printf '%s\\n' '#!/bin/sh' 'echo plimsoll 0.0.1; exit 2' > old; chmod +x old";
+    let words = |path: &str| {
+        let load = ["load", URL, "--no-ui", "--hosts", HOSTS, "--remote-path", path];
+        [&load[..], &LOGIN].concat().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let old = words("/nowhere/plimsoll");
+    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    let meanwhile = format!(
+        "wait $P; \"$0\" {} < /dev/null; echo \"CODE $?\" >&2",
+        words("$PWD/old").join(" ")
+    );
+    let Some(finished) = ssh_hosts::run_with(3, before, &old, &meanwhile) else { return };
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    for said in [
+        "10.77.0.[1-3] cannot start plimsoll: /nowhere/plimsoll is no program there",
+        "10.77.0.[1-3] ended unexpectedly: exit code 2",
+        "CODE 1",
+    ] {
+        assert!(finished.stderr.contains(said), "{said}: {}", finished.stderr);
+    }
     assert_nothing_left(&finished);
 }
 

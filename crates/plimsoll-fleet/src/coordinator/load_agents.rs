@@ -14,12 +14,12 @@ use plimsoll_sys::{affinity, clock};
 use crate::agent_set::{AGENT_EXIT_WAIT, AgentSet, AgentSpec, remote_launches};
 use crate::coordinator::above::Above;
 use crate::coordinator::hold_controller::{HoldController, Order};
-use crate::coordinator::load_run::{Action, LoadRun, Member, StartOf, Terms};
+use crate::coordinator::load_run::{Action, LoadRun, Member, PartDone, StartOf, Terms};
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::error::FleetError;
 use crate::hosts::clock::Sample;
 use crate::hosts::{HostName, LoadHost, LoadHosts};
-use crate::link::LinkEvent;
+use crate::link::{LinkEvent, ReadingSink};
 use crate::message::{FromAgent, HostPart, HostSurvey, ToAgent};
 
 /// Most threads of an agent on another host, unless more are asked for.
@@ -77,13 +77,54 @@ struct Share {
     drift_ns: i64,
     /// How far ahead the instant of a start was when it was told; the least.
     margin: Option<Nanos>,
+    /// Ports of one of its addresses, once it has said so.
+    ports_per_source: Option<u64>,
+    /// Operations that were due there, and those that were answered well, in all loads.
+    scheduled: u64,
+    ok: u64,
+    /// The most of all loads.
+    busiest_thread: f64,
+    send_lag_p99: Option<Nanos>,
     /// How it was lost.
     lost: Option<String>,
 }
 
+/// A host that has compared itself with its part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SurveyedHost {
+    /// Which one.
+    pub name: HostName,
+    /// Its threads, and those of all hosts: its share in the load.
+    pub threads: (u32, u64),
+    /// What it has found.
+    pub survey: HostSurvey,
+    /// The instant of `survey.at` on the clock here.
+    pub read_at: Nanos,
+}
+
 impl Share {
     fn new(threads: u32) -> Self {
-        Self { threads, worst: None, at_start: None, drift_ns: 0, margin: None, lost: None }
+        Self {
+            threads,
+            worst: None,
+            at_start: None,
+            drift_ns: 0,
+            margin: None,
+            ports_per_source: None,
+            scheduled: 0,
+            ok: 0,
+            busiest_thread: 0.0,
+            send_lag_p99: None,
+            lost: None,
+        }
+    }
+
+    /// What it did in a load.
+    fn note_done(&mut self, done: &PartDone) {
+        self.scheduled += done.scheduled;
+        self.ok += done.ok;
+        self.busiest_thread = self.busiest_thread.max(done.busiest_thread);
+        self.send_lag_p99 = self.send_lag_p99.max(done.send_lag.quantile(0.99));
     }
 
     /// How well its clock is known when a load begins.
@@ -156,13 +197,12 @@ impl LoadAgents {
     }
 
     /// Asks each other host what it lacks for its part, which `part` names for its threads and those of all hosts.
-    /// With each answer comes the instant on the clock here at which that host read its own clock.
     pub fn survey(
         &mut self,
         part: impl Fn(u32, u64) -> HostPart,
-    ) -> Result<Vec<(HostName, HostSurvey, Nanos)>, FleetError> {
-        let Place::There(shares) = &self.place else { return Ok(Vec::new()) };
-        let all = shares.iter().map(|share| u64::from(share.threads)).sum();
+    ) -> Result<Vec<SurveyedHost>, FleetError> {
+        let Place::There(shares) = &mut self.place else { return Ok(Vec::new()) };
+        let all: u64 = shares.iter().map(|share| u64::from(share.threads)).sum();
         for (index, share) in shares.iter().enumerate() {
             self.agents.send(index, &ToAgent::Survey(Box::new(part(share.threads, all))))?;
         }
@@ -182,13 +222,22 @@ impl LoadAgents {
                 other => return Err(self.agents.unexpected(index, &other)),
             }
         }
-        let here =
-            |index: usize, at: Nanos| self.agents.clock(index).map_or(at, |clock| clock.here(at));
-        let answer = |(index, (host, survey)): (usize, (HostName, HostSurvey))| {
-            let at = here(index, survey.at);
-            (host, survey, at)
-        };
-        Ok(self.agents.hosts().zip(answers.into_iter().flatten()).enumerate().map(answer).collect())
+        let mut surveyed = Vec::new();
+        for (index, (name, survey)) in
+            self.agents.hosts().zip(answers.into_iter().flatten()).enumerate()
+        {
+            shares[index].ports_per_source = Some(survey.ports_per_source);
+            let clock = self.agents.clock(index);
+            let read_at = clock.map_or(survey.at, |clock| clock.here(survey.at));
+            let threads = (shares[index].threads, all);
+            surveyed.push(SurveyedHost { name, threads, survey, read_at });
+        }
+        Ok(surveyed)
+    }
+
+    /// Has each other host read what it does once a second from now on; `sink` gets it.
+    pub fn watch(&self, sink: ReadingSink) -> Result<(), FleetError> {
+        self.agents.watch(sink)
     }
 
     /// Each other host by its name.
@@ -206,6 +255,11 @@ impl LoadAgents {
                 clock_offset_ms: share.worst.map_or(0.0, |clock| ms(clock.offset_ns)),
                 clock_drift_ms: ms(share.drift_ns),
                 start_margin_ms: share.margin.map(|margin| margin.as_millis_f64()),
+                ports_per_source: share.ports_per_source,
+                scheduled: share.scheduled,
+                ok: share.ok,
+                busiest_thread: share.busiest_thread,
+                send_lag_p99_ms: share.send_lag_p99.map(Nanos::as_millis_f64),
                 lost: share.lost.clone(),
             };
             (self.agents.name(index).to_owned(), summary)
@@ -233,6 +287,11 @@ impl LoadAgents {
             *spec = wanted;
         }
         Ok(())
+    }
+
+    /// Puts others in the place of those that were lost, between two loads.
+    pub(crate) fn replace_lost(&mut self) -> Result<(), FleetError> {
+        self.agents.replace_lost()
     }
 
     /// How many there are.
@@ -292,7 +351,6 @@ impl LoadAgents {
         orders: &Receiver<(ToAgent, u32)>,
         events: &Sender<FromAgent>,
     ) -> Result<Nanos, FleetError> {
-        self.agents.replace_lost()?;
         // Given up here before it is above.
         let never = || false;
         let control = LoadControl { overrun: PART_OVERRUN, ..LoadControl::new(&never) };
@@ -416,6 +474,12 @@ impl LoadAgents {
                     above.tell_state(&mut run);
                 }
                 (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
+                if let Place::There(shares) = &mut self.place {
+                    shares
+                        .iter_mut()
+                        .zip(run.done_by_each())
+                        .for_each(|(s, done)| s.note_done(done));
+                }
                 self.strays().into_iter().for_each(|stray| sink(Event::Note(stray)));
                 return run.into_outcome();
             }

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use plimsoll_model::event::Event;
+use plimsoll_model::hist::Histogram;
 use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
 use plimsoll_model::plan::{LoadPlan, Pacing, Steer};
 use plimsoll_model::seconds::Seconds;
@@ -48,6 +49,8 @@ const PREWARM_PER_S_MIN: u64 = 200;
 /// Held connections that are closed per second, at least: a reset takes about 20 us of the
 /// kernel, and all agents of a hold may share two CPUs with the server's end of it.
 const CLOSES_PER_S_MIN: u64 = 20_000;
+/// Of so many hosts the send lag of each is kept: a histogram takes 200 kB.
+const LAGS_MAX: usize = 64;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// What the coordinator is to do.
@@ -168,6 +171,29 @@ struct Part {
     /// Seconds delivered.
     delivered: u32,
     last_frame_at: Nanos,
+    done: PartDone,
+}
+
+/// What one agent did in a load.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PartDone {
+    pub(super) scheduled: u64,
+    pub(super) ok: u64,
+    /// CPU of its busiest thread in any second, 0 to 1.
+    pub(super) busiest_thread: f64,
+    /// How late it sent; empty where there are many agents.
+    pub(super) send_lag: Histogram,
+}
+
+impl PartDone {
+    fn add(&mut self, second: &Tally, with_lag: bool) {
+        self.scheduled += second.scheduled;
+        self.ok += second.ok;
+        self.busiest_thread = self.busiest_thread.max(second.generator.busiest_thread);
+        if with_lag {
+            self.send_lag.merge(&second.spans.send_lag);
+        }
+    }
 }
 
 impl Part {
@@ -262,6 +288,7 @@ impl LoadRun {
             in_flight: None,
             delivered: 0,
             last_frame_at: now,
+            done: PartDone::default(),
         };
         Self {
             terms,
@@ -550,6 +577,11 @@ impl LoadRun {
         self.is_ready().then(|| (self.opened, failed, self.open_error.take()))
     }
 
+    /// What each agent did, as far as it was delivered.
+    pub(super) fn done_by_each(&self) -> impl Iterator<Item = &PartDone> {
+        self.parts.iter().map(|part| &part.done)
+    }
+
     /// Agents that were lost so far.
     pub(super) fn lost(&self) -> u32 {
         self.parts.iter().filter(|part| part.stage == Stage::Lost).count() as u32
@@ -607,8 +639,10 @@ impl LoadRun {
     }
 
     fn handle_interval(&mut self, index: usize, mut interval: Box<Interval>, now: Nanos) {
+        let with_lag = self.parts.len() <= LAGS_MAX && self.terms.start == StartOf::There;
         let part = &mut self.parts[index];
         let tally = &mut interval.tally;
+        part.done.add(tally, with_lag);
         // A relay has counted its own.
         tally.generator.processes = tally.generator.processes.max(1);
         let bad = tally.bad();

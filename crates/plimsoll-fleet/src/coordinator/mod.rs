@@ -1,6 +1,7 @@
 //! The coordinator's side of agents that make load or serve.
 
 mod above;
+mod far_servers;
 mod hold_controller;
 mod load_agents;
 mod load_run;
@@ -8,8 +9,9 @@ mod outcome;
 mod server_group;
 mod steering;
 
+pub use far_servers::FarServers;
 pub use hold_controller::{HoldController, HoldView, Order};
-pub use load_agents::{LoadAgents, agents_needed};
+pub use load_agents::{LoadAgents, SurveyedHost, agents_needed};
 pub use outcome::{LoadControl, LoadOutcome};
 pub use server_group::{ServerGroup, ServerStatus};
 

@@ -14,7 +14,7 @@ use plimsoll_fleet::coordinator::{HoldController, HoldView, LoadControl, Order};
 use plimsoll_fleet::message::{
     AgentFault, ExitReason, OwnControlGroup, Readiness, SupervisedProgram, SupervisorPlan,
 };
-use plimsoll_fleet::relay::Relay;
+use plimsoll_fleet::relay::{Makers, Relay};
 use plimsoll_fleet::{
     AgentCommand, AgentSpec, FleetError, FromAgent, LoadAgents, ServerGroup, Supervisor, ToAgent,
 };
@@ -101,7 +101,8 @@ pub(crate) fn a_killed_agent_costs_its_share_only() {
 /// each of them.
 fn relayed(behaviour: u64, mut meanwhile: impl FnMut(&FromAgent)) -> Vec<FromAgent> {
     let (sender, events) = mpsc::channel();
-    let relay = Relay::start(AgentCommand::this_program(), sender).unwrap();
+    let makers = Makers::default();
+    let relay = Relay::start(AgentCommand::this_program(), sender, makers).unwrap();
     let shard = Shard { index: 0, of: 3 };
     relay.prepare(Box::new(LoadPlan { threads: 3, shard, ..plan(behaviour) }), 3);
     let mut seen = Vec::new();

@@ -134,6 +134,9 @@ impl Executor for Script {
             ToAgent::Survey(_) => send(events, FromAgent::Surveyed(Box::default())),
             // It reports often enough.
             ToAgent::Count => {}
+            ToAgent::Watch | ToAgent::StartSut(_) | ToAgent::CountSut => {
+                panic!("only an agent on another host is asked for that")
+            }
             ToAgent::Go | ToAgent::Supervise(_) | ToAgent::Ping { .. } | ToAgent::Exit => {
                 panic!("the fleet keeps these for itself")
             }

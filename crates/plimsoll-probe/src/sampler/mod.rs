@@ -113,6 +113,11 @@ impl Sampler {
         Self { root: root.to_owned(), scope, host_wide, readings: 0, cost: Nanos::ZERO, missed: 0 }
     }
 
+    /// Reads what `scope` names from now on.
+    pub fn rescope(&mut self, scope: Scope) {
+        self.scope = scope;
+    }
+
     /// Notes that a reading came more than one interval late.
     pub fn miss(&mut self) {
         self.missed += 1;

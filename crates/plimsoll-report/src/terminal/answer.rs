@@ -61,7 +61,7 @@ fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     if let Some(found) = &summary.find {
         search::facts(page, summary, found)?;
         if let Some(held) = &summary.hold {
-            hold::closing(page, held)?;
+            hold::closing(page, summary, held)?;
         }
         return timers::longest(page, summary);
     }
@@ -72,7 +72,7 @@ fn write_facts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     sections::server_side(page, summary)?;
     if let Some(held) = &summary.hold {
         hold::tls_messages(page, held)?;
-        hold::closing(page, held)?;
+        hold::closing(page, summary, held)?;
     }
     sections::generator(page, summary)?;
     timers::longest(page, summary)

@@ -33,7 +33,7 @@ pub fn render_hold(
     sections::errors(&mut page, summary)?;
     sections::server_side(&mut page, summary)?;
     tls_messages(&mut page, hold)?;
-    closing(&mut page, hold)?;
+    closing(&mut page, summary, hold)?;
     sections::generator(&mut page, summary)?;
     sections::settings(&mut page, summary)?;
     sections::checks(&mut page, &summary.reasons)?;
@@ -246,18 +246,26 @@ pub(super) fn tls_messages(page: &mut Page<'_>, hold: &HoldSummary) -> io::Resul
 }
 
 /// How connections end here, and where they came from.
-pub(super) fn closing(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
-    let sources = match hold.sources {
-        0 => "the address that the kernel chose".to_owned(),
-        1 => "one address".to_owned(),
-        count => format!("{} addresses", grouped(count)),
+pub(super) fn closing(
+    page: &mut Page<'_>,
+    summary: &Summary,
+    hold: &HoldSummary,
+) -> io::Result<()> {
+    let hosts = &summary.load_hosts;
+    let sources = match (hosts.len() as u64, hold.sources) {
+        (0, 0) => "the address that the kernel chose".to_owned(),
+        (0, 1) => "one address".to_owned(),
+        (0, count) => format!("{} addresses", grouped(count)),
+        (hosts, _) => format!("{}, by the address that the kernel chose", counted(hosts, "host")),
     };
     if hold.ports_per_source == 0 {
         // A killed run: its connections were not closed.
         return page.entry("From", &sources);
     }
+    let most = hosts.values().filter_map(|host| host.ports_per_source).max();
+    let fewest = if most > Some(hold.ports_per_source) { "at least " } else { "" };
     let from = format!(
-        "{sources}, {} ports each; closed by RST at the end, so that no TIME_WAIT is left",
+        "{sources}, {fewest}{} ports each; closed by RST at the end, so that no TIME_WAIT is left",
         grouped(hold.ports_per_source)
     );
     page.entry("From", &from)

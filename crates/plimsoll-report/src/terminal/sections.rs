@@ -355,6 +355,9 @@ pub(crate) fn generator(page: &mut Page<'_>, summary: &Summary) -> io::Result<()
     load_hosts(page, summary)
 }
 
+/// A host whose operations are sent so late is named.
+const LATE_MS: f64 = 1.0;
+
 /// The other hosts that made the load: how well they began together, and which were lost.
 fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     let hosts = &summary.load_hosts;
@@ -382,6 +385,21 @@ fn load_hosts(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> {
     if let Some((name, most)) = most.filter(|(_, most)| drift(most) > 0.0) {
         let by = ms(Some(drift(most)));
         page.entry("", &format!("clocks drifted by at most {by} ms in a load ({})", clean(name)))?;
+    }
+    let latest = hosts
+        .iter()
+        .filter_map(|(name, host)| Some((name, host, host.send_lag_p99_ms?)))
+        .max_by(|one, other| one.2.total_cmp(&other.2));
+    if let Some((name, host, lag_ms)) = latest.filter(|(_, _, lag_ms)| *lag_ms >= LATE_MS) {
+        page.entry(
+            "",
+            &format!(
+                "{} sent latest: 99 % within {} ms of the instant, its busiest thread at {} % of a CPU",
+                clean(name),
+                ms(Some(lag_ms)),
+                cpu_percent(host.busiest_thread)
+            ),
+        )?;
     }
     for (name, host) in hosts {
         if let Some(how) = &host.lost {

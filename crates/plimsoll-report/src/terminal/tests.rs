@@ -59,6 +59,11 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
         clock_offset_ms: 0.0,
         clock_drift_ms: -bound * 3.0,
         start_margin_ms: Some(980.0),
+        ports_per_source: Some(28_232),
+        scheduled: 500,
+        ok: 498,
+        busiest_thread: bound,
+        send_lag_p99_ms: Some(bound * 10.0),
         lost: lost.map(str::to_owned),
     };
     assert!(!page(&summary, &[], false).contains("Hosts"));
@@ -73,6 +78,7 @@ fn other_hosts_are_counted_with_the_worst_clock_and_those_that_were_lost() {
         "Hosts 2 hosts with 16 threads",
         "each began within 0.400 ms of the common instant (bound; client02 by a round trip of 0.800 ms)",
         "clocks drifted by at most 1.20 ms in a load (client02)",
+        "client02 sent latest: 99 % within 4.00 ms of the instant, its busiest thread at 40 % of a CPU",
         "lost: client02 ended unexpectedly: exit code 255",
     ] {
         assert!(text.contains(line), "{text}");

@@ -3,21 +3,27 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use plimsoll_backend::Backend;
 use plimsoll_engine::load::{Load, LoadEvent, Stopper};
-use plimsoll_fleet::message::{AgentFault, ServeCounters};
-use plimsoll_fleet::relay::Relay;
+use plimsoll_fleet::agent::SUT_STOP_WAIT;
+use plimsoll_fleet::message::{AgentFault, ServeCounters, SutPlan};
+use plimsoll_fleet::relay::{Makers, Relay};
 use plimsoll_fleet::{AgentCommand, Executor, FromAgent, ToAgent, agent, hosts, joined, relay};
+use plimsoll_lab::SutHost;
 use plimsoll_model::plan::{LoadPlan, ServePlan};
+use plimsoll_probe::sampler::{Role, Scope};
+use plimsoll_probe::server_counters::CounterSource;
 use plimsoll_sys::{clock, limits, memory, process, thread};
 
 use crate::exit::Stop;
 use crate::flags::AgentFlags;
 use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::session::recorder;
+use crate::session::recorder::Recorder;
 use crate::survey;
 
 /// How often a serving agent reports its counters.
@@ -38,7 +44,8 @@ pub(crate) fn run(flags: &AgentFlags) -> Result<(), Stop> {
     process::show_as(c"plimsoll-agent");
     memory::keep_large_blocks_apart();
     let is_remote = flags.nonce.is_some() || flags.join.is_some();
-    let engine = EngineExecutor { load: None, relay: None, is_remote, serving: None };
+    let runs_programs = flags.nonce.is_some();
+    let engine = EngineExecutor { is_remote, runs_programs, ..EngineExecutor::default() };
     let stop = |error: &dyn std::fmt::Display| Stop::CannotRun(error.to_string());
     if let Some(nonce) = &flags.nonce {
         hosts::announce(std::io::stdout(), nonce).map_err(|error| stop(&error))?;
@@ -64,13 +71,57 @@ fn write_keys(dir: &Path, count: u32, valid_for_s: u32) -> Result<(), Stop> {
 }
 
 /// What this agent is doing.
+#[derive(Default)]
 struct EngineExecutor {
     load: Option<Stopper>,
     /// What makes loads that are too large for this process.
     relay: Option<Relay>,
     /// The coordinator is on another host, and cannot start more processes here.
     is_remote: bool,
+    /// A launcher has started it, for a user who may run programs here.
+    runs_programs: bool,
     serving: Option<Serving>,
+    /// The server under test of a laboratory elsewhere.
+    sut: Option<FarSut>,
+    /// Reads this host, where somebody elsewhere wants that.
+    recorder: Option<Recorder>,
+    parts: Parts,
+}
+
+/// What takes part in the run on this host.
+#[derive(Clone, Default)]
+struct Parts {
+    makers: Makers,
+    serves: Arc<AtomicBool>,
+    /// The processes of the server under test, and where it reports its figures.
+    sut: Arc<Mutex<(Vec<u32>, Option<CounterSource>)>>,
+}
+
+impl Parts {
+    fn scope(&self) -> Scope {
+        let (sut, statistics) = self.sut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = match self.serves.load(Ordering::Relaxed) {
+            true => vec![(std::process::id(), Role::Backend)],
+            false if sut.is_empty() => {
+                self.makers.pids().into_iter().map(|pid| (pid, Role::Client)).collect()
+            }
+            false => Vec::new(),
+        };
+        let sut = sut.into_iter().map(|pid| (pid, Role::Server));
+        recorder::scope(sut.chain(own), statistics)
+    }
+
+    fn set_sut(&self, sut: &SutHost) {
+        let mut known = self.sut.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (sut.pids(), sut.statistics());
+    }
+}
+
+/// The thread of a server under test.
+struct FarSut {
+    /// Asks it for a report; its end ends the server.
+    asks: Option<Sender<()>>,
+    ended: Receiver<()>,
 }
 
 /// A backend and the thread that reports on it.
@@ -84,6 +135,10 @@ impl Executor for EngineExecutor {
         let failed = match command {
             ToAgent::Survey(part) => {
                 let _ = events.send(FromAgent::Surveyed(Box::new(survey::survey(&part))));
+                None
+            }
+            ToAgent::Watch => {
+                self.watch(events.clone());
                 None
             }
             ToAgent::Prepare(plan) => self.prepare(*plan, events.clone()).err(),
@@ -100,6 +155,13 @@ impl Executor for EngineExecutor {
                 None
             }
             ToAgent::Serve(plan) => self.serve(*plan, events.clone()).err(),
+            ToAgent::StartSut(plan) => self.start_sut(*plan, events.clone()).err(),
+            ToAgent::CountSut => {
+                if let Some(asks) = self.sut.as_ref().and_then(|sut| sut.asks.as_ref()) {
+                    let _ = asks.send(());
+                }
+                None
+            }
             ToAgent::Count => {
                 if let Some(serving) = &self.serving {
                     let _ = serving.wake.send(());
@@ -120,6 +182,13 @@ impl Executor for EngineExecutor {
         }
         // Its agents end with this process.
         self.relay = None;
+        // It holds a sender of events, for whose end this process waits.
+        self.recorder = None;
+        if let Some(sut) = &mut self.sut {
+            sut.asks = None;
+            // What keeps it running ends it with this process, if it needs longer.
+            let _ = sut.ended.recv_timeout(SUT_STOP_WAIT);
+        }
         if let Some(serving) = &self.serving {
             serving.stop.store(true, Ordering::Release);
             let _ = serving.wake.send(());
@@ -134,6 +203,18 @@ fn host_fault(error: impl std::fmt::Display) -> Failure {
 }
 
 impl EngineExecutor {
+    fn watch(&mut self, events: Sender<FromAgent>) {
+        let parts = self.parts.clone();
+        // A host that cannot be read is no reason not to measure.
+        self.recorder = Recorder::of_agent(
+            move || parts.scope(),
+            move |reading| {
+                // A send fails only when the agent is ending.
+                let _ = events.send(FromAgent::Reading(Box::new(reading)));
+            },
+        );
+    }
+
     fn prepare(&mut self, plan: LoadPlan, events: Sender<FromAgent>) -> Result<(), Failure> {
         if self.is_remote {
             let descriptors = limits::raise_descriptor_limit();
@@ -143,7 +224,9 @@ impl EngineExecutor {
                 let relay = match self.relay.take() {
                     Some(relay) => relay,
                     None => {
-                        Relay::start(AgentCommand::this_program(), events).map_err(host_fault)?
+                        let command = AgentCommand::this_program();
+                        let makers = self.parts.makers.clone();
+                        Relay::start(command, events, makers).map_err(host_fault)?
                     }
                 };
                 relay.prepare(Box::new(plan), processes);
@@ -174,9 +257,28 @@ impl EngineExecutor {
         Ok(())
     }
 
+    fn start_sut(&mut self, plan: SutPlan, events: Sender<FromAgent>) -> Result<(), Failure> {
+        if !self.runs_programs || self.sut.is_some() {
+            let why = "no server is started for a coordinator that did not start this agent, and one at most";
+            return Err((AgentFault::Usage, why.to_owned()));
+        }
+        let parts = self.parts.clone();
+        let (asks, asked) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        self.sut = Some(FarSut { asks: Some(asks), ended });
+        // What it starts may end with the thread that started it.
+        thread::spawn("sut", None, move || {
+            run_sut(plan, &parts, &asked, &events);
+            let _ = end.send(());
+        })
+        .map_err(host_fault)?;
+        Ok(())
+    }
+
     fn serve(&mut self, plan: ServePlan, events: Sender<FromAgent>) -> Result<(), Failure> {
         let backend = plimsoll_backend::start(&plan).map_err(host_fault)?;
         let _ = events.send(FromAgent::Listening(backend.addresses().to_vec()));
+        self.parts.serves.store(true, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
         let (wake, woken) = mpsc::channel();
         self.serving = Some(Serving { stop: Arc::clone(&stop), wake });
@@ -193,6 +295,25 @@ impl EngineExecutor {
         })
         .map_err(host_fault)?;
         Ok(())
+    }
+}
+
+/// Starts the server and reports on it until nobody can ask any more.
+fn run_sut(plan: SutPlan, parts: &Parts, asked: &Receiver<()>, events: &Sender<FromAgent>) {
+    let mut sut = match SutHost::start(plan) {
+        Ok(sut) => sut,
+        Err(error) => {
+            let (fault, message) = host_fault(error);
+            let _ = events.send(FromAgent::Failed { fault, message });
+            return;
+        }
+    };
+    parts.set_sut(&sut);
+    let _ = events.send(FromAgent::SutStarted(Box::new(sut.started())));
+    while asked.recv_timeout(COUNTERS_PERIOD) != Err(RecvTimeoutError::Disconnected) {
+        // nginx may have other workers by now.
+        parts.set_sut(&sut);
+        let _ = events.send(FromAgent::SutStatus(Box::new(sut.status())));
     }
 }
 

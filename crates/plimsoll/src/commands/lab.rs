@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{ClientHost, LabPlan, Laboratory, Placement, Sut, SutAddress};
+use plimsoll_lab::{ClientHost, FarHosts, LabPlan, Laboratory, Placement, Sut, SutAddress};
 use plimsoll_model::plan::Identity;
 use plimsoll_sys::signal::Interrupts;
 use plimsoll_tls::KeyKind;
@@ -74,30 +74,41 @@ impl Planned {
         isolation: &Isolation,
         inputs: &mut Inputs<'_>,
     ) -> Result<Self, Stop> {
-        let hosts = plan::lab::hosts(flags.hosts())?;
+        if matches!(flags, LabExperiment::Rfc9411 { .. }) {
+            plan::lab::check_near(flags.hosts(), "lab rfc9411")?;
+        }
+        let hosts = plan::lab::hosts(flags.hosts(), inputs)?;
         let is_tls = flags.is_tls() && !variation.is_plain;
         let clients = isolation.clients.as_ref();
-        let at = match &variation.certificate {
-            Some(pem) => {
+        let key = || variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut));
+        let at = match (&hosts.far, &variation.certificate) {
+            (Some(far), _) => SutAddress::elsewhere(key(), far.listen)?,
+            (None, Some(pem)) => {
                 // Written into one file, in this order.
                 let identity = Identity { chain_pem: pem.clone(), key_pem: String::new() };
                 SutAddress::with_identity(identity, clients)?
             }
-            None => {
-                let key = variation.key.unwrap_or_else(|| key_kind(flags, &hosts.sut));
-                SutAddress::reserve(key, clients)?
-            }
+            (None, None) => SutAddress::reserve(key(), clients)?,
         };
         let url = at.url(hosts.protocol, is_tls);
         let sources = isolation.clients.is_some().then(ClientHost::first_source);
         let to = {
             let trust = hosts.trust(&at.identity().chain_pem);
-            Destination::laboratory(url, plan::lab::request(flags.hosts()), trust, sources)
+            let request = plan::lab::request(flags.hosts());
+            let to = Destination::laboratory(url, request, trust, sources);
+            match &hosts.far {
+                Some(_) => to.far(flags.hosts().machines.of_clients()),
+                None => to,
+            }
         };
         let mut job = plan::lab(flags, &to, inputs)?;
         let shown = &mut job.load_mut().settings;
         shown.insert("isolate".to_owned(), isolation.name().to_owned());
-        let server = Server::Laboratory(hosts.sut.clone());
+        shown.extend(hosts.far.iter().map(|far| ("sut-hosts".to_owned(), far.name())));
+        let server = match hosts.far {
+            Some(_) => Server::Elsewhere,
+            None => Server::Laboratory(hosts.sut.clone()),
+        };
         let mut prepared = experiments::prepare(job.clone(), &server)?;
         prepared.1.extend(isolation.note.clone());
         let settings = variation.settings.clone();
@@ -105,6 +116,11 @@ impl Planned {
         let mut plan = prepared.0.lab_plan(plan);
         if let Some(count) = variation.sut_cpus {
             plan.placement = Some(plan::lab::placement(count)?);
+        }
+        if let Some(far) = hosts.far {
+            // The CPUs of this host are not those of the others.
+            let pins_sut = plan.placement.take().is_some();
+            plan.far = Some(FarHosts { hosts: far.hosts, pins_sut });
         }
         Ok(Self { job, server, plan, prepared, at: Rc::new(at) })
     }

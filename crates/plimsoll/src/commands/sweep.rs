@@ -12,6 +12,7 @@ use crate::experiments::in_turn::SideServer;
 use crate::experiments::sizing::{Sized, SizingExperiment};
 use crate::flags::SweepFlags;
 use crate::plan::Inputs;
+use crate::plan::lab::check_near;
 use crate::plan::sizing::{SizedValue, Variation, build};
 use crate::publish::Publisher;
 use crate::session::SetUp;
@@ -60,6 +61,7 @@ pub(super) fn plan(
     isolation: &Isolation,
     inputs: &mut Inputs<'_>,
 ) -> Result<lab::Planned, Stop> {
+    check_near(value.experiment.hosts(), "lab sweep")?;
     let Variation { of, .. } = value.variation;
     let planned = lab::Planned::varied(&value.experiment, &value.variation, isolation, inputs)?;
     let fits = match (&planned.plan.sut, of) {

@@ -9,7 +9,7 @@ use plimsoll_fleet::coordinator::LoadOutcome;
 use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
-use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary};
+use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::summary::{FindHead, FindSummary};
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::{Outcome as SearchOutcome, TippingPoint, TrialRecord, Verdict};
@@ -21,7 +21,7 @@ use plimsoll_tune::doctor::Shape;
 
 use super::controller::{ProcedureController, Speed, Surroundings};
 use super::hold::LAB_WAIT;
-use super::memory::{Bounds, Depth, Memory, server_gauges};
+use super::memory::{Bounds, Depth, Memory, own_gauges, server_gauges};
 use super::timers::TimerWatch;
 use super::{LabExperiment, tipping};
 use crate::exit::Stop;
@@ -30,6 +30,7 @@ use crate::plan::load::LoadJob;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::session::{Experiment, Outcome, Session};
+use crate::survey::Room;
 
 /// A laboratory's server has room for this much more than the highest level, in percent: its own
 /// configuration must not be what is found.
@@ -40,14 +41,20 @@ pub(super) struct ConnectionsExperiment {
     job: ConnectionsJob,
     shape: Shape,
     limits: HostLimits,
-    /// Why this host can make no higher level.
+    /// Why no higher level can be made.
     our_limit: Option<String>,
+    /// Where other hosts hold the connections, what they have room for.
+    room: Option<Room>,
 }
 
 impl ConnectionsExperiment {
     /// Lowers the highest level to what this host can make.
     pub(super) fn new(mut job: ConnectionsJob, server: &Server) -> Result<Self, Stop> {
-        let limits = preflight::host_limits();
+        // What other hosts have is compared with their shares when they have answered.
+        let limits = match job.load.hosts {
+            None => preflight::host_limits(),
+            Some(_) => HostLimits::default(),
+        };
         preflight::spread_sources(&mut job.load, &limits);
         // Memory is watched during the search, which stops before memory runs out.
         let shape = preflight::shape(&job.load, job.hold.opening_max, server);
@@ -56,7 +63,7 @@ impl ConnectionsExperiment {
         job.highest = highest;
         job.load.plan.connections = highest;
         let shape = Shape { connections: highest, ..shape };
-        Ok(Self { job, shape, limits, our_limit })
+        Ok(Self { job, shape, limits, our_limit, room: None })
     }
 
     fn hold_head(&self, found: &Found) -> HoldHead {
@@ -117,6 +124,22 @@ impl Experiment for ConnectionsExperiment {
 
     fn budget(&self) -> Option<Budget> {
         Some(Budget::Elapsed(settings(self).limits.budget))
+    }
+
+    fn least_connections(&self) -> Option<u64> {
+        Some(self.job.lowest)
+    }
+
+    fn fit_hosts(&mut self, room: Room) -> Vec<String> {
+        let highest = self.job.load.plan.connections;
+        if highest < self.job.highest {
+            self.our_limit.clone_from(&room.limit);
+        }
+        self.job.highest = highest;
+        self.shape.connections = highest;
+        self.limits.ports_per_source = Some(room.ports_per_source);
+        self.room = Some(room);
+        Vec::new()
     }
 
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
@@ -183,15 +206,23 @@ fn find(
     session: &Session<'_>,
     timers: &mut TimerWatch,
 ) -> Result<Found, Stop> {
-    let ConnectionsExperiment { job, shape, limits, .. } = experiment;
+    let ConnectionsExperiment { job, shape, limits, room, .. } = experiment;
     let search = ConnectionSearch::new(settings(experiment));
     let server = session.server();
     let memory = Memory { clients: session.agents().pids(), sut: &**server };
     let counted = RefCell::new(Tally::default());
     let trials = RefCell::new(Vec::new());
     let timers = RefCell::new(timers);
-    let read = |depth: Depth| memory.read(depth);
-    let gauges = || server_gauges(&**server);
+    // The memory of this host is not that of the hosts that hold the connections, nor need the server be here.
+    let is_elsewhere = room.is_some();
+    let read = |depth: Depth| match is_elsewhere {
+        true => MemoryReading::default(),
+        false => memory.read(depth),
+    };
+    let gauges = || match is_elsewhere && server.pids().is_empty() {
+        true => own_gauges(&**server),
+        false => server_gauges(&**server),
+    };
     let emit = |event: Event| {
         match &event {
             Event::Interval(interval) => counted.borrow_mut().merge_following(&interval.tally),
@@ -213,7 +244,7 @@ fn find(
     // A server that accepts this rate of new connections can serve as many requests.
     let speed = Speed { connections_per_s: rate, sweep_per_s: rate };
     // Memory of other programs lowers the limit, which is what is available on the host.
-    let bounds = Bounds::of(shape, limits, &session.agents(), true);
+    let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
     let mut controller = ProcedureController::new(search, bounds, speed, around);
     let load = session.steer(&job.load.plan, &mut controller, &mut |event| emit(event))?;
     let (held, _, search) = controller.into_parts();

@@ -9,6 +9,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
 use plimsoll_model::hold::{HoldEnd, HoldHead, HoldSummary, MemoryReading};
 use plimsoll_model::trial::Judgement;
+use plimsoll_model::units::grouped;
 use plimsoll_probe::limits::HostLimits;
 use plimsoll_tune::doctor::Shape;
 
@@ -21,6 +22,7 @@ use crate::plan::load::LoadJob;
 use crate::preflight;
 use crate::preflight::Server;
 use crate::session::{Experiment, Outcome, Session};
+use crate::survey::Room;
 
 /// How long to wait at a level before memory is read: tickets arrive, and allocators and the
 /// kernel's deferred frees settle.
@@ -42,6 +44,8 @@ pub(super) struct HoldExperiment {
     job: HoldJob,
     shape: Shape,
     limits: HostLimits,
+    /// Where other hosts hold the connections, what they have room for.
+    room: Option<Room>,
 }
 
 impl HoldExperiment {
@@ -58,7 +62,7 @@ impl HoldExperiment {
         let fit = preflight::check(&shape, &limits, job.up_to)?;
         job.lower_to(fit.connections);
         let shape = Shape { connections: fit.connections, ..shape };
-        Ok((Self { job, shape, limits }, fit.notes))
+        Ok((Self { job, shape, limits, room: None }, fit.notes))
     }
 
     fn head(&self, driven: &Driven) -> HoldHead {
@@ -104,6 +108,25 @@ impl Experiment for HoldExperiment {
         &mut self.job.load
     }
 
+    fn least_connections(&self) -> Option<u64> {
+        self.job.up_to.then_some(1)
+    }
+
+    fn fit_hosts(&mut self, room: Room) -> Vec<String> {
+        let asked = self.shape.connections;
+        let fits = self.job.load.plan.connections;
+        self.job.lower_to(fits);
+        self.shape.connections = fits;
+        let lowered = (fits < asked).then(|| {
+            let (fits, asked) = (grouped(fits), grouped(asked));
+            let why = room.limit.as_deref().unwrap_or("their limits");
+            format!("the hosts can hold {fits} of {asked} connections: {why}")
+        });
+        self.limits.ports_per_source = Some(room.ports_per_source);
+        self.room = Some(room);
+        lowered.into_iter().collect()
+    }
+
     fn drive(&mut self, session: &Session<'_>) -> Result<Outcome, Stop> {
         let driven = drive(self, session)?;
         let Judgement { verdict, reasons, .. } = judge(&self.job, &driven);
@@ -124,12 +147,12 @@ struct Driven {
 }
 
 fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, Stop> {
-    let HoldExperiment { job, shape, limits } = experiment;
+    let HoldExperiment { job, shape, limits, room } = experiment;
     let plan = &job.load.plan;
     let server = session.server();
     // The memory of a server on this host that was not named is not attributed.
     let is_all_ours = server.backend_is_ours() || !job.load.both_ends_here;
-    let bounds = Bounds::of(shape, limits, &session.agents(), is_all_ours);
+    let bounds = Bounds::of(shape, limits, &session.agents(), is_all_ours).on_hosts(room.as_ref());
     let staircase = Staircase::new(StaircaseSettings {
         levels: job.levels.clone(),
         settle: if plan.connections >= LARGE { SETTLE_LARGE } else { SETTLE },

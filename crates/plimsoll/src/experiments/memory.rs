@@ -12,9 +12,11 @@ use plimsoll_probe::limits::{HostLimits, conntrack};
 use plimsoll_probe::memory;
 use plimsoll_probe::memory::{HostMemory, TcpSockets};
 use plimsoll_probe::processes::ProcessUse;
+use plimsoll_probe::server_limits::ServerLimit;
 use plimsoll_tune::doctor::Shape;
 
 use crate::hosts::DESCRIPTOR_RESERVE;
+use crate::survey::Room;
 
 /// The unit of a socket buffer's account on x86-64 and on most ARM kernels.
 const PAGE_BYTES: u64 = 4_096;
@@ -104,6 +106,17 @@ impl Bounds {
         }
     }
 
+    /// The same of a hold that other hosts make, whose memory and files are not read.
+    pub(crate) fn on_hosts(self, room: Option<&Room>) -> Self {
+        match room {
+            None => self,
+            Some(room) => {
+                let ports = Some(room.ports).filter(|ports| *ports < UNLIMITED);
+                Self { ports, watches: None, files: None, ..self }
+            }
+        }
+    }
+
     /// Every resource at a level with `held` connections.
     pub(crate) fn gauges(&self, held: u64, memory: &MemoryReading) -> Vec<Gauge> {
         let known = |resource: &str, side, used: u64, limit: u64, each: u64| Gauge {
@@ -187,12 +200,7 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
             gauges.push(measured(&format!("{resource}{whose}"), unit, Side::Server, (used, limit)));
         }
     }
-    gauges.extend(
-        server
-            .limits()
-            .iter()
-            .map(|of| measured(&of.name, Unit::Count, Side::Server, (of.used, of.limit))),
-    );
+    gauges.extend(own_gauges(server));
     // A server that does not use this table leaves it empty.
     let tracked = conntrack(root).filter(|(in_use, _)| *in_use > 0);
     gauges.extend(tracked.map(|of| measured("nf_conntrack_max", Unit::Count, Side::Host, of)));
@@ -206,6 +214,14 @@ pub(crate) fn server_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
         ));
     }
     gauges
+}
+
+/// The limits of a server's configuration, as far as it reports them.
+pub(crate) fn own_gauges(server: &dyn WatchedServer) -> Vec<Gauge> {
+    let limits = server.limits();
+    let gauge =
+        |of: &ServerLimit| measured(&of.name, Unit::Count, Side::Server, (of.used, of.limit));
+    limits.iter().map(gauge).collect()
 }
 
 #[cfg(test)]

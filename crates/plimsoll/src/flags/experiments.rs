@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::hold::HoldFlags;
-use super::hosts::LoadHostFlags;
+use super::hosts::{LabHostFlags, LoadHostFlags};
 use super::mqtt::MqttFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::script::ScriptFlags;
@@ -41,6 +41,7 @@ Examples:
   plimsoll lab hold --connections 10k
   plimsoll lab rfc9411 --case 7.6 --sustain 30s
   plimsoll lab sweep --vary tls=on,off --vary sut-cpus=1,2
+  plimsoll lab --clients 'client[1-4]' --sut-host proxy1 --backends-on 'b[1-2]'
 
 `plimsoll lab EXPERIMENT --help` shows the flags of an experiment; without one, rate is run.
 
@@ -388,4 +389,7 @@ pub(crate) struct HostFlags {
     /// quarter of the CPU per handshake
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
+
+    #[command(flatten)]
+    pub(crate) machines: LabHostFlags,
 }

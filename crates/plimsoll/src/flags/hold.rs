@@ -82,7 +82,7 @@ pub(crate) struct HoldFlags {
     #[arg(long)]
     pub(crate) replace: bool,
 
-    /// If this host cannot hold them all, hold as many as it can
+    /// If this host, or those of --hosts, cannot hold them all, hold as many as they can
     #[arg(long)]
     pub(crate) up_to: bool,
 

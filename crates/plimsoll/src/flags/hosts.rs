@@ -1,6 +1,6 @@
 //! `--hosts` and `--slurm`: other machines that make the load. What was typed, not what it means.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -54,6 +54,60 @@ pub(crate) struct LoadHostFlags {
     /// [default: continue]
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     pub(crate) on_agent_loss: Option<AgentLossFlag>,
+}
+
+/// The machines of a laboratory, where it is not this host alone.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Hosts")]
+pub(crate) struct LabHostFlags {
+    /// Start the server under test on this host, over ssh: user@host:port; the program must be installed there
+    #[arg(long, value_name = "HOST")]
+    pub(crate) sut_host: Option<String>,
+
+    /// Where clients and backends reach it [default: the address of --sut-host, and port 8443]
+    #[arg(long, value_name = "ADDRESS[:PORT]", requires = "sut_host", value_parser = sut_address)]
+    pub(crate) sut_address: Option<SocketAddr>,
+
+    /// Start the backends on these hosts: b[1-2] [default: on the server's, beside it]
+    #[arg(long, value_name = "LIST", requires = "sut_host")]
+    pub(crate) backends_on: Option<String>,
+
+    /// Make the load on these hosts: client[1-4], or @FILE with one item and threads=N a line [default: this host]
+    #[arg(long, value_name = "LIST|@FILE", requires = "sut_host")]
+    pub(crate) clients: Option<String>,
+
+    /// Reach each host by this command instead of ssh; %h is the host, %u its user, %n its number
+    #[arg(long, value_name = "COMMAND", requires = "sut_host")]
+    pub(crate) launch: Option<String>,
+
+    /// Option for ssh, such as ProxyJump=gateway; repeatable
+    #[arg(long, value_name = "NAME=VALUE", requires = "sut_host", conflicts_with = "launch")]
+    pub(crate) ssh_option: Vec<String>,
+
+    /// plimsoll on the hosts [default: the same build where it is there, else a copy in the user's cache]
+    #[arg(long, value_name = "PATH", requires = "sut_host")]
+    pub(crate) remote_path: Option<String>,
+}
+
+impl LabHostFlags {
+    /// Those of the clients, as of any load.
+    pub(crate) fn of_clients(&self) -> LoadHostFlags {
+        LoadHostFlags {
+            hosts: self.clients.clone(),
+            launch: self.launch.clone().filter(|_| self.clients.is_some()),
+            ssh_option: self.ssh_option.clone(),
+            remote_path: self.remote_path.clone(),
+            ..LoadHostFlags::default()
+        }
+    }
+}
+
+/// The port of a server under test on another host.
+pub(crate) const SUT_PORT: u16 = 8443;
+
+fn sut_address(text: &str) -> Result<SocketAddr, String> {
+    let ip = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, SUT_PORT));
+    ip.or_else(|_| text.parse()).map_err(|_| "expected an address such as 10.0.0.5:8443".to_owned())
 }
 
 /// What the loss of an agent does.

@@ -322,7 +322,8 @@ fn examine(
                 None,
             );
             let job = super::lab(experiment, &to, inputs)?;
-            super::lab::hosts(experiment.hosts())?;
+            super::lab::check_near(experiment.hosts(), "compare")?;
+            super::lab::hosts(experiment.hosts(), inputs)?;
             (searched("lab", &job)?, job.load().processes)
         }
         Command::Find(experiment) => {

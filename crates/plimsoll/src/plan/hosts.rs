@@ -9,7 +9,7 @@ use plimsoll_fleet::joined::{Listen, read_coordinator};
 
 use super::{Inputs, slurm};
 use crate::exit::Stop;
-use crate::flags::hosts::LoadHostFlags;
+use crate::flags::hosts::{LabHostFlags, LoadHostFlags};
 use crate::flags::shared::ClientFlags;
 use crate::flags::values::{InputFile, Processes};
 
@@ -20,13 +20,15 @@ const THREADS_MAX: u32 = 1_024;
 /// How a line of a file names the threads of its hosts.
 const THREADS: &str = "threads=";
 
-/// Checks and reads the flags; `None` where this host makes the load.
+/// Checks and reads the flags, of which `named` has the list; `None` where this host makes the load.
 pub(super) fn hosts(
     flags: &LoadHostFlags,
+    named: &'static str,
     client: &ClientFlags,
     inputs: &mut Inputs<'_>,
 ) -> Result<Option<LoadHosts>, Stop> {
-    let Some(flag) = flag(flags) else { return Ok(None) };
+    let flag = if flags.hosts.is_some() { Some(named) } else { flag(flags) };
+    let Some(flag) = flag else { return Ok(None) };
     if !client.source.is_empty() {
         return Err(Stop::usage(
             format_args!("--source names addresses of this host, and {flag} sends from others"),
@@ -46,21 +48,26 @@ pub(super) fn hosts(
         None => slurm::hosts(client.threads, inputs)?,
         Some(list) => {
             let hosts = match list.strip_prefix('@') {
-                Some(path) => from_file(path, inputs)?,
+                Some(path) => from_file(path, named, inputs)?,
                 None => of_list(list, None)
-                    .map_err(|why| Stop::usage(format_args!("--hosts {list:?}: {why}"), EXAMPLE))?,
+                    .map_err(|why| Stop::usage(format_args!("{named} {list:?}: {why}"), EXAMPLE))?,
             };
-            let launcher = launcher(flags, &hosts)?;
+            let launcher = launcher(flags.launch.as_ref(), &flags.ssh_option, &hosts)?;
             (hosts, launcher)
         }
     };
-    if let Some(path) = flags.remote_path.as_ref().filter(|path| !path.starts_with('/')) {
-        return Err(Stop::usage(
+    check_path(flags.remote_path.as_ref())?;
+    Ok(Some(LoadHosts { hosts, launcher, path: flags.remote_path.clone() }))
+}
+
+fn check_path(path: Option<&String>) -> Result<(), Stop> {
+    match path.filter(|path| !path.starts_with('/')) {
+        None => Ok(()),
+        Some(path) => Err(Stop::usage(
             format_args!("--remote-path {path:?} is not absolute"),
             "begin it with /",
-        ));
+        )),
     }
-    Ok(Some(LoadHosts { hosts, launcher, path: flags.remote_path.clone() }))
 }
 
 /// Which flag names other hosts.
@@ -95,8 +102,42 @@ fn joined(
     })
 }
 
-fn launcher(flags: &LoadHostFlags, hosts: &[LoadHost]) -> Result<Launcher, Stop> {
-    let Some(command) = &flags.launch else { return Ok(Launcher::Ssh(flags.ssh_option.clone())) };
+/// The hosts of a laboratory: the server's first, then those of the backends.
+pub(super) fn of_laboratory(flags: &LabHostFlags, sut: &str) -> Result<LoadHosts, Stop> {
+    let of = |flag: &str, list: &str| {
+        of_list(list, None)
+            .map_err(|why| Stop::usage(format_args!("{flag} {list:?}: {why}"), LAB_EXAMPLE))
+    };
+    let mut hosts = of("--sut-host", sut)?;
+    if hosts.len() > 1 {
+        return Err(Stop::usage(
+            format_args!("--sut-host names {} hosts, and one server is tested", hosts.len()),
+            LAB_EXAMPLE,
+        ));
+    }
+    if let Some(list) = &flags.backends_on {
+        let backends = of("--backends-on", list)?;
+        if let Some(host) = backends.iter().find(|host| hosts.contains(host)) {
+            return Err(Stop::usage(
+                format_args!("--backends-on names {}, which is --sut-host", host.name),
+                "without --backends-on the backends are beside the server",
+            ));
+        }
+        hosts.extend(backends);
+    }
+    let launcher = launcher(flags.launch.as_ref(), &flags.ssh_option, &hosts)?;
+    check_path(flags.remote_path.as_ref())?;
+    Ok(LoadHosts { hosts, launcher, path: flags.remote_path.clone() })
+}
+
+const LAB_EXAMPLE: &str = "for example --sut-host proxy1 --backends-on 'b[1-2]'";
+
+fn launcher(
+    command: Option<&String>,
+    ssh_options: &[String],
+    hosts: &[LoadHost],
+) -> Result<Launcher, Stop> {
+    let Some(command) = command else { return Ok(Launcher::Ssh(ssh_options.to_vec())) };
     let words = shlex::split(command).ok_or_else(|| {
         Stop::usage(format_args!("--launch {command:?} has a quote that is not closed"), "close it")
     })?;
@@ -114,7 +155,7 @@ pub(super) fn check_none(flags: &LoadHostFlags, command: &str) -> Result<(), Sto
         None => Ok(()),
         Some(flag) => Err(Stop::usage(
             format_args!(
-                "{flag} is for load, hold, find rate and find handshakes, not for {command}"
+                "{flag} is for load, hold, and find rate, handshakes and connections, not for {command}"
             ),
             "drop it",
         )),
@@ -129,8 +170,12 @@ fn of_list(list: &str, threads: Option<u32>) -> Result<Vec<LoadHost>, String> {
 }
 
 /// Hosts of a file: a list in each line, perhaps with `threads=N` behind it; # begins a comment.
-fn from_file(path: &str, inputs: &mut Inputs<'_>) -> Result<Vec<LoadHost>, Stop> {
-    let bytes = inputs.read("--hosts", &InputFile::File(PathBuf::from(path)))?;
+fn from_file(
+    path: &str,
+    flag: &'static str,
+    inputs: &mut Inputs<'_>,
+) -> Result<Vec<LoadHost>, Stop> {
+    let bytes = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut hosts: Vec<LoadHost> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -142,12 +187,12 @@ fn from_file(path: &str, inputs: &mut Inputs<'_>) -> Result<Vec<LoadHost>, Stop>
             _ => Err("a line is a list and threads=N".to_owned()),
         };
         let of_line = of_line.map_err(|why| {
-            Stop::usage(format_args!("--hosts: line {} of {path}: {why}", number + 1), EXAMPLE)
+            Stop::usage(format_args!("{flag}: line {} of {path}: {why}", number + 1), EXAMPLE)
         })?;
         for host in of_line {
             if hosts.iter().any(|other| other.name == host.name) {
                 return Err(Stop::usage(
-                    format_args!("--hosts: {path} names {} twice", host.name),
+                    format_args!("{flag}: {path} names {} twice", host.name),
                     "remove one of them",
                 ));
             }
@@ -155,7 +200,7 @@ fn from_file(path: &str, inputs: &mut Inputs<'_>) -> Result<Vec<LoadHost>, Stop>
         }
     }
     if hosts.is_empty() {
-        return Err(Stop::usage(format_args!("--hosts: {path} names no host"), EXAMPLE));
+        return Err(Stop::usage(format_args!("{flag}: {path} names no host"), EXAMPLE));
     }
     Ok(hosts)
 }
@@ -175,7 +220,7 @@ pub(super) fn name(hosts: &LoadHosts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::tests::{load_job, refused};
+    use crate::plan::tests::{load_job, refused, try_hosts};
 
     use super::*;
 
@@ -217,6 +262,47 @@ mod tests {
     }
 
     #[test]
+    fn a_laboratory_has_hosts_for_each_role() {
+        let far = |flags: &[&str]| {
+            let words = [&["lab", "rate", "--sut", "haproxy"], flags].concat();
+            try_hosts(&words).map(|hosts| hosts.far)
+        };
+        let made = far(&["--sut-host", "me@192.0.2.7:2222", "--backends-on", "b[1-2]"]);
+        let made = made.unwrap().expect("three machines");
+        assert_eq!(made.listen, "192.0.2.7:8443".parse().unwrap());
+        assert_eq!(made.name(), "server me@192.0.2.7:2222, backends b[1-2]");
+        let beside = far(&["--sut-host", "192.0.2.7", "--sut-address", "192.0.2.8:9"]).unwrap();
+        let beside = beside.expect("one machine");
+        assert_eq!(beside.listen, "192.0.2.8:9".parse().unwrap());
+        assert_eq!(beside.name(), "server and backends 192.0.2.7");
+        assert_eq!(far(&[]).unwrap(), None);
+        const SUT: [&str; 2] = ["--sut-host", "192.0.2.7"];
+        for (flags, said) in [
+            (vec!["--clients", "c[1-4]"], "--sut-host"),
+            (vec!["--sut-host", "a[1-2]"], "names 2 hosts, and one server"),
+            (vec!["--sut-host", "a,,b"], "an item of the list is empty"),
+            (vec!["--sut-host", "unknown.invalid"], "give --sut-address"),
+            ([&SUT[..], &["--backends-on", "b,192.0.2.7"]].concat(), "which is --sut-host"),
+            ([&SUT[..], &["--sut-address", "proxy1:x"]].concat(), "such as 10.0.0.5:8443"),
+            ([&SUT[..], &["--isolate", "netns"]].concat(), "--isolate makes hosts of this one"),
+            ([&SUT[..], &["--launch", "env"]].concat(), ""),
+            ([&SUT[..], &["--backends-on", "b", "--launch", "env"]].concat(), "without %h or %n"),
+        ] {
+            let made = far(&flags);
+            if said.is_empty() {
+                assert!(made.is_ok(), "{flags:?}");
+                continue;
+            }
+            let stop = made.expect_err("refused");
+            let line = stop.complaint().unwrap();
+            assert!(stop.code() == 2 && line.contains(said), "{line}");
+        }
+        let words = ["compare", "lab rate --sut-host 192.0.2.7", "lab rate"];
+        let (line, code) = refused(&words, b"");
+        assert!(code == 2 && line.contains("--sut-host is for lab rate"), "{line}");
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         for (flags, said) in [
             (vec!["--hosts", "a,,b"], "an item of the list is empty"),
@@ -240,7 +326,6 @@ mod tests {
             assert!(code == 2 && line.contains(said), "{line}");
         }
         for words in [
-            vec!["find", "connections", URL, "--hosts", "a"],
             vec!["find", "rfc9411", URL, "--case", "7.1", "--hosts", "a"],
             vec!["compare", "find rate http://192.0.2.1/ --hosts a", "find rate http://192.0.2.2/"],
         ] {

@@ -1,19 +1,35 @@
 //! What the laboratory is made of, from the flags of `plimsoll lab`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use plimsoll_fleet::hosts::{HostName, LoadHosts, fold};
 use plimsoll_lab::{LabPlan, Placement, Sut};
 use plimsoll_model::plan::Trust;
 use plimsoll_model::target::Protocol;
 use plimsoll_sys::affinity::usable_cpus;
 
+use super::Inputs;
 use crate::exit::Stop;
 use crate::flags::experiments::HostFlags;
+use crate::flags::hosts::SUT_PORT;
 use crate::flags::shared::RequestFlags;
-use crate::flags::values::{BrokerFlag, ProtocolFlag, SutFlag};
+use crate::flags::values::{BrokerFlag, IsolateFlag, ProtocolFlag, SutFlag};
 
 /// What `--protocol tcp` sends, and expects back, where no flag says it.
 const ECHO_BYTES_DEFAULT: u64 = 64;
+
+impl Far {
+    /// Which host runs what.
+    pub(crate) fn name(&self) -> String {
+        let names: Vec<HostName> = self.hosts.hosts.iter().map(|host| host.name.clone()).collect();
+        match names.split_first() {
+            Some((sut, [])) => format!("server and backends {sut}"),
+            Some((sut, backends)) => format!("server {sut}, backends {}", fold(backends)),
+            None => String::new(),
+        }
+    }
+}
 
 /// What a laboratory is made of, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +48,17 @@ pub(crate) struct Hosts {
     pub(crate) keep: bool,
     /// Whether the clients accept any certificate.
     pub(crate) insecure: bool,
+    /// Other machines that server and backends are on.
+    pub(crate) far: Option<Far>,
+}
+
+/// Server and backends on other machines.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Far {
+    /// The server's first.
+    pub(crate) hosts: LoadHosts,
+    /// Where the server listens.
+    pub(crate) listen: SocketAddr,
 }
 
 impl Hosts {
@@ -55,9 +82,13 @@ impl Hosts {
 
 /// Checks what the laboratory is to be made of, and finds the program under test: HAProxy where it
 /// is installed, else our own server, unless the flags name one.
-pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
+pub(crate) fn hosts(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Hosts, Stop> {
+    let far = far(flags, inputs)?;
     let (kind, program) = named(flags)?;
     let sut = match kind {
+        // Their host finds the program.
+        None | Some(SutFlag::Haproxy) if far.is_some() => Sut::Haproxy(PathBuf::from("haproxy")),
+        Some(SutFlag::Nginx) if far.is_some() => Sut::Nginx(PathBuf::from("nginx")),
         None => Sut::installed(),
         Some(SutFlag::Embedded) => Sut::Embedded,
         Some(SutFlag::Haproxy) => Sut::haproxy(program)?,
@@ -93,7 +124,55 @@ pub(crate) fn hosts(flags: &HostFlags) -> Result<Hosts, Stop> {
         backends: flags.backends,
         keep: flags.keep,
         insecure: flags.insecure,
+        far,
     })
+}
+
+/// The machines that the flags name for server and backends.
+fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
+    let machines = &flags.machines;
+    let Some(sut) = &machines.sut_host else { return Ok(None) };
+    for (flag, is_given, why) in [
+        ("--haproxy", flags.haproxy.is_some(), "names a file of this host"),
+        ("--nginx", flags.nginx.is_some(), "names a file of this host"),
+        ("--broker", flags.broker != BrokerFlag::Embedded, "starts a broker on this host"),
+        ("--isolate", flags.isolate != IsolateFlag::None, "makes hosts of this one"),
+    ] {
+        if is_given {
+            return Err(Stop::usage(
+                format_args!("{flag} {why}, and --sut-host runs the server on another"),
+                "drop one of them; --sut says which program is run",
+            ));
+        }
+    }
+    let hosts = super::hosts::of_laboratory(machines, sut)?;
+    let listen = match machines.sut_address {
+        Some(address) => address,
+        None => {
+            let name = &hosts.hosts[0].name.host;
+            let ip = inputs.address_of(name).map_err(|_| {
+                Stop::usage(
+                    format_args!("--sut-host {name:?} is no name that resolves here"),
+                    "give --sut-address, where clients and backends reach it",
+                )
+            })?;
+            SocketAddr::new(ip, SUT_PORT)
+        }
+    };
+    Ok(Some(Far { hosts, listen }))
+}
+
+/// Refuses other machines where they are not possible.
+pub(crate) fn check_near(flags: &HostFlags, command: &str) -> Result<(), Stop> {
+    match flags.machines.sut_host {
+        None => Ok(()),
+        Some(_) => Err(Stop::usage(
+            format_args!(
+                "--sut-host is for lab rate, handshakes, connections and hold, not for {command}"
+            ),
+            "drop it",
+        )),
+    }
 }
 
 /// What the clients ask the laboratory for. Backends of TCP send everything back.

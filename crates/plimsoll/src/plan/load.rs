@@ -141,7 +141,8 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     check_waits(parts.deadline, parts.linger)?;
     check_request_source(to)?;
     let workers = Workers::new(&parts, inputs)?;
-    let hosts = hosts::hosts(&to.server.hosts, client, inputs)?;
+    let named = if to.is_far { "--clients" } else { "--hosts" };
+    let hosts = hosts::hosts(&to.server.hosts, named, client, inputs)?;
     check_hosts_have_connections(hosts.as_ref(), workers.connections)?;
     outputs::check(output)?;
     let tls = tls::options(to, parts.handshake, parts.resume)?;
@@ -155,7 +156,8 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
     let is_here = |a: &SocketAddr| a.ip().is_loopback() || (inputs.owns)(a.ip());
     check_hosts_reach(hosts.as_ref(), addresses().all(|a| a.ip().is_loopback()))?;
     let is_ours = hosts.is_none();
-    let both_ends_here = is_ours && (to.is_laboratory() || addresses().all(is_here));
+    let is_lab_here = to.is_laboratory() && !to.is_far;
+    let both_ends_here = is_ours && (is_lab_here || addresses().all(is_here));
     let is_loopback = is_ours && addresses().all(|a| a.is_ipv4() && a.ip().is_loopback());
     let mut settings = address_settings(client, &to.server.proxy, sources.len());
     settings.extend(hosts.iter().map(|hosts| ("hosts".to_owned(), hosts::name(hosts))));

@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use plimsoll_model::plan::Trust;
 
 use crate::exit::Stop;
+use crate::flags::hosts::LoadHostFlags;
 use crate::flags::shared::{HeaderFlags, RequestFlags, ServerFlags};
 use crate::flags::{FindExperiment, LabExperiment};
 
@@ -114,13 +115,16 @@ pub(crate) struct Destination {
     trust: Option<Trust>,
     /// Where clients have many addresses that nobody has to name: the first of them.
     sources: Option<Ipv4Addr>,
+    /// The server is a laboratory's on another machine.
+    is_far: bool,
 }
 
 impl Destination {
     /// An existing server.
     fn named(usage: &'static str, server: &ServerFlags, request: &RequestFlags) -> Self {
         let (server, request) = (server.clone(), request.clone());
-        Self { usage, server, request, only_connects: false, trust: None, sources: None }
+        let (trust, sources) = (None, None);
+        Self { usage, server, request, only_connects: false, trust, sources, is_far: false }
     }
 
     /// The server of a laboratory: it answers `request` at `url`, with a certificate that `trust` accepts. The clients
@@ -132,8 +136,14 @@ impl Destination {
         sources: Option<Ipv4Addr>,
     ) -> Self {
         let server = ServerFlags { url: Some(url), ..ServerFlags::default() };
-        let trust = Some(trust);
-        Self { usage: "plimsoll lab", server, request, only_connects: false, trust, sources }
+        let (trust, usage) = (Some(trust), "plimsoll lab");
+        Self { usage, server, request, only_connects: false, trust, sources, is_far: false }
+    }
+
+    /// The same on another machine; `clients` names those that make the load.
+    pub(crate) fn far(self, clients: LoadHostFlags) -> Self {
+        let server = ServerFlags { hosts: clients, ..self.server };
+        Self { server, is_far: true, ..self }
     }
 
     /// Whether the server is a laboratory's.
@@ -171,7 +181,6 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
         }
         FindExperiment::Connections { flags, server, request, output, .. } => {
             let to = Destination::named("plimsoll find connections", server, request);
-            hosts::check_none(&server.hosts, "find connections")?;
             connections::plan(flags, &to, output, inputs).map(Job::Connections)
         }
         FindExperiment::Rfc9411 { flags, server, request, output, .. } => {
@@ -180,6 +189,11 @@ pub(crate) fn find(flags: &FindExperiment, inputs: &mut Inputs<'_>) -> Result<Jo
             rfc9411::plan(flags, &to, output, inputs).map(Job::Rfc9411)
         }
     }
+}
+
+/// The limits of a server on another machine are not lowered from here.
+const fn cause_test(to: &Destination) -> CauseTest {
+    if to.is_far { CauseTest::ByLoad } else { CauseTest::ByServer }
 }
 
 /// Checks and resolves the flags of `lab` for the server that it will start at `to`.
@@ -191,12 +205,12 @@ pub(crate) fn lab(
     match flags {
         LabExperiment::Rate { flags, confirm, header, output, .. } => {
             let job = search::rate(flags, &to.with(header), output, inputs)?;
-            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByServer);
+            let cause_test = confirm.confirm_cause.then_some(cause_test(to));
             Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
         LabExperiment::Handshakes { flags, confirm, output, .. } => {
             let job = search::handshakes(flags, to, output, inputs)?;
-            let cause_test = confirm.confirm_cause.then_some(CauseTest::ByServer);
+            let cause_test = confirm.confirm_cause.then_some(cause_test(to));
             Ok(Job::Rate(RateJob { cause_test, ..job }))
         }
         LabExperiment::Connections { flags, header, output, .. } => {

@@ -80,7 +80,7 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
             }
             Command::Lab(command) => {
                 let experiment = command.experiment().unwrap();
-                let hosts = lab::hosts(experiment.hosts())?;
+                let hosts = lab::hosts(experiment.hosts(), inputs)?;
                 let url = format!("https://{SUT}/");
                 let to =
                     Destination::laboratory(url, RequestFlags::default(), hosts.trust("ca"), None);
@@ -123,10 +123,19 @@ fn searched(words: &[&str]) -> RateJob {
 
 /// What the laboratory is made of.
 fn hosts(words: &[&str]) -> lab::Hosts {
-    match parse_words(words) {
-        Ok(Command::Lab(command)) => lab::hosts(command.experiment().unwrap().hosts()).unwrap(),
-        other => panic!("{words:?}: {other:?}"),
-    }
+    try_hosts(words).unwrap()
+}
+
+pub(crate) fn try_hosts(words: &[&str]) -> Result<lab::Hosts, Stop> {
+    let mut made = None;
+    inputs(&mut &b""[..], |inputs| {
+        made = Some(match parse_words(words) {
+            Ok(Command::Lab(command)) => lab::hosts(command.experiment().unwrap().hosts(), inputs),
+            Ok(other) => panic!("{words:?}: {other:?}"),
+            Err(stop) => Err(stop),
+        });
+    });
+    made.unwrap()
 }
 
 pub(crate) fn refused(words: &[&str], stdin: &'static [u8]) -> (String, u8) {

@@ -32,18 +32,19 @@ use plimsoll_sys::signal::Interrupts;
 
 use crate::causes;
 use crate::exit::Stop;
-use crate::hosts::{fleet_stop, start_hosts, start_load_agents};
+use crate::hosts::{StartedHosts, fleet_stop, start_hosts, start_load_agents};
 use crate::plan::load::LoadJob;
 use crate::publish::Publisher;
 use crate::run;
 use crate::run::{Run, RunHead};
+use crate::survey::Room;
 
 mod observer;
-mod recorder;
+pub(crate) mod recorder;
 mod warnings;
 
-use observer::{Observer, Scene, peer_counts};
-use recorder::{Recorders, record};
+use observer::{FarReadings, Observer, Scene, peer_counts};
+use recorder::{Clients, Recorders, record};
 use warnings::Warnings;
 
 /// How often a pause checks for an interrupt.
@@ -78,6 +79,16 @@ pub(crate) trait Experiment {
     fn settings(&mut self) -> BTreeMap<String, String> {
         let job = self.load();
         run::settings(job, &job.plan)
+    }
+
+    /// The fewest connections that are worth a run, where other hosts have no room for all; `None`: all of them.
+    fn least_connections(&self) -> Option<u64> {
+        None
+    }
+
+    /// Other hosts make the load and have this room; its plan has as many connections as fit. Returns notes.
+    fn fit_hosts(&mut self, _: Room) -> Vec<String> {
+        Vec::new()
     }
 
     /// Drives the session until there is an outcome.
@@ -180,12 +191,16 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
     let search = experiment.search_head();
     let always_archive = experiment.always_archives() || server.backend_is_ours();
     let args = experiment.command_line();
+    let least = experiment.least_connections();
     let job = experiment.load();
     let network = server.isolated().map(|hosts| hosts.clients);
     let agents = match &job.hosts {
         None => start_load_agents(&mut job.plan, job.processes, network)?,
         Some(hosts) => {
-            let (agents, tight) = start_hosts(hosts, job.threads_each, &mut job.plan, interrupts)?;
+            let (each, plan) = (job.threads_each, &mut job.plan);
+            let started = start_hosts(hosts, each, plan, least, interrupts)?;
+            let StartedHosts { agents, room, notes: tight } = started;
+            notes.extend(experiment.fit_hosts(room));
             notes.extend(tight);
             agents
         }
@@ -206,10 +221,15 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         interrupts: Some(interrupts),
     })?;
     let archive_dir = run.archive_dir();
-    // Where other hosts make the load, what this one does explains nothing.
-    let is_read = job.hosts.is_none() && (archive_dir.is_some() || run.wants_readings());
-    let recorders =
-        is_read.then(|| record(archive_dir.as_deref().map(Path::new), server, agents.pids()));
+    // What other hosts do, their load is judged by.
+    let is_read = archive_dir.is_some() || run.wants_readings() || job.hosts.is_some();
+    let recorders = is_read.then(|| {
+        let clients = match job.hosts {
+            None => Clients::Here(agents.pids()),
+            Some(_) => Clients::There(&agents),
+        };
+        record(archive_dir.as_deref().map(Path::new), server, clients)
+    });
     let session = Session {
         scene: Scene::of(job),
         agents: RefCell::new(agents),
@@ -217,6 +237,7 @@ pub(crate) fn measure(experiment: &mut dyn Experiment, set_up: SetUp<'_>) -> Res
         server: RefCell::new(server),
         server_end: RefCell::new(None),
         recorders: RefCell::new(recorders),
+        far: RefCell::default(),
         stops_at_loss: job.stops_at_loss,
         interrupts,
     };
@@ -323,6 +344,8 @@ pub(crate) struct Session<'a> {
     server_end: RefCell<Option<ServerEnd>>,
     /// Where hosts are read.
     recorders: RefCell<Option<Recorders>>,
+    /// What other hosts have done in the load.
+    far: RefCell<FarReadings>,
     /// The loss of an agent ends a load.
     stops_at_loss: bool,
     interrupts: &'a Interrupts,
@@ -405,6 +428,15 @@ impl<'a> Session<'a> {
             if of.is_alone && matches!(event, Event::LoadStarted { .. }) {
                 counted = self.server.borrow_mut().counters();
             }
+            match &event {
+                Event::LoadStarted { epoch: Some(epoch), .. } => {
+                    self.far.borrow_mut().begin(*epoch);
+                }
+                Event::Draining { .. } => {
+                    self.far.borrow_mut().end(Nanos(clock::monotonic_ns()));
+                }
+                _ => {}
+            }
             observer.handle_event(&event);
             listen(&event);
             self.emit(&event);
@@ -417,7 +449,7 @@ impl<'a> Session<'a> {
             outcome.tally.end_deliveries();
         }
         let sut_busiest_thread = observer.sut_busiest_thread();
-        let mut observations = observer.finish(&outcome);
+        let mut observations = observer.finish(&outcome, &self.far.borrow());
         // What an aborted trial has left in flight may be counted at any time.
         if let Some(before) = counted.filter(|_| !outcome.aborted)
             && let Some(after) = self.server.borrow_mut().counters()
@@ -495,7 +527,7 @@ impl<'a> Session<'a> {
     pub(crate) fn is_interrupted(&self) -> bool {
         let mut run = self.run.borrow_mut();
         if let Some(recorders) = &*self.recorders.borrow() {
-            pass_on(recorders, &mut run);
+            pass_on(recorders, &mut run, &mut self.far.borrow_mut());
         }
         run.handle_tick();
         let is_raised = self.interrupts.is_raised();
@@ -560,7 +592,7 @@ impl<'a> Session<'a> {
         let mut run = run.into_inner();
         if let Some(mut recorders) = recorders.into_inner() {
             recorders.stop();
-            pass_on(&recorders, &mut run);
+            pass_on(&recorders, &mut run, &mut FarReadings::default());
             let dropped = recorders.dropped();
             if dropped > 0 && run.wants_readings() {
                 let note = format!("{dropped} readings of hosts came too fast to be shown");
@@ -578,9 +610,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Hands the readings that have come to every sink.
-fn pass_on(recorders: &Recorders, run: &mut Run) {
+/// Hands the readings that have come to every sink, and to the observer of other hosts.
+fn pass_on(recorders: &Recorders, run: &mut Run, far: &mut FarReadings) {
     while let Some((host, reading)) = recorders.next() {
+        far.add(&host, &reading);
         run.handle_reading(&host, &reading);
     }
 }

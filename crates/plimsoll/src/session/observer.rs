@@ -25,7 +25,10 @@ use plimsoll_sys::clock;
 use self::host_use::{HostReading, HostUse};
 use crate::plan::load::LoadJob;
 
+mod far;
 mod host_use;
+
+pub(super) use far::FarReadings;
 
 /// Where the kernel tells.
 const ROOT: &str = "/";
@@ -240,9 +243,9 @@ impl<'a> Observer<'a> {
         self.looks.busiest_thread()
     }
 
-    /// Everything that was seen. Others know what the SUT has counted, and what the generator does
+    /// Everything that was seen, here and on other hosts. Others know what the SUT has counted, and what the generator does
     /// alone.
-    pub(super) fn finish(mut self, outcome: &LoadOutcome) -> Observations {
+    pub(super) fn finish(mut self, outcome: &LoadOutcome, far: &FarReadings) -> Observations {
         // A load that ends with its last operation does not drain.
         let isolated = self.isolated.as_ref();
         let last = self.last.take().unwrap_or_else(|| HostReading::now(isolated));
@@ -274,6 +277,7 @@ impl<'a> Observer<'a> {
             observations.network = host.network(loopback);
             observations.memory = memory_use(host, generator.rss_bytes_max);
         }
+        far.observe(&mut observations, &mut scheduling);
         observations.scheduling = Some(scheduling).filter(|seen| *seen != Scheduling::default());
         observations
     }

@@ -1,15 +1,17 @@
 //! Reads the hosts of a run once a second, for its archive and for who looks on.
 //!
 //! Each from a thread of its own, in the host's network namespace: what the coordinator waits for does not delay a
-//! reading, and a reading delays nobody. One costs less than 1 ms of CPU.
+//! reading, and a reading delays nobody. One costs less than 1 ms of CPU. Hosts of agents elsewhere are read by these,
+//! in the same way, and their readings come over the links.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plimsoll_fleet::{LoadAgents, ReadingSink};
 use plimsoll_lab::{HostView, WatchedServer};
 use plimsoll_model::host::Reading;
 use plimsoll_probe::host::cpus_allowed;
@@ -30,27 +32,56 @@ const PROCESSES_MAX: usize = 16;
 const CLIENTS: &str = "clients";
 /// That of the system under test, whose statistics it is.
 const SUT: &str = "sut";
-/// Readings that wait for the session: those of four hosts in 16 s. Later ones are dropped and counted.
-const WAITING_MAX: usize = 64;
+/// Readings that wait for the session: those of 16 s, of four hosts at least. Later ones are dropped and counted.
+const WAITING_EACH_MAX: usize = 16;
+const HOSTS_MIN: usize = 4;
 
 /// Reads the hosts of a run until dropped.
 pub(super) struct Recorders {
     threads: Vec<Recorder>,
+    sink: Sink,
     readings: Receiver<(String, Reading)>,
-    dropped: Arc<AtomicU64>,
 }
 
-/// Reads the hosts of `server` and of the load's `agents`: this one, or those of a laboratory. Readings go to the
+/// Who makes the load.
+pub(super) enum Clients<'a> {
+    /// These processes, on this host or on that of a laboratory's clients.
+    Here(Vec<u32>),
+    /// Agents on other hosts, which read these.
+    There(&'a LoadAgents),
+}
+
+/// Reads the hosts of `server` and of the load's clients: this one, those of a laboratory, or others. Readings go to the
 /// archive at `dir`, and to [`Recorders::next`]. A host that cannot be read is no reason not to measure.
 pub(super) fn record(
     dir: Option<&Path>,
     server: &dyn WatchedServer,
-    agents: Vec<u32>,
+    clients: Clients<'_>,
 ) -> Recorders {
-    let writer = dir.and_then(|dir| HostWriter::create(dir).ok()).map(Mutex::new);
-    let (waiting, readings) = mpsc::sync_channel(WAITING_MAX);
-    let sink = Sink { writer: writer.map(Arc::new), waiting, dropped: Arc::default() };
-    let dropped = Arc::clone(&sink.dropped);
+    let writer = dir.and_then(|dir| HostWriter::create(dir).ok());
+    let hosts = match &clients {
+        Clients::Here(_) => 0,
+        Clients::There(agents) => agents.count(),
+    };
+    let (waiting, readings) = mpsc::sync_channel(WAITING_EACH_MAX * hosts.max(HOSTS_MIN));
+    let sink = Sink { writer: Arc::new(Mutex::new(writer)), waiting, dropped: Arc::default() };
+    let all = Recorders { threads: Vec::new(), sink: sink.clone(), readings };
+    let far = {
+        let sink = sink.clone();
+        ReadingSink::new(move |host, reading| sink.push(host, reading))
+    };
+    server.watch(&far);
+    let agents = match clients {
+        Clients::Here(agents) => agents,
+        Clients::There(agents) => {
+            // The loss of an agent is reported elsewhere.
+            let _ = agents.watch(far);
+            if server.pids().is_empty() && server.statistics().is_none() {
+                return all;
+            }
+            Vec::new()
+        }
+    };
     let with = |role| move |pid: u32| (pid, role);
     let clients = agents.into_iter().map(with(Role::Client));
     let threads = match server.isolated() {
@@ -58,7 +89,7 @@ pub(super) fn record(
             let backends = server.backend_pids().into_iter().map(with(Role::Backend));
             let processes = server.pids().into_iter().map(with(Role::Server)).chain(backends);
             let scope = scope(processes.chain(clients), server.statistics());
-            Recorder::start(host_name(), None, scope, sink).into_iter().collect()
+            start_one(host_name(), None, scope, sink).into_iter().collect()
         }
         Some(isolated) => {
             let start = |host: HostView| {
@@ -66,7 +97,7 @@ pub(super) fn record(
                 let pids: Vec<u32> = host.processes.iter().map(|(pid, _)| *pid).collect();
                 let cpus = cpus_allowed(Path::new("/proc"), &pids).into_iter().collect();
                 let scope = Scope { own_network: true, cpus, ..scope(host.processes, statistics) };
-                Recorder::start(host.name, Some(host.network), scope, sink.clone())
+                start_one(host.name, Some(host.network), scope, sink.clone())
             };
             let network = isolated.clients;
             let processes = clients.collect();
@@ -74,7 +105,17 @@ pub(super) fn record(
             std::iter::once(clients).chain(server.hosts()).filter_map(start).collect()
         }
     };
-    Recorders { threads, readings, dropped }
+    Recorders { threads, ..all }
+}
+
+/// Reads one host, whose processes stay the same.
+fn start_one(
+    name: String,
+    network: Option<Namespace>,
+    scope: Scope,
+    sink: Sink,
+) -> Option<Recorder> {
+    Recorder::start(network, Sampler::new(scope), |_| {}, move |reading| sink.push(&name, reading))
 }
 
 impl Recorders {
@@ -86,32 +127,36 @@ impl Recorders {
     /// Reads every host for the last time. What is left can still be taken.
     pub(super) fn stop(&mut self) {
         self.threads.clear();
+        // What other hosts have on their way comes too late.
+        self.sink.writer().take();
     }
 
     /// Readings that nobody took in time. Those in the archive are complete.
     pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.sink.dropped.load(Ordering::Relaxed)
     }
 }
 
 /// Where readings go.
 #[derive(Clone)]
 struct Sink {
-    writer: Option<Arc<Mutex<HostWriter>>>,
+    writer: Arc<Mutex<Option<HostWriter>>>,
     waiting: SyncSender<(String, Reading)>,
     dropped: Arc<AtomicU64>,
 }
 
 impl Sink {
-    fn push(&mut self, host: &str, reading: Reading) {
-        if let Some(writer) = &self.writer {
-            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-            if writer.push(host, &reading).is_err() {
-                // A full disk ends the recording, not the run.
-                drop(writer);
-                self.writer = None;
-            }
+    fn writer(&self) -> MutexGuard<'_, Option<HostWriter>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, host: &str, reading: Reading) {
+        let mut writer = self.writer();
+        // A full disk ends the recording, not the run.
+        if writer.as_mut().is_some_and(|writer| writer.push(host, &reading).is_err()) {
+            *writer = None;
         }
+        drop(writer);
         if self.waiting.try_send((host.to_owned(), reading)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -119,19 +164,19 @@ impl Sink {
 }
 
 /// Reads one host. Ends with its value, after a last reading.
-struct Recorder {
+pub(crate) struct Recorder {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recorder {
+    /// Reads in `network`, or in this process's; `prepare` is called before each reading, and `push` gets it.
     fn start(
-        name: String,
         network: Option<Namespace>,
-        scope: Scope,
-        mut sink: Sink,
+        mut sampler: Sampler,
+        prepare: impl Fn(&mut Sampler) + Send + 'static,
+        push: impl Fn(Reading) + Send + 'static,
     ) -> Option<Self> {
-        let mut sampler = Sampler::new(scope);
         let (stop, stopped) = mpsc::channel();
         let work = move || {
             if network.is_some_and(|network| network.enter().is_err()) {
@@ -139,7 +184,8 @@ impl Recorder {
             }
             let mut due = clock::monotonic_ns();
             loop {
-                sink.push(&name, sampler.read());
+                prepare(&mut sampler);
+                push(sampler.read());
                 due += INTERVAL_NS;
                 while clock::monotonic_ns() > due + INTERVAL_NS {
                     due += INTERVAL_NS;
@@ -147,13 +193,22 @@ impl Recorder {
                 }
                 let left = Duration::from_nanos(due.saturating_sub(clock::monotonic_ns()));
                 if stopped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
-                    sink.push(&name, sampler.read());
+                    push(sampler.read());
                     return;
                 }
             }
         };
         let thread = thread::spawn("recorder", None, work).ok();
         thread.is_some().then_some(Self { stop: Some(stop), thread })
+    }
+
+    /// Reads this host for a coordinator elsewhere; `scope` says what takes part in the run here at the time.
+    pub(crate) fn of_agent(
+        scope: impl Fn() -> Scope + Send + 'static,
+        push: impl Fn(Reading) + Send + 'static,
+    ) -> Option<Self> {
+        let prepare = move |sampler: &mut Sampler| sampler.rescope(scope());
+        Self::start(None, Sampler::new(Scope::default()), prepare, push)
     }
 }
 
@@ -168,7 +223,7 @@ impl Drop for Recorder {
 }
 
 /// The server's processes first: the network namespace is that of the first one.
-fn scope(
+pub(crate) fn scope(
     processes: impl IntoIterator<Item = (u32, Role)>,
     statistics: Option<CounterSource>,
 ) -> Scope {
@@ -183,28 +238,47 @@ fn scope(
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::host::{Label, Metric};
+
     use super::*;
 
     #[test]
     fn readings_that_nobody_takes_are_dropped_and_counted() {
-        let (waiting, readings) = mpsc::sync_channel(WAITING_MAX);
-        let mut sink = Sink { writer: None, waiting, dropped: Arc::default() };
-        let dropped = Arc::clone(&sink.dropped);
-        let recorders = Recorders { threads: Vec::new(), readings, dropped };
-        for _ in 0..WAITING_MAX + 3 {
-            sink.push("proxy", Reading::default());
+        let (waiting, readings) = mpsc::sync_channel(WAITING_EACH_MAX);
+        let sink = Sink { writer: Arc::default(), waiting, dropped: Arc::default() };
+        let recorders = Recorders { threads: Vec::new(), sink, readings };
+        for _ in 0..WAITING_EACH_MAX + 3 {
+            recorders.sink.push("proxy", Reading::default());
         }
         assert_eq!(recorders.dropped(), 3);
         let taken = std::iter::from_fn(|| recorders.next()).count();
-        assert_eq!(taken, WAITING_MAX);
+        assert_eq!(taken, WAITING_EACH_MAX);
     }
 
     #[test]
     fn this_host_is_read_without_an_archive() {
-        let mut recorders = record(None, &plimsoll_lab::NamedServer::default(), Vec::new());
+        let server = plimsoll_lab::NamedServer::default();
+        let mut recorders = record(None, &server, Clients::Here(Vec::new()));
         recorders.stop();
         let (host, reading) = recorders.next().unwrap();
         assert_eq!(host, host_name());
         assert!(!reading.samples.is_empty());
+    }
+
+    #[test]
+    fn an_agent_reads_what_takes_part_at_the_time() {
+        let (sender, readings) = mpsc::channel();
+        let of = |reading: &Reading| reading.sum(Metric::ProcessInfo, &[(Label::Role, "client")]);
+        let own = std::process::id();
+        let recorder = Recorder::of_agent(
+            move || scope([(own, Role::Client)], None),
+            move |reading| {
+                // The test may be over.
+                let _ = sender.send(reading);
+            },
+        );
+        drop(recorder.unwrap());
+        let all: Vec<Reading> = readings.iter().collect();
+        assert!(all.len() >= 2 && all.iter().all(|reading| of(reading) == Some(1.0)), "{all:?}");
     }
 }

@@ -1,5 +1,6 @@
-//! A load over a thousand hosts in simulated time: frames are delayed, hosts are lost or hang, the instant of the start
-//! comes too late to some. Frames of one host keep their order, as in a pipe; hosts overtake each other.
+//! A load over a thousand hosts in simulated time: frames are delayed, hosts are lost or hang, are started again and
+//! report once more, the instant of the start comes too late to some. Frames of one host keep their order, as in a pipe;
+//! hosts overtake each other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,6 +40,8 @@ impl Chance {
 /// What reaches the coordinator.
 enum Arrival {
     Frame(FromAgent),
+    /// Of a host that was lost before.
+    Restarted(FromAgent),
     Lost,
 }
 
@@ -134,9 +137,24 @@ impl World {
                 let at = epoch + Nanos(SECONDS as u64 * SECOND.0);
                 self.send(index, at, Arrival::Frame(ended()));
             }
-            Some((_, false)) => self.send(index, end, Arrival::Lost),
+            Some((_, false)) => {
+                self.send(index, end, Arrival::Lost);
+                if self.chance.below(2) == 0 {
+                    self.restart(index, end);
+                }
+            }
             // It hangs: nothing is heard of it any more.
             Some((_, true)) => {}
+        }
+    }
+
+    /// Somebody starts a lost host again, and it says what it would say before a load and in it: too late for this one.
+    fn restart(&mut self, index: usize, at: Nanos) {
+        let ready = FromAgent::Ready { opened: 1, failed: 0, first_error: None };
+        let tally = Tally { scheduled: 1_000, ok: 1_000, ..Tally::default() };
+        let interval = FromAgent::Interval(Box::new(Interval { second: 0, tally }));
+        for frame in [ready, interval, ended()] {
+            self.send(index, at, Arrival::Restarted(frame));
         }
     }
 
@@ -154,6 +172,7 @@ impl World {
                     }
                     run.handle_frame(index, frame, at);
                 }
+                Some(Arrival::Restarted(frame)) => run.handle_frame(index, frame, at),
                 Some(Arrival::Lost) => run.handle_loss(index, "was lost", at),
                 None => {}
             }
@@ -216,6 +235,157 @@ fn load(seed: u64) -> u32 {
     let lost = world.hosts.iter().filter(|host| host.fate.is_some()).count() as u32;
     assert_eq!(outcome.lost_agents, lost, "seed {seed}");
     lost
+}
+
+/// A load whose hosts send seconds twice, or in another order, which no pipe does.
+fn disordered_load(seed: u64) {
+    const FEW: usize = 20;
+    let mut chance = Chance(seed);
+    let whole = plan();
+    let member = |index| Member {
+        name: format!("host {index}"),
+        shard: Shard { index: index as u32, of: FEW as u32 },
+        threads: 1,
+    };
+    let control = LoadControl::new(&|| false);
+    let terms = Terms::new(&whole, &control, FEW, StartOf::Here);
+    let mut run = LoadRun::new((0..FEW).map(member).collect(), terms, Nanos::ZERO);
+    let interval = |second, scheduled| {
+        let tally = Tally { scheduled, ok: scheduled, ..Tally::default() };
+        FromAgent::Interval(Box::new(Interval { second, tally }))
+    };
+    let mut frames: Vec<(usize, FromAgent)> = Vec::new();
+    for index in 0..FEW {
+        run.handle_frame(
+            index,
+            FromAgent::Ready { opened: 0, failed: 0, first_error: None },
+            Nanos::ZERO,
+        );
+        let seconds = (0..4).map(|_| interval(chance.below(5) as u32, chance.below(9)));
+        frames.extend(seconds.map(|frame| (index, frame)));
+        frames.push((index, ended()));
+        frames.push((index, FromAgent::Draining { in_flight: chance.below(9) }));
+    }
+    // Fisher and Yates.
+    for at in (1..frames.len()).rev() {
+        frames.swap(at, chance.below(at as u64 + 1) as usize);
+    }
+    let (mut handed_out, mut seconds) = (0, Vec::new());
+    for (index, frame) in frames {
+        run.handle_frame(index, frame, Nanos(SECOND.0));
+        while let Some(event) = run.poll_event() {
+            if let Event::Interval(interval) = event {
+                handed_out += interval.tally.scheduled;
+                seconds.push(interval.second);
+            }
+        }
+    }
+    assert!(run.is_over(), "seed {seed}");
+    assert!(seconds.is_sorted_by(|a, b| a < b), "seed {seed}: {seconds:?}");
+    let outcome = run.into_outcome().unwrap();
+    // What came after the end of its host belongs to no load.
+    assert_eq!(outcome.tally.scheduled, handed_out, "seed {seed}");
+    assert!(outcome.tally.balances(), "seed {seed}");
+}
+
+#[test]
+fn frames_in_an_order_that_no_pipe_has_end_a_load_all_the_same() {
+    (0..200).for_each(disordered_load);
+}
+
+/// A second of an agent with so many answers, whose latencies spread over three powers of ten, as on a busy host.
+fn busy_second(second: u32, answers: u64, chance: &mut Chance) -> Interval {
+    let mut tally = Tally { scheduled: answers, ok: answers, ..Tally::default() };
+    for _ in 0..answers {
+        let spread = 1 + chance.below(1_000);
+        let service = Nanos(30_000 + spread * spread * 40);
+        tally.spans.uncorrected.record(service);
+        tally.spans.corrected.record(service + Nanos(chance.below(50_000)));
+        tally.spans.send_lag.record(Nanos(chance.below(200_000)));
+    }
+    tally.status.add(200, answers);
+    Interval { second, tally }
+}
+
+#[test]
+fn twenty_agents_merge_to_what_one_would_have_counted() {
+    const FEW: usize = 20;
+    let whole = plan();
+    let member = |index| Member {
+        name: format!("host {index}"),
+        shard: Shard { index: index as u32, of: FEW as u32 },
+        threads: 1,
+    };
+    let control = LoadControl::new(&|| false);
+    let terms = Terms::new(&whole, &control, FEW, StartOf::Here);
+    let mut run = LoadRun::new((0..FEW).map(member).collect(), terms, Nanos::ZERO);
+    let ready = || FromAgent::Ready { opened: 0, failed: 0, first_error: None };
+    (0..FEW).for_each(|index| run.handle_frame(index, ready(), Nanos::ZERO));
+    let mut alone = Tally::default();
+    for second in 0..3 {
+        for index in 0..FEW {
+            // The one host is fed the same operations, in its own order.
+            let seed = u64::from(second) * 100 + index as u64;
+            let interval = busy_second(second, 300, &mut Chance(seed));
+            let again = busy_second(second, 300, &mut Chance(seed)).tally;
+            alone.merge_following(&again);
+            let frame = crate::frame::encode(&FromAgent::Interval(Box::new(interval))).unwrap();
+            let frame = crate::frame::read(frame.as_slice()).unwrap().unwrap();
+            run.handle_frame(index, frame, Nanos(SECOND.0));
+        }
+    }
+    (0..FEW).for_each(|index| run.handle_frame(index, ended(), Nanos(SECOND.0)));
+    let merged = run.into_outcome().unwrap().tally;
+    assert_eq!((merged.scheduled, merged.ok), (18_000, 18_000));
+    for (name, merged, alone) in [
+        ("corrected", &merged.spans.corrected, &alone.spans.corrected),
+        ("uncorrected", &merged.spans.uncorrected, &alone.spans.uncorrected),
+        ("send lag", &merged.spans.send_lag, &alone.spans.send_lag),
+    ] {
+        assert_eq!(merged.count(), 18_000, "{name}");
+        assert!(merged.buckets().eq(alone.buckets()), "{name}");
+    }
+}
+
+/// CPU of the coordinator for each agent and second, from the frame's bytes to the merged second.
+#[test]
+#[ignore = "measures CPU"]
+fn the_coordinators_cpu_for_each_frame() {
+    let whole = plan();
+    let member = |index| Member {
+        name: format!("host {index}"),
+        shard: Shard { index: index as u32, of: AGENTS as u32 },
+        threads: 1,
+    };
+    let control = LoadControl::new(&|| false);
+    let terms = Terms::new(&whole, &control, AGENTS, StartOf::Here);
+    let mut run = LoadRun::new((0..AGENTS).map(member).collect(), terms, Nanos::ZERO);
+    let ready = || FromAgent::Ready { opened: 0, failed: 0, first_error: None };
+    (0..AGENTS).for_each(|index| run.handle_frame(index, ready(), Nanos::ZERO));
+    for answers in [100, 2_000] {
+        let mut chance = Chance(answers);
+        let frame = |second: usize, chance: &mut Chance| {
+            let interval = busy_second(second as u32, answers, chance);
+            crate::frame::encode(&FromAgent::Interval(Box::new(interval))).unwrap()
+        };
+        let frames: Vec<Vec<u8>> =
+            (0..AGENTS).map(|_| frame(answers as usize, &mut chance)).collect();
+        let bytes: usize = frames.iter().map(Vec::len).sum();
+        let began = plimsoll_sys::clock::thread_cpu_ns();
+        for (index, frame) in frames.iter().enumerate() {
+            let frame = crate::frame::read(frame.as_slice()).unwrap().unwrap();
+            run.handle_frame(index, frame, Nanos(SECOND.0));
+            while run.poll_event().is_some() {}
+        }
+        let each_us =
+            (plimsoll_sys::clock::thread_cpu_ns() - began) as f64 / AGENTS as f64 / 1_000.0;
+        println!(
+            "{answers} answers a second: {:.1} kB a frame, {each_us:.0} us of CPU each",
+            bytes as f64 / AGENTS as f64 / 1_000.0
+        );
+        // At a frame a second, a thousand agents need less than a core; a debug build says nothing of that.
+        assert!(cfg!(debug_assertions) || each_us < 1_000.0);
+    }
 }
 
 #[test]

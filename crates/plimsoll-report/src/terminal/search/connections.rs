@@ -44,7 +44,7 @@ pub(super) fn render(
     sections::errors(&mut page, summary)?;
     sections::server_side(&mut page, summary)?;
     if let Some(held) = &summary.hold {
-        hold::closing(&mut page, held)?;
+        hold::closing(&mut page, summary, held)?;
     }
     sections::generator(&mut page, summary)?;
     sections::settings(&mut page, summary)?;

@@ -26,6 +26,17 @@ pub(super) struct HostReading {
 }
 
 impl HostReading {
+    /// What another host has sent.
+    pub(super) fn of(reading: &Reading) -> Self {
+        let throttled = reading.sum(Metric::CgroupThrottledPeriods, &[]);
+        Self {
+            at: reading.begin,
+            cpu: reading.clone(),
+            networks: vec![reading.clone()],
+            throttled: throttled.map(|periods| periods as u64),
+        }
+    }
+
     pub(super) fn now(isolated: Option<&Isolated>) -> Self {
         let root = Path::new(ROOT);
         Self {

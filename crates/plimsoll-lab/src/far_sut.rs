@@ -1,0 +1,159 @@
+//! SUT and backends on other machines.
+
+use std::net::SocketAddr;
+
+use plimsoll_fleet::FleetError;
+use plimsoll_fleet::coordinator::FarServers;
+use plimsoll_fleet::message::{SutPlan, SutProgram, SutStarted};
+use plimsoll_model::cliff::{KnownTimer, Owner};
+use plimsoll_model::plan::Listener;
+use plimsoll_probe::server_counters::ServerCounters;
+use plimsoll_probe::server_limits::ServerLimit;
+use plimsoll_tune::doctor::PROCESS_DESCRIPTORS;
+
+use crate::address::SutAddress;
+use crate::error::LabError;
+use crate::own_servers::OwnServers;
+use crate::plan::{FarHosts, LabPlan};
+use crate::sut::Sut;
+use crate::watched::ServerEnd;
+
+/// The number of the SUT's host.
+const SUT: usize = 0;
+
+/// A running SUT and its backends on other machines. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct FarSut {
+    pub(crate) servers: FarServers,
+    pub(crate) started: SutStarted,
+    /// Lines for the report.
+    pub(crate) notes: Vec<String>,
+    /// Those of the backends.
+    pub(crate) backend_timers: Vec<KnownTimer>,
+}
+
+impl FarSut {
+    /// Starts the agents, the backends, and the SUT in front of them.
+    pub(crate) fn start(plan: &LabPlan, far: &FarHosts, at: &SutAddress) -> Result<Self, LabError> {
+        let mut servers = FarServers::start(&far.hosts)?;
+        let mut notes = servers.take_notes();
+        let own = plan.own_servers(&[]);
+        let (mut backends, mut backend_timers) = (Vec::new(), Vec::new());
+        if !plan.sut.is_embedded() {
+            backends = start_backends(plan, far, at, &own, &mut servers)?;
+            backend_timers = own.timers(Owner::Backend, "backend");
+            notes.push(place_of(backends.len(), far, &servers));
+        }
+        let started = servers.start_sut(SUT, sut_plan(plan, far, at, backends))?;
+        notes.extend(started.notes.iter().cloned());
+        Ok(Self { servers, started, notes, backend_timers })
+    }
+
+    /// Program and host.
+    pub(crate) fn name(&self) -> String {
+        format!("{} on {}", self.started.name, self.servers.name(SUT))
+    }
+
+    /// A host that is lost is no fault of the server. Asks, because a server that has died loses its connections sooner
+    /// than its host reports it.
+    pub(crate) fn ended(&mut self) -> Option<ServerEnd> {
+        if self.servers.lost().is_empty() {
+            self.servers.count_sut(SUT);
+        }
+        let lost = self.servers.lost().first().cloned().map(ServerEnd::Laboratory);
+        lost.or_else(|| self.servers.status().ended.clone().map(ServerEnd::Server))
+    }
+
+    pub(crate) fn counters(&mut self) -> Option<ServerCounters> {
+        let is_answered = self.servers.count_sut(SUT);
+        let (requests, connections) = self.servers.status().counted.filter(|_| is_answered)?;
+        Some(ServerCounters { requests, connections })
+    }
+
+    pub(crate) fn limits(&self) -> Vec<ServerLimit> {
+        let limits = self.servers.status().limits.iter().cloned();
+        limits.map(|(name, used, limit)| ServerLimit { name, used, limit }).collect()
+    }
+}
+
+/// Starts backends on their hosts, or on the SUT's; returns where they listen.
+fn start_backends(
+    plan: &LabPlan,
+    far: &FarHosts,
+    at: &SutAddress,
+    own: &OwnServers,
+    servers: &mut FarServers,
+) -> Result<Vec<SocketAddr>, LabError> {
+    let hosts: Vec<usize> = match far.hosts.hosts.len() {
+        0 | 1 => vec![SUT],
+        count => (1..count).collect(),
+    };
+    let count = hosts.len() as u64;
+    let ports = plan.backend_ports().max(count);
+    check_files(plan, count, servers)?;
+    let mut addresses = Vec::new();
+    for (position, index) in hosts.into_iter().enumerate() {
+        let is_beside = index == SUT;
+        let ip = if is_beside { at.listen.ip() } else { servers.address(index, at.listen)? };
+        let listener = Listener { address: (ip, 0).into(), tls: false, spoken: plan.spoken() };
+        let share = ports / count + u64::from((position as u64) < ports % count);
+        let listeners = (0..share).map(|_| listener).collect();
+        let serve = own.serve_plan(listeners, None)?;
+        // The SUT needs the other half.
+        let cpus = servers.cpus(index);
+        let threads = if is_beside { (cpus / 2).max(1) } else { cpus };
+        let serve = plimsoll_model::plan::ServePlan { threads, ..serve };
+        let listening = servers.serve(index, serve)?;
+        addresses.extend(listening.iter().map(|listener| listener.address));
+    }
+    Ok(addresses)
+}
+
+/// Each host has one process of backends, which holds as many connections as clients do where a proxy passes them on.
+fn check_files(plan: &LabPlan, hosts: u64, servers: &FarServers) -> Result<(), LabError> {
+    let needed = plan.connections.div_ceil(hosts) + PROCESS_DESCRIPTORS;
+    let have = servers.descriptors_max();
+    if plan.is_tunnel() && needed > have {
+        let lines = vec![format!(
+            "the backends need {needed} open files on each host, and a process may open {have}; name more hosts with \
+             --backends-on"
+        )];
+        return Err(FleetError::Hosts { lines }.into());
+    }
+    Ok(())
+}
+
+/// Where the backends are, for the report.
+fn place_of(count: usize, far: &FarHosts, servers: &FarServers) -> String {
+    match far.hosts.hosts.len() {
+        0 | 1 => format!(
+            "{count} backends on {}, beside the SUT: its CPUs and its network are theirs, too",
+            servers.name(SUT)
+        ),
+        hosts => {
+            let names: Vec<_> = (1..hosts).map(|index| servers.name(index)).collect();
+            format!("{count} backends on {}", names.join(", "))
+        }
+    }
+}
+
+fn sut_plan(plan: &LabPlan, far: &FarHosts, at: &SutAddress, backends: Vec<SocketAddr>) -> SutPlan {
+    SutPlan {
+        program: match plan.sut {
+            Sut::Embedded => SutProgram::Embedded,
+            Sut::Haproxy(_) => SutProgram::Haproxy,
+            Sut::Nginx(_) => SutProgram::Nginx,
+        },
+        listen: at.listen,
+        identity: at.identity().clone(),
+        backends,
+        connections: plan.connections,
+        longest_wait: plan.longest_wait,
+        tls_state: plan.tls_state,
+        protocol: plan.protocol,
+        tls: plan.tls,
+        resumes: plan.resumes,
+        keep_config: plan.keep_config,
+        is_pinned: far.pins_sut,
+    }
+}

@@ -1,0 +1,122 @@
+//! A SUT on the machine that it was asked to run on by a laboratory elsewhere.
+
+use plimsoll_fleet::message::{SutPlan, SutProgram, SutStarted, SutStatus};
+use plimsoll_probe::server_counters::CounterSource;
+use plimsoll_sys::affinity::usable_cpus;
+
+use crate::address::SutAddress;
+use crate::error::LabError;
+use crate::placement::Placement;
+use crate::plan::LabPlan;
+use crate::running_sut::RunningSut;
+use crate::sut::Sut;
+use crate::watched::ServerEnd;
+
+/// A running SUT for a laboratory elsewhere. Dropping it ends it.
+#[derive(Debug)]
+pub struct SutHost {
+    sut: RunningSut,
+    /// How it ended, which its supervisor says once.
+    ended: Option<String>,
+    /// The port stays reserved.
+    _at: SutAddress,
+}
+
+impl SutHost {
+    /// Finds the program, writes and checks its configuration, and starts it.
+    pub fn start(plan: SutPlan) -> Result<Self, LabError> {
+        let sut = match plan.program {
+            SutProgram::Embedded => Sut::Embedded,
+            SutProgram::Haproxy => Sut::haproxy(None)?,
+            SutProgram::Nginx => Sut::nginx(None)?,
+        };
+        let lab = LabPlan {
+            connections: plan.connections,
+            longest_wait: plan.longest_wait,
+            tls_state: plan.tls_state,
+            protocol: plan.protocol,
+            tls: plan.tls,
+            resumes: plan.resumes,
+            keep_config: plan.keep_config,
+            placement: plan
+                .is_pinned
+                .then(|| Placement { sut: usable_cpus(), ..Placement::default() }),
+            ..LabPlan::new(sut)
+        };
+        let at = SutAddress::named(plan.listen, plan.identity)?;
+        let sut = match &lab.sut {
+            Sut::Embedded => RunningSut::start_embedded(&lab, &at)?,
+            Sut::Haproxy(path) => RunningSut::start_haproxy(path, &lab, &at, plan.backends)?,
+            Sut::Nginx(path) => RunningSut::start_nginx(path, &lab, &at, plan.backends)?,
+        };
+        Ok(Self { sut, ended: None, _at: at })
+    }
+
+    /// What it is.
+    pub fn started(&self) -> SutStarted {
+        let RunningSut { name, notes, timers, .. } = &self.sut;
+        SutStarted { name: name.clone(), notes: notes.clone(), timers: timers.clone() }
+    }
+
+    /// What it says of itself.
+    pub fn status(&mut self) -> SutStatus {
+        if self.ended.is_none() {
+            self.ended = self.sut.ended().map(|end| match end {
+                ServerEnd::Server(how) | ServerEnd::Laboratory(how) => how,
+            });
+        }
+        let limit = |of: plimsoll_probe::server_limits::ServerLimit| (of.name, of.used, of.limit);
+        SutStatus {
+            counted: self.sut.counters().map(|seen| (seen.requests, seen.connections)),
+            limits: self.sut.limits().into_iter().map(limit).collect(),
+            ended: self.ended.clone(),
+        }
+    }
+
+    /// Its processes.
+    pub fn pids(&self) -> Vec<u32> {
+        self.sut.pids()
+    }
+
+    /// Where it reports its figures.
+    pub fn statistics(&self) -> Option<CounterSource> {
+        self.sut.statistics()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::Nanos;
+    use plimsoll_model::plan::TlsState;
+    use plimsoll_model::target::Protocol;
+    use plimsoll_tls::KeyKind;
+
+    use super::*;
+
+    #[test]
+    fn an_address_of_another_host_is_named() {
+        // Of TEST-NET-1.
+        let listen = "192.0.2.1:8443".parse().expect("an address");
+        let at = SutAddress::elsewhere(KeyKind::EcdsaP256, listen).expect("a certificate");
+        let plan = SutPlan {
+            program: SutProgram::Embedded,
+            listen,
+            identity: at.identity().clone(),
+            backends: Vec::new(),
+            connections: 1,
+            longest_wait: Nanos::ZERO,
+            tls_state: TlsState::Compact,
+            protocol: Protocol::Http1,
+            tls: true,
+            resumes: true,
+            keep_config: false,
+            is_pinned: false,
+        };
+        let refused = SutHost::start(plan).expect_err("nobody has it").to_string();
+        assert!(
+            refused.contains(&format!("cannot listen at {listen}: Cannot assign")),
+            "{refused}"
+        );
+        assert!(refused.contains("--sut-address"), "{refused}");
+    }
+}
