@@ -80,7 +80,7 @@ pub enum LabError {
     /// The kernel refuses network namespaces.
     #[error("this host allows no network namespaces ({0}): they need root; use --isolate none")]
     Isolation(io::Error),
-    /// The address that was named for the server cannot be had.
+    /// The address that was named for the server cannot be used.
     #[error("the server cannot listen at {listen}: {source}; name another one with --sut-address")]
     NoAddress {
         /// The address.

@@ -29,7 +29,7 @@ const BURSTY: &str = "sysctl -qw net.core.somaxconn=8\n\
                       until (exec 3<> /dev/tcp/127.0.0.1/9001) 2> /dev/null; do sleep 0.05; done\n\
                       sysctl -qw net.core.somaxconn=4096";
 
-/// HAProxy with limits that it does not have of itself.
+/// HAProxy with limits that its generated configuration lacks.
 #[derive(Default)]
 struct Wrapper {
     /// Commands of sed for its configuration.
