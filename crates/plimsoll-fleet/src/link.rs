@@ -603,7 +603,7 @@ struct Reader<R> {
     events: Sender<(u64, Received)>,
 }
 
-/// What another host tells of itself.
+/// Takes the pongs and readings that another host sends.
 struct HostReader {
     name: String,
     clock: Arc<Mutex<HostClock>>,

@@ -72,7 +72,7 @@ pub enum ToAgent {
     Count,
     /// Run this server under test, whose program is one of this host.
     StartSut(Box<SutPlan>),
-    /// Report at once what the server under test says of itself: [`FromAgent::SutStatus`].
+    /// Report the status of the server under test at once: [`FromAgent::SutStatus`].
     CountSut,
     /// Start these programs and report when they end. Handled by the fleet itself.
     Supervise(Box<SupervisorPlan>),
@@ -163,7 +163,7 @@ pub enum FromAgent {
     ServeCounters(ServeCounters),
     /// The server under test accepts connections.
     SutStarted(Box<SutStarted>),
-    /// What the server under test says of itself.
+    /// The status of the server under test.
     SutStatus(Box<SutStatus>),
     /// The programs of the last plan are ready.
     ProgramsReady {
@@ -353,7 +353,7 @@ pub struct SutStarted {
     pub timers: Vec<KnownTimer>,
 }
 
-/// What a server under test says of itself.
+/// The status of a server under test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SutStatus {
     /// Requests and client connections since it started, where it counts them.

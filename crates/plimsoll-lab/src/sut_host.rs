@@ -58,7 +58,7 @@ impl SutHost {
         SutStarted { name: name.clone(), notes: notes.clone(), timers: timers.clone() }
     }
 
-    /// What it says of itself.
+    /// Its status.
     pub fn status(&mut self) -> SutStatus {
         if self.ended.is_none() {
             self.ended = self.sut.ended().map(|end| match end {

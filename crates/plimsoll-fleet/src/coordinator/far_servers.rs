@@ -153,7 +153,7 @@ impl FarServers {
         false
     }
 
-    /// What the server under test said of itself last.
+    /// The last status of the server under test.
     pub const fn status(&self) -> &SutStatus {
         &self.status
     }
