@@ -171,8 +171,8 @@ pub(super) fn facts(page: &mut Page<'_>, compare: &CompareSummary) -> io::Result
         page.entry_items("Each block", &items)?;
     }
     if compare.duet {
-        let text = "both at the same time, each in one half of the CPUs; the halves are exchanged within each round, \
-                    and a figure is the geometric mean in both";
+        let text = "both at the same time, each in one half of the CPUs; the halves are exchanged ten times a second, \
+                    and a figure is the geometric mean of two blocks that begin in different halves";
         page.entry("Duet", text)?;
     }
     if let Some(waited) = waited(compare).filter(|waited| *waited >= WAITED_MIN) {

@@ -6,6 +6,7 @@
 //! before the first round. A duet has both blocks at the same time (`duet.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
 
 use plimsoll_capacity::compare::{
     Blocks, Comparison, Pair, ROUNDS_MIN, compare, compare_any, orders,
@@ -334,13 +335,14 @@ impl CompareExperiment {
             return Err(End::Unmeasured("not a duet; report this as a bug".to_owned()));
         };
         let arms = [first, first.other()];
-        duet.place(&self.runs.servers, arms, session)?;
+        let exchange = duet.place(&self.runs.servers, arms, session)?;
         let plans = [0, 1].map(|half| {
             let plan = load(&self.loads[arms[half].index()].plan);
             LoadPlan { cpus: duet.clients(half).to_vec(), ..plan }
         });
         let both = [0, 1].map(|half| (arms[half].name(), &plans[half]));
-        self.runs.run_both(session, both, &mut duet.agents, arms[1].index())
+        let meanwhile = |running: &Receiver<()>| exchange.run(running);
+        self.runs.run_both(session, both, &mut duet.agents, arms[1].index(), &meanwhile)
     }
 
     fn begin_block(&self, session: &Session<'_>, round: u32, arm: Arm) -> BlockStart {

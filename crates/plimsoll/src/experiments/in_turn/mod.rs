@@ -2,6 +2,8 @@
 //! others rest, so that whatever the host does to one it does to the others as well.
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 
 use plimsoll_capacity::compare::ROUNDS_MIN;
@@ -146,13 +148,15 @@ impl Loads {
     }
 
     /// Runs two loads at the same time, each of a server's name and plan: the first by the session's agents against
-    /// the server whose turn it is, the second by `agents` against the one at `place`.
+    /// the server whose turn it is, the second by `agents` against the one at `place`. `meanwhile` runs beside them,
+    /// until the other end of its channel is gone.
     pub(super) fn run_both(
         &mut self,
         session: &Session<'_>,
         [first, second]: [(&str, &LoadPlan); 2],
         agents: &mut LoadAgents,
         place: usize,
+        meanwhile: &(dyn Fn(&Receiver<()>) + Sync),
     ) -> Result<[Load; 2], End> {
         if session.is_interrupted() {
             return Err(End::Interrupted);
@@ -164,7 +168,10 @@ impl Loads {
                 let interrupted = || interrupts.is_raised();
                 run_beside(agents, second.1, &LoadControl::new(&interrupted), watch)
             });
+            let (running, ended) = mpsc::channel();
+            scope.spawn(move || meanwhile(&ended));
             let one = run_load(session, first.1);
+            drop(running);
             (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let one = self.take_in(session, first.0, one?)?;
