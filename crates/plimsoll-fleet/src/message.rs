@@ -356,8 +356,8 @@ pub struct SutStarted {
 /// The status of a server under test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SutStatus {
-    /// Requests and client connections since it started, where it counts them.
-    pub counted: Option<(u64, u64)>,
+    /// Requests, the incomplete ones among them, and client connections since it started, where it counts them.
+    pub counted: Option<(u64, u64, u64)>,
     /// Limits of its configuration: name, in use, and the limit.
     pub limits: Vec<(String, u64, u64)>,
     /// How it ended, once it has.

@@ -66,8 +66,9 @@ impl FarSut {
 
     pub(crate) fn counters(&mut self) -> Option<ServerCounters> {
         let is_answered = self.servers.count_sut(SUT);
-        let (requests, connections) = self.servers.status().counted.filter(|_| is_answered)?;
-        Some(ServerCounters { requests, connections })
+        let counted = self.servers.status().counted.filter(|_| is_answered);
+        let (requests, incomplete, connections) = counted?;
+        Some(ServerCounters { requests, incomplete, connections })
     }
 
     pub(crate) fn limits(&self) -> Vec<ServerLimit> {

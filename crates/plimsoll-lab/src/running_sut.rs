@@ -206,6 +206,7 @@ impl RunningSut {
         match &mut self.processes {
             SutProcesses::Own(servers) => servers.count().map(|seen| ServerCounters {
                 requests: seen.requests_total,
+                incomplete: 0,
                 connections: seen.conns_total,
             }),
             SutProcesses::Supervised { statistics, .. } => statistics.as_mut()?.read(),

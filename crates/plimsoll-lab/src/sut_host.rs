@@ -67,7 +67,10 @@ impl SutHost {
         }
         let limit = |of: plimsoll_probe::server_limits::ServerLimit| (of.name, of.used, of.limit);
         SutStatus {
-            counted: self.sut.counters().map(|seen| (seen.requests, seen.connections)),
+            counted: self
+                .sut
+                .counters()
+                .map(|seen| (seen.requests, seen.incomplete, seen.connections)),
             limits: self.sut.limits().into_iter().map(limit).collect(),
             ended: self.ended.clone(),
         }

@@ -181,7 +181,9 @@ impl Statistics {
     pub(crate) fn read(&mut self) -> Option<ServerCounters> {
         let counted = self.source.read().ok()?;
         self.readings += u64::from(self.source.counts_readings());
-        counted.since(&ServerCounters { requests: self.readings, connections: self.readings })
+        let of_readings =
+            ServerCounters { requests: self.readings, incomplete: 0, connections: self.readings };
+        counted.since(&of_readings)
     }
 
     pub(crate) fn limits(&self) -> Vec<ServerLimit> {
@@ -219,7 +221,7 @@ mod tests {
         let source = CounterSource::NginxSocket(socket);
         let mut server = NamedServer::new(Vec::new(), Some(source)).expect("it answers");
         let (before, after) = (server.counters(), server.counters());
-        let none = ServerCounters { requests: 0, connections: 0 };
+        let none = ServerCounters::default();
         assert_eq!(after.expect("counted").since(&before.expect("counted")), Some(none));
         nginx.join().expect("three readings");
         // The listener is closed.

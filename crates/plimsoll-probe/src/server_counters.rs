@@ -34,20 +34,21 @@ pub enum CounterSource {
 pub struct ServerCounters {
     /// Requests received.
     pub requests: u64,
+    /// The ones among them that never came: HAProxy counts a connection that closes without a request as
+    /// one, and a malformed request (`ereq`).
+    pub incomplete: u64,
     /// Client connections accepted.
     pub connections: u64,
 }
 
 impl ServerCounters {
     /// The difference to `earlier`; `None` when the server was restarted in between.
-    pub const fn since(&self, earlier: &Self) -> Option<Self> {
-        match (
-            self.requests.checked_sub(earlier.requests),
-            self.connections.checked_sub(earlier.connections),
-        ) {
-            (Some(requests), Some(connections)) => Some(Self { requests, connections }),
-            _ => None,
-        }
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        Some(Self {
+            requests: self.requests.checked_sub(earlier.requests)?,
+            incomplete: self.incomplete.checked_sub(earlier.incomplete)?,
+            connections: self.connections.checked_sub(earlier.connections)?,
+        })
     }
 }
 
@@ -173,12 +174,13 @@ pub(crate) fn frontends<'a, const N: usize>(
 
 /// The sum over all frontends.
 fn haproxy(answer: &str) -> Option<ServerCounters> {
-    let frontends = frontends(answer, ["req_tot", "conn_tot"])?;
+    let frontends = frontends(answer, ["req_tot", "ereq", "conn_tot"])?;
     let mut sum = ServerCounters::default();
-    for [requests, connections] in &frontends {
+    for [requests, incomplete, connections] in &frontends {
         // A frontend in TCP mode counts no requests.
         let number = |field: &str| field.parse().unwrap_or(0);
         sum.requests = sum.requests.saturating_add(number(requests));
+        sum.incomplete = sum.incomplete.saturating_add(number(incomplete));
         sum.connections = sum.connections.saturating_add(number(connections));
     }
     (!frontends.is_empty()).then_some(sum)
@@ -218,7 +220,7 @@ fn parse_status(answer: &str) -> Option<Vec<(&'static str, u64)>> {
 /// What plimsoll needs of the page.
 fn nginx(status: &[(&str, u64)]) -> ServerCounters {
     let number = |name: &str| status.iter().find(|(key, _)| *key == name).map_or(0, |(_, n)| *n);
-    ServerCounters { requests: number("requests"), connections: number("accepts") }
+    ServerCounters { requests: number("requests"), incomplete: 0, connections: number("accepts") }
 }
 
 #[cfg(test)]
@@ -227,11 +229,11 @@ mod tests {
 
     /// HAProxy 2.6, shortened on the right but for conn_tot.
     const STAT: &str = "\
-# pxname,svname,qcur,qmax,scur,smax,slim,stot,req_tot,mode,conn_tot
-tls,FRONTEND,,,3,100,220,2418,91244,http,2418
-backends,b1,0,0,0,9,,9,,http,
-backends,BACKEND,0,0,0,20,20,91244,91244,http,
-raw,FRONTEND,,,0,1,220,5,,tcp,5
+# pxname,svname,qcur,qmax,scur,smax,slim,stot,ereq,req_tot,mode,conn_tot
+tls,FRONTEND,,,3,100,220,2418,18,91244,http,2418
+backends,b1,0,0,0,9,,9,,,http,
+backends,BACKEND,0,0,0,20,20,91244,,91244,http,
+raw,FRONTEND,,,0,1,220,5,0,,tcp,5
 
 ";
     /// nginx 1.22.
@@ -241,15 +243,18 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
 
     #[test]
     fn both_servers_are_understood() {
-        assert_eq!(haproxy(STAT), Some(ServerCounters { requests: 91_244, connections: 2_423 }));
+        let counted = ServerCounters { requests: 91_244, incomplete: 18, connections: 2_423 };
+        assert_eq!(haproxy(STAT), Some(counted));
         let status = parse_status(STATUS).expect("golden");
-        assert_eq!(nginx(&status), ServerCounters { requests: 3_001, connections: 14 });
+        let counted = ServerCounters { requests: 3_001, incomplete: 0, connections: 14 };
+        assert_eq!(nginx(&status), counted);
         assert!(status.contains(&("active", 2)) && status.contains(&("waiting", 1)));
     }
 
     #[test]
     fn other_answers_are_refused() {
-        for broken in ["", "Unknown command\n", "# a,b\n1,2\n", "# svname,req_tot,conn_tot\n"] {
+        for broken in ["", "Unknown command\n", "# a,b\n1,2\n", "# svname,ereq,req_tot,conn_tot\n"]
+        {
             assert_eq!(haproxy(broken), None, "{broken:?}");
         }
         for broken in [
@@ -265,8 +270,8 @@ Reading: 0 Writing: 1 Waiting: 1 \n";
 
     #[test]
     fn a_server_that_was_restarted_has_no_difference() {
-        let counted = |requests| ServerCounters { requests, connections: 5 };
-        let grown = ServerCounters { requests: 3, connections: 0 };
+        let counted = |requests| ServerCounters { requests, incomplete: 1, connections: 5 };
+        let grown = ServerCounters { requests: 3, incomplete: 0, connections: 0 };
         assert_eq!(counted(7).since(&counted(4)), Some(grown));
         assert_eq!(counted(4).since(&counted(7)), None);
     }

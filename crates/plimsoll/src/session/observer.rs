@@ -318,7 +318,10 @@ pub(super) fn peer_counts(
         return None;
     }
     let answered = tally.status.iter().map(|(_, answers)| answers).sum();
-    Some(PeerCounts { sent, answered, received: received.requests })
+    // A pool may have more connections than a load has operations: those that close unused are no requests.
+    let beyond = received.requests.saturating_sub(sent);
+    let received = received.requests - received.incomplete.min(beyond);
+    Some(PeerCounts { sent, answered, received })
 }
 
 fn now() -> Nanos {
@@ -398,9 +401,13 @@ mod tests {
         tally.status.add(200, 90);
         tally.status.add(503, 5);
         (tally.connections.opened, tally.connections.failed) = (98, 4);
-        let received = ServerCounters { requests: 97, connections: 99 };
+        let received = ServerCounters { requests: 97, incomplete: 3, connections: 99 };
         let requests = PeerCounts { sent: 100, answered: 95, received: 97 };
         assert_eq!(peer_counts(&plan, &tally, received), Some(requests));
+        // 40 connections closed without a request, and another client sent one.
+        let unused = ServerCounters { requests: 141, incomplete: 40, ..received };
+        let requests = PeerCounts { received: 101, ..requests };
+        assert_eq!(peer_counts(&plan, &tally, unused), Some(requests));
         plan.handshake_only = true;
         let connections = PeerCounts { sent: 102, answered: 90, received: 99 };
         assert_eq!(peer_counts(&plan, &tally, received), Some(connections));
