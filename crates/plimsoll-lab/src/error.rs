@@ -24,6 +24,14 @@ pub enum LabError {
         /// The Debian package that has it.
         package: &'static str,
     },
+    /// The same on another host, of which no file is named.
+    #[error("{program} is not installed; install it there with apt-get install {package}")]
+    NotInstalledThere {
+        /// Its name.
+        program: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
     /// The broker that is to be behind the program under test is not installed.
     #[error(
         "mosquitto is not installed; install it with apt-get install mosquitto, or use --broker embedded"

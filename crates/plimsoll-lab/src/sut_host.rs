@@ -27,8 +27,8 @@ impl SutHost {
     pub fn start(plan: SutPlan) -> Result<Self, LabError> {
         let sut = match plan.program {
             SutProgram::Embedded => Sut::Embedded,
-            SutProgram::Haproxy => Sut::haproxy(None)?,
-            SutProgram::Nginx => Sut::nginx(None)?,
+            SutProgram::Haproxy => Sut::haproxy(None).map_err(on_this_host)?,
+            SutProgram::Nginx => Sut::nginx(None).map_err(on_this_host)?,
         };
         let lab = LabPlan {
             connections: plan.connections,
@@ -84,6 +84,16 @@ impl SutHost {
     /// Where it reports its figures.
     pub fn statistics(&self) -> Option<CounterSource> {
         self.sut.statistics()
+    }
+}
+
+/// What is missing here, as whoever works on another host is told.
+fn on_this_host(error: LabError) -> LabError {
+    match error {
+        LabError::NotInstalled { program, package } => {
+            LabError::NotInstalledThere { program, package }
+        }
+        other => other,
     }
 }
 
