@@ -95,6 +95,14 @@ pub enum ReportError {
         /// The first difference, or what is missing.
         why: String,
     },
+    /// The summary of a run is not what its seconds add up to.
+    #[error("{} disagrees with itself: {line}", dir.display())]
+    Disagrees {
+        /// The archive's directory.
+        dir: PathBuf,
+        /// The first figure of several.
+        line: String,
+    },
     /// A file's content is not what was written there.
     #[error("{}:{line}: damaged: {why}; {fix}", path.display())]
     Damaged {

@@ -192,6 +192,14 @@ fn what_cannot_be_written_is_one_line_and_leaves_nothing() {
     let ended = report(&run, &["--baseline", itself, "--fail-if", "p99>10%"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("less than 12 s"), "{}", ended.stderr);
+    // A baseline that has lost its seconds says nothing about them.
+    let cut = ran.folder().join("cut");
+    copy(&run, &cut);
+    fs::write(cut.join("intervals.jsonl"), "").expect("a file");
+    let lost = ["--baseline", cut.to_str().expect("text"), "--fail-if", "errors>1pp"];
+    let ended = report(&run, &lost);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cut disagrees with itself: "), "{}", ended.stderr);
     // To standard output, and appended.
     let csv = report(&run, &["--csv", "-"]);
     assert!(csv.stdout.starts_with("run,t,wall,trial,"), "{}", csv.stdout);
@@ -227,13 +235,17 @@ fn read_junit(file: &Path) -> Value {
     found
 }
 
-/// A copy of the archive, whose summary is that of a search.
-fn as_search(archive: &Path, to: &Path, outcome: Value, lower: f64, safe: f64) {
+fn copy(archive: &Path, to: &Path) {
     fs::create_dir(to).expect("a folder");
     for file in fs::read_dir(archive).expect("the archive") {
         let path = file.expect("a file").path();
         fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("a copy");
     }
+}
+
+/// A copy of the archive, whose summary is that of a search.
+fn as_search(archive: &Path, to: &Path, outcome: Value, lower: f64, safe: f64) {
+    copy(archive, to);
     let place = to.join("summary.json");
     let text = fs::read_to_string(&place).expect("a summary");
     let mut summary: Value = serde_json::from_str(&text).expect("JSON");

@@ -58,9 +58,12 @@ pub fn redraw(
 }
 
 impl Archive {
-    /// Where its own summary disagrees with its intervals, one line each.
-    pub(super) fn disagreements(&self, summary: &Summary) -> Result<Vec<String>, ReportError> {
-        Ok(summary_against(summary, self.trials(), &Totals::of(self)?))
+    /// Refuses an archive whose own summary its intervals do not confirm.
+    pub fn check_agreement(&self, summary: &Summary) -> Result<(), ReportError> {
+        let mut lines = summary_against(summary, self.trials(), &Totals::of(self)?).into_iter();
+        lines
+            .next()
+            .map_or(Ok(()), |line| Err(ReportError::Disagrees { dir: self.dir().to_owned(), line }))
     }
 
     /// The summary of a run that was killed: figures until then, marked partial. What had come

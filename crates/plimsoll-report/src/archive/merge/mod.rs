@@ -70,9 +70,7 @@ impl<'a> Part<'a> {
         let summary = match archive.summary() {
             Some(summary) => {
                 // What the intervals lack would be missing in the sum, too.
-                if let Some(line) = archive.disagreements(summary)?.first() {
-                    return Err(refuse(format!("{dir} disagrees with itself: {line}")));
-                }
+                archive.check_agreement(summary)?;
                 summary.clone()
             }
             None => archive.rebuild_summary()?,

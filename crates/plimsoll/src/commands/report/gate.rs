@@ -59,6 +59,7 @@ fn seconds(archive: &Archive, summary: &Summary) -> Result<Seconds, ReportError>
     if summary.find.is_some() || summary.hold.is_some() || summary.compare.is_some() {
         return Ok(Seconds::default());
     }
+    archive.check_agreement(summary)?;
     let lines = archive.intervals()?;
     let records: Result<Vec<_>, _> =
         lines.map(|line| Ok(SecondRecord::of(&line?.interval.tally))).collect();
