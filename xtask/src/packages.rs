@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nginx", "nginx-light"),
     ("openssl", "openssl"),
     ("pdftotext", "poppler-utils"),
+    ("promtool", "prometheus"),
     ("redis-server", "redis-server"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
