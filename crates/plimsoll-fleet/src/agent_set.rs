@@ -91,10 +91,11 @@ impl AgentSpec {
     }
 }
 
-/// How the agents of other hosts are started: each is one process, which ends when it hears nothing for
-/// [`LEASE`].
+/// How the agents of other hosts, numbered from `first` on, are started: each is one process, which ends when it hears
+/// nothing for [`LEASE`].
 pub(crate) fn remote_launches(
     hosts: &LoadHosts,
+    first: usize,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<Launch>, FleetError> {
     let program = Program::of_this_process()
@@ -112,7 +113,7 @@ pub(crate) fn remote_launches(
         name: host.to_string(),
         place: AgentPlace::There(Arc::new(Remote {
             host: host.clone(),
-            rank,
+            rank: first + rank,
             launcher: hosts.launcher.clone(),
             path: hosts.path.clone(),
             program: program.clone(),
@@ -189,6 +190,36 @@ impl AgentSet {
             self.places.truncate(before);
         }
         added
+    }
+
+    /// Starts another agent while the others run. Its first message comes from [`Self::poll_event`], and is for
+    /// [`Self::greet`].
+    pub(crate) fn begin(&mut self, launch: Launch) -> Result<usize, FleetError> {
+        let place = self.place(launch, HELLO_WAIT)?;
+        self.places.push(place);
+        Ok(self.places.len() - 1)
+    }
+
+    /// Takes the first message of an agent that was begun.
+    pub(crate) fn greet(&mut self, index: usize, event: LinkEvent) -> Result<(), FleetError> {
+        self.hello(index, event)?;
+        self.check_machines()
+    }
+
+    /// When an agent that was begun must have sent its first message.
+    pub(crate) fn greeting_deadline(&self, index: usize) -> Instant {
+        self.places[index].deadline
+    }
+
+    /// Whether the clock of an agent's host has been compared with the one here.
+    pub(crate) fn is_clock_settled(&self, index: usize) -> bool {
+        self.places[index].link.is_clock_settled()
+    }
+
+    /// Ends the agents from `index` on, as if they had not been begun.
+    pub(crate) fn discard(&mut self, index: usize) {
+        // Dropping a link ends its agent.
+        self.places.truncate(index);
     }
 
     fn start_more(&mut self, launches: Vec<Launch>) -> Result<(), FleetError> {

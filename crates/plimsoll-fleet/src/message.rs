@@ -143,6 +143,8 @@ pub enum FromAgent {
     Steered {
         /// The number of that one.
         id: u32,
+        /// Connections that ramps have tried so far.
+        tried: u64,
     },
     /// The last operation was started.
     Draining {

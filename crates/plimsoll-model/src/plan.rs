@@ -71,6 +71,12 @@ pub enum Steer {
         /// From the first request to the last.
         over: Nanos,
     },
+    /// Others take part from now on: shares, and the pace, are those of so many threads. What is held stays. A ramp in
+    /// progress stands still until it comes again. Done at once.
+    Spread {
+        /// All threads of the load.
+        of: u32,
+    },
 }
 
 /// A server to connect to, shared by every target with the same scheme, host and port.
@@ -308,6 +314,10 @@ pub struct LoadPlan {
     /// The threads of the load that share the receiver's source ports, by their indices in it; `None` for all.
     #[serde(default)]
     pub on_host: Option<Range<u32>>,
+    /// Added to the numbers of the receiver's connections, which client identifiers and the like contain: those of a
+    /// host that joins a hold begin after those of all others.
+    #[serde(default)]
+    pub numbers_from: u32,
     /// Stop early once more than this many operations over all agents are bad (late, failed or
     /// unsent), because the verdict can no longer change.
     pub abort_bad_ops: Option<u64>,
@@ -576,6 +586,7 @@ impl LoadPlan {
             seed: 1,
             shard: Shard::WHOLE,
             on_host: None,
+            numbers_from: 0,
             abort_bad_ops: None,
             rows: None,
             mqtt: None,

@@ -32,6 +32,12 @@ impl Seconds {
         Self { parts: vec![Part::default(); parts], pending: VecDeque::new(), handed_out: 0 }
     }
 
+    /// Another part begins with second `first`.
+    pub fn join(&mut self, first: u32) {
+        let delivered = first.max(self.handed_out);
+        self.parts.push(Part { delivered, ..Part::default() });
+    }
+
     /// A part delivers a second. Seconds of a part ascend; if one ever doesn't, it counts as the
     /// next one rather than be lost.
     pub fn add(&mut self, part: usize, mut interval: Box<Interval>) {
@@ -144,6 +150,20 @@ mod tests {
         seconds.end(0);
         assert_eq!(complete(&mut seconds), [(2, 48 + 39 + 30)]);
         assert!(seconds.is_over());
+    }
+
+    #[test]
+    fn a_part_that_joins_is_awaited_from_its_first_second_on() {
+        let mut seconds = Seconds::new(1);
+        seconds.add(0, second(0, 10));
+        seconds.join(2);
+        assert_eq!(complete(&mut seconds), [(0, 10)]);
+        (1..4).for_each(|at| seconds.add(0, second(at, 10)));
+        assert_eq!(complete(&mut seconds), [(1, 10)]);
+        seconds.add(1, second(2, 3));
+        assert_eq!(complete(&mut seconds), [(2, 13)]);
+        seconds.lose(1, Tally::default());
+        assert_eq!(complete(&mut seconds), [(3, 10)]);
     }
 
     #[test]

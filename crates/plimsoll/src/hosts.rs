@@ -89,8 +89,7 @@ pub(crate) fn start_hosts(
     let is_raised = || interrupts.is_raised();
     let mut agents = LoadAgents::start_on(hosts, threads, &is_raised).map_err(fleet)?;
     agents.make_room(plan.connections, DESCRIPTOR_RESERVE);
-    // Where several agents of one run may share a host, so may several runs.
-    let is_alone = matches!(hosts.launcher, Launcher::Ssh(_) | Launcher::Other(_));
+    let is_alone = is_alone(hosts);
     let ask = |agents: &mut LoadAgents, plan: &LoadPlan| {
         agents.survey(|threads, all| survey::part(plan, threads, all, is_alone)).map_err(fleet)
     };
@@ -109,6 +108,12 @@ pub(crate) fn start_hosts(
     }
     plan.threads = agents.threads().unwrap_or(plan.threads);
     Ok(StartedHosts { agents, room, notes })
+}
+
+/// Whether no other run may make load on these hosts: where several agents of one run may share a host, so may several
+/// runs.
+pub(crate) const fn is_alone(hosts: &LoadHosts) -> bool {
+    matches!(hosts.launcher, Launcher::Ssh(_) | Launcher::Other(_))
 }
 
 /// How many connections hosts can hold that cannot hold all.

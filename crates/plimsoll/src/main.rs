@@ -14,6 +14,7 @@ mod display;
 mod exit;
 mod experiments;
 mod flags;
+mod host_file;
 mod hosts;
 mod output;
 mod plan;

@@ -195,6 +195,17 @@ pub(crate) fn findings(surveys: &[SurveyedHost]) -> Findings {
     }
 }
 
+/// The first thing that a host lacks for its part.
+pub(crate) fn lacks(host: &SurveyedHost) -> Option<String> {
+    let off_ns = clock_off_ns(&host.survey, host.read_at);
+    let clock = (Nanos(off_ns.unsigned_abs()) > CLOCK_OFF_MAX).then(|| clock_need(off_ns));
+    let HostSurvey { missing, short, .. } = &host.survey;
+    let first = clock.or_else(|| missing.iter().chain(short).next().cloned());
+    first.map(|HostNeed { what, needs, has, fix }| {
+        format!("{what}: needs {needs}, has {has}; {fix}")
+    })
+}
+
 /// What other hosts have room for, each in proportion to its threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
@@ -324,6 +335,7 @@ mod tests {
     #[test]
     fn hosts_that_lack_the_same_share_a_row_of_one_table() {
         let files = need("fs.file-max", "60,000", "1,024", "sysctl -w fs.file-max=60000");
+        let need_files = files.clone();
         let route = need("route to 192.0.2.1", "one", "none", "Network is unreachable");
         let found = findings(&[
             surveyed("client01", std::slice::from_ref(&files), 0),
@@ -343,6 +355,11 @@ mod tests {
         );
         assert!(found.notes.len() == 1 && found.notes[0].starts_with("client04: clock "));
         assert!(findings(&[surveyed("client01", &[], 0)]).table.is_empty());
+        let alone = |needs: &[HostNeed], off_ms| lacks(&surveyed("client05", needs, off_ms));
+        let files = "fs.file-max: needs 60,000, has 1,024; sysctl -w fs.file-max=60000";
+        assert_eq!(alone(&[need_files], 0).as_deref(), Some(files));
+        assert!(alone(&[], -3_600_900).is_some_and(|why| why.starts_with("clock ")));
+        assert_eq!(alone(&[], 3_000), None);
     }
 
     #[test]

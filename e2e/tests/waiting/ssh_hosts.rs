@@ -234,6 +234,49 @@ const QUICK: [&str; 10] = [
 ];
 
 #[test]
+fn a_host_that_is_added_to_the_file_of_a_hold_joins_it() {
+    let hold = [
+        "hold", URL, "--hosts", "@hosts", "-c", "300", "--rate", "50", "--for", "2s", "--json",
+        "out.json",
+    ];
+    let count = "ss -Htn state established sport = :8080";
+    let reached = |connections: u32| {
+        format!(
+            "until [ $({count} | wc -l) -ge {connections} ]; do kill -0 $P || break; sleep 0.05; done"
+        )
+    };
+    // No sshd answers where the server is.
+    let meanwhile = format!(
+        "{}; printf '10.77.0.254\\n10.77.0.2\\n' >> hosts\n{}; {count} > peak",
+        reached(10),
+        reached(300)
+    );
+    let before = "echo 10.77.0.1 > hosts";
+    let flags = [&hold[..], &LOGIN].concat();
+    let Some(finished) = ssh_hosts::run_with(2, before, &flags, &meanwhile) else { return };
+    let shown = format!("{}{}", finished.stdout, finished.stderr);
+    let code = finished.code.unwrap_or(-1);
+    // A busy machine makes a hold INVALID, which is no matter here.
+    assert!([0, 98].contains(&code), "{shown}");
+    let summary = finished.written(code);
+    for (field, value) in
+        [("hold.held", 300.0), ("connections.opened", 300.0), ("connections.failed", 0.0)]
+    {
+        assert_eq!(summary.number(field), value, "{field}: {shown}");
+    }
+    let hosts = summary.at("load_hosts").as_object().expect("hosts").clone();
+    assert_eq!(hosts.keys().collect::<Vec<_>>(), ["10.77.0.1", "10.77.0.2"]);
+    let words = words_of(&finished.stderr);
+    for note in ["10.77.0.2 joins in second", "10.77.0.254 does not join: "] {
+        assert!(words.contains(note), "{note}: {shown}");
+    }
+    let peak = std::fs::read_to_string(finished.folder().join("peak")).expect("counted");
+    let of_second = peak.lines().filter(|line| line.contains("10.77.0.2:")).count();
+    assert!((1..=150).contains(&of_second), "{of_second} of {}: {shown}", peak.lines().count());
+    assert_nothing_left(&finished);
+}
+
+#[test]
 fn a_hold_up_to_what_hosts_have_room_for_holds_so_many() {
     let hold = ["hold", URL, "--hosts", HOSTS, "--rate", "1k", "--for", "2s", "-c", "900"];
     let up_to = [&hold[..], &LOGIN, &["--up-to", "--json", "out.json"]].concat();

@@ -29,6 +29,8 @@ pub(crate) enum WorkerEvent {
     Steered {
         id: u32,
         second: u32,
+        /// Connections that its ramps have tried.
+        tried: u64,
     },
     Draining {
         in_flight: u64,

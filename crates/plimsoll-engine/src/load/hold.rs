@@ -66,6 +66,10 @@ pub(super) struct Hold {
     is_replacing: bool,
     /// Ramps that wait to be done: all of them when the latest is.
     ramps: Vec<u32>,
+    /// The latest ramp that was done.
+    ramped: u32,
+    /// Others have joined: the ramp in progress stands still until its new target is known.
+    is_spreading: bool,
     /// Trims that wait for their turn, the one in progress first.
     pub(super) trims: VecDeque<TrimRun>,
     /// Sweeps that wait for their turn: their numbers and lengths.
@@ -93,6 +97,8 @@ impl Hold {
             usable: 0,
             is_replacing: false,
             ramps: Vec::new(),
+            ramped: 0,
+            is_spreading: false,
             trims: VecDeque::new(),
             sweeps: VecDeque::new(),
             sweep: None,
@@ -103,6 +109,19 @@ impl Hold {
     pub(super) fn start(&mut self, epoch: Nanos) {
         self.epoch = epoch;
         self.pacer = Pacer::new(epoch, self.plan.connections_per_s, self.shard);
+    }
+
+    /// This worker is one of so many from now on; a ramp in progress stands still until it comes again.
+    pub(super) fn spread_over(&mut self, of: u32) {
+        self.shard.of = of.max(self.shard.of);
+        self.pacer = Pacer::new(self.epoch, self.plan.connections_per_s, self.shard);
+        self.is_spreading = !self.ramps.is_empty();
+        self.target = self.target.min(self.tried);
+    }
+
+    /// Connections that ramps have tried.
+    pub(super) const fn tried(&self) -> u64 {
+        self.tried
     }
 
     /// Where this worker stands among all workers, 0 <= turn < 1.
@@ -117,7 +136,11 @@ impl Hold {
 
     pub(super) fn begin_ramp(&mut self, id: u32, connections: u64) {
         self.target = self.shard.share(connections).min(self.conns_max + self.ended);
-        self.ramps.push(id);
+        self.is_spreading = false;
+        // One in progress comes again with another target when others have joined.
+        if id > self.ramped && !self.ramps.contains(&id) {
+            self.ramps.push(id);
+        }
     }
 
     pub(super) fn begin_trim(&mut self, id: u32, connections: u64) {
@@ -188,7 +211,11 @@ impl Hold {
 
     /// The ramps that have been made since the last call.
     pub(super) fn take_ramps_done(&mut self) -> Vec<u32> {
-        if self.ramp_is_done() { std::mem::take(&mut self.ramps) } else { Vec::new() }
+        if self.is_spreading || !self.ramp_is_done() {
+            return Vec::new();
+        }
+        self.ramped = self.ramps.iter().fold(self.ramped, |latest, id| latest.max(*id));
+        std::mem::take(&mut self.ramps)
     }
 
     /// Drops everything unfinished; returns the steers that were not carried out, and the sweep's
@@ -288,6 +315,35 @@ mod tests {
         hold.epoch = Nanos::from_secs(9);
         hold.begin_ramp(4, 25);
         assert_eq!(ramp(&mut hold, Nanos::from_secs(10), Nanos(1)).0, 5);
+    }
+
+    #[test]
+    fn a_ramp_stands_still_when_others_join_and_goes_on_slower_to_a_lower_target() {
+        let mut hold = hold(Shard::WHOLE, None);
+        hold.begin_ramp(1, 100);
+        assert_eq!(ramp(&mut hold, Nanos::from_millis(7_020), Nanos(1)), (20, 1));
+        hold.spread_over(4);
+        hold.epoch = Nanos::from_millis(7_020);
+        assert_eq!(ramp(&mut hold, Nanos::from_millis(7_040), Nanos(1)).0, 0);
+        assert_eq!((hold.tried(), hold.take_ramps_done()), (20, Vec::new()));
+        // A quarter of 200, at a quarter of 1000/s.
+        hold.begin_ramp(1, 200);
+        hold.epoch = Nanos::from_millis(7_040);
+        assert_eq!(ramp(&mut hold, Nanos::from_millis(7_080), Nanos(1)).0, 10);
+        hold.epoch = Nanos::from_millis(7_080);
+        assert_eq!(ramp(&mut hold, Nanos::from_secs(9), Nanos(1)).0, 20);
+        assert_eq!(hold.take_ramps_done(), [1]);
+        // One that was done is not done twice, and less than is held opens nothing.
+        hold.begin_ramp(1, 100);
+        assert_eq!(
+            (hold.take_ramps_done(), hold.poll_open(Nanos::from_secs(9))),
+            (Vec::new(), false)
+        );
+        hold.spread_over(5);
+        hold.begin_ramp(2, 300);
+        hold.epoch = Nanos::from_secs(9);
+        assert_eq!(ramp(&mut hold, Nanos::from_secs(10), Nanos(1)).0, 10);
+        assert_eq!(hold.take_ramps_done(), [2]);
     }
 
     #[test]

@@ -18,6 +18,10 @@ impl Worker {
             Steer::Ramp { connections } => hold.begin_ramp(id, connections),
             Steer::Trim { connections } => hold.begin_trim(id, connections),
             Steer::Sweep { over } => hold.sweeps.push_back((id, over)),
+            Steer::Spread { of } => {
+                hold.spread_over(of);
+                self.report_steered(id);
+            }
         }
         self.advance_hold(now);
     }

@@ -32,6 +32,8 @@ pub enum LoadEvent {
     Steered {
         /// The number that was given to [`super::Load::steer`].
         id: u32,
+        /// Connections that ramps have tried so far.
+        tried: u64,
     },
     /// No more operations are started; some are still in flight.
     Draining {
@@ -58,8 +60,9 @@ pub(super) struct Merge {
     has_fault: bool,
     seconds: Seconds,
     rows: VecDeque<RowBatch>,
-    /// By number of the steer: how many workers have done it, and the last second in which one did.
-    steered: BTreeMap<u32, (usize, u32)>,
+    /// By number of the steer: how many workers have done it, the last second in which one did, and the connections
+    /// that they had tried.
+    steered: BTreeMap<u32, (usize, u32, u64)>,
     draining: usize,
     in_flight: u64,
     window: Nanos,
@@ -101,10 +104,11 @@ impl Merge {
                 self.draining += 1;
                 self.in_flight += in_flight;
             }
-            WorkerEvent::Steered { id, second } => {
-                let (workers, last) = self.steered.entry(id).or_default();
+            WorkerEvent::Steered { id, second, tried } => {
+                let (workers, last, all) = self.steered.entry(id).or_default();
                 *workers += 1;
                 *last = second.max(*last);
+                *all += tried;
             }
             WorkerEvent::Ended { worker, window } => {
                 self.seconds.end(worker as usize);
@@ -138,12 +142,13 @@ impl Merge {
             return Some(LoadEvent::Interval(self.with_process_use(interval)));
         }
         let (all, complete_below) = (self.workers, self.seconds.complete_below());
-        let is_done =
-            |(workers, last): &(usize, u32)| *workers == all && u64::from(*last) < complete_below;
-        let done = self.steered.iter().find(|(_, so_far)| is_done(so_far)).map(|(id, _)| *id);
-        if let Some(id) = done {
+        let done = self.steered.iter().find_map(|(id, (workers, last, tried))| {
+            let is_done = *workers == all && u64::from(*last) < complete_below;
+            is_done.then_some((*id, *tried))
+        });
+        if let Some((id, tried)) = done {
             self.steered.remove(&id);
-            return Some(LoadEvent::Steered { id });
+            return Some(LoadEvent::Steered { id, tried });
         }
         if self.draining == self.workers {
             self.draining = usize::MAX;

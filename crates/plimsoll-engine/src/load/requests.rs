@@ -41,6 +41,8 @@ pub(super) struct Requests {
     all: Vec<Request>,
     /// Place of the worker among all of the load.
     shard: Shard,
+    /// The first number of a connection.
+    numbers_from: u32,
     /// Tells the load from others.
     run: u32,
     mqtt: Option<MqttPlan>,
@@ -88,7 +90,8 @@ impl Requests {
         let rest = plan.script().map_or(Nanos::ZERO, |script| script.rest);
         let run = counts_deliveries.map_or(0, |deliveries| deliveries.run);
         let (mqtt, run) = (plan.mqtt.clone(), of_load(run, plan.seed));
-        Self { all, shard, run, mqtt, next: shard.index % count, step, rest }
+        let numbers_from = plan.numbers_from;
+        Self { all, shard, numbers_from, run, mqtt, next: shard.index % count, step, rest }
     }
 
     /// How long a connection rests behind each operation.
@@ -138,7 +141,7 @@ impl Requests {
         intended: Nanos,
         began: Nanos,
     ) -> Filling {
-        let connection = number_of(index, self.shard);
+        let connection = self.numbers_from.wrapping_add(number_of(index, self.shard));
         Filling { run: self.run, connection, operation, intended, began }
     }
 

@@ -15,6 +15,7 @@ use super::conns::Conns;
 use super::control::{Control, Owner, Stop, WorkerEvent};
 use super::deliveries::Deliveries;
 use super::demand::Demand;
+use super::hold::Hold;
 use super::meter::Meter;
 use super::origin;
 use super::phases::{Phase, Phases};
@@ -287,7 +288,8 @@ impl Worker {
 
     /// What the steer did is in the seconds up to the present one.
     pub(super) fn report_steered(&self, id: u32) {
-        self.owner.send(WorkerEvent::Steered { id, second: self.meter.second() });
+        let tried = self.demand.hold().map_or(0, Hold::tried);
+        self.owner.send(WorkerEvent::Steered { id, second: self.meter.second(), tried });
     }
 
     // ---- the end

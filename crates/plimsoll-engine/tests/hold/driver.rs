@@ -144,7 +144,7 @@ impl Driver {
                 self.seconds += 1;
                 self.whole.merge_following(&interval.tally);
             }
-            Some(LoadEvent::Steered { id }) => {
+            Some(LoadEvent::Steered { id, .. }) => {
                 assert!(!self.steered.contains(&id), "steer {id} was answered twice");
                 self.steered.push(id);
             }

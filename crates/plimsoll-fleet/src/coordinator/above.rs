@@ -56,7 +56,7 @@ impl<'a> Above<'a> {
             self.tell(FromAgent::PartLost);
         }
         while let Some((_, above)) = self.given.front().filter(|(below, _)| *below <= run.done()) {
-            self.tell(FromAgent::Steered { id: *above });
+            self.tell(FromAgent::Steered { id: *above, tried: run.tried() });
             self.given.pop_front();
         }
     }

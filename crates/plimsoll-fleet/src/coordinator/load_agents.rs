@@ -1,5 +1,7 @@
 //! Agents that make load, on this host or on others: how many, the part of each, and the loop that reads them.
 
+pub(super) mod joining;
+
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ use crate::hosts::clock::Sample;
 use crate::hosts::{HostName, LoadHost, LoadHosts};
 use crate::link::{LinkEvent, ReadingSink};
 use crate::message::{FromAgent, HostPart, HostSurvey, ToAgent};
+
+use joining::Joining;
 
 /// Most threads of an agent on another host, unless more are asked for.
 const THREADS_MAX: u32 = 16;
@@ -55,6 +59,8 @@ pub fn agents_needed(
 pub struct LoadAgents {
     agents: AgentSet,
     place: Place,
+    /// Threads of each other host, over those that it was named with or has CPUs for.
+    threads_times: u32,
 }
 
 /// Where the agents of a load are.
@@ -157,7 +163,7 @@ impl LoadAgents {
     /// which a terminal or a service manager sends to all processes at once.
     pub fn start(spec: AgentSpec) -> Result<Self, FleetError> {
         let agents = AgentSet::start(spec.launches("agent"), AGENT_EXIT_WAIT)?;
-        Ok(Self { agents, place: Place::Here(spec) })
+        Ok(Self { agents, place: Place::Here(spec), threads_times: 1 })
     }
 
     /// Starts an agent on each of `hosts`, or waits until they connect. A host that names no threads has `threads`
@@ -167,13 +173,12 @@ impl LoadAgents {
         threads: Option<u32>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, FleetError> {
-        let agents = AgentSet::start(remote_launches(hosts, interrupted)?, AGENT_EXIT_WAIT)?;
+        let agents = AgentSet::start(remote_launches(hosts, 0, interrupted)?, AGENT_EXIT_WAIT)?;
         let share = |(index, host): (usize, &LoadHost)| {
-            let cpus = || agents.machine(index).cpus.clamp(1, THREADS_MAX);
-            Share::new(host.threads.or(threads).unwrap_or_else(cpus))
+            Share::new(host.threads.or(threads).unwrap_or_else(|| threads_of(&agents, index)))
         };
         let shares = hosts.hosts.iter().enumerate().map(share).collect();
-        Ok(Self { agents, place: Place::There(shares) })
+        Ok(Self { agents, place: Place::There(shares), threads_times: 1 })
     }
 
     /// Worker threads of an agent in the mean, where the agents are on other hosts.
@@ -194,6 +199,7 @@ impl LoadAgents {
         for share in shares {
             share.threads = share.threads.saturating_mul(times);
         }
+        self.threads_times = self.threads_times.saturating_mul(times);
     }
 
     /// Asks each other host what it lacks for its part, which `part` names for its threads and those of all hosts.
@@ -427,6 +433,13 @@ impl LoadAgents {
         sink: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, FleetError> {
         let agents = parts.len();
+        // Where there are fewer connections than threads, some agents take no part, and more would not either.
+        let mut joining = match &lead {
+            Lead::Controller(_) if agents == self.agents.len() => {
+                control.newcomers.map(Joining::new)
+            }
+            _ => None,
+        };
         let named = |(index, part): (usize, &LoadPlan)| Member {
             name: self.agents.name(index).to_owned(),
             shard: part.shard,
@@ -473,6 +486,8 @@ impl LoadAgents {
                 if let Lead::Above(above) = &mut lead {
                     above.tell_state(&mut run);
                 }
+                let agents = run.agents();
+                self.agents.discard(agents);
                 (0..agents).for_each(|index| self.note_clock(index, Share::note_end));
                 if let Place::There(shares) = &mut self.place {
                     shares
@@ -486,9 +501,18 @@ impl LoadAgents {
             if lead.poll(&mut run) {
                 continue;
             }
+            if let Some(joining) = &mut joining {
+                self.poll_newcomer(joining, &run);
+                joining.take_notes().into_iter().for_each(|note| sink(Event::Note(note)));
+            }
             let overdue = Duration::from(run.poll_timeout().since(now()));
             let wait = overdue.min(LOOK_FOR_INTERRUPT);
             match self.agents.poll_event(Instant::now() + wait) {
+                Some((index, event)) if index >= run.agents() => {
+                    if let Some(joining) = &mut joining {
+                        self.handle_newcomer(joining, event, &mut run, plan);
+                    }
+                }
                 Some((index, LinkEvent::Frame(frame))) => {
                     if let FromAgent::Armed { margin } = *frame {
                         self.note_clock(index, |share, _| share.note_margin(margin));
@@ -506,7 +530,7 @@ impl LoadAgents {
                 run.handle_interrupt(now());
             }
             run.handle_round_trip(self.agents.longest_round_trip());
-            (0..agents)
+            (0..run.agents())
                 .for_each(|index| run.handle_last_frame(index, self.agents.last_frame_at(index)));
             run.handle_timeout(now());
         }
@@ -544,6 +568,11 @@ impl Lead<'_> {
 
 fn now() -> Nanos {
     Nanos(clock::monotonic_ns())
+}
+
+/// Threads of an agent on another host, where nobody says how many.
+fn threads_of(agents: &AgentSet, index: usize) -> u32 {
+    agents.machine(index).cpus.clamp(1, THREADS_MAX)
 }
 
 /// How many times as many threads hold the connections, where each may have as many as `usable`.

@@ -10,7 +10,8 @@
 //! Agents on other hosts start in two phases. All are told the instant and say how far it is ahead (`Armed`); only when
 //! it is ahead for all of them, they are told to go. Otherwise all are told a later one.
 //!
-//! While a hold is running it can be steered, and finished: [`LoadRun::steer`], [`LoadRun::finish`].
+//! While a hold is running it can be steered, and finished: [`LoadRun::steer`], [`LoadRun::finish`]; and agents can
+//! join it: [`LoadRun::join`].
 //!
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
 //! empty.
@@ -170,6 +171,12 @@ struct Part {
     in_flight: Option<u64>,
     /// Seconds delivered.
     delivered: u32,
+    /// Its second 0 is this one of the load.
+    first_second: u32,
+    /// Connections that it has tried, or that ramps have told it to try.
+    ramped_to: u64,
+    /// Connections that it had tried when it answered an order.
+    tried: u64,
     last_frame_at: Nanos,
     done: PartDone,
 }
@@ -197,6 +204,29 @@ impl PartDone {
 }
 
 impl Part {
+    fn new(member: Member, stage: Stage, first_second: u32, now: Nanos) -> Self {
+        Self {
+            member,
+            stage,
+            scheduled: 0,
+            finished: 0,
+            in_flight: None,
+            delivered: first_second,
+            first_second,
+            ramped_to: 0,
+            tried: 0,
+            last_frame_at: now,
+            done: PartDone::default(),
+        }
+    }
+
+    /// Its share of the connections of a ramp.
+    fn share(&self, connections: u64) -> u64 {
+        let Shard { index, of } = self.member.shard;
+        let threads = index..index + self.member.threads;
+        threads.map(|index| Shard { index, of }.share(connections)).sum()
+    }
+
     const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Ended | Stage::Lost)
     }
@@ -255,6 +285,10 @@ pub(super) struct LoadRun {
     total: Tally,
     bad: u64,
     steering: Steering,
+    /// The number of the last ramp, and its connections.
+    ramp: Option<(u32, u64)>,
+    /// The order which says that others have joined, while it is carried out.
+    spread: Option<u32>,
     /// The longest way to an agent's host and back; zero on this one.
     round_trip: Nanos,
     /// Processes that hosts lost, which go on without them.
@@ -280,16 +314,7 @@ pub(super) struct LoadRun {
 impl LoadRun {
     /// A load whose agents were just sent Prepare.
     pub(super) fn new(members: Vec<Member>, terms: Terms, now: Nanos) -> Self {
-        let part = |member| Part {
-            member,
-            stage: Stage::Preparing,
-            scheduled: 0,
-            finished: 0,
-            in_flight: None,
-            delivered: 0,
-            last_frame_at: now,
-            done: PartDone::default(),
-        };
+        let part = |member| Part::new(member, Stage::Preparing, 0, now);
         Self {
             terms,
             seconds: Seconds::new(members.len()),
@@ -301,6 +326,8 @@ impl LoadRun {
             total: Tally::default(),
             bad: 0,
             steering: Steering::default(),
+            ramp: None,
+            spread: None,
             round_trip: Nanos::ZERO,
             lost_below: 0,
             unsent: BTreeMap::new(),
@@ -367,8 +394,11 @@ impl LoadRun {
                 self.tell_draining();
             }
             (FromAgent::LoadEnded { window }, _) => self.handle_load_ended(index, window),
-            (FromAgent::Steered { id }, Stage::Running)
-                if self.steering.handle_answer(index, id) => {}
+            (FromAgent::Steered { id, tried }, Stage::Running)
+                if self.steering.handle_answer(index, id) =>
+            {
+                part.tried = tried;
+            }
             (
                 FromAgent::Failed { fault, message },
                 Stage::Preparing | Stage::Ready | Stage::Armed,
@@ -386,6 +416,7 @@ impl LoadRun {
                 self.give_up(index, &how, now);
             }
         }
+        self.resume_ramp();
         self.hand_out_seconds();
     }
 
@@ -393,6 +424,7 @@ impl LoadRun {
     pub(super) fn handle_loss(&mut self, index: usize, how: &str, now: Nanos) {
         if !self.parts[index].is_over() {
             self.lose(index, how, now);
+            self.resume_ramp();
             self.hand_out_seconds();
         }
     }
@@ -410,13 +442,96 @@ impl LoadRun {
         if !self.takes_orders() {
             return None;
         }
+        let asked = steer;
+        let steer = match steer {
+            Steer::Ramp { connections } => Steer::Ramp { connections: self.fitted(connections) },
+            steer => steer,
+        };
         let running = |(index, part): (usize, &Part)| (!part.is_over()).then_some(index);
         let agents: Vec<_> = self.parts.iter().enumerate().filter_map(running).collect();
         let id = self.steering.give(agents.iter().copied());
+        if let Steer::Ramp { connections } = asked {
+            self.ramp = Some((id, connections));
+        }
         let orders =
             agents.into_iter().map(|index| Action::Send(index, ToAgent::Steer { id, steer }));
         self.actions.extend(orders);
         Some(id)
+    }
+
+    /// The ramp with which all have tried so many connections. Since others have joined, some may have more than
+    /// their share: those open none, and the others less.
+    fn fitted(&mut self, connections: u64) -> u64 {
+        let has_joined = self.parts.iter().any(|part| part.first_second > 0);
+        let all = |ramp| -> u64 {
+            self.parts.iter().map(|part| part.ramped_to.max(part.share(ramp))).sum()
+        };
+        let mut ramp = connections;
+        if has_joined && all(connections) > connections {
+            let mut too_many = connections;
+            ramp = 0;
+            while too_many - ramp > 1 {
+                let between = ramp + (too_many - ramp) / 2;
+                if all(between) > connections { too_many = between } else { ramp = between }
+            }
+        }
+        for part in &mut self.parts {
+            part.ramped_to = part.ramped_to.max(part.share(ramp));
+        }
+        ramp
+    }
+
+    /// Another agent, which begins with second `first`, takes part in a running hold. The others stop opening
+    /// connections and say how many they have tried; then all go on with what is left of the ramp in progress.
+    pub(super) fn join(&mut self, member: Member, first: u32, now: Nanos) {
+        let of = member.shard.of;
+        self.spread = self.steer(Steer::Spread { of });
+        if let Some((ramp, _)) = self.ramp {
+            self.steering.add(self.parts.len(), ramp);
+        }
+        self.seconds.join(first);
+        self.parts.push(Part::new(member, Stage::Running, first, now));
+        for part in &mut self.parts {
+            part.member.shard.of = of;
+        }
+        self.resume_ramp();
+    }
+
+    /// Goes on with the ramp in progress once everybody has stopped for those that join.
+    fn resume_ramp(&mut self) {
+        let Some(spread) = self.spread else { return };
+        if !self.steering.waited_for(spread).is_empty() {
+            return;
+        }
+        self.spread = None;
+        for part in &mut self.parts {
+            part.ramped_to = part.tried;
+        }
+        let Some((id, connections)) = self.ramp else { return };
+        let agents = self.steering.waited_for(id);
+        if !agents.is_empty() {
+            let steer = Steer::Ramp { connections: self.fitted(connections) };
+            let again = |index| Action::Send(index, ToAgent::Steer { id, steer });
+            self.actions.extend(agents.into_iter().map(again));
+        }
+    }
+
+    /// The first second that begins at `at` or later, and when it begins; `None` while a hold accepts no orders.
+    pub(super) fn next_second(&self, at: Nanos) -> Option<(u32, Nanos)> {
+        let epoch = self.epoch.filter(|_| self.takes_orders())?;
+        let second = at.since(epoch).0.div_ceil(SECOND.0);
+        let number = u32::try_from(second).ok()?;
+        Some((number, epoch + Nanos(second * SECOND.0)))
+    }
+
+    /// Agents that take part, or did.
+    pub(super) const fn agents(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Threads of all agents.
+    pub(super) fn threads(&self) -> u32 {
+        self.parts.iter().map(|part| part.member.threads).sum()
     }
 
     /// The hold is over: its connections are closed.
@@ -587,6 +702,11 @@ impl LoadRun {
         self.parts.iter().filter(|part| part.stage == Stage::Lost).count() as u32
     }
 
+    /// Connections that ramps of a hold had tried when the last orders were answered.
+    pub(super) fn tried(&self) -> u64 {
+        self.parts.iter().map(|part| part.tried).sum()
+    }
+
     /// Orders to a hold up to this number are done.
     pub(super) fn done(&self) -> u32 {
         self.steering.done()
@@ -641,6 +761,7 @@ impl LoadRun {
     fn handle_interval(&mut self, index: usize, mut interval: Box<Interval>, now: Nanos) {
         let with_lag = self.parts.len() <= LAGS_MAX && self.terms.start == StartOf::There;
         let part = &mut self.parts[index];
+        interval.second = interval.second.saturating_add(part.first_second);
         let tally = &mut interval.tally;
         part.done.add(tally, with_lag);
         // A relay has counted its own.

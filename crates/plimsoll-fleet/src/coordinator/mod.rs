@@ -11,6 +11,7 @@ mod steering;
 
 pub use far_servers::FarServers;
 pub use hold_controller::{HoldController, HoldView, Order};
+pub use load_agents::joining::Newcomers;
 pub use load_agents::{LoadAgents, SurveyedHost, agents_needed};
 pub use outcome::{LoadControl, LoadOutcome};
 pub use server_group::{ServerGroup, ServerStatus};

@@ -4,6 +4,8 @@ use plimsoll_model::Nanos;
 use plimsoll_model::tally::Tally;
 use plimsoll_model::trial::TrialRequest;
 
+use crate::coordinator::load_agents::joining::Newcomers;
+
 /// What a load is run with, besides its plan.
 #[derive(Clone, Copy)]
 pub struct LoadControl<'a> {
@@ -17,6 +19,8 @@ pub struct LoadControl<'a> {
     pub overrun: Nanos,
     /// The loss of an agent ends the load.
     pub stops_at_loss: bool,
+    /// Who joins a hold over other hosts while it runs.
+    pub newcomers: Option<&'a dyn Newcomers>,
 }
 
 impl<'a> LoadControl<'a> {
@@ -28,6 +32,7 @@ impl<'a> LoadControl<'a> {
             stop_grace: Nanos::from_secs(1),
             overrun: Nanos::from_secs(10),
             stops_at_loss: false,
+            newcomers: None,
         }
     }
 }

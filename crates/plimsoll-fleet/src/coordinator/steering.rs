@@ -22,6 +22,19 @@ impl Steering {
         self.given
     }
 
+    /// An agent is waited for, too, where the order is not done.
+    pub(super) fn add(&mut self, agent: usize, id: u32) {
+        if let Some((_, waiting)) = self.open.iter_mut().find(|(given, _)| *given == id) {
+            waiting.insert(agent);
+        }
+    }
+
+    /// Agents that have not carried out an order.
+    pub(super) fn waited_for(&self, id: u32) -> Vec<usize> {
+        let order = self.open.iter().find(|(given, _)| *given == id);
+        order.map_or_else(Vec::new, |(_, waiting)| waiting.iter().copied().collect())
+    }
+
     /// An agent has carried out an order; `false` when it had none of that number.
     pub(super) fn handle_answer(&mut self, agent: usize, id: u32) -> bool {
         let order = self.open.iter_mut().find(|(given, _)| *given == id);
@@ -65,9 +78,13 @@ mod tests {
         // Twice, or to an order that was never given.
         assert!(!steering.handle_answer(0, 1) && !steering.handle_answer(0, 3));
         assert!(steering.handle_answer(1, 1));
+        assert_eq!((steering.waited_for(1), steering.waited_for(2)), (vec![2], vec![2]));
         // The third ends before it carried out either.
         steering.handle_end(2);
         assert_eq!((steering.given(), steering.done()), (2, 2));
+        // What is done stays so.
+        steering.add(7, 2);
+        assert_eq!((steering.waited_for(2), steering.done()), (vec![], 2));
         // No agent is left to wait for.
         assert_eq!((steering.give(std::iter::empty()), steering.done()), (3, 3));
     }

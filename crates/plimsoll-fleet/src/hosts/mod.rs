@@ -1,5 +1,7 @@
 //! Hosts other than this one: their names, how a process is started there, and how it gets its program.
 
+use std::path::PathBuf;
+
 mod bootstrap;
 pub(crate) mod clock;
 mod launcher;
@@ -36,4 +38,6 @@ pub struct LoadHosts {
     pub launcher: Launcher,
     /// The program on each of them; `None` finds it there or copies it there.
     pub path: Option<String>,
+    /// The file that names them, where one does.
+    pub file: Option<PathBuf>,
 }

@@ -62,8 +62,9 @@ impl Hold {
             Steer::Sweep { .. } => {
                 self.due.fetch_add(self.held.load(Ordering::SeqCst), Ordering::SeqCst);
             }
+            Steer::Spread { .. } => {}
         }
-        send(events, FromAgent::Steered { id });
+        send(events, FromAgent::Steered { id, tried: self.held.load(Ordering::SeqCst) });
     }
 
     fn run(&self, events: &Sender<FromAgent>, stop: &AtomicBool) {

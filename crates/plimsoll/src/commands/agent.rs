@@ -247,7 +247,7 @@ impl EngineExecutor {
                     LoadEvent::Interval(interval) => FromAgent::Interval(interval),
                     LoadEvent::Fault(what) => FromAgent::Fault(what),
                     LoadEvent::Rows(batch) => FromAgent::Rows(batch),
-                    LoadEvent::Steered { id } => FromAgent::Steered { id },
+                    LoadEvent::Steered { id, tried } => FromAgent::Steered { id, tried },
                     LoadEvent::Draining { in_flight } => FromAgent::Draining { in_flight },
                     LoadEvent::Ended { window } => FromAgent::LoadEnded { window },
                 });

@@ -246,7 +246,7 @@ fn find(
     // Memory of other programs lowers the limit, which is what is available on the host.
     let bounds = Bounds::of(shape, limits, &session.agents(), true).on_hosts(room.as_ref());
     let mut controller = ProcedureController::new(search, bounds, speed, around);
-    let load = session.steer(&job.load.plan, &mut controller, &mut |event| emit(event))?;
+    let load = session.steer(&job.load.plan, None, &mut controller, &mut |event| emit(event))?;
     let (held, _, search) = controller.into_parts();
     let tipping = search.tipping_point();
     Ok(Found { load, held, search, tipping, trials: trials.into_inner() })

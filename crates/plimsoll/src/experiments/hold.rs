@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use plimsoll_capacity::{Held, Staircase, StaircaseSettings, judge_hold};
-use plimsoll_fleet::coordinator::LoadOutcome;
+use plimsoll_fleet::coordinator::{LoadOutcome, Newcomers};
 use plimsoll_lab::{LabPlan, Laboratory};
 use plimsoll_model::Nanos;
 use plimsoll_model::event::Event;
@@ -17,6 +17,7 @@ use super::LabExperiment;
 use super::controller::{ProcedureController, Speed, Surroundings};
 use super::memory::{Bounds, Depth, Memory};
 use crate::exit::Stop;
+use crate::host_file::HostFile;
 use crate::plan::hold::HoldJob;
 use crate::plan::load::LoadJob;
 use crate::preflight;
@@ -182,7 +183,9 @@ fn drive(experiment: &HoldExperiment, session: &Session<'_>) -> Result<Driven, S
     let sweep_per_s = (rate * SWEEP_PER_RAMP).clamp(SWEEP_PER_S.0, SWEEP_PER_S.1);
     let speed = Speed { connections_per_s: rate, sweep_per_s };
     let mut controller = ProcedureController::new(staircase, bounds, speed, around);
-    let load = session.steer(plan, &mut controller, &mut |event| emit(event))?;
+    let host_file = HostFile::of(&job.load);
+    let newcomers = host_file.as_ref().map(|file| file as &dyn Newcomers);
+    let load = session.steer(plan, newcomers, &mut controller, &mut |event| emit(event))?;
     let paused = controller.paused();
     let (held, hold, staircase) = controller.into_parts();
     Ok(Driven { load, held, hold, paused, staircase })

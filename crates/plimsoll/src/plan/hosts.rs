@@ -57,7 +57,9 @@ pub(super) fn hosts(
         }
     };
     check_path(flags.remote_path.as_ref())?;
-    Ok(Some(LoadHosts { hosts, launcher, path: flags.remote_path.clone() }))
+    let named_in = flags.hosts.as_ref().and_then(|list| list.strip_prefix('@'));
+    let (path, file) = (flags.remote_path.clone(), named_in.map(PathBuf::from));
+    Ok(Some(LoadHosts { hosts, launcher, path, file }))
 }
 
 fn check_path(path: Option<&String>) -> Result<(), Stop> {
@@ -99,6 +101,7 @@ fn joined(
         hosts: (0..agents).map(|index| LoadHost { name: name(index), threads: None }).collect(),
         launcher: Launcher::Joined(Box::new(Listen { address, identity, roots_pem, within })),
         path: None,
+        file: None,
     })
 }
 
@@ -127,7 +130,7 @@ pub(super) fn of_laboratory(flags: &LabHostFlags, sut: &str) -> Result<LoadHosts
     }
     let launcher = launcher(flags.launch.as_ref(), &flags.ssh_option, &hosts)?;
     check_path(flags.remote_path.as_ref())?;
-    Ok(LoadHosts { hosts, launcher, path: flags.remote_path.clone() })
+    Ok(LoadHosts { hosts, launcher, path: flags.remote_path.clone(), file: None })
 }
 
 const LAB_EXAMPLE: &str = "for example --sut-host proxy1 --backends-on 'b[1-2]'";
@@ -176,7 +179,12 @@ fn from_file(
     inputs: &mut Inputs<'_>,
 ) -> Result<Vec<LoadHost>, Stop> {
     let bytes = inputs.read(flag, &InputFile::File(PathBuf::from(path)))?;
-    let text = String::from_utf8_lossy(&bytes);
+    of_file(&String::from_utf8_lossy(&bytes), path)
+        .map_err(|(why, advice)| Stop::usage(format_args!("{flag}: {why}"), advice))
+}
+
+/// The hosts of a file's text; an error has what is wrong, and what to do.
+pub(crate) fn of_file(text: &str, path: &str) -> Result<Vec<LoadHost>, (String, &'static str)> {
     let mut hosts: Vec<LoadHost> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let words: Vec<_> = line.split('#').next().unwrap_or("").split_whitespace().collect();
@@ -186,21 +194,17 @@ fn from_file(
             [list, option] => threads(option).and_then(|threads| of_list(list, Some(threads))),
             _ => Err("a line is a list and threads=N".to_owned()),
         };
-        let of_line = of_line.map_err(|why| {
-            Stop::usage(format_args!("{flag}: line {} of {path}: {why}", number + 1), EXAMPLE)
-        })?;
+        let of_line =
+            of_line.map_err(|why| (format!("line {} of {path}: {why}", number + 1), EXAMPLE))?;
         for host in of_line {
             if hosts.iter().any(|other| other.name == host.name) {
-                return Err(Stop::usage(
-                    format_args!("{flag}: {path} names {} twice", host.name),
-                    "remove one of them",
-                ));
+                return Err((format!("{path} names {} twice", host.name), "remove one of them"));
             }
             hosts.push(host);
         }
     }
     if hosts.is_empty() {
-        return Err(Stop::usage(format_args!("{flag}: {path} names no host"), EXAMPLE));
+        return Err((format!("{path} names no host"), EXAMPLE));
     }
     Ok(hosts)
 }

@@ -190,6 +190,7 @@ pub(super) fn assemble(parts: Parts<'_>, inputs: &mut Inputs<'_>) -> Result<Load
             seed: parts.seed,
             shard: Shard::WHOLE,
             on_host: None,
+            numbers_from: 0,
             abort_bad_ops: None,
             rows: None,
             mqtt,

@@ -19,7 +19,7 @@ pub(crate) mod handshakes;
 pub(crate) mod hold;
 pub(crate) mod host_goal;
 pub(crate) mod host_watch;
-mod hosts;
+pub(crate) mod hosts;
 mod http2;
 pub(crate) mod inputs;
 pub(crate) mod lab;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome};
+use plimsoll_fleet::coordinator::{HoldController, LoadControl, LoadOutcome, Newcomers};
 use plimsoll_fleet::{FleetError, LoadAgents};
 use plimsoll_lab::{ServerEnd, WatchedServer};
 use plimsoll_model::cause::Finding;
@@ -471,14 +471,18 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs a hold whose experiment observes it itself, and gets every event first.
+    /// Runs a hold whose experiment observes it itself, and gets every event first; `newcomers` join it.
     pub(crate) fn steer(
         &self,
         plan: &LoadPlan,
+        newcomers: Option<&dyn Newcomers>,
         controller: &mut dyn HoldController,
         handle: &mut dyn FnMut(Event),
     ) -> Result<LoadOutcome, Stop> {
-        self.drive(None, |agents, control| agents.run_hold(plan, control, controller, handle))
+        self.drive(None, |agents, control| {
+            let control = LoadControl { newcomers, ..*control };
+            agents.run_hold(plan, &control, controller, handle)
+        })
     }
 
     /// Runs `work` on the agents until it is done or interrupted.

@@ -402,11 +402,10 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
     let mut run = started(&hold_plan(), 2);
     let ramp = Steer::Ramp { connections: 1_000 };
     run.steer(ramp);
-    let order = |index, id, steer| Action::Send(index, ToAgent::Steer { id, steer });
     assert_eq!(actions(&mut run), [order(0, 1, ramp), order(1, 1, ramp)]);
     run.handle_frame(0, held(0, 500), NOW);
     run.handle_frame(1, held(0, 400), NOW);
-    run.handle_frame(0, FromAgent::Steered { id: 1 }, NOW);
+    run.handle_frame(0, steered(1, 500), NOW);
     let view = run.view(NOW).unwrap();
     assert_eq!((view.held, view.given, view.done, view.agents), (900, 1, 0, 2));
     assert_eq!(view.covered, view.epoch + Nanos::from_secs(1));
@@ -427,12 +426,105 @@ fn a_hold_is_steered_and_finished_and_an_agent_that_is_lost_holds_nothing_up() {
     assert!(run.view(NOW).is_none());
     run.steer(sweep);
     assert_eq!(actions(&mut run), []);
-    run.handle_frame(0, FromAgent::Steered { id: 2 }, NOW);
+    run.handle_frame(0, steered(2, 500), NOW);
     run.handle_frame(0, ended(5_000), NOW);
     let outcome = run.into_outcome().unwrap();
     assert!(!outcome.interrupted && !outcome.aborted);
     assert_eq!(outcome.tally.losses.get(ErrorClass::AgentLost), 400);
     assert_eq!((outcome.lost_agents, outcome.window), (1, Nanos::from_secs(5)));
+}
+
+fn steered(id: u32, tried: u64) -> FromAgent {
+    FromAgent::Steered { id, tried }
+}
+
+fn order(index: usize, id: u32, steer: Steer) -> Action {
+    Action::Send(index, ToAgent::Steer { id, steer })
+}
+
+/// A host that joins after `before` threads.
+fn newcomer(before: u32, threads: u32) -> Member {
+    let shard = Shard { index: before, of: before + threads };
+    Member { name: format!("host {before}"), shard, threads }
+}
+
+#[test]
+fn a_host_that_joins_a_hold_opens_its_share_of_what_is_left_of_the_ramp() {
+    let mut run = started(&hold_plan(), 1);
+    let ramp = |connections| Steer::Ramp { connections };
+    run.steer(ramp(1_000));
+    assert_eq!(actions(&mut run), [order(0, 1, ramp(1_000))]);
+    run.handle_frame(0, held(0, 100), NOW);
+    let (epoch, at) = (run.view(NOW).unwrap().epoch, NOW + Nanos::from_millis(1_700));
+    assert_eq!(run.next_second(at), Some((2, epoch + Nanos::from_secs(2))));
+    run.join(newcomer(1, 1), 2, NOW);
+    assert_eq!(actions(&mut run), [order(0, 2, Steer::Spread { of: 2 })]);
+    // Its seconds are not awaited before it begins, and are the load's from there on.
+    run.handle_frame(0, held(1, 750), NOW);
+    assert_eq!(run.view(NOW).unwrap().covered, epoch + Nanos::from_secs(2));
+    // The first has tried 750 of 1,000, which is more than its half: the second gets the rest.
+    run.handle_frame(0, steered(2, 750), NOW);
+    assert_eq!(actions(&mut run), [order(0, 1, ramp(501)), order(1, 1, ramp(501))]);
+    run.handle_frame(0, steered(1, 750), NOW);
+    run.handle_frame(0, held(2, 750), NOW);
+    let view = run.view(NOW).unwrap();
+    assert_eq!((view.covered, view.given, view.done), (epoch + Nanos::from_secs(2), 2, 0));
+    run.handle_frame(1, held(0, 250), NOW);
+    run.handle_frame(1, steered(1, 250), NOW);
+    let view = run.view(NOW).unwrap();
+    let covered = epoch + Nanos::from_secs(3);
+    assert_eq!((view.covered, view.done, view.held), (covered, 2, 1_000));
+    run.handle_loss(1, "ended unasked", NOW);
+    let events: Vec<_> = std::iter::from_fn(|| run.poll_event()).collect();
+    let share = |event: &Event| matches!(event, Event::Note(line) if line.contains("(50 %)"));
+    assert!(events.iter().any(share), "{events:?}");
+    run.finish(NOW);
+    assert_eq!(run.next_second(at), None);
+}
+
+#[test]
+fn a_ramp_goes_on_without_those_that_are_lost_while_a_host_joins() {
+    let mut run = started(&hold_plan(), 2);
+    run.steer(Steer::Ramp { connections: 600 });
+    run.join(newcomer(2, 1), 1, NOW);
+    run.handle_frame(0, steered(2, 100), NOW);
+    assert_eq!(actions(&mut run).len(), 2 + 2);
+    run.handle_loss(1, "ended unasked", NOW);
+    // A third each; what the lost one would have opened is missing.
+    let ramp = Steer::Ramp { connections: 600 };
+    assert_eq!(actions(&mut run), [order(0, 1, ramp), order(2, 1, ramp)]);
+}
+
+proptest! {
+    /// Whoever joins when: what is tried in all is what ramps asked for, never more.
+    #[test]
+    fn ramps_add_up_whoever_joins(
+        steps in prop::collection::vec((1_u64..300, prop::option::of((1_u32..4, 0_u64..300))), 1..8),
+    ) {
+        let mut run = started(&hold_plan(), 2);
+        let mut connections = 0;
+        for (more, joins) in steps {
+            connections += more;
+            let id = run.steer(Steer::Ramp { connections }).unwrap();
+            if let Some((threads, behind)) = joins {
+                // Each lacks as much of its part when it is told to stop.
+                let tried: Vec<_> =
+                    run.parts.iter().map(|part| part.ramped_to.saturating_sub(behind).max(part.tried)).collect();
+                let first = run.threads();
+                run.join(newcomer(first, threads), 1, NOW);
+                for (index, tried) in tried.into_iter().enumerate() {
+                    run.handle_frame(index, steered(id + 1, tried), NOW);
+                }
+            }
+            let told: u64 = run.parts.iter().map(|part| part.ramped_to).sum();
+            prop_assert_eq!(told, connections);
+            for index in 0..run.parts.len() {
+                let tried = run.parts[index].ramped_to;
+                run.handle_frame(index, steered(id, tried), NOW);
+            }
+            prop_assert_eq!(run.done(), run.steering.given());
+        }
+    }
 }
 
 #[test]
@@ -452,7 +544,7 @@ fn what_was_held_at_the_end_does_not_depend_on_who_ends_first() {
 #[test]
 fn an_order_that_was_never_given_cannot_be_answered() {
     let mut run = started(&hold_plan(), 1);
-    run.handle_frame(0, FromAgent::Steered { id: 1 }, NOW);
+    run.handle_frame(0, steered(1, 500), NOW);
     assert_eq!(actions(&mut run), [Action::Kill(0)]);
     assert!(run.is_over());
 }

@@ -72,6 +72,7 @@ impl World {
                 self.tally.scheduled += self.held;
                 self.tally.ok += self.held;
             }
+            Steer::Spread { .. } => unreachable!("nobody joins"),
         }
     }
 
@@ -150,7 +151,7 @@ impl World {
 fn ramps(orders: &[Steer]) -> Vec<u64> {
     let ramp = |steer: &Steer| match steer {
         Steer::Ramp { connections } => Some(*connections),
-        Steer::Sweep { .. } | Steer::Trim { .. } => None,
+        Steer::Sweep { .. } | Steer::Trim { .. } | Steer::Spread { .. } => None,
     };
     orders.iter().filter_map(ramp).collect()
 }

@@ -1,0 +1,379 @@
+//! Hosts that join a hold while it runs, one after the other: each is reached, compared with its part, prepared, and begins
+//! with a whole second of the hold.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use plimsoll_model::Nanos;
+use plimsoll_model::pace::Shard;
+use plimsoll_model::plan::LoadPlan;
+
+use super::{LoadAgents, Place, Share, SurveyedHost, now, threads_of};
+use crate::agent_set::remote_launches;
+use crate::coordinator::load_run::{LoadRun, Member};
+use crate::hosts::{HostName, LoadHosts};
+use crate::link::{Launch, LinkEvent};
+use crate::message::{FromAgent, HostPart, HostSurvey, ToAgent};
+
+/// How often it is asked who joins.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Timeout of each step of a host, once it is reached.
+const STEP_WAIT: Duration = Duration::from_secs(60);
+/// How far ahead the second is with which a host begins, beside four times the way there and back.
+const START_AHEAD: Nanos = Nanos::from_secs(1);
+const ROUND_TRIPS_AHEAD: u64 = 4;
+/// Why nobody joins any more.
+const OVER: &str = "the hold is over";
+
+/// Hosts that somebody adds to a hold while it runs.
+pub trait Newcomers {
+    /// Those that were named since the last call and are not among `known`; an error completes *cannot …*.
+    fn poll(&self, known: &[HostName]) -> Result<Option<LoadHosts>, String>;
+
+    /// The part of a host with so many of all threads.
+    fn part(&self, threads: u32, all: u64) -> HostPart;
+
+    /// What a host lacks for its part; `None` where it lacks nothing.
+    fn lacks(&self, host: &SurveyedHost) -> Option<String>;
+}
+
+/// Who is to join.
+pub(super) struct Joining<'a> {
+    newcomers: &'a dyn Newcomers,
+    asked: Instant,
+    waiting: VecDeque<(HostName, Launch, Option<u32>)>,
+    /// The one that is on its way.
+    next: Option<Newcomer>,
+    joined: u32,
+    notes: Vec<String>,
+}
+
+/// A host on its way.
+struct Newcomer {
+    /// Of its agent, the last one.
+    index: usize,
+    /// Where somebody says so.
+    threads: Option<u32>,
+    step: Step,
+    deadline: Instant,
+}
+
+/// What is awaited of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Its first message.
+    Greeting,
+    /// That its clock has been compared.
+    Clock,
+    Survey,
+    Preparation,
+    /// That it knows the second with which it begins.
+    Start {
+        first: u32,
+    },
+}
+
+impl Step {
+    /// Completes *did not*.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Greeting => "start",
+            Self::Clock => "answer pings",
+            Self::Survey => "compare itself with its part",
+            Self::Preparation => "prepare its part",
+            Self::Start { .. } => "say that it begins",
+        }
+    }
+}
+
+impl<'a> Joining<'a> {
+    pub(super) fn new(newcomers: &'a dyn Newcomers) -> Self {
+        Self {
+            newcomers,
+            asked: Instant::now(),
+            waiting: VecDeque::new(),
+            next: None,
+            joined: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Lines for the reader since the last call.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Asks who joins, where it is time; `known` are those who take part.
+    fn ask(&mut self, known: impl Iterator<Item = HostName>) {
+        if self.asked.elapsed() < ASK_EVERY {
+            return;
+        }
+        self.asked = Instant::now();
+        let waiting = self.waiting.iter().map(|(host, ..)| host.clone());
+        let known: Vec<_> = known.chain(waiting).collect();
+        let never = || false;
+        let launches = match self.newcomers.poll(&known) {
+            Ok(None) => return,
+            Ok(Some(hosts)) => remote_launches(&hosts, known.len(), &never)
+                .map(|launches| hosts.hosts.into_iter().zip(launches))
+                .map_err(|error| error.to_string()),
+            Err(why) => Err(why),
+        };
+        match launches {
+            Ok(launches) => self
+                .waiting
+                .extend(launches.map(|(host, launch)| (host.name, launch, host.threads))),
+            Err(why) => self.notes.push(format!("no host joins: {why}")),
+        }
+    }
+}
+
+impl LoadAgents {
+    /// Asks who joins, begins with the next one, and gives up one that is overdue.
+    pub(super) fn poll_newcomer(&mut self, joining: &mut Joining<'_>, run: &LoadRun) {
+        if run.next_second(now()).is_none() {
+            // The hold begins, or ends.
+            if joining.next.take().is_some() {
+                self.forget_newcomer(run);
+            }
+            return;
+        }
+        joining.ask(self.agents.hosts());
+        if joining.next.is_none()
+            && let Some((host, launch, threads)) = joining.waiting.pop_front()
+        {
+            match self.agents.begin(launch) {
+                Ok(index) => {
+                    let deadline = self.agents.greeting_deadline(index);
+                    let step = Step::Greeting;
+                    joining.next = Some(Newcomer { index, threads, step, deadline });
+                }
+                Err(error) => joining.notes.push(format!("{host} does not join: {error}")),
+            }
+        }
+        let Some(newcomer) = &mut joining.next else { return };
+        if newcomer.step == Step::Greeting {
+            // A copy of the program takes its time.
+            newcomer.deadline = self.agents.greeting_deadline(newcomer.index);
+        }
+        let went_on = match newcomer.step {
+            Step::Clock if self.agents.is_clock_settled(newcomer.index) => {
+                self.survey_newcomer(newcomer, joining.newcomers, run)
+            }
+            step if Instant::now() > newcomer.deadline => {
+                Err(format!("it did not {} in time", step.text()))
+            }
+            _ => Ok(()),
+        };
+        if let Err(why) = went_on {
+            self.refuse_newcomer(joining, &why, run);
+        }
+    }
+
+    /// An event of the one that is on its way.
+    pub(super) fn handle_newcomer(
+        &mut self,
+        joining: &mut Joining<'_>,
+        event: LinkEvent,
+        run: &mut LoadRun,
+        plan: &LoadPlan,
+    ) {
+        let Some(mut newcomer) = joining.next.take() else { return };
+        let name = self.agents.name(newcomer.index).to_owned();
+        match self.advance_newcomer(&mut newcomer, joining, event, run, plan) {
+            Ok(None) => joining.next = Some(newcomer),
+            Ok(Some((threads, first))) => {
+                joining.joined += 1;
+                joining.notes.push(format!(
+                    "{name} joins in second {first} with {threads} of {} threads, and opens its share of what is \
+                     not open yet",
+                    run.threads()
+                ));
+            }
+            Err(why) => {
+                joining.next = Some(newcomer);
+                self.refuse_newcomer(joining, &why, run);
+            }
+        }
+    }
+
+    /// Takes the next step; its threads and first second once it takes part. An error says why it does not.
+    fn advance_newcomer(
+        &mut self,
+        newcomer: &mut Newcomer,
+        joining: &mut Joining<'_>,
+        event: LinkEvent,
+        run: &mut LoadRun,
+        plan: &LoadPlan,
+    ) -> Result<Option<(u32, u32)>, String> {
+        let index = newcomer.index;
+        let frame = match event {
+            LinkEvent::Closed(ending) => {
+                return Err(format!("it {}", self.agents.how_it_ended(index, ending)));
+            }
+            LinkEvent::Frame(_) if newcomer.step == Step::Greeting => {
+                self.agents.greet(index, event).map_err(|error| error.to_string())?;
+                let threads = newcomer.threads.unwrap_or_else(|| threads_of(&self.agents, index));
+                let share = Share::new(threads.saturating_mul(self.threads_times));
+                if let Place::There(shares) = &mut self.place {
+                    shares.push(share);
+                }
+                newcomer.await_step(Step::Clock);
+                return Ok(None);
+            }
+            LinkEvent::Frame(frame) => *frame,
+        };
+        match (newcomer.step, frame) {
+            (Step::Survey, FromAgent::Surveyed(survey)) => {
+                let host = self.surveyed_newcomer(index, *survey, run);
+                if let Some(why) = joining.newcomers.lacks(&host) {
+                    return Err(why);
+                }
+                let part = part_of_newcomer(plan, run.threads(), host.threads.0, joining.joined);
+                self.send_newcomer(index, &ToAgent::Prepare(Box::new(part)))?;
+                newcomer.await_step(Step::Preparation);
+            }
+            (Step::Preparation, FromAgent::Ready { .. }) => self.start_newcomer(newcomer, run)?,
+            (Step::Start { first }, FromAgent::Armed { margin }) => {
+                // Another one may have become due meanwhile, where the way is long.
+                if margin == Nanos::ZERO {
+                    self.start_newcomer(newcomer, run)?;
+                    return Ok(None);
+                }
+                if run.next_second(now()).is_none() {
+                    return Err(OVER.to_owned());
+                }
+                self.send_newcomer(index, &ToAgent::Go)?;
+                self.note_clock(index, |share, _| share.note_margin(margin));
+                let threads = self.threads_of_newcomer(index);
+                let (name, begin) = (self.agents.name(index).to_owned(), run.threads());
+                let shard = Shard { index: begin, of: begin + threads };
+                run.join(Member { name, shard, threads }, first, now());
+                return Ok(Some((threads, first)));
+            }
+            (_, FromAgent::Failed { message, .. }) => return Err(message),
+            (_, FromAgent::Note(line)) => {
+                joining.notes.push(format!("{}: {line}", self.agents.name(index)));
+            }
+            (_, other) => return Err(format!("it sent an unexpected message ({})", other.kind())),
+        }
+        Ok(None)
+    }
+
+    fn survey_newcomer(
+        &self,
+        newcomer: &mut Newcomer,
+        newcomers: &dyn Newcomers,
+        run: &LoadRun,
+    ) -> Result<(), String> {
+        let threads = self.threads_of_newcomer(newcomer.index);
+        let part = newcomers.part(threads, u64::from(run.threads() + threads));
+        self.send_newcomer(newcomer.index, &ToAgent::Survey(Box::new(part)))?;
+        newcomer.await_step(Step::Survey);
+        Ok(())
+    }
+
+    fn surveyed_newcomer(
+        &mut self,
+        index: usize,
+        survey: HostSurvey,
+        run: &LoadRun,
+    ) -> SurveyedHost {
+        let threads = self.threads_of_newcomer(index);
+        if let Place::There(shares) = &mut self.place {
+            shares[index].ports_per_source = Some(survey.ports_per_source);
+        }
+        SurveyedHost {
+            // It is the last one.
+            name: self.agents.hosts().nth(index).unwrap_or_else(|| HostName {
+                user: None,
+                host: self.agents.name(index).to_owned(),
+                port: None,
+            }),
+            threads: (threads, u64::from(run.threads() + threads)),
+            read_at: self.agents.clock(index).map_or(survey.at, |clock| clock.here(survey.at)),
+            survey,
+        }
+    }
+
+    /// Tells it a second with which it begins.
+    fn start_newcomer(&mut self, newcomer: &mut Newcomer, run: &LoadRun) -> Result<(), String> {
+        let ahead = START_AHEAD + Nanos(self.agents.longest_round_trip().0 * ROUND_TRIPS_AHEAD);
+        let (first, epoch_monotonic) =
+            run.next_second(now() + ahead).ok_or_else(|| OVER.to_owned())?;
+        self.note_clock(newcomer.index, Share::note_start);
+        self.send_newcomer(newcomer.index, &ToAgent::Start { epoch_monotonic })?;
+        newcomer.await_step(Step::Start { first });
+        Ok(())
+    }
+
+    fn send_newcomer(&self, index: usize, command: &ToAgent) -> Result<(), String> {
+        self.agents.send(index, command).map_err(|error| error.to_string())
+    }
+
+    fn threads_of_newcomer(&self, index: usize) -> u32 {
+        let Place::There(shares) = &self.place else { return 1 };
+        shares.get(index).map_or(1, |share| share.threads)
+    }
+
+    fn refuse_newcomer(&mut self, joining: &mut Joining<'_>, why: &str, run: &LoadRun) {
+        if let Some(newcomer) = joining.next.take() {
+            let name = self.agents.name(newcomer.index);
+            joining.notes.push(format!("{name} does not join: {why}"));
+            self.forget_newcomer(run);
+        }
+    }
+
+    /// Ends the agents that take no part.
+    fn forget_newcomer(&mut self, run: &LoadRun) {
+        self.agents.discard(run.agents());
+        if let Place::There(shares) = &mut self.place {
+            shares.truncate(run.agents());
+        }
+    }
+}
+
+impl Newcomer {
+    fn await_step(&mut self, step: Step) {
+        self.step = step;
+        self.deadline = Instant::now() + STEP_WAIT;
+    }
+}
+
+/// The part of a host with so many threads that joins after `before` threads and `joined` other newcomers. What tells
+/// connections apart, such as client identifiers, continues behind all others, who have fewer than one number for each
+/// connection and two for each thread.
+fn part_of_newcomer(plan: &LoadPlan, before: u32, threads: u32, joined: u32) -> LoadPlan {
+    let of = before + threads;
+    let numbers = plan.connections.saturating_add(2 * u64::from(of));
+    let numbers_from = numbers.saturating_mul(u64::from(joined) + 1);
+    LoadPlan {
+        shard: Shard { index: before, of },
+        threads,
+        on_host: Some(before..of),
+        numbers_from: u32::try_from(numbers_from).unwrap_or(u32::MAX),
+        ..plan.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::load_run::tests::plan;
+
+    #[test]
+    fn numbers_of_newcomers_are_nobody_elses() {
+        let whole = LoadPlan { connections: 1_000, ..plan() };
+        // Four threads, then hosts of 3, 1 and 4.
+        let (mut before, mut below) = (4_u32, 1_000 + 2 * 4);
+        for (joined, threads) in [3, 1, 4].into_iter().enumerate() {
+            let part = part_of_newcomer(&whole, before, threads, joined as u32);
+            assert!(part.numbers_from >= below, "{} {below}", part.numbers_from);
+            before += threads;
+            assert_eq!((part.shard.of, part.on_host), (before, Some(before - threads..before)));
+            // A thread has the numbers of its slots, in steps of all threads.
+            let slots = u32::try_from(part.shard.share(1_000)).expect("few") + 1;
+            below = part.numbers_from + slots * before;
+        }
+    }
+}
