@@ -10,8 +10,7 @@
 //! Agents on other hosts start in two phases. All are told the instant and say how far it is ahead (`Armed`); only when
 //! it is ahead for all of them, they are told to go. Otherwise all are told a later one.
 //!
-//! While a hold is running it can be steered, and finished: [`LoadRun::steer`], [`LoadRun::finish`]; and agents can
-//! join it: [`LoadRun::join`].
+//! While a hold is running it can be steered, and finished, and agents can join it (`holding.rs`).
 //!
 //! After any `handle_*`, call [`LoadRun::poll_action`] and [`LoadRun::poll_event`] until they are
 //! empty.
@@ -22,17 +21,18 @@ use std::sync::Arc;
 use plimsoll_model::event::Event;
 use plimsoll_model::hist::Histogram;
 use plimsoll_model::pace::{Arrivals, Profile, Schedule, Shard};
-use plimsoll_model::plan::{LoadPlan, Pacing, Steer};
+use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::seconds::Seconds;
 use plimsoll_model::tally::{Interval, Tally};
 use plimsoll_model::trial::TrialRequest;
 use plimsoll_model::{ErrorClass, Nanos};
 
-use crate::coordinator::hold_controller::HoldView;
 use crate::coordinator::outcome::{LoadControl, LoadOutcome};
 use crate::coordinator::steering::Steering;
 use crate::error::FleetError;
 use crate::message::{FromAgent, ToAgent};
+
+mod holding;
 
 /// From the command to start to the schedule's first instant: every agent has received it by then.
 const START_DELAY: Nanos = Nanos::from_millis(50);
@@ -435,131 +435,6 @@ impl LoadRun {
             self.interrupted = true;
             self.stop(self.terms.stop_grace, now);
         }
-    }
-
-    /// Steers every agent of a running hold; the number of the order, where it is one.
-    pub(super) fn steer(&mut self, steer: Steer) -> Option<u32> {
-        if !self.takes_orders() {
-            return None;
-        }
-        let asked = steer;
-        let steer = match steer {
-            Steer::Ramp { connections } => Steer::Ramp { connections: self.fitted(connections) },
-            steer => steer,
-        };
-        let running = |(index, part): (usize, &Part)| (!part.is_over()).then_some(index);
-        let agents: Vec<_> = self.parts.iter().enumerate().filter_map(running).collect();
-        let id = self.steering.give(agents.iter().copied());
-        if let Steer::Ramp { connections } = asked {
-            self.ramp = Some((id, connections));
-        }
-        let orders =
-            agents.into_iter().map(|index| Action::Send(index, ToAgent::Steer { id, steer }));
-        self.actions.extend(orders);
-        Some(id)
-    }
-
-    /// The ramp with which all have tried so many connections. Since others have joined, some may have more than
-    /// their share: those open none, and the others less.
-    fn fitted(&mut self, connections: u64) -> u64 {
-        let has_joined = self.parts.iter().any(|part| part.first_second > 0);
-        let all = |ramp| -> u64 {
-            self.parts.iter().map(|part| part.ramped_to.max(part.share(ramp))).sum()
-        };
-        let mut ramp = connections;
-        if has_joined && all(connections) > connections {
-            let mut too_many = connections;
-            ramp = 0;
-            while too_many - ramp > 1 {
-                let between = ramp + (too_many - ramp) / 2;
-                if all(between) > connections { too_many = between } else { ramp = between }
-            }
-        }
-        for part in &mut self.parts {
-            part.ramped_to = part.ramped_to.max(part.share(ramp));
-        }
-        ramp
-    }
-
-    /// Another agent, which begins with second `first`, takes part in a running hold. The others stop opening
-    /// connections and say how many they have tried; then all go on with what is left of the ramp in progress.
-    pub(super) fn join(&mut self, member: Member, first: u32, now: Nanos) {
-        let of = member.shard.of;
-        self.spread = self.steer(Steer::Spread { of });
-        if let Some((ramp, _)) = self.ramp {
-            self.steering.add(self.parts.len(), ramp);
-        }
-        self.seconds.join(first);
-        self.parts.push(Part::new(member, Stage::Running, first, now));
-        for part in &mut self.parts {
-            part.member.shard.of = of;
-        }
-        self.resume_ramp();
-    }
-
-    /// Goes on with the ramp in progress once everybody has stopped for those that join.
-    fn resume_ramp(&mut self) {
-        let Some(spread) = self.spread else { return };
-        if !self.steering.waited_for(spread).is_empty() {
-            return;
-        }
-        self.spread = None;
-        for part in &mut self.parts {
-            part.ramped_to = part.tried;
-        }
-        let Some((id, connections)) = self.ramp else { return };
-        let agents = self.steering.waited_for(id);
-        if !agents.is_empty() {
-            let steer = Steer::Ramp { connections: self.fitted(connections) };
-            let again = |index| Action::Send(index, ToAgent::Steer { id, steer });
-            self.actions.extend(agents.into_iter().map(again));
-        }
-    }
-
-    /// The first second that begins at `at` or later, and when it begins; `None` while a hold accepts no orders.
-    pub(super) fn next_second(&self, at: Nanos) -> Option<(u32, Nanos)> {
-        let epoch = self.epoch.filter(|_| self.takes_orders())?;
-        let second = at.since(epoch).0.div_ceil(SECOND.0);
-        let number = u32::try_from(second).ok()?;
-        Some((number, epoch + Nanos(second * SECOND.0)))
-    }
-
-    /// Agents that take part, or did.
-    pub(super) const fn agents(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// Threads of all agents.
-    pub(super) fn threads(&self) -> u32 {
-        self.parts.iter().map(|part| part.member.threads).sum()
-    }
-
-    /// The hold is over: its connections are closed.
-    pub(super) fn finish(&mut self, now: Nanos) {
-        self.stop(self.terms.stop_grace, now);
-    }
-
-    /// Whether the load is running and not being stopped.
-    pub(super) fn takes_orders(&self) -> bool {
-        self.epoch.is_some() && self.stopped.is_none() && !self.is_over()
-    }
-
-    /// The state of a hold; `None` while it accepts no orders.
-    pub(super) fn view(&self, now: Nanos) -> Option<HoldView<'_>> {
-        let epoch = self.epoch.filter(|_| self.takes_orders())?;
-        let running = || self.parts.iter().enumerate().filter(|(_, part)| !part.is_over());
-        let second = |second: u32| epoch + Nanos(u64::from(second) * SECOND.0);
-        Some(HoldView {
-            now,
-            epoch,
-            total: &self.total,
-            covered: second(self.seconds.handed_out()),
-            delivered: second(self.seconds.delivered()),
-            held: running().map(|(index, _)| self.seconds.held(index)).sum(),
-            given: self.steering.given(),
-            done: self.steering.done(),
-            agents: running().count() as u32,
-        })
     }
 
     /// An agent sent a frame at `at`, which may not be handled yet: a coordinator that is late must not

@@ -2,7 +2,7 @@
 
 use plimsoll_model::Rate;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::HoldPlan;
+use plimsoll_model::plan::{HoldPlan, Steer};
 use proptest::prelude::*;
 
 use crate::message::AgentFault;
