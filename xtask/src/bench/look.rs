@@ -23,8 +23,7 @@ const ROWS_ROUNDS: u32 = 3;
 const SECONDS: u32 = 5;
 const CONNECTIONS: u32 = 100_000;
 const RATE_PER_S: u32 = 20_000;
-/// Openings per second of the hold: 20,000 fill both CPUs of a slower machine, and the p99 of the send lag is 16 to 32 ms
-/// then, with the screen or without.
+/// Openings per second of the hold: 20,000 fill both CPUs of a slower machine.
 const OPENED_PER_S: u32 = 5_000;
 /// The rate may differ by so much, %.
 const RATE_PERCENT_MAX: f64 = 2.0;
