@@ -48,7 +48,8 @@ pub(super) fn search_entry(page: &mut Page<'_>, find: &FindSummary, unit: &str) 
     ];
     let longer = if is_confirmed(find) { "confirmed" } else { "longer trials" };
     for (what, seconds) in [("searched", find.search_s), (longer, find.confirm_s)] {
-        if seconds > 0.0 {
+        // The steps between two trials take microseconds.
+        if seconds >= 0.001 {
             items.push(format!("{what} {}", span(seconds)));
         }
     }
