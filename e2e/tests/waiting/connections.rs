@@ -15,7 +15,7 @@ use e2e::{port, wait};
 use serde_json::Value;
 
 /// Goals that a busy machine meets, short waits, a short soak.
-const QUICK: [&str; 10] = [
+pub(crate) const QUICK: [&str; 10] = [
     "--mode",
     "quick",
     "--slo",

@@ -4,6 +4,8 @@ use e2e::plimsoll::{Finished, undisturbed};
 use e2e::ssh_hosts;
 use e2e::ssh_hosts::{HOSTS, LOGIN, URL};
 
+use crate::connections::QUICK;
+
 /// 300 operations in each second.
 const LOAD: [&str; 8] =
     ["--rate", "300", "--slo", "errors<100%", "--json", "out.json", "--out", "run"];
@@ -219,19 +221,6 @@ fn each_host_has_source_ports_of_its_own() {
 const UNEQUAL_PORTS: &str = "for host in h1 h3; do \
      ip netns exec $host sysctl -qw net.ipv4.ip_local_port_range='20000 20109'; done
      ip netns exec h2 sysctl -qw net.ipv4.ip_local_port_range='20000 20089'";
-/// Goals that a busy machine meets, short waits, a short soak.
-const QUICK: [&str; 10] = [
-    "--mode",
-    "quick",
-    "--slo",
-    "p99<1s,errors<0.1%",
-    "--linger",
-    "1s",
-    "--for",
-    "1s",
-    "--rate",
-    "1k",
-];
 
 #[test]
 fn a_host_that_is_added_to_the_file_of_a_hold_joins_it() {

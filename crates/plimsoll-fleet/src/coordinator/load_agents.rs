@@ -228,17 +228,26 @@ impl LoadAgents {
                 other => return Err(self.agents.unexpected(index, &other)),
             }
         }
-        let mut surveyed = Vec::new();
-        for (index, (name, survey)) in
-            self.agents.hosts().zip(answers.into_iter().flatten()).enumerate()
-        {
+        let hosts: Vec<_> = self.agents.hosts().zip(answers.into_iter().flatten()).collect();
+        let hosts = hosts.into_iter().enumerate();
+        Ok(hosts.map(|(index, (name, survey))| self.surveyed(index, name, survey, all)).collect())
+    }
+
+    /// Takes the answer of host `index`, which has a part of `all` threads.
+    fn surveyed(
+        &mut self,
+        index: usize,
+        name: HostName,
+        survey: HostSurvey,
+        all: u64,
+    ) -> SurveyedHost {
+        let mut threads = 1;
+        if let Place::There(shares) = &mut self.place {
             shares[index].ports_per_source = Some(survey.ports_per_source);
-            let clock = self.agents.clock(index);
-            let read_at = clock.map_or(survey.at, |clock| clock.here(survey.at));
-            let threads = (shares[index].threads, all);
-            surveyed.push(SurveyedHost { name, threads, survey, read_at });
+            threads = shares[index].threads;
         }
-        Ok(surveyed)
+        let read_at = self.agents.clock(index).map_or(survey.at, |clock| clock.here(survey.at));
+        SurveyedHost { name, threads: (threads, all), survey, read_at }
     }
 
     /// Has each other host read what it does once a second from now on; `sink` gets it.

@@ -13,7 +13,7 @@ use crate::agent_set::remote_launches;
 use crate::coordinator::load_run::{LoadRun, Member};
 use crate::hosts::{HostName, LoadHosts};
 use crate::link::{Launch, LinkEvent};
-use crate::message::{FromAgent, HostPart, HostSurvey, ToAgent};
+use crate::message::{FromAgent, HostPart, ToAgent};
 
 /// How often it is asked who joins.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -50,6 +50,7 @@ pub(super) struct Joining<'a> {
 
 /// A host on its way.
 struct Newcomer {
+    name: HostName,
     /// Of its agent, the last one.
     index: usize,
     /// Where somebody says so.
@@ -146,7 +147,7 @@ impl LoadAgents {
                 Ok(index) => {
                     let deadline = self.agents.greeting_deadline(index);
                     let step = Step::Greeting;
-                    joining.next = Some(Newcomer { index, threads, step, deadline });
+                    joining.next = Some(Newcomer { name: host, index, threads, step, deadline });
                 }
                 Err(error) => joining.notes.push(format!("{host} does not join: {error}")),
             }
@@ -225,7 +226,8 @@ impl LoadAgents {
         };
         match (newcomer.step, frame) {
             (Step::Survey, FromAgent::Surveyed(survey)) => {
-                let host = self.surveyed_newcomer(index, *survey, run);
+                let all = run.threads() + self.threads_of_newcomer(index);
+                let host = self.surveyed(index, newcomer.name.clone(), *survey, all.into());
                 if let Some(why) = joining.newcomers.lacks(&host) {
                     return Err(why);
                 }
@@ -271,29 +273,6 @@ impl LoadAgents {
         self.send_newcomer(newcomer.index, &ToAgent::Survey(Box::new(part)))?;
         newcomer.await_step(Step::Survey);
         Ok(())
-    }
-
-    fn surveyed_newcomer(
-        &mut self,
-        index: usize,
-        survey: HostSurvey,
-        run: &LoadRun,
-    ) -> SurveyedHost {
-        let threads = self.threads_of_newcomer(index);
-        if let Place::There(shares) = &mut self.place {
-            shares[index].ports_per_source = Some(survey.ports_per_source);
-        }
-        SurveyedHost {
-            // It is the last one.
-            name: self.agents.hosts().nth(index).unwrap_or_else(|| HostName {
-                user: None,
-                host: self.agents.name(index).to_owned(),
-                port: None,
-            }),
-            threads: (threads, u64::from(run.threads() + threads)),
-            read_at: self.agents.clock(index).map_or(survey.at, |clock| clock.here(survey.at)),
-            survey,
-        }
     }
 
     /// Tells it a second with which it begins.

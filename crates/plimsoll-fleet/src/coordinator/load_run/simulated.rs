@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use plimsoll_model::Rate;
 
-use super::tests::plan;
+use super::tests::{plan, started};
 use super::*;
 use crate::message::AgentFault;
 
@@ -310,17 +310,7 @@ fn busy_second(second: u32, answers: u64, chance: &mut Chance) -> Interval {
 #[test]
 fn twenty_agents_merge_to_what_one_would_have_counted() {
     const FEW: usize = 20;
-    let whole = plan();
-    let member = |index| Member {
-        name: format!("host {index}"),
-        shard: Shard { index: index as u32, of: FEW as u32 },
-        threads: 1,
-    };
-    let control = LoadControl::new(&|| false);
-    let terms = Terms::new(&whole, &control, FEW, StartOf::Here);
-    let mut run = LoadRun::new((0..FEW).map(member).collect(), terms, Nanos::ZERO);
-    let ready = || FromAgent::Ready { opened: 0, failed: 0, first_error: None };
-    (0..FEW).for_each(|index| run.handle_frame(index, ready(), Nanos::ZERO));
+    let mut run = started(&plan(), FEW);
     let mut alone = Tally::default();
     for second in 0..3 {
         for index in 0..FEW {
@@ -351,17 +341,7 @@ fn twenty_agents_merge_to_what_one_would_have_counted() {
 #[test]
 #[ignore = "measures CPU"]
 fn the_coordinators_cpu_for_each_frame() {
-    let whole = plan();
-    let member = |index| Member {
-        name: format!("host {index}"),
-        shard: Shard { index: index as u32, of: AGENTS as u32 },
-        threads: 1,
-    };
-    let control = LoadControl::new(&|| false);
-    let terms = Terms::new(&whole, &control, AGENTS, StartOf::Here);
-    let mut run = LoadRun::new((0..AGENTS).map(member).collect(), terms, Nanos::ZERO);
-    let ready = || FromAgent::Ready { opened: 0, failed: 0, first_error: None };
-    (0..AGENTS).for_each(|index| run.handle_frame(index, ready(), Nanos::ZERO));
+    let mut run = started(&plan(), AGENTS);
     for answers in [100, 2_000] {
         let mut chance = Chance(answers);
         let frame = |second: usize, chance: &mut Chance| {

@@ -33,7 +33,7 @@ fn placed(plan: &LoadPlan, agents: usize, start: StartOf) -> LoadRun {
     LoadRun::new((0..agents).map(member).collect(), Terms::new(plan, &control, agents, start), NOW)
 }
 
-fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
+pub(super) fn started(plan: &LoadPlan, agents: usize) -> LoadRun {
     let mut run = load(plan, agents);
     for index in 0..agents {
         assert_eq!(run.poll_action(), None);
