@@ -1,5 +1,6 @@
 //! The document of the run that goes on, and its changes, for the viewers of the page.
 
+use std::collections::VecDeque;
 use std::io;
 use std::io::Write;
 use std::sync::mpsc::SyncSender;
@@ -26,13 +27,15 @@ const EMPTY: &str = "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\">\
                      <meta http-equiv=\"refresh\" content=\"1\"><title>plimsoll</title>\
                      <p>The run has not begun yet.</p></html>";
 
-/// One column for each second: a page that grows has nothing to merge.
-const COLUMN_S: u32 = 1;
+/// Seconds that a column stands for: of the page as long as all columns find room, then of the one that
+/// follows, and so on. An hour, ten, and a hundred.
+const COLUMNS_S: [u32; 3] = [1, 10, 100];
 
 /// The document and its changes.
 #[derive(Debug)]
 pub(super) struct Document {
-    view: Option<ViewBuilder>,
+    /// The one that is shown, and coarser ones, which know the whole run when it is full.
+    views: VecDeque<ViewBuilder>,
     records: Records,
     /// The last that was known, on CLOCK_MONOTONIC.
     at: Nanos,
@@ -48,7 +51,7 @@ pub(super) struct Document {
 impl Document {
     pub(super) fn new(notes: SyncSender<String>) -> Self {
         Self {
-            view: None,
+            views: VecDeque::new(),
             records: Records::default(),
             at: Nanos::ZERO,
             is_over: false,
@@ -79,22 +82,33 @@ impl Document {
 
     /// A run begins, or the next search of one: viewers fetch its document.
     fn begin(&mut self, head: &RunHead) {
-        if self.view.is_some() {
+        if !self.views.is_empty() {
             self.records.restart();
         }
         let manifest = &head.manifest;
-        let version = manifest.plimsoll_version.clone();
-        let of = Head::of(manifest);
-        self.view = Some(ViewBuilder::new(head.run.clone(), version, of, COLUMN_S));
+        let view = |column_s: u32| {
+            let version = manifest.plimsoll_version.clone();
+            ViewBuilder::new(head.run.clone(), version, Head::of(manifest), column_s)
+        };
+        self.views = COLUMNS_S.into_iter().map(view).collect();
         self.tell();
     }
 
-    fn change(&mut self, make: impl FnOnce(&mut ViewBuilder) -> Vec<Patch>) {
-        let Some(view) = &mut self.view else { return };
-        for patch in make(view) {
-            // A patch has no key that is not a text.
-            let Ok(json) = serde_json::to_string(&patch) else { continue };
-            self.records.push(self.at, patch.kind(), json);
+    fn change(&mut self, make: impl Fn(&mut ViewBuilder) -> Vec<Patch>) {
+        let mut views = self.views.iter_mut();
+        let Some(shown) = views.next() else { return };
+        let patches = make(shown);
+        let is_full = shown.is_full();
+        let coarser = views.map(&make).count();
+        if is_full && coarser > 0 {
+            self.views.pop_front();
+            self.records.restart();
+        } else {
+            for patch in patches {
+                // A patch has no key that is not a text.
+                let Ok(json) = serde_json::to_string(&patch) else { continue };
+                self.records.push(self.at, patch.kind(), json);
+            }
         }
         self.tell();
     }
@@ -134,7 +148,7 @@ impl Document {
     }
 
     fn view(&self) -> Option<View> {
-        let mut view = self.view.as_ref()?.view();
+        let mut view = self.views.front()?.view();
         view.seq = self.records.seq();
         Some(view)
     }
@@ -173,5 +187,48 @@ impl SharedDocument {
     pub(super) async fn fetched_at_end(&self, times: u32) {
         let mut fetched = self.lock().fetched_at_end.subscribe();
         let _ = fetched.wait_for(|fetched| *fetched >= times).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::tally::Interval;
+
+    use super::*;
+    use crate::fixtures;
+    use crate::live::records::Next;
+
+    #[test]
+    fn a_page_that_is_opened_after_an_hour_begins_where_the_run_began() {
+        let (notes, _told) = std::sync::mpsc::sync_channel(1);
+        let mut document = Document::new(notes);
+        let manifest = fixtures::manifest(false);
+        let head = RunHead { run: "load-1".to_owned(), manifest, deadline: None };
+        document.handle(&Message::Begin(Box::new(head)));
+        let mut at = |document: &mut Document, second: u32, event| {
+            let at = Nanos::from_secs(u64::from(second));
+            document.handle(&Message::Event(Box::new(event), at));
+        };
+        at(&mut document, 0, Event::LoadStarted { trial: None, planned: None, epoch: None });
+        let mut run = |document: &mut Document, seconds: std::ops::Range<u32>| {
+            for second in seconds {
+                let tally = fixtures::tally(10, 1_000, 1);
+                at(document, second, Event::Interval(Box::new(Interval { second, tally })));
+            }
+        };
+        let shown = |document: &Document| {
+            let view = document.view().expect("it has begun");
+            let ends = view.seconds["t"].as_array().expect("a list").clone();
+            let first = ends.first().and_then(serde_json::Value::as_f64);
+            (view.column_s, ends.len(), first, view.notes.len())
+        };
+        run(&mut document, 0..3_600);
+        assert_eq!(shown(&document), (1.0, 3_599, Some(1.0), 0));
+        let seen = document.records().seq();
+        run(&mut document, 3_600..3_700);
+        assert_eq!(shown(&document), (10.0, 369, Some(10.0), 0));
+        // Who has the page of seconds fetches the other one, which goes on with tens of seconds.
+        assert_eq!(document.records().after(seen), Next::Reset);
+        assert!(matches!(document.records().after(document.records().seq() - 1), Next::Record(_)));
     }
 }

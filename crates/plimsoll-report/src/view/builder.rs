@@ -22,8 +22,6 @@ use crate::terminal::TrialsAtLoad;
 
 /// Columns of a document; of a longer run that goes on, the newest are shown.
 const COLUMNS_MAX: usize = 3_600;
-/// What is said then.
-const FULL: &str = "a page that is opened from now on shows the last hour; one that is open, and the report, keep all";
 /// Between two loads whose instants are not known, seconds.
 const UNKNOWN_REST_S: f64 = 1.0;
 
@@ -152,7 +150,10 @@ impl ViewBuilder {
         let mut patches: Vec<Patch> = self.take_last(Some(&interval)).into_iter().collect();
         self.begin_second(interval, asked);
         if self.rows.len() == COLUMNS_MAX && !std::mem::replace(&mut self.is_full, true) {
-            patches.push(self.note(FULL));
+            let hours = COLUMNS_MAX as u64 * u64::from(self.column_s) / 3_600;
+            patches.push(self.note(&format!(
+                "a page that is opened from now on shows the last {hours} h; one that is open, and the report, keep all"
+            )));
         }
         self.count(patches)
     }
@@ -191,6 +192,11 @@ impl ViewBuilder {
 
     pub(super) const fn has_origin(&self) -> bool {
         self.origin.is_some()
+    }
+
+    /// Whether the oldest columns go from now on.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The document so far.

@@ -135,7 +135,7 @@ fn a_page_that_no_longer_holds_its_beginning_says_so() {
     }
     assert_eq!(notes, 1);
     let view = builder.view();
-    assert!(view.notes[0].starts_with("a page that is opened from now on shows the last hour"));
+    assert!(view.notes[0].starts_with("a page that is opened from now on shows the last 1 h"));
     assert_eq!(view.seconds["t"].as_array().expect("a list").len(), 3_600);
 }
 
