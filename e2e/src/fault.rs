@@ -136,8 +136,14 @@ fn accept_every(listener: &TcpListener, pause: Duration) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut due = Instant::now();
     loop {
-        while let Ok((stream, _)) = listener.accept() {
-            let _ = stream.set_nonblocking(false).and_then(|()| answer(stream, &|| ()));
+        // Whoever is answered comes again, and is not to be among those that wait now. A request whose handshake
+        // ended when the queue was full comes seconds later: nobody waits for it.
+        let waiting: Vec<TcpStream> =
+            std::iter::from_fn(|| listener.accept().ok().map(|(stream, _)| stream)).collect();
+        for stream in waiting {
+            stream.set_nonblocking(false)?;
+            let serve = move || drop(answer(stream, &|| ()));
+            thread::Builder::new().stack_size(STACK_BYTES).spawn(serve)?;
         }
         due = (due + pause).max(Instant::now());
         thread::sleep(due.saturating_duration_since(Instant::now()));

@@ -78,26 +78,26 @@ impl Lever {
     }
 
     /// Lets fewer connections wait to be accepted: at each listening socket of these processes as many as
-    /// `fewer` says of those that fill its queue; returns the sums of both, too.
+    /// `fewer` says of those that fill its queue; returns both of the shortest queue, too.
     pub fn accept_queues(
         pids: &[u32],
         fewer: impl Fn(u32) -> Result<u32, LabError>,
     ) -> Result<(Self, u32, u32), LabError> {
         let denied =
             |error| LabError::Lever(format!("cannot change the server's sockets: {error}"));
-        let (mut queues, mut from, mut to) = (Vec::new(), 0, 0);
+        let mut queues = Vec::new();
         for pid in pids {
             for socket in Listening::of_process(*pid).map_err(denied)? {
                 let most = socket.queue_max().map_err(denied)?;
                 // A queue of length n is full with n + 1 connections: so many are accepted at once.
-                let (full, less) = (most + 1, fewer(most + 1)?);
-                (from, to) = (from + full, to + less);
+                let less = fewer(most + 1)?;
                 queues.push((socket, less.saturating_sub(1), most));
             }
         }
-        if queues.is_empty() {
-            return Err(LabError::Lever("the server has no listening socket".to_owned()));
-        }
+        // The others have room when it is full.
+        let shortest = queues.iter().map(|(_, lower, restore)| (restore + 1, lower + 1)).min();
+        let (from, to) = shortest
+            .ok_or_else(|| LabError::Lever("the server has no listening socket".to_owned()))?;
         Ok((Self(Acts::Queues(queues)), from, to))
     }
 
