@@ -26,15 +26,19 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// Reads `meminfo` below `proc_root` (`/proc`).
+    /// Reads `meminfo` and `slabinfo` below `proc_root` (`/proc`).
     pub fn read(proc_root: &Path) -> Self {
+        Self::read_with(proc_root, FileCaches::read(proc_root))
+    }
+
+    /// Reads `meminfo` alone: what the caches of files hold is known.
+    pub(crate) fn read_with(proc_root: &Path, caches: FileCaches) -> Self {
         let text = fs::read_to_string(proc_root.join("meminfo")).unwrap_or_default();
-        let slabinfo = fs::read_to_string(proc_root.join("slabinfo")).ok();
-        let slabinfo = slabinfo.as_deref();
         // Without the right to read slabinfo: their size on Linux 6.18.
-        let of_sockets = slabinfo.and_then(|text| files_bytes(text, "sock_inode_cache"));
-        let of_sockets =
-            of_sockets.or_else(|| sockets(proc_root)?.checked_mul(SOCKET_FILE_BYTES)).unwrap_or(0);
+        let of_sockets = caches
+            .sockets_bytes
+            .or_else(|| sockets(proc_root)?.checked_mul(SOCKET_FILE_BYTES))
+            .unwrap_or(0);
         let reclaimable = lines::bytes(&text, "SReclaimable:").unwrap_or(0);
         let available = lines::bytes(&text, "MemAvailable:");
         Self {
@@ -42,7 +46,7 @@ impl HostMemory {
             available_bytes: available.map(|all| all.saturating_sub(of_sockets.min(reclaimable))),
             slab_bytes: lines::bytes(&text, "Slab:"),
             slab_unreclaimable_bytes: lines::bytes(&text, "SUnreclaim:"),
-            proc_lookups_bytes: slabinfo.and_then(|text| files_bytes(text, "proc_inode_cache")),
+            proc_lookups_bytes: caches.proc_lookups_bytes,
         }
     }
 
@@ -50,6 +54,22 @@ impl HostMemory {
     pub fn slab_of_work_bytes(&self) -> Option<u64> {
         let lookups = self.proc_lookups_bytes.unwrap_or(0);
         self.slab_bytes.map(|slab| slab.saturating_sub(lookups))
+    }
+}
+
+/// Memory of inodes and dentries, by `slabinfo`, which takes the kernel 5 ms to write. `None` without the right to
+/// read it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileCaches {
+    sockets_bytes: Option<u64>,
+    proc_lookups_bytes: Option<u64>,
+}
+
+impl FileCaches {
+    pub(crate) fn read(proc_root: &Path) -> Self {
+        let slabinfo = fs::read_to_string(proc_root.join("slabinfo")).ok();
+        let of = |inode_cache: &str| files_bytes(slabinfo.as_deref()?, inode_cache);
+        Self { sockets_bytes: of("sock_inode_cache"), proc_lookups_bytes: of("proc_inode_cache") }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use plimsoll_model::host::{Label, Metric, Reading};
 
 use super::{add_limit, text};
-use crate::memory::HostMemory;
+use crate::memory::{FileCaches, HostMemory};
 use crate::{limits, memory};
 
 /// Length of a tick in `/proc/stat`: USER_HZ is 100 on every Linux that Rust supports.
@@ -15,12 +15,12 @@ const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "so
 const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
 /// CPUs other than `cpus` are left out, where there are any.
-pub(super) fn read(root: &Path, cpus: &[u32], reading: &mut Reading) {
+pub(super) fn read(root: &Path, cpus: &[u32], caches: FileCaches, reading: &mut Reading) {
     read_cpu(root, &RESOURCES, cpus, reading);
     if let Some(vmstat) = text(root, "proc/vmstat", reading) {
         add_vmstat(&vmstat, reading);
     }
-    add_memory(root, reading);
+    add_memory(root, caches, reading);
     add_limits(root, reading);
 }
 
@@ -98,8 +98,8 @@ fn add_vmstat(vmstat: &str, reading: &mut Reading) {
     reading.add_some(Metric::AllocationStalls, &[], stalls);
 }
 
-fn add_memory(root: &Path, reading: &mut Reading) {
-    let memory = HostMemory::read(&root.join("proc"));
+fn add_memory(root: &Path, caches: FileCaches, reading: &mut Reading) {
+    let memory = HostMemory::read_with(&root.join("proc"), caches);
     let bytes = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
     reading.add_some(Metric::MemoryTotalBytes, &[], bytes(memory.total_bytes));
     reading.add_some(Metric::MemoryAvailableBytes, &[], bytes(memory.available_bytes));

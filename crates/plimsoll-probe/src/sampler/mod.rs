@@ -10,6 +10,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::host::{Label, Metric, Reading};
 use plimsoll_sys::clock;
 
+use crate::memory::FileCaches;
 use crate::server_counters::CounterSource;
 use network::HostWide;
 
@@ -23,8 +24,9 @@ mod servers;
 
 /// The entry of `/proc` that is in the calling thread's network namespace.
 const THIS_THREAD: &str = "thread-self";
-/// Readings between two of a process's Pss, which walks its page tables.
-const PSS_EVERY: u64 = 5;
+/// Readings between two of what takes the kernel milliseconds: a process's Pss, for which it walks page tables, and
+/// the caches of files.
+const SLOW_EVERY: u64 = 5;
 
 /// What a process does in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +99,8 @@ pub struct Sampler {
     root: PathBuf,
     scope: Scope,
     host_wide: HostWide,
+    /// Of the last slow reading.
+    caches: FileCaches,
     readings: u64,
     cost: Nanos,
     missed: u64,
@@ -110,7 +114,9 @@ impl Sampler {
 
     fn below(root: &Path, scope: Scope) -> Self {
         let host_wide = HostWide::read(root);
-        Self { root: root.to_owned(), scope, host_wide, readings: 0, cost: Nanos::ZERO, missed: 0 }
+        let caches = FileCaches::default();
+        let (root, cost) = (root.to_owned(), Nanos::ZERO);
+        Self { root, scope, host_wide, caches, readings: 0, cost, missed: 0 }
     }
 
     /// Reads what `scope` names from now on.
@@ -130,14 +136,17 @@ impl Sampler {
 
     fn read_all(&mut self, reading: &mut Reading) {
         let began = clock::thread_cpu_ns();
-        kernel::read(&self.root, &self.scope.cpus, reading);
+        let is_slow = self.readings.is_multiple_of(SLOW_EVERY);
+        if is_slow {
+            self.caches = FileCaches::read(&self.root.join("proc"));
+        }
+        kernel::read(&self.root, &self.scope.cpus, self.caches, reading);
         let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
         let pid = process.map(|process| process.pid);
         network::read(&self.root, pid, self.host_wide, reading);
         cgroup::read(&self.root, "self", "plimsoll", reading);
-        let reads_pss = self.readings.is_multiple_of(PSS_EVERY);
         for watched in &self.scope.processes {
-            process::read(&self.root, watched, reads_pss, reading);
+            process::read(&self.root, watched, is_slow, reading);
         }
         for (index, source) in self.scope.servers.iter().enumerate() {
             servers::read(source, index, reading);

@@ -240,7 +240,7 @@ fn pss_is_read_rarely() {
     let root = tree(FILES);
     let mut sampler = Sampler::below(root.path(), proxy());
     let has_pss = |reading: Reading| reading.sum(Metric::ProcessPssBytes, &[]).is_some();
-    let read: Vec<bool> = (0..=PSS_EVERY).map(|_| has_pss(sampler.read())).collect();
+    let read: Vec<bool> = (0..=SLOW_EVERY).map(|_| has_pss(sampler.read())).collect();
     assert_eq!(read, [true, false, false, false, false, true]);
 }
 
