@@ -109,6 +109,12 @@ pub(crate) fn established_here() -> Result<u64> {
     tcp(&text, "CurrEstab").context("/proc/net/snmp: no CurrEstab")
 }
 
+/// Segments that this machine has received so far: `InSegs`.
+pub(crate) fn segments_here() -> Result<u64> {
+    let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
+    tcp(&text, "InSegs").context("/proc/net/snmp: no InSegs")
+}
+
 /// Two lines begin with `Tcp:`, names and numbers.
 fn tcp(snmp: &str, wanted: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
