@@ -2,6 +2,7 @@
 //! network and a mount namespace of the test's: it is gone with the last process in them.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::plimsoll::{Finished, Plimsoll};
 use crate::program;
@@ -53,6 +54,9 @@ left() { for n in $(seq 150); do [ -z "$(names)" ] && return; sleep 0.1; done; e
 middle() { until [ -s run/intervals.jsonl ]; do kill -0 $P || return; sleep 0.02; done; }
 "#;
 
+/// A quick search over twenty hosts takes less than 4 minutes.
+const PATIENCE: Duration = Duration::from_secs(400);
+
 /// Options of ssh with which its first key logs in.
 pub const LOGIN: [&str; 4] =
     ["--ssh-option", "IdentityFile=keys/id", "--ssh-option", "UserKnownHostsFile=keys/known"];
@@ -73,7 +77,7 @@ pub fn run_with(hosts: u32, before: &str, arguments: &[&str], meanwhile: &str) -
          kill $(jobs -p) 2> /dev/null; exit $C"
     );
     program::installed("sshd");
-    Some(Plimsoll::unshared("-nm", &script, arguments).run())
+    Some(Plimsoll::unshared("-nm", &script, arguments).start().finish_within(PATIENCE))
 }
 
 /// Whether this host allows namespaces and a bridge between them.

@@ -96,27 +96,22 @@ pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
     if hold.plateaus.is_empty() {
         return page.quiet(0, "Memory could not be read at any level.");
     }
-    let has_sut = hold.plateaus.iter().any(|level| level.sut_bytes_per_connection.is_some());
-    let sut = if has_sut { format!("{:>10}", "SUT") } else { String::new() };
-    page.heading(&format!(
-        "{:>10}{:>10}{sut}{:>10}{:>10}{:>11}{:>12}",
-        "Held", "client", "kernel", "machine", "available", "answered"
-    ))?;
+    // Where the connections are on other hosts, nothing is; the SUT's part is known where it was started here.
+    let is_known = |of: MemoryOf| hold.plateaus.iter().any(|level| of(level).is_some());
+    let has_memory = MEMORY.iter().any(|(_, _, of)| is_known(*of));
+    let columns: Vec<&MemoryColumn> = MEMORY
+        .iter()
+        .filter(|(name, _, of)| is_known(*of) || has_memory && *name != "SUT")
+        .collect();
+    let heads = columns.iter().map(|(name, width, _)| format!("{name:>width$}"));
+    page.heading(&format!("{:>10}{}{:>12}", "Held", heads.collect::<String>(), "answered"))?;
     for level in &hold.plateaus {
-        let sut = if has_sut {
-            format!("{:>10}", cost(level.sut_bytes_per_connection))
-        } else {
-            String::new()
-        };
-        page.line(&format!(
-            "{:>10}{:>10}{sut}{:>10}{:>10}{:>11}{:>12}",
-            grouped(level.held),
-            cost(level.user_bytes_per_connection),
-            cost(level.kernel_bytes_per_connection),
-            cost(level.machine_bytes_per_connection),
-            level.available_bytes.map_or_else(|| "?".to_owned(), shown_bytes),
-            answered(level)
-        ))?;
+        let costs = columns.iter().map(|(_, width, of)| format!("{:>width$}", cost(of(level))));
+        let (held, costs) = (grouped(level.held), costs.collect::<String>());
+        page.line(&format!("{held:>10}{costs}{:>12}", answered(level)))?;
+    }
+    if !has_memory {
+        return page.quiet(2, "Memory per connection is read on one host only.");
     }
     let ends = if hold.both_ends_here {
         "Both ends are on this host: kernel and machine count two sockets for each connection."
@@ -132,6 +127,18 @@ pub(super) fn costs(page: &mut Page<'_>, hold: &HoldSummary) -> io::Result<()> {
         ),
     )
 }
+
+type MemoryOf = fn(&PlateauSummary) -> Option<f64>;
+/// Head, width, bytes.
+type MemoryColumn = (&'static str, usize, MemoryOf);
+
+const MEMORY: [MemoryColumn; 5] = [
+    ("client", 10, |level| level.user_bytes_per_connection),
+    ("SUT", 10, |level| level.sut_bytes_per_connection),
+    ("kernel", 10, |level| level.kernel_bytes_per_connection),
+    ("machine", 10, |level| level.machine_bytes_per_connection),
+    ("available", 11, |level| level.available_bytes.map(|bytes| bytes as f64)),
+];
 
 /// `449 B`, or what could not be read.
 fn cost(per_connection: Option<f64>) -> String {
