@@ -205,12 +205,12 @@ mod tests {
         let manifest = fixtures::manifest(false);
         let head = RunHead { run: "load-1".to_owned(), manifest, deadline: None };
         document.handle(&Message::Begin(Box::new(head)));
-        let mut at = |document: &mut Document, second: u32, event| {
+        let at = |document: &mut Document, second: u32, event| {
             let at = Nanos::from_secs(u64::from(second));
             document.handle(&Message::Event(Box::new(event), at));
         };
         at(&mut document, 0, Event::LoadStarted { trial: None, planned: None, epoch: None });
-        let mut run = |document: &mut Document, seconds: std::ops::Range<u32>| {
+        let run = |document: &mut Document, seconds: std::ops::Range<u32>| {
             for second in seconds {
                 let tally = fixtures::tally(10, 1_000, 1);
                 at(document, second, Event::Interval(Box::new(Interval { second, tally })));

@@ -55,7 +55,7 @@ fn isolation(job: &CompareJob) -> Result<Isolation, Stop> {
         Command::Lab(lab) => lab.experiment(),
         _ => None,
     });
-    Isolation::of(&labs.collect::<Vec<_>>())
+    Isolation::asked(&labs.collect::<Vec<_>>())
 }
 
 /// One side, of which nothing has been started.

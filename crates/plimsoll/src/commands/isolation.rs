@@ -6,6 +6,8 @@ use crate::exit::Stop;
 use crate::flags::LabExperiment;
 use crate::flags::values::IsolateFlag;
 
+const SOURCES: &str = "--source names addresses of this host";
+
 /// What became of `--isolate`.
 #[derive(Debug, Default)]
 pub(super) struct Isolation {
@@ -16,32 +18,40 @@ pub(super) struct Isolation {
 }
 
 impl Isolation {
-    /// That of these laboratories, which have the same clients.
-    pub(super) fn of(labs: &[&LabExperiment]) -> Result<Self, Stop> {
+    /// That of one laboratory, which has hosts of its own wherever that is possible.
+    pub(super) fn of_one(lab: &LabExperiment) -> Result<Self, Stop> {
+        let flags = lab.hosts();
+        if flags.isolate != IsolateFlag::Auto || flags.machines.sut_host.is_some() {
+            return Self::asked(&[lab]);
+        }
+        if !lab.sources().is_empty() {
+            return Ok(Self::shared(SOURCES));
+        }
+        Ok(ClientHost::new().map_or_else(|error| Self::shared(&error.to_string()), Self::separate))
+    }
+
+    /// That of laboratories which are compared: they have the same clients, on loopback unless somebody asks for hosts.
+    pub(super) fn asked(labs: &[&LabExperiment]) -> Result<Self, Stop> {
         let wishes = |wish| labs.iter().any(|lab| lab.hosts().isolate == wish);
-        let (must, never) = (wishes(IsolateFlag::Netns), wishes(IsolateFlag::None));
-        if must && never {
+        if !wishes(IsolateFlag::Netns) {
+            return Ok(Self::default());
+        }
+        if wishes(IsolateFlag::None) {
             return Err(Stop::usage(
                 "A and B have the same clients, and --isolate differs",
                 "give both the same --isolate",
             ));
         }
-        if never || labs.is_empty() {
-            return Ok(Self::default());
-        }
         if labs.iter().any(|lab| !lab.sources().is_empty()) {
-            const WHY: &str = "--source names addresses of this host";
-            return if must {
-                Err(Stop::usage(format_args!("--isolate netns: {WHY}"), "use --isolate none"))
-            } else {
-                Ok(Self::shared(WHY))
-            };
+            let why = format_args!("--isolate netns: {SOURCES}");
+            return Err(Stop::usage(why, "use --isolate none"));
         }
-        match ClientHost::new() {
-            Ok(clients) => Ok(Self { clients: Some(clients), note: None }),
-            Err(error) if must => Err(error.into()),
-            Err(error) => Ok(Self::shared(&error.to_string())),
-        }
+        Ok(Self::separate(ClientHost::new()?))
+    }
+
+    /// Hosts, with these clients.
+    const fn separate(clients: ClientHost) -> Self {
+        Self { clients: Some(clients), note: None }
     }
 
     /// All on loopback, for this reason.

@@ -23,7 +23,7 @@ use crate::{experiments, plan, run, session};
 
 pub(crate) fn run(flags: &LabExperiment) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
-    let isolation = Isolation::of(&[flags])?;
+    let isolation = Isolation::of_one(flags)?;
     let planned = Planned::of(flags, &isolation, &mut Inputs::of_host(&mut stdin))?;
     let Planned { job, server, prepared, plan, at } = planned;
     // Until here nothing was started, and a signal ends the process as it ends any other.

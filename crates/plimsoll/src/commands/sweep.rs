@@ -52,7 +52,7 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<(), Stop> {
 
 /// Whether the laboratories are hosts of their own: the clients are the same for all.
 fn isolation(values: &[SizedValue]) -> Result<Isolation, Stop> {
-    Isolation::of(&values.iter().map(|value| &value.experiment).collect::<Vec<_>>())
+    Isolation::asked(&values.iter().map(|value| &value.experiment).collect::<Vec<_>>())
 }
 
 /// Plans the laboratory of one value; a setting of another program than its own is refused.

@@ -64,7 +64,7 @@ fn measure(
     let configurations =
         [(DEFAULT, ProxyConfiguration::Debian), (TUNED, ProxyConfiguration::Tuned(Box::new(goal)))];
     let laboratory = laboratory(proxy, experiment)?;
-    let isolation = Isolation::of(&[&laboratory])?;
+    let isolation = Isolation::asked(&[&laboratory])?;
     let (mut values, mut notes) = (Vec::new(), Vec::new());
     for (name, configuration) in configurations {
         let value = SizedValue {

@@ -377,8 +377,9 @@ pub(crate) struct HostFlags {
     pub(crate) backends: u32,
 
     /// How clients, server and backends are separated: netns (network namespaces joined by veth;
-    /// needs root), none (all on loopback) or auto (netns where it is possible)
-    #[arg(long, value_name = "HOW", default_value = "none", hide_possible_values = true)]
+    /// needs root), none (all on loopback) or auto (netns where it is possible; none in compare, lab
+    /// sweep and tune --try)
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub(crate) isolate: IsolateFlag,
 
     /// Keep the generated configuration

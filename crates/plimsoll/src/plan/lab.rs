@@ -136,7 +136,7 @@ fn far(flags: &HostFlags, inputs: &Inputs<'_>) -> Result<Option<Far>, Stop> {
         ("--haproxy", flags.haproxy.is_some(), "names a file of this host"),
         ("--nginx", flags.nginx.is_some(), "names a file of this host"),
         ("--broker", flags.broker != BrokerFlag::Embedded, "starts a broker on this host"),
-        ("--isolate", flags.isolate != IsolateFlag::None, "makes hosts of this one"),
+        ("--isolate", flags.isolate == IsolateFlag::Netns, "makes hosts of this one"),
     ] {
         if is_given {
             return Err(Stop::usage(
