@@ -25,16 +25,22 @@ pub struct ProcessUse {
 impl ProcessUse {
     /// Reads process `pid` below `root` (`/`).
     pub fn read(root: &Path, pid: u32) -> Self {
+        let group = CgroupLimits::of_process(root, &pid.to_string());
+        let group_bytes = group.memory_bytes.map(|memory| (memory.used(), memory.max));
+        Self { group_bytes, ..Self::without_group(root, pid) }
+    }
+
+    /// The same without its control group.
+    pub(crate) fn without_group(root: &Path, pid: u32) -> Self {
         let process = root.join("proc").join(pid.to_string());
         // The first number of a line is the soft limit.
         let limits = fs::read_to_string(process.join("limits")).unwrap_or_default();
         let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-        let group = CgroupLimits::of_process(root, &pid.to_string());
         Self {
             files: open_files(&process.join("fd")).zip(lines::number(&limits, "Max open files")),
             address_space_bytes: lines::bytes(&status, "VmSize:")
                 .zip(lines::number(&limits, "Max address space")),
-            group_bytes: group.memory_bytes.map(|memory| (memory.used(), memory.max)),
+            group_bytes: None,
         }
     }
 }

@@ -3,10 +3,54 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_model::host::{Label, Metric, Reading};
+use plimsoll_model::host::{Label, Metric, Reading, Sample};
 
-use super::add_limit;
-use crate::limits::{CgroupLimits, figure, first_number, groups_of};
+use super::{add_limit, disk};
+use crate::limits::{Allowance, CgroupLimits, figure, first_number, groups_of};
+
+/// Stands for the name that a group is shown as, in what is read of it once for all processes in it.
+const NAME: &str = "";
+
+/// What one reading has of control groups. Processes of one program are in the same ones, which are read once.
+#[derive(Debug, Default)]
+pub(super) struct GroupsRead(Vec<GroupRead>);
+
+#[derive(Debug)]
+struct GroupRead {
+    memberships: String,
+    samples: Vec<Sample>,
+    memory_bytes: Option<Allowance>,
+}
+
+impl GroupsRead {
+    /// Adds the groups of `process` (an entry of `/proc`), shown as `name`. A host without control groups misses
+    /// nothing. Returns their memory limit.
+    pub(super) fn add(
+        &mut self,
+        root: &Path,
+        process: &str,
+        name: &str,
+        reading: &mut Reading,
+    ) -> Option<Allowance> {
+        let file = root.join("proc").join(process).join("cgroup");
+        let memberships = fs::read_to_string(file).unwrap_or_default();
+        let known = self.0.iter().position(|group| group.memberships == memberships);
+        let known = known.unwrap_or_else(|| {
+            let mut of_group = Reading::default();
+            let memory_bytes = read(root, process, NAME, &mut of_group);
+            disk::add(root, process, NAME, &mut of_group);
+            self.0.push(GroupRead { memberships, samples: of_group.samples, memory_bytes });
+            self.0.len() - 1
+        });
+        let GroupRead { samples, memory_bytes, .. } = &self.0[known];
+        reading.samples.extend(samples.iter().cloned().map(|mut sample| {
+            let labels = sample.series.labels.iter_mut();
+            labels.filter(|(_, text)| text == NAME).for_each(|(_, text)| name.clone_into(text));
+            sample
+        }));
+        *memory_bytes
+    }
+}
 
 /// The number of `name`, for a reading.
 fn value(text: &str, name: &str) -> Option<f64> {
@@ -50,10 +94,10 @@ fn times(events: &[String], name: &str) -> Option<f64> {
     events.iter().filter_map(|text| value(text, name)).reduce(f64::max)
 }
 
-/// Reads the group of `process` (an entry of `/proc`), shown as `name`. A host without control groups
-/// misses nothing.
-pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) {
+/// Reads the groups of `process`; returns their memory limit.
+fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) -> Option<Allowance> {
     let labels = [(Label::Cgroup, name)];
+    let limits = CgroupLimits::of_process(root, process);
     let groups = groups_of(root, process, "cpu");
     // The least quota is used up first, whichever group has it.
     let limited = groups.iter().filter_map(|group| Some((cpu_limit(group)?, group)));
@@ -88,8 +132,8 @@ pub(super) fn read(root: &Path, process: &str, name: &str, reading: &mut Reading
         let events = events(&groups, "pids.events", &["pids.max"]);
         reading.add_some(Metric::CgroupPidsRefused, &labels, times(&events, "max"));
         // A group above it may be the tighter one.
-        let allowed = CgroupLimits::of_process(root, process).tasks;
-        let max = tasks.zip(allowed).map(|(tasks, allowed)| tasks + allowed.left as f64);
+        let max = tasks.zip(limits.tasks).map(|(tasks, allowed)| tasks + allowed.left as f64);
         add_limit(reading, "threads of the control group", name, tasks, max);
     }
+    limits.memory_bytes
 }

@@ -12,6 +12,7 @@ use plimsoll_sys::clock;
 
 use crate::memory::FileCaches;
 use crate::server_counters::CounterSource;
+use cgroup::GroupsRead;
 use network::HostWide;
 
 mod cgroup;
@@ -144,9 +145,10 @@ impl Sampler {
         let process = self.scope.processes.first().filter(|_| !self.scope.own_network);
         let pid = process.map(|process| process.pid);
         network::read(&self.root, pid, self.host_wide, reading);
-        cgroup::read(&self.root, "self", "plimsoll", reading);
+        let mut groups = GroupsRead::default();
+        groups.add(&self.root, "self", "plimsoll", reading);
         for watched in &self.scope.processes {
-            process::read(&self.root, watched, is_slow, reading);
+            process::read(&self.root, watched, is_slow, &mut groups, reading);
         }
         for (index, source) in self.scope.servers.iter().enumerate() {
             servers::read(source, index, reading);

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use plimsoll_model::host::{Label, Metric, Reading};
 
-use super::{WatchedProcess, add_limit, cgroup, disk, nginx};
+use super::cgroup::GroupsRead;
+use super::{WatchedProcess, add_limit, nginx};
 use crate::processes::{ProcessUse, resident_bytes};
 use crate::{lines, memory};
 
@@ -25,7 +26,13 @@ const WAITS: [(&str, &str); 6] = [
 /// Every state that is counted, so that one that nobody is in is 0 and not missing.
 const WAIT_STATES: [&str; 4] = ["disk", "lock", "pipe", "socket"];
 
-pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, reading: &mut Reading) {
+pub(super) fn read(
+    root: &Path,
+    watched: &WatchedProcess,
+    reads_pss: bool,
+    groups: &mut GroupsRead,
+    reading: &mut Reading,
+) {
     let WatchedProcess { name, pid, role } = watched;
     let proc_root = root.join("proc");
     let directory = proc_root.join(pid.to_string());
@@ -36,7 +43,7 @@ pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, readi
     reading.add(Metric::ProcessInfo, &labels, 1.0);
     add_threads(&directory, watched, reading);
     let labels = [(Label::Process, name.as_str())];
-    let used = ProcessUse::read(root, *pid);
+    let used = ProcessUse::without_group(root, *pid);
     match used.files {
         Some((open, max)) => {
             reading.add(Metric::ProcessOpenFds, &labels, open as f64);
@@ -47,9 +54,6 @@ pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, readi
     let both = |(used, max): (u64, u64)| (Some(used as f64), Some(max as f64));
     if let Some((used, max)) = used.address_space_bytes.map(both) {
         add_limit(reading, "address space", name, used, max);
-    }
-    if let Some((used, max)) = used.group_bytes.map(both) {
-        add_limit(reading, "memory of the control group", name, used, max);
     }
     let written = fs::read_to_string(directory.join("io")).ok();
     let written = written.and_then(|io| lines::number(&io, "write_bytes:"));
@@ -66,8 +70,10 @@ pub(super) fn read(root: &Path, watched: &WatchedProcess, reads_pss: bool, readi
                 .miss(format!("/proc/{pid}/smaps_rollup"), "only its user and root may read it"),
         }
     }
-    cgroup::read(root, &pid.to_string(), name, reading);
-    disk::add(root, &pid.to_string(), name, reading);
+    if let Some(memory) = groups.add(root, &pid.to_string(), name, reading) {
+        let (used, max) = (memory.used() as f64, memory.max as f64);
+        add_limit(reading, "memory of the control group", name, Some(used), Some(max));
+    }
 }
 
 /// Threads are numbered in the order of their ids, so that a series goes on while none ends.

@@ -284,3 +284,38 @@ fn limits_of_the_whole_host_are_known_in_other_namespaces() {
     assert_eq!(ancestors.first(), Some(&std::os::unix::process::parent_id()));
     assert_ne!(ancestors.last(), Some(&0));
 }
+
+#[test]
+fn processes_of_one_group_have_its_figures_each() {
+    let root = tree(&[
+        ("proc/self/cgroup", "0::/other\n"),
+        ("proc/7/cgroup", "0::/sut\n"),
+        ("proc/8/cgroup", "0::/sut\n"),
+        ("sys/fs/cgroup/other/pids.current", "3\n"),
+        ("sys/fs/cgroup/sut/pids.current", "40\n"),
+        ("sys/fs/cgroup/sut/pids.max", "100\n"),
+        ("sys/fs/cgroup/sut/memory.max", "1000000\n"),
+        ("sys/fs/cgroup/sut/memory.current", "300000\n"),
+    ]);
+    let process = |(name, pid): (&str, u32)| WatchedProcess {
+        name: name.to_owned(),
+        pid,
+        role: Role::Server,
+    };
+    let processes = [("a", 7), ("b", 8)].map(process).to_vec();
+    let reading = Sampler::below(root.path(), Scope { processes, ..Scope::default() }).read();
+    for name in ["a", "b"] {
+        assert_eq!(
+            reading.sum(Metric::CgroupTasks, &[(Label::Cgroup, name)]),
+            Some(40.0),
+            "{name}"
+        );
+        for (limit, max) in
+            [("threads of the control group", 100.0), ("memory of the control group", 1e6)]
+        {
+            let labels = [(Label::Limit, limit), (Label::Scope, name)];
+            assert_eq!(reading.sum(Metric::LimitMax, &labels), Some(max), "{limit} of {name}");
+        }
+    }
+    assert_eq!(reading.sum(Metric::CgroupTasks, &[(Label::Cgroup, "plimsoll")]), Some(3.0));
+}
