@@ -24,7 +24,7 @@ pub mod verdict;
 pub use connections::{ConnectionSearch, ConnectionSettings};
 pub use holding::{Held, judge_hold};
 pub use losses::{Context, Unloaded};
-pub use median::median;
+pub use median::{median, median_of};
 pub use search::{GoalSearch, Mode, RateSearch, SearchSettings, Step};
 pub use staircase::{Staircase, StaircaseSettings};
 pub use verdict::{judge, judge_load};

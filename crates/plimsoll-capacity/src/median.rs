@@ -14,7 +14,7 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
 }
 
 /// The median of values in any order; `None` where there are none.
-pub(crate) fn median_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub fn median_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     median(&sorted)

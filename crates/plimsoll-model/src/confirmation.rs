@@ -111,7 +111,7 @@ pub enum ConfirmationArm {
 pub struct ConfirmationPair {
     /// Which load was first.
     pub first: ConfirmationArm,
-    /// Good answers per second of the sham.
+    /// Good answers of the sham in a second, the median over its seconds.
     pub sham_per_s: f64,
     /// The same with the changed value.
     pub changed_per_s: f64,

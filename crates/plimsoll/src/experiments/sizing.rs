@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_capacity::compare::{Comparison, Pair, ROUNDS_MIN, compare, turns};
-use plimsoll_capacity::median;
+use plimsoll_capacity::median_of;
 use plimsoll_model::Nanos;
 use plimsoll_model::sizing::{
     SizingBlock, SizingDifference, SizingRound, SizingSummary, SizingValue,
@@ -142,10 +142,12 @@ impl SizingExperiment {
             let cpu = self.figures(place, |block| block.server_cpu_us);
             let per_cpu = |block: &SizingBlock| Some(1e6 / block.server_cpu_us?);
             SizingValue {
-                goodput_per_s: middle(goodput.clone()),
-                server_cpu_us: middle(cpu),
-                per_cpu_per_s: middle(self.figures(place, per_cpu)),
-                sut_busiest_thread: middle(self.figures(place, |block| block.sut_busiest_thread)),
+                goodput_per_s: median_of(goodput.clone()),
+                server_cpu_us: median_of(cpu),
+                per_cpu_per_s: median_of(self.figures(place, per_cpu)),
+                sut_busiest_thread: median_of(
+                    self.figures(place, |block| block.sut_busiest_thread),
+                ),
                 goodput: self.difference(place, |block| Some(block.goodput_per_s)),
                 per_cpu: self.difference(place, per_cpu),
                 rounds_used: goodput.len() as u32,
@@ -213,11 +215,6 @@ fn difference(found: &Comparison) -> SizingDifference {
         confidence: found.confidence,
         p: found.p,
     }
-}
-
-fn middle(mut figures: Vec<f64>) -> Option<f64> {
-    figures.sort_by(f64::total_cmp);
-    median(&figures)
 }
 
 impl Experiment for SizingExperiment {

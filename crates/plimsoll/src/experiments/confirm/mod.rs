@@ -177,7 +177,7 @@ impl Test<'_, '_> {
             predicted_ratio,
             why: None,
             pairs_planned: PAIRS,
-            untouched_per_s: vec![seen.goodput],
+            untouched_per_s: vec![seen.usual_goodput],
             ..Confirmation::impossible(String::new())
         };
         self.session.note(render_confirmation_plan(&confirmation));
@@ -206,7 +206,7 @@ impl Test<'_, '_> {
         };
         if confirmation.why.is_none() {
             let after = self.usable_load(sham.as_deref())?;
-            confirmation.untouched_per_s.extend(after.map(|load| load.goodput));
+            confirmation.untouched_per_s.extend(after.map(|load| load.usual_goodput));
             conclude(&mut confirmation);
         }
         confirmation.seconds = self.session.elapsed().since(began).as_secs_f64();
@@ -232,8 +232,8 @@ impl Test<'_, '_> {
                 return Ok(Err(why));
             }
             match arm {
-                Sham => pair.sham_per_s = load.goodput,
-                Changed => pair.changed_per_s = load.goodput,
+                Sham => pair.sham_per_s = load.usual_goodput,
+                Changed => pair.changed_per_s = load.usual_goodput,
             }
             pair.invalid = pair.invalid.take().or(load.invalid);
         }
@@ -263,7 +263,7 @@ impl Test<'_, '_> {
     /// The same where nothing has spoilt it; none where the run ends.
     fn usable_load(&mut self, plan: Option<&LoadPlan>) -> Result<Option<Load>, Stop> {
         let load = self.load(plan)?;
-        let is_usable = load.invalid.is_none() && load.goodput > 0.0 && !load.interrupted;
+        let is_usable = load.invalid.is_none() && load.usual_goodput > 0.0 && !load.interrupted;
         Ok(Some(load).filter(|_| is_usable))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 
 use plimsoll_capacity::compare::ROUNDS_MIN;
-use plimsoll_capacity::judge_load;
+use plimsoll_capacity::{judge_load, median_of};
 use plimsoll_fleet::LoadAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::Nanos;
@@ -55,6 +55,8 @@ pub(super) struct Load {
     pub(super) interrupted: bool,
     /// Good answers per second until sending ended.
     pub(super) goodput: f64,
+    /// The same in its middle second, which a pause of the host does not move.
+    pub(super) usual_goodput: f64,
     pub(super) sut_busiest_thread: Option<f64>,
     /// What the server's threads did, where they could be seen.
     pub(super) server: Option<RunTimes>,
@@ -284,21 +286,20 @@ struct Watch {
     pids: Vec<u32>,
     backend_pids: Vec<u32>,
     open: bool,
-    /// Whole seconds of sending in a closed loop, whose answers are counted.
-    until: u64,
-    ok: u64,
+    /// Answers of each whole second of sending in a closed loop.
+    answers: Vec<u64>,
     before: Option<Looked>,
 }
 
 impl Watch {
     /// Of `plan`, whose server and backends have these processes.
     fn of(plan: &LoadPlan, (pids, backend_pids): (Vec<u32>, Vec<u32>)) -> Self {
-        let until = match &plan.pacing {
+        let whole_s = match &plan.pacing {
             Pacing::Closed { duration: Some(duration), .. } => duration.0 / 1_000_000_000,
             _ => 0,
         };
         let open = matches!(plan.pacing, Pacing::Open { .. });
-        Self { pids, backend_pids, open, until, ok: 0, before: None }
+        Self { pids, backend_pids, open, answers: vec![0; whole_s as usize], before: None }
     }
 
     fn look(&self) -> Looked {
@@ -308,8 +309,10 @@ impl Watch {
     fn handle_event(&mut self, event: &Event) {
         match event {
             Event::LoadStarted { .. } => self.before = Some(self.look()),
-            Event::Interval(interval) if u64::from(interval.second) < self.until => {
-                self.ok += interval.tally.ok;
+            Event::Interval(interval) => {
+                if let Some(answers) = self.answers.get_mut(interval.second as usize) {
+                    *answers += interval.tally.ok;
+                }
             }
             _ => {}
         }
@@ -342,7 +345,8 @@ impl Watch {
             busiest,
             window: outcome.window,
             interrupted: outcome.interrupted,
-            goodput: self.ok as f64 / self.until.max(1) as f64,
+            goodput: self.answers.iter().sum::<u64>() as f64 / self.answers.len().max(1) as f64,
+            usual_goodput: median_of(self.answers.iter().map(|ok| *ok as f64)).unwrap_or_default(),
             sut_busiest_thread: sut_busiest_thread.or_else(|| busiest.map(|(_, _, part)| part)),
             invalid: lost.or_else(|| spoilt.next().map(findings::line)),
             tally: outcome.tally,
@@ -395,6 +399,7 @@ mod tests {
             window: Nanos::from_secs(1),
             interrupted: false,
             goodput: 0.0,
+            usual_goodput: 0.0,
             sut_busiest_thread: None,
             server: None,
             backends: None,
