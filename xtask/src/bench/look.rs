@@ -25,6 +25,8 @@ const CONNECTIONS: u32 = 100_000;
 const RATE_PER_S: u32 = 20_000;
 /// Openings per second of the hold: 20,000 fill both CPUs of a slower machine.
 const OPENED_PER_S: u32 = 5_000;
+/// A hold is measured so many times as long as a load: its heartbeats come each 10 s.
+const HELD_TIMES: u32 = 4;
 /// The rate may differ by so much, %.
 const RATE_PERCENT_MAX: f64 = 2.0;
 /// The p99 of the send lag may be so much higher, ms.
@@ -62,7 +64,7 @@ fn load(bench: &Bench, seconds: u32, results: &mut Results) -> Result<()> {
         "load {} --rate {RATE_PER_S} --duration {seconds}s --threads 1 --processes 1",
         server.url(false)
     );
-    let displays = Displays::measure(bench, "load", &words, LOAD_ROUNDS, results);
+    let displays = Displays::measure(bench, "load", &words, None, LOAD_ROUNDS, results);
     displays.report(&format!("{RATE_PER_S} requests/s"), results);
     Ok(())
 }
@@ -70,11 +72,13 @@ fn load(bench: &Bench, seconds: u32, results: &mut Results) -> Result<()> {
 fn hold(bench: &Bench, seconds: u32, connections: u32, results: &mut Results) -> Result<()> {
     let server = Server::for_many(&bench.tools.plimsoll, connections)?;
     let words = format!(
-        "hold {} --connections {connections} --rate {OPENED_PER_S} --for {seconds}s --heartbeat 10s \
+        "hold {} --connections {connections} --rate {OPENED_PER_S} --for {}s --heartbeat 10s \
          --threads 1",
-        server.url(false)
+        server.url(false),
+        HELD_TIMES * seconds
     );
-    let displays = Displays::measure(bench, "hold", &words, HOLD_ROUNDS, results);
+    let displays =
+        Displays::measure(bench, "hold", &words, Some(connections), HOLD_ROUNDS, results);
     displays.report(&format!("{connections} connections"), results);
     Ok(())
 }
@@ -91,6 +95,7 @@ impl Displays {
         bench: &Bench,
         id: &'static str,
         words: &str,
+        held: Option<u32>,
         rounds: u32,
         results: &mut Results,
     ) -> Self {
@@ -101,7 +106,7 @@ impl Displays {
                 let nth = (turn + round as usize) % 3;
                 let display = Display::ALL[nth];
                 let what = format!("{id}, round {}, {}", round + 1, display.name());
-                match run::run(&bench.tools, &bench.scratch, words, display) {
+                match run::run(&bench.tools, &bench.scratch, words, held, display) {
                     Ok(run) => {
                         println!("look: {what}: {run:?}");
                         figures[nth] = Some(run);
@@ -246,11 +251,13 @@ fn method(seconds: u32, connections: u32) -> String {
     format!(
         "`plimsoll serve` on CPU {SERVER_CPU}, plimsoll with its coordinator and one client thread on CPU \
          {CLIENT_CPU}, plain HTTP over loopback, in a terminal of 120 by 40 that `script` makes: \
-         {RATE_PER_S} requests/s for {seconds} s, and {connections} held connections with a heartbeat each 10 s. \
+         {RATE_PER_S} requests/s for {seconds} s, and {connections} connections held for {} s with a heartbeat each 10 s. \
+         The send lag of a hold is the p99 of its middle second with all connections: their opening fills both CPUs. \
          The displays take turns in each round, and the first one changes; the figures of a row are medians of the differences \
          within the rounds. The live page has one reader that draws nothing. CPU of the coordinator is user and \
          system time from a second after its start to its end. An archive is opened by a process of its own, \
-         from start to end; it is the archive of a load of 3 s, its seconds repeated."
+         from start to end; it is the archive of a load of 3 s, its seconds repeated.",
+        HELD_TIMES * seconds
     )
 }
 

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::bench::client::Tools;
 use crate::bench::client::words::SUMMARY;
 use crate::bench::process::{Guarded, tree};
+use crate::bench::results::Spread;
 use crate::bench::{CLIENT_CPU, footprint, server};
 
 /// The longest that a run may take.
@@ -54,17 +55,28 @@ impl Display {
     }
 }
 
+/// The archive of a hold.
+const ARCHIVE: &str = "look-run";
+
 /// The figures of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) rate_per_s: f64,
+    /// Of the run; of a hold, of its middle second with all connections: their opening fills the CPUs.
     pub(super) send_lag_ms_p99: f64,
     /// CPU of the coordinator, of one core, %.
     pub(super) coordinator_percent: f64,
 }
 
-/// Runs plimsoll with these arguments on the CPU for clients, in a terminal that `script` makes.
-pub(super) fn run(tools: &Tools, folder: &Path, words: &str, display: Display) -> Result<Figures> {
+/// Runs plimsoll with these arguments on the CPU for clients, in a terminal that `script` makes. `held` is how many
+/// connections it holds, where that is what it does.
+pub(super) fn run(
+    tools: &Tools,
+    folder: &Path,
+    words: &str,
+    held: Option<u32>,
+    display: Display,
+) -> Result<Figures> {
     let (flags, live) = match display {
         Display::None => (" --no-ui".to_owned(), None),
         Display::Screen => (String::new(), None),
@@ -78,9 +90,12 @@ pub(super) fn run(tools: &Tools, folder: &Path, words: &str, display: Display) -
     let _ = fs::remove_file(&path);
     let program = tools.plimsoll.to_str().context("the path of plimsoll is no text")?;
     let typed = format!(
-        "stty columns 120 rows 40 && exec taskset -c {CLIENT_CPU} {} {words}{flags} --json {SUMMARY}",
-        shlex::try_quote(program)?
+        "stty columns 120 rows 40 && exec taskset -c {CLIENT_CPU} {} {words}{flags} --json {SUMMARY}{}",
+        shlex::try_quote(program)?,
+        if held.is_some() { format!(" --out {ARCHIVE}") } else { String::new() }
     );
+    // An earlier one would be refused.
+    let _ = fs::remove_dir_all(folder.join(ARCHIVE));
     let mut command = Command::new("script");
     command.args(["-qec", &typed, SHOWN]).current_dir(folder);
     command.env("SHELL", "/bin/sh").env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
@@ -103,9 +118,32 @@ pub(super) fn run(tools: &Tools, folder: &Path, words: &str, display: Display) -
     let figure = |value: &Value| value.as_f64().context("not in the summary");
     Ok(Figures {
         rate_per_s: figure(&summary["rate"]["achieved_per_s"])?,
-        send_lag_ms_p99: figure(&summary["send_lag_ms"]["p99"])?,
+        send_lag_ms_p99: match held {
+            Some(held) => lag_while_held(tools, folder, held)?,
+            None => figure(&summary["send_lag_ms"]["p99"])?,
+        },
         coordinator_percent: coordinator_percent?,
     })
+}
+
+/// The p99 of the send lag in the middle one of the seconds in which so many connections were held, ms.
+fn lag_while_held(tools: &Tools, folder: &Path, held: u32) -> Result<f64> {
+    let mut command = Command::new(&tools.plimsoll);
+    command.args(["report", ARCHIVE, "--ndjson", "-"]).current_dir(folder);
+    let output = command.stderr(Stdio::null()).output().context("plimsoll report")?;
+    let seconds = str::from_utf8(&output.stdout)?.lines().map(serde_json::from_str::<Value>);
+    let mut lags = Vec::new();
+    for second in seconds {
+        let second = second.context("plimsoll report --ndjson")?;
+        if second["held"].as_u64() == Some(held.into()) {
+            lags.extend(second["send_lag_p99_ms"].as_f64());
+        }
+    }
+    let middle = Spread::of(lags.iter().copied()).median;
+    if middle.is_nan() {
+        bail!("no second with {held} connections and an operation")
+    }
+    Ok(middle)
 }
 
 /// Waits for the end; the coordinator's CPU from a second after its start.
