@@ -9,14 +9,17 @@ use plimsoll_proto::mqtt::{
     WindowProgress,
 };
 
+/// What an identifier that the broker gives begins with.
+const GIVEN: &[u8] = b"plimsoll-";
+
 /// What the broker's half tells, answers and delivers, up to the first error.
 fn broker<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<Event>, Vec<u8>, Vec<u8>, Option<BrokerError>) {
     let (mut broker, mut reply, mut delivery) = (Broker::new(), Vec::new(), Vec::new());
     let mut own = Subscriptions::default();
-    let (mut events, mut connected) = (Vec::new(), None);
-    for piece in pieces {
+    let (mut events, mut connected, mut error) = (Vec::new(), None, None);
+    'pieces: for piece in pieces {
         let mut rest = piece;
         while !rest.is_empty() {
             let terms = Terms { connected, receive_maximum: 20 };
@@ -30,11 +33,18 @@ fn broker<'a>(
                     }
                     events.extend(event);
                 }
-                Err(error) => return (events, reply, delivery, Some(error)),
+                Err(wrong) => {
+                    error = Some(wrong);
+                    break 'pieces;
+                }
             }
         }
     }
-    (events, reply, delivery, None)
+    // A client without an identifier is given the next one, another each time.
+    if reply.windows(GIVEN.len()).any(|bytes| bytes == GIVEN) {
+        reply.clear();
+    }
+    (events, reply, delivery, error)
 }
 
 /// The same of the client's half, which awaits the end of a publish at QoS 2.
