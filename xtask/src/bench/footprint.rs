@@ -99,20 +99,22 @@ fn is_established(line: &str, port: u16) -> bool {
 
 /// Connections that this machine has accepted so far: `PassiveOpens`.
 pub(crate) fn accepted() -> Result<u64> {
-    let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
-    tcp(&text, "PassiveOpens").context("/proc/net/snmp: no PassiveOpens")
+    tcp_here("PassiveOpens")
 }
 
 /// Established connections of this machine, both ends where both are here: `CurrEstab`.
 pub(crate) fn established_here() -> Result<u64> {
-    let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
-    tcp(&text, "CurrEstab").context("/proc/net/snmp: no CurrEstab")
+    tcp_here("CurrEstab")
 }
 
 /// Segments that this machine has received so far: `InSegs`.
 pub(crate) fn segments_here() -> Result<u64> {
+    tcp_here("InSegs")
+}
+
+fn tcp_here(name: &str) -> Result<u64> {
     let text = fs::read_to_string("/proc/net/snmp").context("/proc/net/snmp")?;
-    tcp(&text, "InSegs").context("/proc/net/snmp: no InSegs")
+    tcp(&text, name).with_context(|| format!("/proc/net/snmp: no {name}"))
 }
 
 /// Two lines begin with `Tcp:`, names and numbers.
