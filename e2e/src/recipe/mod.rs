@@ -223,6 +223,14 @@ impl Recipe {
         self
     }
 
+    /// The flags of `find handshakes` beside its URL, for some hundred of them a second.
+    fn handshakes(mut self, flags: &[&'static str]) -> Self {
+        let own = ["find", "handshakes", "https://127.0.0.1:8080/", "-k", "--mode", "quick"];
+        let range = ["--min", "40", "--max", "1000", "--slo", "p99<100ms,errors<1%"];
+        self.search = [&own[..], &range, flags].concat();
+        self
+    }
+
     /// A whole command.
     fn search(mut self, words: &[&'static str]) -> Self {
         self.search = words.to_vec();

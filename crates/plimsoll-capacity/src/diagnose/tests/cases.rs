@@ -86,17 +86,7 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             "24 quota",
             World::default()
                 .thread("haproxy", "server", "haproxy/0", 0.002, TIP / 0.2)
-                .with(Metric::CgroupCpuLimit, &[(Label::Cgroup, "haproxy")], Moves::Fixed(0.2))
-                .with(
-                    Metric::CgroupPeriods,
-                    &[(Label::Cgroup, "haproxy")],
-                    Moves::Rate(10.0, 0.0, 10.0),
-                )
-                .with(
-                    Metric::CgroupThrottledPeriods,
-                    &[(Label::Cgroup, "haproxy")],
-                    Moves::Above(9.0),
-                )
+                .throttled(0.2)
                 .cpu("0", 3.0 * TIP),
             C::CpuQuota,
             Predicted,
@@ -105,21 +95,11 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
             "24 quota of a slice, of which others use half",
             World::default()
                 .thread("haproxy", "server", "haproxy/0", 0.002, TIP / 0.1)
-                .with(Metric::CgroupCpuLimit, &[(Label::Cgroup, "haproxy")], Moves::Fixed(0.2))
+                .throttled(0.2)
                 .with(
                     Metric::CgroupCpuSeconds,
                     &[(Label::Cgroup, "haproxy")],
                     Moves::Rate(0.0, 0.2 / TIP, 0.2),
-                )
-                .with(
-                    Metric::CgroupPeriods,
-                    &[(Label::Cgroup, "haproxy")],
-                    Moves::Rate(10.0, 0.0, 10.0),
-                )
-                .with(
-                    Metric::CgroupThrottledPeriods,
-                    &[(Label::Cgroup, "haproxy")],
-                    Moves::Above(9.0),
                 )
                 .cpu("0", 3.0 * TIP),
             C::CpuQuota,

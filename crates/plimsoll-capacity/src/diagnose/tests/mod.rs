@@ -76,6 +76,14 @@ impl World {
         )
     }
 
+    /// The server's control group may use so many CPUs, and waits for them in nine of ten periods above the tipping point.
+    fn throttled(self, cpus: f64) -> Self {
+        let of = [(Label::Cgroup, "haproxy")];
+        self.with(Metric::CgroupCpuLimit, &of, Moves::Fixed(cpus))
+            .with(Metric::CgroupPeriods, &of, Moves::Rate(10.0, 0.0, 10.0))
+            .with(Metric::CgroupThrottledPeriods, &of, Moves::Above(9.0))
+    }
+
     /// So many threads of the server wait for `state` above the tipping point.
     fn waiting(self, state: &str, threads: f64) -> Self {
         let of = [(Label::Process, "haproxy"), (Label::State, state)];
