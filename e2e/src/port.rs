@@ -25,18 +25,23 @@ pub fn free() -> SocketAddr {
 /// It lies below the ports from which the kernel connects: between our look and the server's bind,
 /// no connection of a test that runs beside this one can take it.
 pub fn free_on(ip: IpAddr) -> SocketAddr {
-    let span = ephemeral_from().saturating_sub(LOWEST).max(1);
-    // Test processes begin far apart and each uses the next one.
+    SocketAddr::new(ip, free_row(1))
+}
+
+/// The first of so many ports in a row that are all free.
+pub fn free_row(count: u16) -> u16 {
+    let span = ephemeral_from().saturating_sub(LOWEST).saturating_sub(count).max(1);
+    // Test processes begin far apart and each uses the next ones.
     let first = (std::process::id() % u32::from(span)) as u16;
     for _ in 0..span {
-        let step = TRIED.fetch_add(1, Ordering::Relaxed);
+        let step = TRIED.fetch_add(count, Ordering::Relaxed);
         let offset = (u32::from(first) * 31 + u32::from(step)) % u32::from(span);
         let port = LOWEST + offset as u16;
-        if !is_taken(port) {
-            return SocketAddr::new(ip, port);
+        if !(port..port + count).any(is_taken) {
+            return port;
         }
     }
-    panic!("no free port from {LOWEST} up on {ip}")
+    panic!("no {count} free ports in a row from {LOWEST} up")
 }
 
 /// Whether any socket of this host has this port at its own end.

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Where distributions put daemons; a user's PATH often lacks these.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -11,6 +12,30 @@ pub fn installed(name: &str) -> PathBuf {
     find(name).unwrap_or_else(|| {
         panic!("{name} is not installed; run: apt-get install {}", package(name))
     })
+}
+
+/// The program of a Go module, built by `go install` once for all tests, in the target folder. `None` where there is no
+/// go or the module cannot be had; why is printed.
+pub fn built_by_go(program: &str) -> Option<PathBuf> {
+    let target = plimsoll().parent()?.parent()?.join("go-tools");
+    let (path, version) = program.split_once('@')?;
+    let built = target.join(Path::new(path).file_name()?);
+    if built.is_file() {
+        return Some(built);
+    }
+    let mut go = Command::new("go");
+    go.args(["install", program]).env("GOBIN", &target).env("GOFLAGS", "").stdin(Stdio::null());
+    match go.output() {
+        Ok(output) if output.status.success() => Some(built),
+        Ok(output) => {
+            println!("SKIPPED: {path} {version}: {}", String::from_utf8_lossy(&output.stderr));
+            None
+        }
+        Err(error) => {
+            println!("SKIPPED: go: {error}; run: apt-get install golang-go");
+            None
+        }
+    }
 }
 
 /// A program, if it is installed.
@@ -24,7 +49,9 @@ fn package(name: &str) -> &str {
     match name {
         "ab" => "apache2-utils",
         "chromium-headless-shell" => "chromium-headless-shell fonts-liberation",
+        "h2load" => "nghttp2-client",
         "mosquitto_pub" | "mosquitto_sub" => "mosquitto-clients",
+        "nghttpd" => "nghttp2-server",
         "nginx" => "nginx-light",
         "pdftotext" => "poppler-utils",
         other => other,

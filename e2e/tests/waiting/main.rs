@@ -15,6 +15,7 @@ mod handshakes;
 mod hold;
 mod host_watch;
 mod http2;
+mod http2_judges;
 mod isolation;
 mod joined;
 mod kubernetes;

@@ -249,6 +249,18 @@ impl Conns {
         }
     }
 
+    /// Reads and forgets what has come, up to 64 KiB: a socket that is closed with unread bytes sends a RST, and the
+    /// peer may lose what it was told last.
+    pub(super) fn discard_unread(&mut self, index: u32) {
+        let Some(socket) = &self.slab.hot[index as usize].socket else { return };
+        let mut unread = [0; 4 << 10];
+        for _ in 0..16 {
+            if !matches!(socket.recv(&mut unread), Ok(1..)) {
+                return;
+            }
+        }
+    }
+
     /// Sends the last TLS records (close_notify); the caller sends the FIN.
     pub(super) fn send_last(&mut self, index: u32) -> Sent {
         match self.slab.link(index) {

@@ -242,9 +242,11 @@ impl Worker {
         let is_held = matches!(hot.state, State::Idle | State::Busy | State::Closing);
         self.pools.close(hot.destination, is_held);
         self.streams.forget(index);
-        let may_speak = hot.peer == Peer::Open && self.protocol != Protocol::Http1;
-        if !reset && is_held && !hot.has_op && may_speak {
-            self.take_leave(index);
+        if !reset && is_held && self.protocol != Protocol::Http1 {
+            if hot.peer == Peer::Open && !hot.has_op {
+                self.take_leave(index);
+            }
+            self.conns.discard_unread(index);
         }
         self.conns.close(index, reset);
     }
