@@ -170,13 +170,15 @@ impl Cause {
         }
     }
 
-    /// The changes of the load that test it, independent of each other: what an operation costs the
-    /// resource is measured for each.
+    /// The changes of the load that test it, independent of each other, the best first; empty where none has an effect
+    /// whose size is known.
     pub const fn load_interventions(self) -> &'static [Intervention] {
         match self {
             Self::ServerCpu | Self::TlsHandshakes | Self::SerialisedProcess | Self::CpuQuota => {
                 &[Intervention::RequestsPerConnection, Intervention::Resumption]
             }
+            Self::AddressLimit => &[Intervention::SourceAddresses],
+            Self::PathLatency => &[Intervention::LoadConnections],
             _ => &[],
         }
     }

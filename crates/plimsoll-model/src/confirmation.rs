@@ -28,6 +28,10 @@ pub enum Intervention {
     RequestsPerConnection,
     /// The share of the load's connections that resume a TLS session.
     Resumption,
+    /// The connections of the load.
+    LoadConnections,
+    /// The source addresses of the load's connections.
+    SourceAddresses,
 }
 
 /// Unit of the value that an intervention changes.
@@ -43,6 +47,8 @@ pub enum InterventionUnit {
     Backends,
     /// Ports.
     Ports,
+    /// IP addresses.
+    Addresses,
     /// Requests on a connection.
     Requests,
     /// A share, 0 to 1.
@@ -51,7 +57,7 @@ pub enum InterventionUnit {
 
 impl Intervention {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::ServerCpuQuota,
         Self::ThreadCpuQuota,
         Self::BackendCpuQuota,
@@ -63,6 +69,8 @@ impl Intervention {
         Self::AcceptQueue,
         Self::RequestsPerConnection,
         Self::Resumption,
+        Self::LoadConnections,
+        Self::SourceAddresses,
     ];
 
     /// The unit of the value that it changes.
@@ -71,7 +79,7 @@ impl Intervention {
             Self::ServerCpuQuota | Self::ThreadCpuQuota | Self::BackendCpuQuota => {
                 InterventionUnit::Cpus
             }
-            Self::Maxconn | Self::ServerMaxconn | Self::AcceptQueue => {
+            Self::Maxconn | Self::ServerMaxconn | Self::AcceptQueue | Self::LoadConnections => {
                 InterventionUnit::Connections
             }
             Self::SessionRate => InterventionUnit::SessionsPerS,
@@ -79,6 +87,7 @@ impl Intervention {
             Self::Ports => InterventionUnit::Ports,
             Self::RequestsPerConnection => InterventionUnit::Requests,
             Self::Resumption => InterventionUnit::Ratio,
+            Self::SourceAddresses => InterventionUnit::Addresses,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether `lab --confirm-cause` confirms what is the limit: with the real HAProxy, and limits that a wrapper
+//! Whether `--confirm-cause` confirms what is the limit: with the real HAProxy, and limits that a wrapper
 //! around it writes into its configuration or puts behind it.
 //!
 //! All but the first are at 200 to 450/s, so that one needs little CPU, and several may run beside each other, each in
@@ -10,12 +10,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use e2e::cgroup::{Group, GroupLimit};
+use e2e::haproxy::Haproxy;
 use e2e::plimsoll::Plimsoll;
+use e2e::serve::Serve;
 use e2e::{program, recipe};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::alone;
+use crate::{alone, client};
 
 /// A quick search takes less than 4 minutes, and the test of its cause less than 3.
 const PATIENCE: Duration = Duration::from_secs(480);
@@ -216,4 +218,29 @@ fn the_accept_queue() {
     };
     let flags = ["--backends", "1", "--slo", "p99<600ms,errors<1%", "--min", "50", "--max", "500"];
     assert_confirmed(&wrapper.first_cause(&flags), &["accept-queue"]);
+}
+
+/// Of a server that plimsoll did not start, and may not change.
+#[test]
+#[ignore = "nightly: minutes"]
+fn the_connections_of_each_address() {
+    let _alone = alone();
+    let serve = Serve::plain();
+    let rules = "stick-table type ip size 1m expire 10s store conn_cur\n\
+                 tcp-request connection track-sc0 src\n\
+                 tcp-request connection reject if { sc_conn_cur(0) gt 30 }\ndefault_backend b";
+    let sections = format!("backend b\nserver s {}", serve.address());
+    let haproxy = Haproxy::start("", rules, &sections);
+    let watched =
+        [format!("haproxy:{}", haproxy.stats_socket().display()), format!("pid:{}", haproxy.pid())];
+    let url = haproxy.url("http");
+    let load = ["find", "rate", &url, "--no-keepalive", "-H", "sleep-fixed: 100"];
+    let search =
+        ["--slo", "p99<300ms,errors<1%", "--min", "90", "--max", "1000", "--mode", "quick"];
+    let own = ["--confirm-cause", "--watch", &watched[0], "--watch", &watched[1], "--no-ui"];
+    let run = client(&[&load[..], &search, &own, &["--json", "-"]].concat());
+    let summary = run.start().finish_within(PATIENCE).summary(0);
+    let cause = summary.at("causes").get(0).cloned().unwrap_or_default();
+    assert_confirmed(&cause, &["address-limit"]);
+    assert_eq!(cause["confirmations"][0]["intervention"], "source-addresses", "{cause}");
 }

@@ -20,6 +20,8 @@ const fn subject(intervention: Intervention) -> &'static str {
         Intervention::AcceptQueue => "connections that may wait to be accepted",
         Intervention::RequestsPerConnection => "requests on a connection of the load",
         Intervention::Resumption => "connections of the load that resume a TLS session",
+        Intervention::LoadConnections => "connections of the load",
+        Intervention::SourceAddresses => "source addresses of the load",
     }
 }
 
@@ -27,9 +29,10 @@ fn value(value: f64, unit: InterventionUnit) -> String {
     match unit {
         InterventionUnit::Cpus => format!("{value:.2} CPUs"),
         InterventionUnit::SessionsPerS => per_s(value),
-        InterventionUnit::Connections | InterventionUnit::Backends | InterventionUnit::Ports => {
-            format!("{value:.0}")
-        }
+        InterventionUnit::Connections
+        | InterventionUnit::Backends
+        | InterventionUnit::Ports
+        | InterventionUnit::Addresses => format!("{value:.0}"),
         InterventionUnit::Requests if value == 0.0 => "all".to_owned(),
         InterventionUnit::Requests => format!("{value:.0}"),
         InterventionUnit::Ratio => format!("{:.0} %", value * 100.0),

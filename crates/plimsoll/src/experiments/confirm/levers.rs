@@ -60,9 +60,10 @@ fn plan(
         Intervention::FewerBackends => fewer_backends(server),
         Intervention::Ports => ports(server),
         Intervention::AcceptQueue => accept_queue(server),
-        Intervention::RequestsPerConnection | Intervention::Resumption => {
-            Err(not("this is a change of the load"))
-        }
+        Intervention::RequestsPerConnection
+        | Intervention::Resumption
+        | Intervention::LoadConnections
+        | Intervention::SourceAddresses => Err(not("this is a change of the load")),
     }
 }
 

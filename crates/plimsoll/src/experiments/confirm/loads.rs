@@ -1,6 +1,6 @@
-//! Changes of the load that test a cause without a change of the server: what an operation costs the
-//! server's CPU is measured for each far below its capacity, and if the CPU is the limit, the capacity
-//! changes by the same factor.
+//! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity changes
+//! by the factor by which an operation's cost does, which is measured for each far below the capacity. Where each
+//! connection or address has a limit of its own, it changes as their number does.
 
 use plimsoll_model::confirmation::Intervention;
 use plimsoll_model::pace::{Arrivals, Profile};
@@ -31,6 +31,55 @@ pub(super) type Demand<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<f64>,
 /// The changes of `plan` that test a resource, of which an operation's demand is `demand`, and which of
 /// `interventions` are possible. `lower` is the lower bound of the tipping point.
 pub(super) fn plan_changes(
+    interventions: &[Intervention],
+    plan: &LoadPlan,
+    lower: f64,
+    demand: Demand<'_>,
+) -> Result<Vec<Planned>, Stop> {
+    match interventions {
+        [Intervention::LoadConnections] => Ok(fewer_connections(plan).into_iter().collect()),
+        [Intervention::SourceAddresses] => Ok(more_addresses(plan).into_iter().collect()),
+        _ => changes_of_cost(interventions, plan, lower, demand),
+    }
+}
+
+/// Why none of these changes is possible.
+pub(super) const fn why_none(interventions: &[Intervention]) -> &'static str {
+    match interventions {
+        [Intervention::LoadConnections] => "the load has too few connections to leave a fifth out",
+        [Intervention::SourceAddresses] => {
+            "this host has no further address from which the server can be reached"
+        }
+        _ => {
+            "what an operation costs the server's CPU does not depend on its connections, or cannot be read \
+             (--watch pid:N)"
+        }
+    }
+}
+
+/// A fifth less: each waits for its answers, so that all together carry a fifth less.
+fn fewer_connections(plan: &LoadPlan) -> Option<Planned> {
+    let fewer = plan.connections * 4 / 5;
+    let changed = LoadPlan { connections: fewer, ..plan.clone() };
+    let numbers = (plan.connections as f64, fewer as f64);
+    let ratio = numbers.1 / numbers.0;
+    planned(Intervention::LoadConnections, numbers, ratio, (plan.clone(), changed))
+        .filter(|_| fewer > 0)
+}
+
+/// Twice as many, over which the same connections are spread.
+fn more_addresses(plan: &LoadPlan) -> Option<Planned> {
+    let from = plan.sources.len().max(1);
+    let sources = more_sources(plan, 2 * from as u64);
+    let is_possible = sources.len() == 2 * from;
+    let sham = LoadPlan { sources: sources.iter().copied().take(from).collect(), ..plan.clone() };
+    let changed = LoadPlan { sources, ..plan.clone() };
+    planned(Intervention::SourceAddresses, (from as f64, 2.0 * from as f64), 2.0, (sham, changed))
+        .filter(|_| is_possible)
+}
+
+/// Changes of what an operation costs the server's CPU.
+fn changes_of_cost(
     interventions: &[Intervention],
     plan: &LoadPlan,
     lower: f64,
@@ -161,6 +210,8 @@ fn slow(plan: &LoadPlan, lower: f64) -> LoadPlan {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::cause::Cause;
+
     use super::*;
     use crate::plan::tests::load_job;
 
@@ -196,6 +247,26 @@ mod tests {
         assert_eq!((intervention, from, to), (Intervention::RequestsPerConnection, 1.0, 2.0));
         assert!((ratio - 430.0 / 230.0).abs() < 1e-9, "{ratio}");
         assert!((found[1].3 - 430.0 / 130.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn limits_of_each_connection_and_address_follow_their_number() {
+        let plan = load_job(&["https://127.0.0.1:9/", "-c", "50"]).plan;
+        let mut unread =
+            |_: &LoadPlan| -> Result<Option<f64>, Stop> { panic!("no cost is measured") };
+        let mut of = |cause: Cause, plan: &LoadPlan| {
+            let mut all =
+                plan_changes(cause.load_interventions(), plan, 100.0, &mut unread).unwrap();
+            all.pop()
+        };
+        let fewer = of(Cause::PathLatency, &plan).unwrap();
+        assert_eq!((fewer.from, fewer.to, fewer.predicted_ratio), (50.0, 40.0, 0.8));
+        let more = of(Cause::AddressLimit, &plan).unwrap();
+        assert_eq!((more.from, more.to, more.predicted_ratio), (1.0, 2.0, 2.0));
+        let Change::Load { sham, changed } = more.change else { panic!("a load") };
+        assert_eq!((sham.sources.len(), changed.sources.len()), (1, 2));
+        assert_eq!(sham.connections, changed.connections);
+        assert!(of(Cause::PathLatency, &LoadPlan { connections: 1, ..plan }).is_none());
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod loads;
 
 /// How long the server is saturated in each load. Whole seconds.
 const LOAD: Nanos = Nanos::from_secs(6);
-/// Changes of the load that confirm a cause together.
+/// Changes of the load that confirm a cause together, where it has as many.
 const LOAD_CHANGES_MIN: usize = 2;
 
 /// A change, and what is expected of it.
@@ -73,22 +73,25 @@ pub(super) fn run(
         session.note("--confirm-cause: no cause was named, so there is none to test".to_owned());
         return Ok(());
     };
+    let only_load =
+        finding.cause.interventions().is_empty() && !finding.cause.load_interventions().is_empty();
+    let by = if only_load { CauseTest::ByLoad } else { by };
     let mut test = Test { plan, session, loads: 0 };
     finding.confirmations = match by {
         CauseTest::ByServer => vec![test.by_server(finding)?],
         CauseTest::ByLoad => test.by_load(finding, lower)?,
     };
-    finding.grade = grade(by, finding.grade, &finding.confirmations);
+    let needed = match by {
+        CauseTest::ByServer => 1,
+        CauseTest::ByLoad => finding.cause.load_interventions().len().min(LOAD_CHANGES_MIN),
+    };
+    finding.grade = grade(needed, finding.grade, &finding.confirmations);
     Ok(())
 }
 
-/// How sure a cause is after its tests.
-fn grade(by: CauseTest, before: Grade, confirmations: &[Confirmation]) -> Grade {
+/// How sure a cause is after its tests, of which so many are needed to confirm it.
+fn grade(needed: usize, before: Grade, confirmations: &[Confirmation]) -> Grade {
     let count = |result| confirmations.iter().filter(|test| test.result == result).count();
-    let needed = match by {
-        CauseTest::ByServer => 1,
-        CauseTest::ByLoad => LOAD_CHANGES_MIN,
-    };
     let confirmed = count(ConfirmationResult::Confirmed);
     if count(ConfirmationResult::Refuted) > 0 {
         // Its counters moved, and it is not the limit.
@@ -139,11 +142,7 @@ impl Test<'_, '_> {
         let mut demand = |plan: &LoadPlan| self.demand(plan);
         let planned = loads::plan_changes(interventions, usual, lower, &mut demand)?;
         if planned.is_empty() {
-            let why = self.ended().unwrap_or_else(|| {
-                "what an operation costs the server's CPU does not depend on its connections, or cannot \
-                 be read (--watch pid:N)"
-                    .to_owned()
-            });
+            let why = self.ended().unwrap_or_else(|| loads::why_none(interventions).to_owned());
             return Ok(vec![Confirmation::impossible(why)]);
         }
         let mut all = Vec::new();
@@ -290,8 +289,8 @@ mod tests {
     #[test]
     fn a_change_of_the_load_needs_another_one() {
         use ConfirmationResult::{Confirmed, Refuted, Undecided};
-        let (server, load) = (CauseTest::ByServer, CauseTest::ByLoad);
-        for (by, before, results, after) in [
+        let (server, load) = (1, LOAD_CHANGES_MIN);
+        for (needed, before, results, after) in [
             (server, Grade::Predicted, vec![Confirmed], Grade::Confirmed),
             (server, Grade::Predicted, vec![Refuted], Grade::Correlated),
             (server, Grade::Predicted, vec![Undecided], Grade::Predicted),
@@ -302,7 +301,7 @@ mod tests {
         ] {
             let test = |result| Confirmation { result, ..Confirmation::impossible(String::new()) };
             let tests: Vec<_> = results.iter().copied().map(test).collect();
-            assert_eq!(grade(by, before, &tests), after, "{by:?} {results:?}");
+            assert_eq!(grade(needed, before, &tests), after, "{needed} {results:?}");
         }
     }
 }
