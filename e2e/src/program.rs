@@ -14,8 +14,8 @@ pub fn installed(name: &str) -> PathBuf {
     })
 }
 
-/// The program of a Go module, built by `go install` once for all tests, in the target folder. `None` where there is no
-/// go or the module cannot be had; why is printed.
+/// The program of a Go module, built by `go install` once for all tests, in the target folder. `None`, and a line that
+/// gives the reason, where go is not installed or does not build it.
 pub fn built_by_go(program: &str) -> Option<PathBuf> {
     let target = plimsoll().parent()?.parent()?.join("go-tools");
     let (path, version) = program.split_once('@')?;

@@ -10,9 +10,8 @@ use serde_json::Value;
 
 use crate::bench::client::count::count;
 use crate::bench::client::words::SUMMARY;
-use crate::bench::client::{self, Sample};
+use crate::bench::client::{self, Extent, Sample};
 use crate::bench::comparison::{Comparison, Entrant, Series, Target};
-use crate::bench::protocols::peer::Extent;
 use crate::bench::results::{Outcome, Results, Row};
 use crate::bench::server::Server;
 use crate::bench::tool::Tool;

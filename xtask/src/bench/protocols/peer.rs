@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::bench::client::Extent;
 use crate::bench::client::count::count;
 use crate::bench::client::words::K6_SUMMARY;
 use crate::bench::protocols::Client;
@@ -109,13 +110,6 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
         fs::write(folder.join(file), text).context(file)?;
     }
     Ok(())
-}
-
-/// So much of a load: over so many connections, for so long, as fast as it can.
-#[derive(Clone, Copy)]
-pub(super) struct Extent {
-    pub(super) connections: u32,
-    pub(super) seconds: u32,
 }
 
 /// `streams` at once on each connection, over TLS.
