@@ -97,6 +97,7 @@ pub(crate) fn shape(job: &LoadJob, opening_max: u32, server: &Server) -> Shape {
         // None named is one: the kernel's choice.
         sources: Some((plan.sources.len() as u64).max(1)),
         destinations: destinations as u64,
+        by_kernel: false,
     };
     Shape {
         connections: plan.connections,

@@ -61,6 +61,7 @@ pub(crate) fn survey(part: &HostPart) -> HostSurvey {
         name: clients.name.clone(),
         sources: Some(1),
         destinations: part.destinations.len() as u64,
+        by_kernel: false,
     };
     let shape = Shape {
         connections: part.connections,

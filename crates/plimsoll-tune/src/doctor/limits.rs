@@ -65,6 +65,8 @@ pub(super) fn lines(shape: &Shape, limits: &HostLimits) -> Vec<Need> {
     lines.push(files(shape, limits));
     lines.push(watches(shape, limits));
     lines.extend(shape.hops.iter().map(|hop| ports(hop, shape, limits)));
+    let by_kernel = shape.hops.iter().filter(|hop| hop.by_kernel);
+    lines.extend(by_kernel.map(|hop| half_of_ports(hop, shape, limits)));
     lines.push(memory(shape, limits));
     lines.extend(group_memory(shape, limits));
     lines.extend(tasks(shape, limits));
@@ -192,6 +194,28 @@ fn ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
                 _ if !widest && fits_widest(reused) => reuse.then("; ", widen()),
                 _ => reuse.then("; ", more_addresses(reused)),
             }
+        },
+    }
+    .judge(shape.connections)
+}
+
+/// The kernel looks at every second port of the range first, and at the others once all of these are taken: above half
+/// of the range each `connect` of HAProxy took 19 ms, with 14,116 ports taken (docs/journal/2026-11-24-ports-of-a-proxy.md).
+fn half_of_ports(hop: &Hop, shape: &Shape, limits: &HostLimits) -> Need {
+    let have = hop.connections_max(limits).map(|ports| ports / 2);
+    Limit {
+        name: format!("source ports ({}), half of them", hop.name),
+        unit: Unit::Count,
+        have,
+        need: &|connections| connections,
+        if_short: Verdict::Warn,
+        fix: &|need| {
+            let each = limits.ports_per_source.map_or(1, |ports| (ports / 2).max(1));
+            let pairs = grouped(need.div_ceil(each));
+            Fix::advice(format!(
+                "above half of them each connect is slow; {pairs} pairs of a source address and a server's \
+                 port need no more"
+            ))
         },
     }
     .judge(shape.connections)

@@ -98,6 +98,8 @@ pub struct Hop {
     pub sources: Option<u64>,
     /// Pairs of address and port that are connected to; at least 1.
     pub destinations: u64,
+    /// Whether the kernel chooses the ports, in `connect`; plimsoll's clients choose theirs.
+    pub by_kernel: bool,
 }
 
 impl Shape {

@@ -92,7 +92,7 @@ fn prepared() -> HostLimits {
 }
 
 fn hop(name: &str, sources: Option<u64>, destinations: u64) -> Hop {
-    Hop { name: name.to_owned(), sources, destinations }
+    Hop { name: name.to_owned(), sources, destinations, by_kernel: name == "proxy" }
 }
 
 /// Clients alone, to a server elsewhere.

@@ -57,7 +57,12 @@ fn plan(root: &Path) -> Plan {
     let shape = Shape {
         connections: 500_000,
         parts: vec![Part { is_privileged: false, ..Part::clients(450) }],
-        hops: vec![Hop { name: "clients".into(), sources: Some(20), destinations: 1 }],
+        hops: vec![Hop {
+            name: "clients".into(),
+            sources: Some(20),
+            destinations: 1,
+            by_kernel: false,
+        }],
         opening_max: 100,
         opened_per_s: 100,
         closes_by_reset: false,

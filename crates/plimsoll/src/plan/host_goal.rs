@@ -33,21 +33,22 @@ fn limits(pid: Option<u32>) -> Result<HostLimits, Stop> {
 /// What runs on this host in its roles.
 fn shape(flags: &GoalFlags) -> Shape {
     let (mut parts, mut hops) = (Vec::new(), Vec::new());
-    let hop = |name: &str| Hop {
+    let hop = |name: &str, by_kernel| Hop {
         name: name.to_owned(),
         sources: Some(flags.sources),
         destinations: flags.destinations,
+        by_kernel,
     };
     for role in &flags.role {
         match role {
             RoleFlag::Client => {
                 parts.push(Part::clients(CLIENT_BYTES));
-                hops.push(hop("clients"));
+                hops.push(hop("clients", false));
             }
             RoleFlag::Proxy => {
                 // One process with threads, as HAProxy runs.
                 parts.push(Part::proxy(PROXY_BYTES, Processes::Exactly(1)));
-                hops.push(hop("proxy"));
+                hops.push(hop("proxy", true));
             }
             RoleFlag::Backend => parts.push(Part::servers(SERVER_BYTES)),
         }
