@@ -41,8 +41,10 @@ const FAR_START_DELAY: Nanos = Nanos::from_secs(1);
 const ROUND_TRIPS_TO_START: u64 = 4;
 /// How often agents on other hosts are told an instant, each time one that is twice as far ahead.
 const STARTS_MAX: u32 = 4;
-/// In a load without a planned end, an agent that sends nothing for this long counts as hung.
-const SILENCE_MAX: Nanos = Nanos::from_secs(30);
+/// In a load without a planned end, an agent that sends nothing for this long counts as hung. While the kernel reclaimed
+/// memory, agents came to read answers 50 s late (docs/journal/2026-11-24-ports-of-a-proxy.md). One that ends is
+/// noticed at once.
+const SILENCE_MAX: Nanos = Nanos::from_secs(120);
 /// Timeout of preparing, besides opening connections.
 const PREPARE_WAIT: Nanos = Nanos::from_secs(30);
 /// Connections per second and agent that are opened in advance, at least.
