@@ -17,12 +17,22 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A fresh one.
+    /// A fresh one with an ECDSA key.
     pub fn new() -> Self {
+        Self::with_key("ec -pkeyopt ec_paramgen_curve:P-256")
+    }
+
+    /// A fresh one with an RSA key.
+    pub fn rsa() -> Self {
+        Self::with_key("rsa:2048")
+    }
+
+    /// `key` is what `openssl req -newkey` takes.
+    fn with_key(key: &str) -> Self {
         let folder = tempfile::tempdir().expect("the temporary directory is writable");
         let made = Self { folder };
         let output = Command::new(program::installed("openssl"))
-            .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '))
+            .args(format!("req -x509 -newkey {key} -nodes -days 2").split(' '))
             .args(["-subj", "/CN=plimsoll e2e", "-addext"])
             .arg(format!("subjectAltName=DNS:{NAME},DNS:localhost,IP:127.0.0.1,IP:::1"))
             .arg("-keyout")

@@ -174,11 +174,14 @@ impl Cause {
     /// whose size is known.
     pub const fn load_interventions(self) -> &'static [Intervention] {
         match self {
-            Self::ServerCpu | Self::TlsHandshakes | Self::SerialisedProcess | Self::CpuQuota => {
-                &[Intervention::RequestsPerConnection, Intervention::Resumption]
-            }
+            Self::ServerCpu | Self::TlsHandshakes | Self::SerialisedProcess | Self::CpuQuota => &[
+                Intervention::RequestsPerConnection,
+                Intervention::Resumption,
+                Intervention::CertificateKey,
+            ],
             Self::AddressLimit => &[Intervention::SourceAddresses],
             Self::PathLatency => &[Intervention::LoadConnections],
+            Self::Link => &[Intervention::BodySize],
             _ => &[],
         }
     }

@@ -28,10 +28,14 @@ pub enum Intervention {
     RequestsPerConnection,
     /// The share of the load's connections that resume a TLS session.
     Resumption,
+    /// The share of the load's connections that ask for an ECDSA certificate; the others ask for an RSA one.
+    CertificateKey,
     /// The connections of the load.
     LoadConnections,
     /// The source addresses of the load's connections.
     SourceAddresses,
+    /// The bytes that an operation of the load sends or receives, whichever are more.
+    BodySize,
 }
 
 /// Unit of the value that an intervention changes.
@@ -49,6 +53,8 @@ pub enum InterventionUnit {
     Ports,
     /// IP addresses.
     Addresses,
+    /// Bytes.
+    Bytes,
     /// Requests on a connection.
     Requests,
     /// A share, 0 to 1.
@@ -57,7 +63,7 @@ pub enum InterventionUnit {
 
 impl Intervention {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::ServerCpuQuota,
         Self::ThreadCpuQuota,
         Self::BackendCpuQuota,
@@ -69,8 +75,10 @@ impl Intervention {
         Self::AcceptQueue,
         Self::RequestsPerConnection,
         Self::Resumption,
+        Self::CertificateKey,
         Self::LoadConnections,
         Self::SourceAddresses,
+        Self::BodySize,
     ];
 
     /// The unit of the value that it changes.
@@ -86,8 +94,9 @@ impl Intervention {
             Self::FewerBackends => InterventionUnit::Backends,
             Self::Ports => InterventionUnit::Ports,
             Self::RequestsPerConnection => InterventionUnit::Requests,
-            Self::Resumption => InterventionUnit::Ratio,
+            Self::Resumption | Self::CertificateKey => InterventionUnit::Ratio,
             Self::SourceAddresses => InterventionUnit::Addresses,
+            Self::BodySize => InterventionUnit::Bytes,
         }
     }
 }
@@ -120,7 +129,7 @@ pub enum ConfirmationArm {
 pub struct ConfirmationPair {
     /// Which load was first.
     pub first: ConfirmationArm,
-    /// Good answers of the sham in a second, the median over its seconds.
+    /// Good answers of the sham in a second, the mean of its seconds without the least and the greatest.
     pub sham_per_s: f64,
     /// The same with the changed value.
     pub changed_per_s: f64,
@@ -162,7 +171,7 @@ pub struct Confirmation {
     pub shift: Option<Shift>,
     /// Capacity of the shams over that without any step, before the first pair and after the last.
     pub sham_ratio: Option<f64>,
-    /// Pairs that were to be counted; fixed before the first.
+    /// Pairs that were to be counted; fixed before the first, and twice as many where so many were undecided.
     pub pairs_planned: u32,
     /// All that were made, in order.
     pub pairs: Vec<ConfirmationPair>,

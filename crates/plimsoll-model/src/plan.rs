@@ -197,6 +197,19 @@ pub struct TlsOptions {
     /// Offer HTTP/2, and only that, by ALPN; otherwise no protocol is offered.
     #[serde(default)]
     pub offers_http2: bool,
+    /// The server's certificate must have a key of this type; `None` for any.
+    #[serde(default)]
+    pub certificate_key: Option<CertificateKey>,
+}
+
+/// The type of a certificate's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CertificateKey {
+    /// RSA of any size.
+    Rsa,
+    /// ECDSA on any curve.
+    Ecdsa,
 }
 
 /// What is kept of a TLS connection between its handshake and its end.
@@ -221,6 +234,7 @@ impl Default for TlsOptions {
             reuse_key_share: false,
             state: TlsState::Compact,
             offers_http2: false,
+            certificate_key: None,
         }
     }
 }

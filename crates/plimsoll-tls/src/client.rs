@@ -9,7 +9,9 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, ClientConnection, SupportedCipherSuite, pki_types};
 
-use plimsoll_model::plan::{Group, ServerName, TlsOptions, TlsState, TlsVersion, Trust};
+use plimsoll_model::plan::{
+    CertificateKey, Group, ServerName, TlsOptions, TlsState, TlsVersion, Trust,
+};
 
 use crate::agreed::HTTP2;
 use crate::capture::SecretSink;
@@ -18,7 +20,7 @@ use crate::handshaking::Afterwards;
 use crate::identity::{certified_key, roots_from_pem, system_roots, trusted_certificates};
 use crate::ticketer::random;
 use crate::tickets::TicketStore;
-use crate::verify::{AcceptAnyServer, TrustedServer};
+use crate::verify::{AcceptAnyServer, OneKeyType, TrustedServer};
 use crate::{ConfigError, Session, shares};
 
 /// Without `--groups`: what OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
@@ -124,6 +126,10 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
             Arc::new(AcceptAnyServer { algorithms })
         }
     };
+    let verifier = match options.certificate_key {
+        Some(key) => Arc::new(OneKeyType { inner: verifier, key }),
+        None => verifier,
+    };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &options.identity {
         None => builder.with_no_client_auth(),
@@ -182,6 +188,11 @@ fn describe(options: &TlsOptions, groups: &[Group]) -> String {
         Trust::Insecure => "neither certificates nor their signatures checked",
     };
     let identity = if options.identity.is_some() { ", client certificate" } else { "" };
+    let key = match options.certificate_key {
+        None => "",
+        Some(CertificateKey::Rsa) => ", RSA certificates only",
+        Some(CertificateKey::Ecdsa) => ", ECDSA certificates only",
+    };
     let resumption = if options.resume_ratio > 0.0 {
         format!("resuming {:.0} %", options.resume_ratio * 100.0)
     } else {
@@ -193,6 +204,6 @@ fn describe(options: &TlsOptions, groups: &[Group]) -> String {
     };
     let groups = groups.join(" ");
     format!(
-        "{version}, AES-128 before AES-256, groups {groups}{shares}, {trust}{identity}, {resumption}, {state}"
+        "{version}, AES-128 before AES-256, groups {groups}{shares}, {trust}{key}{identity}, {resumption}, {state}"
     )
 }

@@ -1,8 +1,9 @@
-//! The verifiers that rustls lacks: the one behind `--insecure`, and the one that also trusts a
-//! certificate by itself.
+//! The verifiers that rustls lacks: the one behind `--insecure`, the one that also trusts a
+//! certificate by itself, and the one that asks for a type of key.
 
 use std::sync::Arc;
 
+use plimsoll_model::plan::CertificateKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
@@ -126,5 +127,67 @@ impl ServerCertVerifier for TrustedServer {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chained.supported_verify_schemes()
+    }
+}
+
+/// Offers only the signature algorithms of one type of key, by which a server that has several certificates chooses,
+/// and judges certificates like `inner`.
+#[derive(Debug)]
+pub(crate) struct OneKeyType {
+    pub(crate) inner: Arc<dyn ServerCertVerifier>,
+    pub(crate) key: CertificateKey,
+}
+
+impl ServerCertVerifier for OneKeyType {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let mut schemes = self.inner.supported_verify_schemes();
+        schemes.retain(|scheme| key_of(*scheme) == Some(self.key));
+        schemes
+    }
+}
+
+/// The type of key that makes signatures of `scheme`; `None` for other types.
+fn key_of(scheme: SignatureScheme) -> Option<CertificateKey> {
+    use SignatureScheme as S;
+    match scheme {
+        S::RSA_PKCS1_SHA256
+        | S::RSA_PKCS1_SHA384
+        | S::RSA_PKCS1_SHA512
+        | S::RSA_PSS_SHA256
+        | S::RSA_PSS_SHA384
+        | S::RSA_PSS_SHA512 => Some(CertificateKey::Rsa),
+        S::ECDSA_NISTP256_SHA256 | S::ECDSA_NISTP384_SHA384 | S::ECDSA_NISTP521_SHA512 => {
+            Some(CertificateKey::Ecdsa)
+        }
+        _ => None,
     }
 }

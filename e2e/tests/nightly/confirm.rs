@@ -9,15 +9,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use e2e::certificate::{self, Certificate};
 use e2e::cgroup::{Group, GroupLimit};
 use e2e::haproxy::Haproxy;
 use e2e::plimsoll::Plimsoll;
 use e2e::serve::Serve;
+use e2e::summary::Summary;
 use e2e::{program, recipe};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{alone, client};
+use crate::{alone, client, pin_server};
 
 /// A quick search takes less than 4 minutes, and the test of its cause less than 3.
 const PATIENCE: Duration = Duration::from_secs(480);
@@ -106,7 +108,11 @@ fn first_cause(flags: &[&str]) -> Value {
     let own = ["lab", "rate", "--confirm-cause", "--mode", "quick", "--isolate", "none", "-k"];
     let arguments = [&own[..], flags, &["--no-ui", "--json", "-"]].concat();
     let run = Plimsoll::unshared("-n", &script, &arguments).start().finish_within(PATIENCE);
-    let summary = run.summary(0);
+    first_of(&run.summary(0))
+}
+
+/// The first cause of a summary, which has one.
+fn first_of(summary: &Summary) -> Value {
     let cause = summary.at("causes").get(0).cloned();
     let cause = cause.unwrap_or_else(|| panic!("no cause: {summary:?}"));
     eprintln!("{}", serde_json::to_string(&cause).expect("it was JSON"));
@@ -231,16 +237,76 @@ fn the_connections_of_each_address() {
                  tcp-request connection reject if { sc_conn_cur(0) gt 30 }\ndefault_backend b";
     let sections = format!("backend b\nserver s {}", serve.address());
     let haproxy = Haproxy::start("", rules, &sections);
+    let url = haproxy.url("http");
+    let load = ["rate", &url, "--no-keepalive", "-H", "sleep-fixed: 100"];
+    let search = ["--slo", "p99<300ms,errors<1%", "--min", "90", "--max", "1000"];
+    let cause = cause_of(&haproxy, &[&load[..], &search].concat());
+    assert_confirmed(&cause, &["address-limit"]);
+    assert_eq!(interventions(&cause), ["source-addresses"], "{cause}");
+}
+
+/// The same, with nothing but handshakes, and certificates of both types.
+#[test]
+#[ignore = "nightly: minutes alone on two CPUs"]
+fn handshakes_of_a_server_with_two_certificates() {
+    let _alone = alone();
+    let (rsa, ecdsa) = (Certificate::rsa(), Certificate::new());
+    let bind = format!("ssl crt {} crt {}", rsa.both().display(), ecdsa.both().display());
+    let haproxy = Haproxy::start(&bind, "http-request return status 200\n", "");
+    pin_server(haproxy.pid());
+    let url = haproxy.url("https");
+    let load = ["handshakes", &url, "-k", "--sni", certificate::NAME];
+    let cause = cause_of(&haproxy, &load);
+    assert_confirmed(&cause, &["server-cpu", "tls-handshakes"]);
+    assert_eq!(interventions(&cause), ["resumption", "certificate-key"], "{cause}");
+}
+
+/// The same, with a link that files of 10 kB fill.
+#[test]
+#[ignore = "nightly: minutes; needs root"]
+fn a_link() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().display().to_string();
+    fs::write(folder.path().join("index.html"), [b'x'; 10_000]).expect("a file");
+    let config = format!(
+        "user root;\ndaemon off;\nmaster_process off;\npid {at}/pid;\nerror_log {at}/error.log;\n\
+         events {{ worker_connections 4096; }}\nhttp {{ access_log off; keepalive_requests 1000000;\n\
+         server {{ listen 127.0.0.1:8080 backlog=4096; root {at}; }} }}\n"
+    );
+    fs::write(folder.path().join("nginx.conf"), config).expect("a file");
+    let script = format!(
+        "ip link set lo up; tc qdisc add dev lo root tbf rate 40mbit burst 30kb latency 30ms\n\
+         setpriv --pdeathsig KILL {} -p {at} -c {at}/nginx.conf &\n\
+         until (exec 3<> /dev/tcp/127.0.0.1/8080) 2> /dev/null; do sleep 0.05; done\n\
+         \"$0\" \"$@\"; exit $?",
+        program::installed("nginx").display()
+    );
+    let load = ["find", "rate", "http://127.0.0.1:8080/", "-c", "200"];
+    let search = ["--slo", "p99<150ms,errors<1%", "--min", "60", "--max", "900"];
+    let cause = foreign_cause(&[&load[..], &search].concat(), &|arguments| {
+        Plimsoll::unshared("-n", &script, arguments)
+    });
+    assert_confirmed(&cause, &["link"]);
+    assert_eq!(interventions(&cause), ["body-size"], "{cause}");
+}
+
+/// The first cause of a search on an HAProxy that only the load may test.
+fn cause_of(haproxy: &Haproxy, search: &[&str]) -> Value {
     let watched =
         [format!("haproxy:{}", haproxy.stats_socket().display()), format!("pid:{}", haproxy.pid())];
-    let url = haproxy.url("http");
-    let load = ["find", "rate", &url, "--no-keepalive", "-H", "sleep-fixed: 100"];
-    let search =
-        ["--slo", "p99<300ms,errors<1%", "--min", "90", "--max", "1000", "--mode", "quick"];
-    let own = ["--confirm-cause", "--watch", &watched[0], "--watch", &watched[1], "--no-ui"];
-    let run = client(&[&load[..], &search, &own, &["--json", "-"]].concat());
-    let summary = run.start().finish_within(PATIENCE).summary(0);
-    let cause = summary.at("causes").get(0).cloned().unwrap_or_default();
-    assert_confirmed(&cause, &["address-limit"]);
-    assert_eq!(cause["confirmations"][0]["intervention"], "source-addresses", "{cause}");
+    let watch = ["--watch", &watched[0], "--watch", &watched[1]];
+    foreign_cause(&[&["find"], search, &watch].concat(), &client)
+}
+
+/// The first cause that a quick search names, made by what `run` starts.
+fn foreign_cause(search: &[&str], run: &dyn Fn(&[&str]) -> Plimsoll) -> Value {
+    let own = ["--mode", "quick", "--confirm-cause", "--no-ui", "--json", "-"];
+    first_of(&run(&[search, &own].concat()).start().finish_within(PATIENCE).summary(0))
+}
+
+/// What was changed to test it, in order.
+fn interventions(cause: &Value) -> Vec<&str> {
+    let all = cause["confirmations"].as_array().into_iter().flatten();
+    all.filter_map(|confirmation| confirmation["intervention"].as_str()).collect()
 }

@@ -38,6 +38,11 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// Whether it is HTTP of any version, a request and its answer.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http1 | Self::Http2)
+    }
+
     /// Whether its requests have headers and a path.
     pub const fn has_headers(self) -> bool {
         match self {

@@ -4,7 +4,7 @@ use plimsoll_model::confirmation::{
     Confirmation, ConfirmationArm, ConfirmationResult, Intervention, InterventionUnit, Shift,
 };
 
-use super::layout::{clean, per_s, span, whole};
+use super::layout::{bytes, clean, per_s, span, whole};
 
 /// What is changed.
 const fn subject(intervention: Intervention) -> &'static str {
@@ -20,8 +20,12 @@ const fn subject(intervention: Intervention) -> &'static str {
         Intervention::AcceptQueue => "connections that may wait to be accepted",
         Intervention::RequestsPerConnection => "requests on a connection of the load",
         Intervention::Resumption => "connections of the load that resume a TLS session",
+        Intervention::CertificateKey => {
+            "connections of the load that ask for an ECDSA certificate, the others for an RSA one"
+        }
         Intervention::LoadConnections => "connections of the load",
         Intervention::SourceAddresses => "source addresses of the load",
+        Intervention::BodySize => "bytes of an operation of the load",
     }
 }
 
@@ -33,6 +37,7 @@ fn value(value: f64, unit: InterventionUnit) -> String {
         | InterventionUnit::Backends
         | InterventionUnit::Ports
         | InterventionUnit::Addresses => format!("{value:.0}"),
+        InterventionUnit::Bytes => bytes(value as u64),
         InterventionUnit::Requests if value == 0.0 => "all".to_owned(),
         InterventionUnit::Requests => format!("{value:.0}"),
         InterventionUnit::Ratio => format!("{:.0} %", value * 100.0),

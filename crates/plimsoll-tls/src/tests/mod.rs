@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
 use plimsoll_model::ErrorClass;
 use plimsoll_model::plan::{
-    Group, Identity, ServerName, TicketKey, TlsOptions, TlsState, TlsVersion, Trust,
+    CertificateKey, Group, Identity, ServerName, TicketKey, TlsOptions, TlsState, TlsVersion, Trust,
 };
 
 use crate::*;
@@ -83,6 +83,21 @@ fn groups_are_what_was_asked_for() {
         ..trusting()
     };
     assert_eq!(ClientContext::new(&impossible).unwrap_err(), ConfigError::GroupNeedsTls13);
+}
+
+#[test]
+fn a_certificate_has_the_key_that_was_asked_for() {
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        let with =
+            |key| TlsOptions { version: Some(version), certificate_key: Some(key), ..trusting() };
+        let mut of_ecdsa = pair(&with(CertificateKey::Ecdsa));
+        of_ecdsa.settle();
+        assert_eq!(of_ecdsa.client.finished(), 1, "{version:?}");
+        // The server has no other one, and says so with an alert.
+        let mut of_rsa = pair(&with(CertificateKey::Rsa));
+        let hello = of_rsa.client.take_out();
+        assert!(of_rsa.server.receive(&hello).is_err(), "{version:?}");
+    }
 }
 
 #[test]

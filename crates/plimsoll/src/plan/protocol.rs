@@ -17,7 +17,7 @@ pub(super) fn complete(
 ) -> Result<(), Stop> {
     let flags = &to.request;
     let protocols = || targets.iter().map(|target| target.url.protocol);
-    let is_other = |protocol: &Protocol| !matches!(protocol, Protocol::Http1 | Protocol::Http2);
+    let is_other = |protocol: &Protocol| !protocol.is_http();
     let Some(protocol) = protocols().find(is_other) else {
         if let Some(flag) = flags.websocket.first_given() {
             return Err(Stop::usage(

@@ -47,6 +47,7 @@ pub(super) fn options(
         resume_ratio: resume.resume,
         // By the protocol of the URL.
         offers_http2: false,
+        certificate_key: None,
         reuse_key_share: shake.reuse_key_share,
         state: shake.tls_state.into(),
     })

@@ -12,7 +12,6 @@ use plimsoll_model::observation::{
 };
 use plimsoll_model::plan::LoadPlan;
 use plimsoll_model::tally::{Interval, Tally};
-use plimsoll_model::target::Protocol;
 use plimsoll_model::{ErrorClass, Histogram, Nanos, Rate};
 use plimsoll_probe::host;
 use plimsoll_probe::limits::CgroupLimits;
@@ -313,8 +312,7 @@ pub(super) fn peer_counts(
             received: received.connections,
         });
     }
-    let is_http = |protocol| matches!(protocol, Protocol::Http1 | Protocol::Http2);
-    if !plan.targets.iter().all(|target| is_http(target.url.protocol)) {
+    if !plan.targets.iter().all(|target| target.url.protocol.is_http()) {
         return None;
     }
     let answered = tally.status.iter().map(|(_, answers)| answers).sum();

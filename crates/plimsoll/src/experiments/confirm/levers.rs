@@ -62,8 +62,10 @@ fn plan(
         Intervention::AcceptQueue => accept_queue(server),
         Intervention::RequestsPerConnection
         | Intervention::Resumption
+        | Intervention::CertificateKey
         | Intervention::LoadConnections
-        | Intervention::SourceAddresses => Err(not("this is a change of the load")),
+        | Intervention::SourceAddresses
+        | Intervention::BodySize => Err(not("this is a change of the load")),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity changes
-//! by the factor by which an operation's cost does, which is measured for each far below the capacity. Where each
-//! connection or address has a limit of its own, it changes as their number does.
+//! by the factor by which an operation's cost does, and where a link is, by that of its bytes: both are measured for
+//! each far below the capacity. Where each connection or address has a limit of its own, it changes as their number
+//! does.
 
 use plimsoll_model::confirmation::Intervention;
 use plimsoll_model::pace::{Arrivals, Profile};
-use plimsoll_model::plan::{LoadPlan, Pacing};
+use plimsoll_model::plan::{CertificateKey, LoadPlan, Pacing};
 use plimsoll_model::{Nanos, Rate};
 
 use super::{Change, Planned};
@@ -22,38 +23,214 @@ const CHANGE_MIN: f64 = 0.1;
 const LOW: f64 = 0.4;
 /// How long each is measured.
 const SPAN: Nanos = Nanos::from_secs(4);
+/// Changes that are made, where so many are possible.
+pub(super) const LOAD_CHANGES: usize = 2;
+/// Begin of the type of gRPC's messages, which state their own length.
+const GRPC: &str = "application/grpc";
 /// Source addresses, where connections are renewed and the plan names none.
 const SOURCES: u64 = 64;
 
-/// CPU seconds of the server for an operation of this load; `None` where that cannot be read.
-pub(super) type Demand<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<f64>, Stop>;
+/// What an operation of a load takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OperationCost {
+    /// CPU seconds of the server; `None` where they cannot be read.
+    pub(super) cpu_s: Option<f64>,
+    /// Bytes on the client's sockets, TLS included.
+    pub(super) sent_bytes: f64,
+    pub(super) received_bytes: f64,
+}
 
-/// The changes of `plan` that test a resource, of which an operation's demand is `demand`, and which of
-/// `interventions` are possible. `lower` is the lower bound of the tipping point.
+/// What an operation of this load takes; `None` where it does not succeed.
+pub(super) type Measure<'a> = &'a mut dyn FnMut(&LoadPlan) -> Result<Option<OperationCost>, Stop>;
+
+/// The first [`LOAD_CHANGES`] of `interventions` on `plan` that are possible. `lower` is the lower bound of the
+/// tipping point, and `measure` says what operations take.
 pub(super) fn plan_changes(
     interventions: &[Intervention],
     plan: &LoadPlan,
     lower: f64,
-    demand: Demand<'_>,
+    measure: Measure<'_>,
 ) -> Result<Vec<Planned>, Stop> {
-    match interventions {
-        [Intervention::LoadConnections] => Ok(fewer_connections(plan).into_iter().collect()),
-        [Intervention::SourceAddresses] => Ok(more_addresses(plan).into_iter().collect()),
-        _ => changes_of_cost(interventions, plan, lower, demand),
+    let mut changes = Changes { plan, lower, measure, cpu_costs: None };
+    let mut planned = Vec::new();
+    for intervention in interventions {
+        if planned.len() < LOAD_CHANGES {
+            planned.extend(changes.plan(*intervention)?);
+        }
     }
+    Ok(planned)
 }
 
 /// Why none of these changes is possible.
 pub(super) const fn why_none(interventions: &[Intervention]) -> &'static str {
     match interventions {
-        [Intervention::LoadConnections] => "the load has too few connections to leave a fifth out",
-        [Intervention::SourceAddresses] => {
+        [Intervention::LoadConnections, ..] => {
+            "the load has too few connections to leave a fifth out"
+        }
+        [Intervention::SourceAddresses, ..] => {
             "this host has no further address from which the server can be reached"
+        }
+        [Intervention::BodySize, ..] => {
+            "the load has no body that may be longer, and the server sends no part of an answer (Range)"
         }
         _ => {
             "what an operation costs the server's CPU does not depend on its connections, or cannot be read \
              (--watch pid:N)"
         }
+    }
+}
+
+/// Changes of one load.
+struct Changes<'a> {
+    plan: &'a LoadPlan,
+    lower: f64,
+    measure: Measure<'a>,
+    /// `Some(None)` where they cannot be read.
+    cpu_costs: Option<Option<CpuCosts>>,
+}
+
+impl Changes<'_> {
+    fn plan(&mut self, intervention: Intervention) -> Result<Option<Planned>, Stop> {
+        match intervention {
+            Intervention::LoadConnections => Ok(fewer_connections(self.plan)),
+            Intervention::SourceAddresses => Ok(more_addresses(self.plan)),
+            Intervention::BodySize => self.body_size(),
+            Intervention::RequestsPerConnection => {
+                Ok(self.cpu_costs()?.and_then(|costs| costs.fewer_requests()))
+            }
+            Intervention::Resumption => self.resumption(),
+            Intervention::CertificateKey => self.certificate_key(),
+            _ => Ok(None),
+        }
+    }
+
+    /// Bodies of requests that are a quarter longer, or a fifth less of each answer, whichever is more of the bytes.
+    fn body_size(&mut self) -> Result<Option<Planned>, Stop> {
+        let usual = slow(self.plan, self.lower);
+        let Some(before) = (self.measure)(&usual)? else { return Ok(None) };
+        let is_upload = before.sent_bytes > before.received_bytes;
+        let changed = if is_upload {
+            longer_bodies(self.plan)
+        } else {
+            shorter_answers(self.plan, before.received_bytes)
+        };
+        let Some(changed) = changed else { return Ok(None) };
+        let Some(after) = (self.measure)(&slow(&changed, self.lower))? else { return Ok(None) };
+        let bytes =
+            |cost: &OperationCost| if is_upload { cost.sent_bytes } else { cost.received_bytes };
+        let numbers = (bytes(&before), bytes(&after));
+        let plans = (self.plan.clone(), changed);
+        Ok(planned(Intervention::BodySize, numbers, numbers.0 / numbers.1, plans))
+    }
+
+    /// Sessions that are resumed, with so many connections that half of the work is theirs.
+    fn resumption(&mut self) -> Result<Option<Planned>, Stop> {
+        let Some(full) = self.full_handshakes()? else { return Ok(None) };
+        let mut resumed = full.clone();
+        resumed.tls.resume_ratio = 1.0;
+        self.handshakes(Intervention::Resumption, full, resumed)
+    }
+
+    /// The cheaper type of key, where the server has certificates of both.
+    fn certificate_key(&mut self) -> Result<Option<Planned>, Stop> {
+        let Some(full) = self.full_handshakes()? else { return Ok(None) };
+        let with = |key: CertificateKey| {
+            let mut plan = full.clone();
+            plan.tls.certificate_key = Some(key);
+            plan
+        };
+        let (rsa, ecdsa) = (with(CertificateKey::Rsa), with(CertificateKey::Ecdsa));
+        self.handshakes(Intervention::CertificateKey, rsa, ecdsa)
+    }
+
+    /// The plan with full handshakes alone, so many that half of the work is theirs; `None` where it resumes sessions
+    /// or nothing can be measured.
+    fn full_handshakes(&mut self) -> Result<Option<LoadPlan>, Stop> {
+        if self.plan.tls.resume_ratio > 0.0 {
+            return Ok(None);
+        }
+        Ok(self.cpu_costs()?.map(|costs| match costs.connection {
+            Some(connection) if per_operation(&costs.base) < 1.0 => {
+                renewing(&costs.base, requests_for(costs.usual_s / connection))
+            }
+            _ => costs.base,
+        }))
+    }
+
+    /// All connections of `before` changed to those of `after`, where that changes what they cost.
+    fn handshakes(
+        &mut self,
+        intervention: Intervention,
+        before: LoadPlan,
+        after: LoadPlan,
+    ) -> Result<Option<Planned>, Stop> {
+        let (Some(dear), Some(cheap)) = (self.cpu_s(&before, 0.5)?, self.cpu_s(&after, 0.5)?)
+        else {
+            return Ok(None);
+        };
+        Ok(planned(intervention, (0.0, 1.0), dear / cheap, (before, after)))
+    }
+
+    /// CPU seconds of an operation of `plan`, at the part `of` of the usual low load.
+    fn cpu_s(&mut self, plan: &LoadPlan, of: f64) -> Result<Option<f64>, Stop> {
+        let cost = (self.measure)(&slow(plan, of * self.lower))?;
+        Ok(cost.and_then(|cost| cost.cpu_s))
+    }
+
+    fn cpu_costs(&mut self) -> Result<Option<CpuCosts>, Stop> {
+        if self.cpu_costs.is_none() {
+            self.cpu_costs = Some(self.measure_cpu_costs()?);
+        }
+        Ok(self.cpu_costs.clone().flatten())
+    }
+
+    fn measure_cpu_costs(&mut self) -> Result<Option<CpuCosts>, Stop> {
+        let mut base = self.plan.clone();
+        if base.sources.is_empty() {
+            base.sources = more_sources(&base, SOURCES);
+        }
+        let Some(usual_s) = self.cpu_s(&base, 1.0)? else { return Ok(None) };
+        if base.handshake_only {
+            return Ok(Some(CpuCosts { base, usual_s, connection: None }));
+        }
+        let own = per_operation(&base);
+        // Ten times as many where each has few, else few.
+        let probed = if own > 0.0 { (10.0 / own).round() as u64 } else { PROBED };
+        let Some(changed) = self.cpu_s(&renewing(&base, probed), 1.0)? else { return Ok(None) };
+        let connection = (changed - usual_s) / (1.0 / probed as f64 - own);
+        let connection = Some(connection).filter(|cost| *cost > 0.0);
+        Ok(Some(CpuCosts { base, usual_s, connection }))
+    }
+}
+
+/// What operations cost the server's CPU.
+#[derive(Clone)]
+struct CpuCosts {
+    /// The load, from as many addresses as renewed connections need.
+    base: LoadPlan,
+    /// CPU seconds for each of its operations.
+    usual_s: f64,
+    /// CPU seconds of a new connection beside its requests; `None` where nothing is sent on connections.
+    connection: Option<f64>,
+}
+
+impl CpuCosts {
+    /// So many requests on each connection that an operation costs about a third more; where each has
+    /// one already, two.
+    fn fewer_requests(self) -> Option<Planned> {
+        let (connection, own) = (self.connection?, per_operation(&self.base));
+        let wanted = DEARER * self.usual_s / connection + own;
+        let requests = if own >= 1.0 { 2 } else { requests_for(wanted) };
+        let of = requests as f64;
+        let changed_s = self.usual_s + connection * (1.0 / of - own);
+        let from = if own > 0.0 { (1.0 / own).round() } else { 0.0 };
+        let renewed = renewing(&self.base, requests);
+        planned(
+            Intervention::RequestsPerConnection,
+            (from, of),
+            self.usual_s / changed_s,
+            (self.base, renewed),
+        )
     }
 }
 
@@ -78,91 +255,34 @@ fn more_addresses(plan: &LoadPlan) -> Option<Planned> {
         .filter(|_| is_possible)
 }
 
-/// Changes of what an operation costs the server's CPU.
-fn changes_of_cost(
-    interventions: &[Intervention],
-    plan: &LoadPlan,
-    lower: f64,
-    demand: Demand<'_>,
-) -> Result<Vec<Planned>, Stop> {
-    let mut base = plan.clone();
-    if base.sources.is_empty() {
-        base.sources = more_sources(&base, SOURCES);
-    }
-    let Some(costs) = Costs::measure(&base, lower, demand)? else { return Ok(Vec::new()) };
-    let mut planned = Vec::new();
-    for intervention in interventions {
-        planned.extend(match intervention {
-            Intervention::RequestsPerConnection => costs.fewer_requests(&base),
-            Intervention::Resumption => costs.resumption(&base, lower, demand)?,
-            _ => None,
-        });
-    }
-    Ok(planned)
-}
-
-/// What operations cost the server.
-struct Costs {
-    /// Of the load as it is, for each operation.
-    usual: f64,
-    /// Of a new connection beside its requests; `None` where nothing is sent on connections.
-    connection: Option<f64>,
-}
-
-impl Costs {
-    fn measure(base: &LoadPlan, lower: f64, demand: Demand<'_>) -> Result<Option<Self>, Stop> {
-        let Some(usual) = demand(&slow(base, lower))? else { return Ok(None) };
-        if base.handshake_only {
-            return Ok(Some(Self { usual, connection: None }));
-        }
-        let own = per_operation(base);
-        // Ten times as many where each has few, else few.
-        let probed = if own > 0.0 { (10.0 / own).round() as u64 } else { PROBED };
-        let renewed = renewing(base, probed);
-        let Some(changed) = demand(&slow(&renewed, lower))? else { return Ok(None) };
-        let connection = (changed - usual) / (1.0 / probed as f64 - own);
-        Ok(Some(Self { usual, connection: Some(connection).filter(|cost| *cost > 0.0) }))
-    }
-
-    /// So many requests on each connection that an operation costs about a third more; where each has
-    /// one already, two.
-    fn fewer_requests(&self, base: &LoadPlan) -> Option<Planned> {
-        let (connection, own) = (self.connection?, per_operation(base));
-        let wanted = DEARER * self.usual / connection + own;
-        let requests = if own >= 1.0 { 2 } else { requests_for(wanted) };
-        let of = requests as f64;
-        let changed = self.usual + connection * (1.0 / of - own);
-        let from = if own > 0.0 { (1.0 / own).round() } else { 0.0 };
-        planned(
-            Intervention::RequestsPerConnection,
-            (from, of),
-            self.usual / changed,
-            (base.clone(), renewing(base, requests)),
-        )
-    }
-
-    /// Sessions that are resumed, with so many connections that half of the work is theirs.
-    fn resumption(
-        &self,
-        base: &LoadPlan,
-        lower: f64,
-        demand: Demand<'_>,
-    ) -> Result<Option<Planned>, Stop> {
-        if base.tls.resume_ratio > 0.0 {
-            return Ok(None);
-        }
-        let full = match self.connection {
-            Some(connection) if per_operation(base) < 1.0 => {
-                renewing(base, requests_for(self.usual / connection))
-            }
-            _ => base.clone(),
+/// A quarter more of each body, in spaces: JSON, XML and text mean the same with them.
+fn longer_bodies(plan: &LoadPlan) -> Option<LoadPlan> {
+    let mut longer = plan.clone();
+    for target in &mut longer.targets {
+        let is_grpc = |(name, value): &(String, String)| {
+            name.eq_ignore_ascii_case("content-type") && value.starts_with(GRPC)
         };
-        let mut resumed = full.clone();
-        resumed.tls.resume_ratio = 1.0;
-        let costs = (demand(&slow(&full, lower / 2.0))?, demand(&slow(&resumed, lower / 2.0))?);
-        let (Some(before), Some(after)) = costs else { return Ok(None) };
-        Ok(planned(Intervention::Resumption, (0.0, 1.0), before / after, (full, resumed)))
+        if !target.url.protocol.is_http() || target.headers.iter().any(is_grpc) {
+            return None;
+        }
+        let bytes = target.body.len() * 5 / 4;
+        target.body.resize(bytes, b' ');
     }
+    Some(longer)
+}
+
+/// The first four fifths of each answer, of which `received_bytes` are received.
+fn shorter_answers(plan: &LoadPlan, received_bytes: f64) -> Option<LoadPlan> {
+    let last_byte = ((0.8 * received_bytes) as u64).checked_sub(1)?;
+    let mut shorter = plan.clone();
+    for target in &mut shorter.targets {
+        let has_range = target.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("range"));
+        if !target.url.protocol.is_http() || has_range {
+            return None;
+        }
+        target.headers.push(("Range".to_owned(), format!("bytes=0-{last_byte}")));
+    }
+    Some(shorter)
 }
 
 fn planned(
@@ -215,18 +335,30 @@ mod tests {
     use super::*;
     use crate::plan::tests::load_job;
 
-    /// A server on which a request costs 30 us, a full handshake 400 us, and a resumed one 100 us.
-    fn demand(plan: &LoadPlan) -> Result<Option<f64>, Stop> {
-        let handshake = 400e-6 - 300e-6 * plan.tls.resume_ratio;
-        Ok(Some(30e-6 + handshake * per_operation(plan)))
+    /// A server on which a request costs 30 us, a full handshake 400 us with RSA and 130 us with ECDSA, and a resumed
+    /// one 100 us; it answers with 10 kB, or with the part that is asked for.
+    fn measure(plan: &LoadPlan) -> Result<Option<OperationCost>, Stop> {
+        let full =
+            if plan.tls.certificate_key == Some(CertificateKey::Ecdsa) { 130e-6 } else { 400e-6 };
+        let handshake = full - (full - 100e-6) * plan.tls.resume_ratio;
+        let target = &plan.targets[0];
+        let range = target.headers.iter().find(|(name, _)| name == "Range");
+        let part = range.and_then(|(_, value)| value.rsplit_once('-')?.1.parse::<f64>().ok());
+        Ok(Some(OperationCost {
+            cpu_s: Some(30e-6 + handshake * per_operation(plan)),
+            sent_bytes: 200.0 + target.body.len() as f64,
+            received_bytes: 300.0 + part.map_or(10_000.0, |last| last + 1.0),
+        }))
+    }
+
+    fn told(of: Cause, plan: &LoadPlan) -> Vec<(Intervention, f64, f64, f64)> {
+        let all = of.load_interventions();
+        let planned = plan_changes(all, plan, 10_000.0, &mut measure).unwrap();
+        planned.iter().map(|p| (p.intervention, p.from, p.to, p.predicted_ratio)).collect()
     }
 
     fn changes(flags: &[&str]) -> Vec<(Intervention, f64, f64, f64)> {
-        let words = [&["https://127.0.0.1:9/"], flags].concat();
-        let plan = load_job(&words).plan;
-        let all = [Intervention::RequestsPerConnection, Intervention::Resumption];
-        let planned = plan_changes(&all, &plan, 10_000.0, &mut demand).unwrap();
-        planned.iter().map(|p| (p.intervention, p.from, p.to, p.predicted_ratio)).collect()
+        told(Cause::TlsHandshakes, &load_job(&[&["https://127.0.0.1:9/"], flags].concat()).plan)
     }
 
     #[test]
@@ -238,6 +370,7 @@ mod tests {
         let (intervention, from, to, ratio) = found[1];
         assert_eq!((intervention, from, to), (Intervention::Resumption, 0.0, 1.0));
         assert!((ratio - (30.0 + 400.0 / 13.0) / (30.0 + 100.0 / 13.0)).abs() < 1e-9, "{ratio}");
+        assert_eq!(found.len(), LOAD_CHANGES);
     }
 
     #[test]
@@ -250,10 +383,35 @@ mod tests {
     }
 
     #[test]
+    fn handshakes_alone_are_resumed_or_signed_by_another_key() {
+        let plan = load_job(&["https://127.0.0.1:9/", "--no-keepalive"]).plan;
+        let found = told(Cause::ServerCpu, &LoadPlan { handshake_only: true, ..plan });
+        let (intervention, from, to, ratio) = found[1];
+        assert_eq!(found[0].0, Intervention::Resumption);
+        assert_eq!((intervention, from, to), (Intervention::CertificateKey, 0.0, 1.0));
+        assert!((ratio - 430.0 / 160.0).abs() < 1e-9, "{ratio}");
+    }
+
+    #[test]
+    fn what_fills_a_link_is_made_longer_or_shorter() {
+        let plan = load_job(&["https://127.0.0.1:9/"]).plan;
+        let of = |plan: &LoadPlan| told(Cause::Link, plan);
+        // Four fifths of 10,300 bytes, and 300 of headers.
+        assert_eq!(of(&plan), [(Intervention::BodySize, 10_300.0, 8_540.0, 10_300.0 / 8_540.0)]);
+        let upload = load_job(&["https://127.0.0.1:9/", "--data", &"x".repeat(20_000)]).plan;
+        assert_eq!(
+            of(&upload),
+            [(Intervention::BodySize, 20_200.0, 25_200.0, 20_200.0 / 25_200.0)]
+        );
+        let of_part = load_job(&["https://127.0.0.1:9/", "-H", "range: bytes=0-99"]).plan;
+        assert_eq!(of(&of_part), []);
+    }
+
+    #[test]
     fn limits_of_each_connection_and_address_follow_their_number() {
         let plan = load_job(&["https://127.0.0.1:9/", "-c", "50"]).plan;
         let mut unread =
-            |_: &LoadPlan| -> Result<Option<f64>, Stop> { panic!("no cost is measured") };
+            |_: &LoadPlan| -> Result<Option<OperationCost>, Stop> { panic!("nothing is measured") };
         let mut of = |cause: Cause, plan: &LoadPlan| {
             let mut all =
                 plan_changes(cause.load_interventions(), plan, 100.0, &mut unread).unwrap();
@@ -272,9 +430,13 @@ mod tests {
     #[test]
     fn what_costs_the_same_tests_nothing() {
         let plan = load_job(&["https://127.0.0.1:9/"]).plan;
-        let all = [Intervention::RequestsPerConnection, Intervention::Resumption];
-        let of = |demand: Demand<'_>| plan_changes(&all, &plan, 10_000.0, demand).unwrap().len();
-        assert_eq!(of(&mut |_: &LoadPlan| Ok(Some(30e-6))), 0);
-        assert_eq!(of(&mut |_: &LoadPlan| Ok(None)), 0);
+        let cost = |cpu_s| OperationCost { cpu_s, sent_bytes: 100.0, received_bytes: 1_000.0 };
+        for cause in [Cause::ServerCpu, Cause::Link] {
+            for cpu_s in [Some(30e-6), None] {
+                let mut measure = |_: &LoadPlan| Ok(Some(cost(cpu_s)));
+                let all = cause.load_interventions();
+                assert_eq!(plan_changes(all, &plan, 10_000.0, &mut measure).unwrap().len(), 0);
+            }
+        }
     }
 }

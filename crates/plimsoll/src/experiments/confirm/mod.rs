@@ -5,7 +5,9 @@
 //! chance. What is to come out is fixed and shown before the first pair.
 
 use plimsoll_capacity::compare::{Pair, orders};
-use plimsoll_capacity::diagnose::confirm::{Judged, PAIRS, SPOILT_MAX, judge};
+use plimsoll_capacity::diagnose::confirm::{
+    Judged, PAIRS, PAIRS_MAX, SPOILT_MAX, judge, wants_more,
+};
 use plimsoll_lab::{LabError, Lever};
 use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Finding, Grade};
@@ -24,10 +26,10 @@ use crate::session::Session;
 mod levers;
 mod loads;
 
+use loads::OperationCost;
+
 /// How long the server is saturated in each load. Whole seconds.
 const LOAD: Nanos = Nanos::from_secs(6);
-/// Changes of the load that confirm a cause together, where it has as many.
-const LOAD_CHANGES_MIN: usize = 2;
 
 /// A change, and what is expected of it.
 struct Planned {
@@ -81,22 +83,22 @@ pub(super) fn run(
         CauseTest::ByServer => vec![test.by_server(finding)?],
         CauseTest::ByLoad => test.by_load(finding, lower)?,
     };
-    let needed = match by {
+    let possible = match by {
         CauseTest::ByServer => 1,
-        CauseTest::ByLoad => finding.cause.load_interventions().len().min(LOAD_CHANGES_MIN),
+        CauseTest::ByLoad => finding.cause.load_interventions().len().min(loads::LOAD_CHANGES),
     };
-    finding.grade = grade(needed, finding.grade, &finding.confirmations);
+    finding.grade = grade(possible, finding.grade, &finding.confirmations);
     Ok(())
 }
 
-/// How sure a cause is after its tests, of which so many are needed to confirm it.
-fn grade(needed: usize, before: Grade, confirmations: &[Confirmation]) -> Grade {
+/// How sure a cause is after its tests: all that are `possible` confirm it together, and at least one does.
+fn grade(possible: usize, before: Grade, confirmations: &[Confirmation]) -> Grade {
     let count = |result| confirmations.iter().filter(|test| test.result == result).count();
     let confirmed = count(ConfirmationResult::Confirmed);
     if count(ConfirmationResult::Refuted) > 0 {
         // Its counters moved, and it is not the limit.
         Grade::Correlated
-    } else if confirmed >= needed {
+    } else if confirmed >= possible.max(1) {
         Grade::Confirmed
     } else if confirmed > 0 {
         before.max(Grade::Predicted)
@@ -139,8 +141,8 @@ impl Test<'_, '_> {
             )]);
         }
         let usual = self.plan;
-        let mut demand = |plan: &LoadPlan| self.demand(plan);
-        let planned = loads::plan_changes(interventions, usual, lower, &mut demand)?;
+        let mut measure = |plan: &LoadPlan| self.operation_cost(plan);
+        let planned = loads::plan_changes(interventions, usual, lower, &mut measure)?;
         if planned.is_empty() {
             let why = self.ended().unwrap_or_else(|| loads::why_none(interventions).to_owned());
             return Ok(vec![Confirmation::impossible(why)]);
@@ -158,12 +160,16 @@ impl Test<'_, '_> {
         Ok(all)
     }
 
-    /// CPU seconds of the server for each operation of `plan`, which is far below its capacity.
-    fn demand(&mut self, plan: &LoadPlan) -> Result<Option<f64>, Stop> {
+    /// What an operation of `plan` takes, which is far below the capacity.
+    fn operation_cost(&mut self, plan: &LoadPlan) -> Result<Option<OperationCost>, Stop> {
         let load = run_load(self.session, plan)?;
         let ok = load.tally.ok as f64;
-        let ran = load.server.filter(|_| ok > 0.0 && load.invalid.is_none());
-        Ok(ran.map(|times| times.ran.as_secs_f64() / ok).filter(|demand| *demand > 0.0))
+        let cpu_s =
+            load.server.map(|times| times.ran.as_secs_f64() / ok).filter(|cpu_s| *cpu_s > 0.0);
+        let sent_bytes = load.tally.bytes.sent as f64 / ok;
+        let received_bytes = load.tally.bytes.received as f64 / ok;
+        let is_usable = ok > 0.0 && load.invalid.is_none();
+        Ok(is_usable.then_some(OperationCost { cpu_s, sent_bytes, received_bytes }))
     }
 
     /// The pairs of one change; `seen` is the load without any step.
@@ -180,9 +186,12 @@ impl Test<'_, '_> {
             ..Confirmation::impossible(String::new())
         };
         self.session.note(render_confirmation_plan(&confirmation));
-        for order in orders((PAIRS + SPOILT_MAX) as usize, self.plan.seed) {
-            if confirmation.counted().count() >= PAIRS as usize {
+        for order in orders((PAIRS_MAX + SPOILT_MAX) as usize, self.plan.seed) {
+            if !wants_more(predicted_ratio, &counted(&confirmation)) {
                 break;
+            }
+            if confirmation.counted().count() == PAIRS as usize {
+                confirmation.pairs_planned = PAIRS_MAX;
             }
             match self.pair(order, &mut change)? {
                 Ok(pair) => {
@@ -267,12 +276,15 @@ impl Test<'_, '_> {
     }
 }
 
+/// The pairs that count, whose loads all had answers.
+fn counted(confirmation: &Confirmation) -> Vec<Pair> {
+    let pair = |pair: &ConfirmationPair| Pair::new(pair.sham_per_s, pair.changed_per_s);
+    confirmation.counted().filter_map(pair).collect()
+}
+
 /// What the pairs say.
 fn conclude(confirmation: &mut Confirmation) {
-    let pairs: Vec<Pair> = confirmation
-        .counted()
-        .filter_map(|pair| Pair::new(pair.sham_per_s, pair.changed_per_s))
-        .collect();
+    let pairs = counted(confirmation);
     let untouched = &confirmation.untouched_per_s;
     let Judged { result, shift, sham_ratio } =
         judge(confirmation.predicted_ratio, &pairs, untouched);
@@ -289,8 +301,8 @@ mod tests {
     #[test]
     fn a_change_of_the_load_needs_another_one() {
         use ConfirmationResult::{Confirmed, Refuted, Undecided};
-        let (server, load) = (1, LOAD_CHANGES_MIN);
-        for (needed, before, results, after) in [
+        let (server, load) = (1, loads::LOAD_CHANGES);
+        for (possible, before, results, after) in [
             (server, Grade::Predicted, vec![Confirmed], Grade::Confirmed),
             (server, Grade::Predicted, vec![Refuted], Grade::Correlated),
             (server, Grade::Predicted, vec![Undecided], Grade::Predicted),
@@ -298,10 +310,13 @@ mod tests {
             (load, Grade::Correlated, vec![Confirmed], Grade::Predicted),
             (load, Grade::Predicted, vec![Confirmed, Refuted], Grade::Correlated),
             (load, Grade::Correlated, vec![], Grade::Correlated),
+            // No change of the load moves such a limit.
+            (0, Grade::Predicted, vec![Undecided], Grade::Predicted),
+            (0, Grade::Predicted, vec![], Grade::Predicted),
         ] {
             let test = |result| Confirmation { result, ..Confirmation::impossible(String::new()) };
             let tests: Vec<_> = results.iter().copied().map(test).collect();
-            assert_eq!(grade(needed, before, &tests), after, "{needed} {results:?}");
+            assert_eq!(grade(possible, before, &tests), after, "{possible} {results:?}");
         }
     }
 }

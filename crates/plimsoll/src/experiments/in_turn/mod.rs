@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 
 use plimsoll_capacity::compare::ROUNDS_MIN;
-use plimsoll_capacity::{judge_load, median_of};
+use plimsoll_capacity::judge_load;
 use plimsoll_fleet::LoadAgents;
 use plimsoll_fleet::coordinator::{LoadControl, LoadOutcome};
 use plimsoll_model::Nanos;
@@ -55,7 +55,8 @@ pub(super) struct Load {
     pub(super) interrupted: bool,
     /// Good answers per second until sending ended.
     pub(super) goodput: f64,
-    /// The same in its middle second, which a pause of the host does not move.
+    /// The same without its best and its worst second, which a pause of the host moves least. (The median of the
+    /// seconds varies a fifth more where a CPU quota makes a server answer in bursts.)
     pub(super) usual_goodput: f64,
     pub(super) sut_busiest_thread: Option<f64>,
     /// What the server's threads did, where they could be seen.
@@ -346,12 +347,20 @@ impl Watch {
             window: outcome.window,
             interrupted: outcome.interrupted,
             goodput: self.answers.iter().sum::<u64>() as f64 / self.answers.len().max(1) as f64,
-            usual_goodput: median_of(self.answers.iter().map(|ok| *ok as f64)).unwrap_or_default(),
+            usual_goodput: usual(&self.answers),
             sut_busiest_thread: sut_busiest_thread.or_else(|| busiest.map(|(_, _, part)| part)),
             invalid: lost.or_else(|| spoilt.next().map(findings::line)),
             tally: outcome.tally,
         }
     }
+}
+
+/// The mean of all but the least and the greatest.
+fn usual(answers: &[u64]) -> f64 {
+    let mut sorted = answers.to_vec();
+    sorted.sort_unstable();
+    let inner = sorted.get(1..sorted.len().saturating_sub(1)).unwrap_or_default();
+    inner.iter().sum::<u64>() as f64 / inner.len().max(1) as f64
 }
 
 /// Whether a check finds what may hit one server alone. A busy host hits all of them, in turn and by
@@ -405,6 +414,14 @@ mod tests {
             backends: None,
             busiest: None,
             invalid: None,
+        }
+    }
+
+    #[test]
+    fn a_pause_of_one_second_does_not_count() {
+        assert_eq!(usual(&[400, 0, 390, 410, 500, 400]), 400.0);
+        for few in [&[][..], &[7], &[7, 8]] {
+            assert_eq!(usual(few), 0.0);
         }
     }
 
