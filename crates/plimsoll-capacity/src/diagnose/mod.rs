@@ -196,6 +196,10 @@ fn named(candidate: &Candidate, around: &Around<'_>) -> Cause {
     if usage::stolen(&during) >= usage::STOLEN_MIN {
         return Cause::Steal;
     }
+    let cause = match cause {
+        Cause::HostCpu if signs::is_filled_by_server(&during) => Cause::ServerCpu,
+        cause => cause,
+    };
     match cause {
         Cause::ServerCpu if signs::is_hot_thread(&usage::threads(&during)) => Cause::HotThread,
         Cause::ServerCpu if signs::misses_sessions(&during, around.below) => Cause::SessionCache,

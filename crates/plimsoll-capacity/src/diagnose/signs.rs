@@ -14,6 +14,9 @@ const HOT: f64 = 0.85;
 const COOL: f64 = 0.6;
 /// A server whose threads are all below this does not lack CPU.
 const FREE: f64 = 0.7;
+/// The share of the full CPUs' time from which the server alone fills them, with several threads for each. Beside
+/// clients that need a third of one of two CPUs it uses less.
+const FILLED_BY_SERVER_MIN: f64 = 0.8;
 /// CPUs that nobody of the run accounts for.
 const OTHERS_MIN: f64 = 0.3;
 /// Full handshakes per operation from which they are most of the work.
@@ -50,6 +53,15 @@ pub(super) fn misses_sessions(during: &During<'_>, below: Option<&Trial<'_>>) ->
     let missed = rate(Metric::HaproxySslCacheMisses);
     let is_full = below.is_some_and(|trial| trial.handshakes >= HANDSHAKES_MISSED_MIN);
     is_full && looked_up > 0.0 && missed >= MISSES_MIN * looked_up
+}
+
+/// Whether the CPUs that are full are so because of the server's threads, none of which fills one.
+pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
+    let cpus = usage::cpus(during);
+    let full: f64 = cpus.iter().map(|(_, used)| *used).filter(|used| *used >= usage::CPU_FULL).sum();
+    let threads = usage::threads(during);
+    let servers = threads.iter().filter(|thread| thread.is_server);
+    servers.map(|thread| thread.used).sum::<f64>() >= FILLED_BY_SERVER_MIN * full && full > 0.0
 }
 
 /// Whether programs that have nothing to do with the run keep CPUs busy.

@@ -13,7 +13,7 @@ const WORKER_CONNECTIONS_FULL: f64 = 0.93;
 /// Readings once a second miss the peaks by so much.
 const PEAKS_MISSED: f64 = 0.01;
 /// The same of a CPU or a thread.
-const CPU_FULL: f64 = 0.93;
+pub(super) const CPU_FULL: f64 = 0.93;
 /// The share of the CPUs that the hypervisor takes from which they are not this host's own.
 pub(super) const STOLEN_MIN: f64 = 0.1;
 /// The same of what an interface sends, or a control group's disk does.

@@ -23,6 +23,18 @@ pub(super) fn cases() -> Vec<(&'static str, World, Cause, Grade)> {
     vec![
         ("1 CPU of the server", busy(), C::ServerCpu, Predicted),
         ("1 two busy threads", two(TIP, "haproxy/1").cpu("2", TIP), C::ServerCpu, Predicted),
+        (
+            "1 two threads on one CPU",
+            World::default()
+                .thread("haproxy", "server", "haproxy/0", 0.01, 1.4 * TIP)
+                .thread("haproxy", "server", "haproxy/1", 0.01, 3.0 * TIP)
+                .thread("agent", "client", "client/0", 0.01, 3.0 * TIP)
+                .cpu("0", 3.0 * TIP)
+                .cpu("1", TIP)
+                .limit("open files", "haproxy", 6.0 * TIP, 100_000.0),
+            C::ServerCpu,
+            Predicted,
+        ),
         ("2 one of two threads", two(20.0 * TIP, "haproxy/1"), C::HotThread, Predicted),
         (
             "3 one CPU for all threads",
