@@ -12,7 +12,7 @@ use crate::median::median_of;
 /// Pairs that count, fixed before the first: six coins show the same side in 3.1 % of all cases, five in
 /// 6.3 %.
 pub const PAIRS: u32 = 6;
-/// Pairs that count where the first [`PAIRS`] are undecided. The interval of six reaches from the least to the greatest;
+/// Pairs that count at most where the first [`PAIRS`] are undecided. The interval of six reaches from the least to the greatest;
 /// that of twelve stands where one of them is off.
 pub const PAIRS_MAX: u32 = 12;
 /// Pairs that may be spoilt and are made again.
