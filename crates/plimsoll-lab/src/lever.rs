@@ -1,4 +1,4 @@
-//! What lowers one limit of a running server, and takes that back: nothing is started again, and dropping
+//! What changes one limit of a running server, and takes that back: nothing is started again, and dropping
 //! it leaves everything as it was.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::error::LabError;
 
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// What lowers one limit of a running server.
+/// What changes one limit of a running server.
 #[derive(Debug)]
 pub struct Lever(Acts);
 
@@ -25,7 +25,7 @@ enum Acts {
     Quota(Box<ControlGroup>, f64),
     Haproxy(HaproxyLever),
     Ports(PortsLever),
-    /// Listening sockets, and how many connections may wait at each: lowered, and as it was.
+    /// Listening sockets, and how many connections may wait at each: changed, and as it was.
     Queues(Vec<(Listening, u32, u32)>),
 }
 
@@ -33,7 +33,7 @@ enum Acts {
 #[derive(Debug)]
 struct HaproxyLever {
     socket: PathBuf,
-    lower: Vec<String>,
+    change: Vec<String>,
     restore: Vec<String>,
 }
 
@@ -56,9 +56,9 @@ impl Lever {
         Ok(Self(Acts::Quota(Box::new(ControlGroup::of_thread(pid, thread)?), cpus)))
     }
 
-    /// Gives HAProxy the commands `lower`, and takes them back with `restore`.
-    pub fn haproxy(socket: &Path, lower: Vec<String>, restore: Vec<String>) -> Self {
-        Self(Acts::Haproxy(HaproxyLever { socket: socket.to_owned(), lower, restore }))
+    /// Gives HAProxy the commands `change`, and takes them back with `restore`.
+    pub fn haproxy(socket: &Path, change: Vec<String>, restore: Vec<String>) -> Self {
+        Self(Acts::Haproxy(HaproxyLever { socket: socket.to_owned(), change, restore }))
     }
 
     /// Leaves the host of `network` the share `keep` of the ports that it connects from; returns how many
@@ -77,11 +77,11 @@ impl Lever {
         Ok((Self(Acts::Ports(PortsLever { network, lower, restore })), count, kept))
     }
 
-    /// Lets fewer connections wait to be accepted: at each listening socket of these processes as many as
-    /// `fewer` says of those that fill its queue; returns both of the shortest queue, too.
+    /// Lets fewer or more connections wait to be accepted: at each listening socket of these processes as many as
+    /// `to` says of those that fill its queue; returns both of the shortest queue, too.
     pub fn accept_queues(
         pids: &[u32],
-        fewer: impl Fn(u32) -> Result<u32, LabError>,
+        to: impl Fn(u32) -> Result<u32, LabError>,
     ) -> Result<(Self, u32, u32), LabError> {
         let denied =
             |error| LabError::Lever(format!("cannot change the server's sockets: {error}"));
@@ -90,25 +90,25 @@ impl Lever {
             for socket in Listening::of_process(*pid).map_err(denied)? {
                 let most = socket.queue_max().map_err(denied)?;
                 // A queue of length n is full with n + 1 connections: so many are accepted at once.
-                let less = fewer(most + 1)?;
-                queues.push((socket, less.saturating_sub(1), most));
+                let changed = to(most + 1)?;
+                queues.push((socket, changed.saturating_sub(1), most));
             }
         }
         // The others have room when it is full.
-        let shortest = queues.iter().map(|(_, lower, restore)| (restore + 1, lower + 1)).min();
+        let shortest = queues.iter().map(|(_, changed, restore)| (restore + 1, changed + 1)).min();
         let (from, to) = shortest
             .ok_or_else(|| LabError::Lever("the server has no listening socket".to_owned()))?;
         Ok((Self(Acts::Queues(queues)), from, to))
     }
 
-    /// Lowers the limit, or writes the value that was there: the same steps.
-    pub fn set(&mut self, lowered: bool) -> Result<(), LabError> {
+    /// Changes the limit, or writes the value that was there: the same steps.
+    pub fn set(&mut self, changed: bool) -> Result<(), LabError> {
         match &self.0 {
-            Acts::Quota(group, cpus) => group.limit(lowered.then_some(*cpus)),
-            Acts::Haproxy(lever) => lever.set(lowered),
-            Acts::Ports(lever) => lever.set(lowered),
-            Acts::Queues(queues) => queues.iter().try_for_each(|(socket, lower, restore)| {
-                let most = if lowered { *lower } else { *restore };
+            Acts::Quota(group, cpus) => group.limit(changed.then_some(*cpus)),
+            Acts::Haproxy(lever) => lever.set(changed),
+            Acts::Ports(lever) => lever.set(changed),
+            Acts::Queues(queues) => queues.iter().try_for_each(|(socket, after, restore)| {
+                let most = if changed { *after } else { *restore };
                 socket.set_queue_max(most).map_err(|error| LabError::Lever(error.to_string()))
             }),
         }
@@ -116,8 +116,8 @@ impl Lever {
 }
 
 impl HaproxyLever {
-    fn set(&self, lowered: bool) -> Result<(), LabError> {
-        let commands = if lowered { &self.lower } else { &self.restore };
+    fn set(&self, changed: bool) -> Result<(), LabError> {
+        let commands = if changed { &self.change } else { &self.restore };
         commands.iter().try_for_each(|command| {
             let refused = |why: &str| LabError::Lever(format!("HAProxy: {command}: {why}"));
             let answer = command_haproxy(&self.socket, command)
@@ -129,8 +129,8 @@ impl HaproxyLever {
 }
 
 impl PortsLever {
-    fn set(&self, lowered: bool) -> Result<(), LabError> {
-        let (first, last) = if lowered { self.lower } else { self.restore };
+    fn set(&self, changed: bool) -> Result<(), LabError> {
+        let (first, last) = if changed { self.lower } else { self.restore };
         self.network
             .run(|| fs::write(PORT_RANGE, format!("{first} {last}")))
             .and_then(|written| written)
@@ -180,9 +180,9 @@ mod tests {
         })
         .expect("a thread");
         let commands = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let lower = commands(&["set maxconn server b/b1 3", "set maxconn server b/b2 3"]);
+        let change = commands(&["set maxconn server b/b1 3", "set maxconn server b/b2 3"]);
         let restore = commands(&["set maxconn server b/b1 4", "set maxconn server b/b2 4"]);
-        let mut lever = Lever::haproxy(&socket, lower, restore);
+        let mut lever = Lever::haproxy(&socket, change, restore);
         let refused = lever.set(true).expect_err("b2 is not there").to_string();
         assert!(refused.ends_with("set maxconn server b/b2 3: No such server."), "{refused}");
         drop(lever);

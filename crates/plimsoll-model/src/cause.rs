@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::confirmation::{Confirmation, Intervention};
+use crate::confirmation::{Confirmation, Intervention, Remedied};
 
 /// How sure a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -302,6 +302,9 @@ pub struct Finding {
     /// The tests of the cause, in order.
     #[serde(default)]
     pub confirmations: Vec<Confirmation>,
+    /// What came out once the confirmed limit was raised, where the running server's can be.
+    #[serde(default)]
+    pub remedied: Option<Box<Remedied>>,
 }
 
 impl Finding {
@@ -341,6 +344,7 @@ impl Finding {
             predicted_at: None,
             next: None,
             confirmations: Vec::new(),
+            remedied: None,
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Finding;
+use crate::trial::Outcome;
+
 /// What is changed to test a cause: one limit of the server, lowered by about a fifth, or the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -150,6 +153,33 @@ pub struct Shift {
     pub confidence: f64,
     /// How often chance alone would make the pairs at least as one-sided, if nothing had changed.
     pub p: f64,
+}
+
+/// A confirmed limit was raised while the server ran, and the search made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remedied {
+    /// What was raised.
+    pub intervention: Intervention,
+    /// The value that limited, in the unit of the intervention.
+    pub from: f64,
+    /// What it was raised to.
+    pub to: f64,
+    /// Tipping point after over before: that of the value, or as far as the next limit allows; fixed before the search.
+    pub predicted_ratio: f64,
+    /// Why it was not raised, where that is so.
+    pub why: Option<String>,
+    /// How the search ended; `None` where there was none.
+    pub outcome: Option<Outcome>,
+    /// The lower bound of the tipping point then, operations per second.
+    pub lower: Option<f64>,
+    /// Its upper bound.
+    pub upper: Option<f64>,
+    /// The middle of its interval over that before.
+    pub ratio: Option<f64>,
+    /// The limiting resources then, the surest first.
+    pub causes: Vec<Finding>,
+    /// How long the search took.
+    pub seconds: f64,
 }
 
 /// The test of a cause.

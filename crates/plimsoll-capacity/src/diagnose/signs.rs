@@ -58,7 +58,8 @@ pub(super) fn misses_sessions(during: &During<'_>, below: Option<&Trial<'_>>) ->
 /// Whether the CPUs that are full are so because of the server's threads, none of which fills one.
 pub(super) fn is_filled_by_server(during: &During<'_>) -> bool {
     let cpus = usage::cpus(during);
-    let full: f64 = cpus.iter().map(|(_, used)| *used).filter(|used| *used >= usage::CPU_FULL).sum();
+    let full: f64 =
+        cpus.iter().map(|(_, used)| *used).filter(|used| *used >= usage::CPU_FULL).sum();
     let threads = usage::threads(during);
     let servers = threads.iter().filter(|thread| thread.is_server);
     servers.map(|thread| thread.used).sum::<f64>() >= FILLED_BY_SERVER_MIN * full && full > 0.0

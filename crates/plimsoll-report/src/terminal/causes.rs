@@ -166,6 +166,12 @@ pub(super) fn section(page: &mut Page<'_>, summary: &Summary) -> io::Result<()> 
         if cause.cause != Cause::Unknown {
             page.entry("Remedy", &cause.remedy)?;
         }
+        if let Some(remedied) = &cause.remedied {
+            page.entry("Raised", &confirmation::remedied(remedied))?;
+            for limit in &remedied.causes {
+                page.entry("", &format!("the limit then: {}", sentence(search, limit)))?;
+            }
+        }
     }
     let Some(first) = causes.first() else { return Ok(()) };
     if let Some(next) = &first.next {

@@ -1,8 +1,10 @@
 //! The test of a cause in words: what was changed, what was predicted, what came out.
 
 use plimsoll_model::confirmation::{
-    Confirmation, ConfirmationArm, ConfirmationResult, Intervention, InterventionUnit, Shift,
+    Confirmation, ConfirmationArm, ConfirmationResult, Intervention, InterventionUnit, Remedied,
+    Shift,
 };
+use plimsoll_model::trial::Outcome;
 
 use super::layout::{bytes, clean, per_s, span, whole};
 
@@ -45,9 +47,9 @@ fn value(value: f64, unit: InterventionUnit) -> String {
 }
 
 /// `CPU time of the server, 0.98 CPUs to 0.78 CPUs`.
-fn change(confirmation: &Confirmation, intervention: Intervention) -> String {
+fn change(intervention: Intervention, from: f64, to: f64) -> String {
     let unit = intervention.unit();
-    let (from, to) = (value(confirmation.from, unit), value(confirmation.to, unit));
+    let (from, to) = (value(from, unit), value(to, unit));
     whole(&format!("{}, {from} to {to}", subject(intervention)))
 }
 
@@ -62,7 +64,7 @@ pub fn render_confirmation_plan(confirmation: &Confirmation) -> String {
     format!(
         "testing the cause: {}; predicted {} of the capacity if it is the limit; {} pairs of loads with \
          and without the change",
-        change(confirmation, intervention),
+        change(intervention, confirmation.from, confirmation.to),
         percent(confirmation.predicted_ratio),
         confirmation.pairs_planned
     )
@@ -82,6 +84,59 @@ pub fn render_confirmation_pair(confirmation: &Confirmation) -> String {
         ConfirmationArm::Changed => (changed, sham),
     };
     format!("{line}: {first}, {second} ({})", percent(pair.changed_per_s / pair.sham_per_s))
+}
+
+/// The line before the search with a limit raised.
+pub fn render_remedy_plan(remedied: &Remedied) -> String {
+    format!(
+        "raising the confirmed limit: {}; predicted {} of the tipping point; searching again",
+        change(remedied.intervention, remedied.from, remedied.to),
+        percent(remedied.predicted_ratio)
+    )
+}
+
+/// What that search found, for the report.
+pub(super) fn remedied(remedied: &Remedied) -> String {
+    if let Some(why) = &remedied.why {
+        return format!("not while the server runs: {}", clean(why));
+    }
+    let change = change(remedied.intervention, remedied.from, remedied.to);
+    let predicted = percent(remedied.predicted_ratio);
+    let bound = |bound: Option<f64>| bound.map_or_else(|| "unknown".to_owned(), per_s);
+    let measured = match (&remedied.outcome, remedied.ratio) {
+        (Some(Outcome::Regular), Some(ratio)) => format!(
+            "measured {}: between {} and {}",
+            percent(ratio),
+            bound(remedied.lower),
+            bound(remedied.upper)
+        ),
+        (Some(Outcome::NotReached { cap }), _) => {
+            format!(
+                "measured: at least {}, the most that was tried ({})",
+                bound(remedied.lower),
+                clean(cap)
+            )
+        }
+        (
+            Some(
+                Outcome::Unstable { why }
+                | Outcome::Undecided { why }
+                | Outcome::Unconfirmed { why }
+                | Outcome::GeneratorLimited { why }
+                | Outcome::NetworkLimited { why }
+                | Outcome::Unfinished { why },
+            ),
+            _,
+        ) => format!("no tipping point: {}", clean(why)),
+        (Some(Outcome::FailsAtMinimum), _) => {
+            "the SLO was missed at the former lower bound".to_owned()
+        }
+        (Some(Outcome::Regular), None) | (None, _) => "not searched".to_owned(),
+    };
+    format!(
+        "{change}; predicted {predicted} of the tipping point, {measured}; {}",
+        span(remedied.seconds)
+    )
 }
 
 fn refusal(confirmation: &Confirmation) -> String {
@@ -106,7 +161,7 @@ pub(super) fn sentence(confirmation: &Confirmation) -> String {
         ConfirmationResult::Undecided => "undecided: ",
     }
     .to_owned();
-    text.push_str(&change(confirmation, intervention));
+    text.push_str(&change(intervention, confirmation.from, confirmation.to));
     text.push_str(&format!(
         "; predicted {} of the capacity",
         percent(confirmation.predicted_ratio)
@@ -201,6 +256,34 @@ mod tests {
             text.contains("; incomplete, 2 of 6 pairs (-26.0 %, -24.0 %); interrupted"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_raised_limit_is_told_with_what_was_predicted() {
+        let mut raised = Remedied {
+            intervention: Intervention::SessionRate,
+            from: 400.0,
+            to: 800.0,
+            predicted_ratio: 2.0,
+            why: None,
+            outcome: Some(Outcome::Regular),
+            lower: Some(790.0),
+            upper: Some(806.0),
+            ratio: Some(1.99),
+            causes: Vec::new(),
+            seconds: 148.0,
+        };
+        let said = |raised: &_| remedied(raised).replace('\u{a0}', " ");
+        let begin =
+            "new sessions per second, 400/s to 800/s; predicted +100.0 % of the tipping point, ";
+        assert_eq!(
+            said(&raised),
+            format!("{begin}measured +99.0 %: between 790/s and 806/s; 148 s")
+        );
+        raised.outcome = Some(Outcome::Undecided { why: "time".to_owned() });
+        assert_eq!(said(&raised), format!("{begin}no tipping point: time; 148 s"));
+        raised.why = Some("HAProxy: value out of range".to_owned());
+        assert_eq!(said(&raised), "not while the server runs: HAProxy: value out of range");
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod sizing;
 mod timers;
 
 pub use compare::{render_compare, render_round_line};
-pub use confirmation::{render_confirmation_pair, render_confirmation_plan};
+pub use confirmation::{render_confirmation_pair, render_confirmation_plan, render_remedy_plan};
 pub use gate::{GateLine, GateReport, render_gate};
 pub(crate) use hold::plateau_line;
 pub use hold::render_hold;

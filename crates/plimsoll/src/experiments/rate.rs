@@ -3,6 +3,7 @@
 use plimsoll_capacity::diagnose::missing_loads;
 use plimsoll_capacity::{Context, GoalSearch, Mode, SearchSettings, Step, judge};
 use plimsoll_lab::{LabPlan, Laboratory, Placement, ServerEnd};
+use plimsoll_model::cause::Finding;
 use plimsoll_model::event::Event;
 use plimsoll_model::pace::{Arrivals, Profile};
 use plimsoll_model::plan::{LoadPlan, MqttPlan, Pacing};
@@ -29,7 +30,7 @@ use crate::exit::Stop;
 use crate::flags::values::Processes;
 use crate::hosts::DESCRIPTOR_RESERVE;
 use crate::plan::load::LoadJob;
-use crate::plan::search::{RateJob, SearchJob};
+use crate::plan::search::{CauseTest, RateJob, SearchJob};
 use crate::preflight;
 use crate::session::{Experiment, Measurement, Observed, Outcome, Session};
 
@@ -46,6 +47,9 @@ const USAGE_TRIAL: Nanos = Nanos::from_secs(4);
 const FAILURE_TRIAL: Nanos = Nanos::from_secs(24);
 /// A quick search that has taken so long makes none: it is to end within four minutes.
 const QUICK_ENDS: Nanos = Nanos::from_secs(225);
+
+/// Budget of a quick search with a limit raised: the test of a cause and this take less than five minutes.
+const QUICK_AGAIN: Nanos = Nanos::from_secs(150);
 
 /// How long a connection to the embedded server lives, in requests.
 const EMBEDDED_REQUESTS_PER_CONNECTION: u64 = 20;
@@ -127,7 +131,7 @@ impl Experiment for RateExperiment {
         let has_null = !is_slow && !is_elsewhere && self.job.deliveries.is_none();
         let alone = if has_null { reference.run(&load.plan, session) } else { None };
         let mut timers = TimerWatch::start(&load.plan, search.probe, session);
-        let mut found = find(&self.job, alone, session, &mut timers)?;
+        let mut found = find(&self.job, alone, Pass::First, session, &mut timers)?;
         timers.finish(session);
         std::mem::swap(&mut self.job.load.plan, &mut found.plan);
         session.emit(&Event::SearchEnded(Box::new(found.tipping.clone())));
@@ -138,11 +142,62 @@ impl Experiment for RateExperiment {
             let mut causes = session.causes(find, &outcome.trials).unwrap_or_default();
             let lower = find.lower.unwrap_or_default();
             confirm::run(by, &self.job.load.plan, lower, &mut causes, session)?;
+            if let Some(first) = causes.first_mut().filter(|_| by == CauseTest::ByServer) {
+                self.raise_limit(first, find, session)?;
+            }
             outcome.causes = Some(causes).filter(|causes| !causes.is_empty());
             outcome.partial = session.is_interrupted();
         }
         Ok(outcome)
     }
+}
+
+impl RateExperiment {
+    /// Searches again with the confirmed limit of `finding` raised, where the running server's can be.
+    fn raise_limit(
+        &self,
+        finding: &mut Finding,
+        found: &FindSummary,
+        session: &Session<'_>,
+    ) -> Result<(), Stop> {
+        let has_ended = session.is_interrupted() || session.server_end().is_some();
+        let Some((lower, upper)) = found.lower.zip(found.upper).filter(|_| !has_ended) else {
+            return Ok(());
+        };
+        let tip = (lower * upper).sqrt();
+        let Some(raised) = confirm::raise(finding, tip, session) else { return Ok(()) };
+        let mut remedied = raised.remedied.clone();
+        if remedied.why.is_some() {
+            finding.remedied = Some(Box::new(remedied));
+            return Ok(());
+        }
+        let began = session.elapsed();
+        let mut job = self.job.clone();
+        job.search.min = Rate::per_second(lower);
+        job.search.further.clear();
+        let mut timers = TimerWatch::start(&job.load.plan, None, session);
+        let again = find(&job, None, Pass::Again, session, &mut timers)?;
+        drop(raised);
+        let outcome = outcome(&job, again, timers, session);
+        if let Some(find) = outcome.find {
+            remedied.causes = session.causes(&find, &outcome.trials).unwrap_or_default();
+            (remedied.lower, remedied.upper) = (find.lower, find.upper);
+            let middle = find.lower.zip(find.upper).map(|(lower, upper)| (lower * upper).sqrt());
+            remedied.ratio = middle.map(|middle| middle / tip);
+            remedied.outcome = Some(find.outcome);
+        }
+        remedied.seconds = session.elapsed().since(began).as_secs_f64();
+        finding.remedied = Some(Box::new(remedied));
+        Ok(())
+    }
+}
+
+/// Which search of a run it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    First,
+    /// With a limit raised: its trials are not those of the report.
+    Again,
 }
 
 /// Replaces connections after some requests, unless the flags set their life; true if it does.
@@ -179,6 +234,7 @@ struct Found {
 fn find(
     job: &RateJob,
     alone: Option<Rate>,
+    pass: Pass,
     session: &Session<'_>,
     timers: &mut TimerWatch,
 ) -> Result<Found, Stop> {
@@ -187,7 +243,10 @@ fn find(
     // What is INVALID over the usual threads may be judged over more of them.
     let most = split_most(workers(&plan), cpus(&plan));
     let reference = alone.and_then(|alone| times(alone, most));
-    let settings = SearchSettings { reference, ..settings(job) };
+    let mut settings = SearchSettings { reference, ..settings(job) };
+    if pass == Pass::Again && job.search.mode == Mode::Quick {
+        settings.budget = QUICK_AGAIN;
+    }
     let SearchJob { slo, further, .. } = &job.search;
     let mut search = GoalSearch::new(&settings, slo.clone(), further.clone());
     let mut trials = Vec::new();
@@ -227,7 +286,7 @@ fn find(
         apply(remedies.prepare(plan.connections, &mut plan, session));
         let split = honoured_split(&request, workers(&plan), cpus(&plan));
         let asked = TrialRequest { split, ..request };
-        let trial = Trial { plan: &plan, request: &asked, abort };
+        let trial = Trial { plan: &plan, request: &asked, abort, pass };
         let observed = run_trial(job, &trial, session, &mut |event| timers.handle_event(event))?;
         let Observed { outcome, sut_busiest_thread, mut observations } = observed;
         if outcome.interrupted {
@@ -251,7 +310,9 @@ fn find(
         measurement.observations.pool_grown_in_vain = pool.in_vain(&measurement);
         measurement.observations.connections_are_fixed = job.pool_fixed;
         let record = search.handle_result(measurement);
-        session.emit(&Event::TrialEnded(Box::new(record.clone())));
+        if pass == Pass::First {
+            session.emit(&Event::TrialEnded(Box::new(record.clone())));
+        }
         path.add(&record);
         apply(pool.add(&record));
         apply(remedies.add(&record, plan.connections, &mut plan, session));
@@ -275,7 +336,9 @@ fn find(
     let path = path.summary();
     let began = session.elapsed();
     let listen = &mut |event: &Event| timers.handle_event(event);
-    measure_usage((job, &plan), &pool, &tipping, &mut trials, session, listen)?;
+    if pass == Pass::First {
+        measure_usage((job, &plan), &pool, &tipping, &mut trials, session, listen)?;
+    }
     confirming = confirming + session.elapsed().since(began);
     let tip = tipping.lower.or_else(|| trials.last().map(|trial| trial.measurement.request.rate));
     plan.connections = tip.map_or(plan.connections, |tip| pool.for_load(tip));
@@ -322,12 +385,13 @@ struct Trial<'a> {
     request: &'a TrialRequest,
     /// Bad operations that end it early.
     abort: u64,
+    pass: Pass,
 }
 
 /// One trial: a load, the SUT's CPU from its start to the end of sending, and what else was seen.
 fn run_trial(
     job: &RateJob,
-    &Trial { plan, request, abort }: &Trial<'_>,
+    &Trial { plan, request, abort, pass }: &Trial<'_>,
     session: &Session<'_>,
     listen: &mut dyn FnMut(&Event),
 ) -> Result<Observed, Stop> {
@@ -348,7 +412,7 @@ fn run_trial(
     plan.seed = plan.seed.wrapping_add(u64::from(request.number));
     let load = Measurement {
         plan: &plan,
-        trial: Some(*request),
+        trial: (pass == Pass::First).then_some(*request),
         is_steady: true,
         // While the timeout probe asks, too, the SUT counts more than the trial.
         is_alone: job.search.probe.is_none() || request.phase != Phase::Qualify,
@@ -389,7 +453,7 @@ fn measure_usage(
         let number = trials.last().map_or(0, |trial| trial.measurement.request.number) + 1;
         let request = TrialRequest { number, phase: Phase::Usage, rate, duration, split: 1 };
         let plan = LoadPlan { connections: pool.for_load(rate), ..plan.clone() };
-        let trial = Trial { plan: &plan, request: &request, abort: u64::MAX };
+        let trial = Trial { plan: &plan, request: &request, abort: u64::MAX, pass: Pass::First };
         let observed = run_trial(job, &trial, session, listen)?;
         if observed.outcome.interrupted {
             break;

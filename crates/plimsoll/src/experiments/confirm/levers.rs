@@ -19,6 +19,9 @@ const PROC: &str = "/proc";
 /// What must be left of a limit: a larger change would move the capacity whatever the limit is.
 const LEFT_MIN: f64 = 0.6;
 
+/// What a limit becomes.
+type To = fn(u64) -> Result<u64, LabError>;
+
 /// The first intervention on the cause of `finding` that is possible here, from what the saturating load
 /// `seen` used; else why none is.
 pub(super) fn first_possible(
@@ -54,18 +57,34 @@ fn plan(
             let used = seen.backends.ok_or_else(|| not("the backends' CPU cannot be read"))?;
             quota(intervention, &pids, used, cpus(&pids))
         }
-        Intervention::Maxconn => maxconn(server),
-        Intervention::ServerMaxconn => server_maxconn(server),
-        Intervention::SessionRate => session_rate(server),
+        Intervention::Maxconn => maxconn(server, fewer),
+        Intervention::ServerMaxconn => server_maxconn(server, fewer),
+        Intervention::SessionRate => session_rate(server, fewer),
         Intervention::FewerBackends => fewer_backends(server),
         Intervention::Ports => ports(server),
-        Intervention::AcceptQueue => accept_queue(server),
+        Intervention::AcceptQueue => accept_queue(server, fewer),
         Intervention::RequestsPerConnection
         | Intervention::Resumption
         | Intervention::CertificateKey
         | Intervention::LoadConnections
         | Intervention::SourceAddresses
         | Intervention::BodySize => Err(not("this is a change of the load")),
+    }
+}
+
+/// The same limit twice as high, where the running server's can be raised. HAProxy's global maxconn cannot, and neither
+/// can what other processes or the machine have: CPUs, quotas, backends.
+pub(super) fn raised(
+    intervention: Intervention,
+    server: &dyn WatchedServer,
+) -> Result<Planned, LabError> {
+    let twice = |limit: u64| Ok(2 * limit);
+    match intervention {
+        Intervention::Maxconn => maxconn(server, twice),
+        Intervention::ServerMaxconn => server_maxconn(server, twice),
+        Intervention::SessionRate => session_rate(server, twice),
+        Intervention::AcceptQueue => accept_queue(server, twice),
+        _ => Err(not("it takes a restart, another machine or another process to raise it")),
     }
 }
 
@@ -122,7 +141,7 @@ fn cpus(pids: &[u32]) -> f64 {
     cpus_allowed(Path::new(PROC), pids).len().max(1) as f64
 }
 
-fn maxconn(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+fn maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     let socket = socket(server)?;
     let of_clients =
         |limit: &ServerLimit| limit.name == "maxconn" || limit.name.starts_with(OF_FRONTEND);
@@ -133,7 +152,7 @@ fn maxconn(server: &dyn WatchedServer) -> Result<Planned, LabError> {
         Some(frontend) => format!("frontend {frontend}"),
         None => "global".to_owned(),
     };
-    let to = fewer(limit)?;
+    let to = to(limit)?;
     let command = |value: u64| vec![format!("set maxconn {of} {value}")];
     let lever = Lever::haproxy(&socket, command(to), command(limit));
     Ok(planned(lever, Intervention::Maxconn, limit, to))
@@ -143,26 +162,26 @@ const OF_FRONTEND: &str = "maxconn of frontend ";
 const OF_SERVER: &str = "maxconn of server ";
 const RATE_OF_FRONTEND: &str = "rate-limit of frontend ";
 
-fn server_maxconn(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+fn server_maxconn(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     let socket = socket(server)?;
-    let (mut lower, mut restore, mut from, mut to) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut change, mut restore, mut before, mut after) = (Vec::new(), Vec::new(), 0, 0);
     for ServerLimit { name, limit, .. } in rates(&socket) {
         let Some(name) = name.strip_prefix(OF_SERVER) else { continue };
-        let less = fewer(limit)?;
-        lower.push(format!("set maxconn server {name} {less}"));
+        let changed = to(limit)?;
+        change.push(format!("set maxconn server {name} {changed}"));
         restore.push(format!("set maxconn server {name} {limit}"));
-        (from, to) = (from + limit, to + less);
+        (before, after) = (before + limit, after + changed);
     }
-    if lower.is_empty() {
+    if change.is_empty() {
         return Err(not("no server behind HAProxy has a maxconn"));
     }
-    let lever = Lever::haproxy(&socket, lower, restore);
-    Ok(planned(lever, Intervention::ServerMaxconn, from, to))
+    let lever = Lever::haproxy(&socket, change, restore);
+    Ok(planned(lever, Intervention::ServerMaxconn, before, after))
 }
 
 /// The limits of the process, which commands change; that of a frontend, which none changes, is lowered by
 /// one of the process below it.
-fn session_rate(server: &dyn WatchedServer) -> Result<Planned, LabError> {
+fn session_rate(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
     let socket = socket(server)?;
     let all = rates(&socket);
     let of_process = |name: &str| all.iter().find(|limit| limit.name == name).map(|l| l.limit);
@@ -175,7 +194,10 @@ fn session_rate(server: &dyn WatchedServer) -> Result<Planned, LabError> {
     let limits = all.iter().filter_map(|limit| Some((limit.limit, kind(limit)?)));
     let (from, (what, own)) =
         limits.min_by_key(|(limit, _)| *limit).ok_or_else(|| not("HAProxy has no rate limit"))?;
-    let to = fewer(from)?;
+    let to = to(from)?;
+    if to > from && of_process(own) != Some(from) {
+        return Err(not("a frontend's rate limit is only changed by its configuration"));
+    }
     let command = |value: u64| vec![format!("set rate-limit {what} global {value}")];
     // 0 is no limit.
     let lever = Lever::haproxy(&socket, command(to), command(of_process(own).unwrap_or(0)));
@@ -205,9 +227,9 @@ fn ports(server: &dyn WatchedServer) -> Result<Planned, LabError> {
     Ok(planned(lever, Intervention::Ports, from.into(), to.into()))
 }
 
-fn accept_queue(server: &dyn WatchedServer) -> Result<Planned, LabError> {
-    let lower = |full: u32| Ok(u32::try_from(fewer(full.into())?).unwrap_or(full));
-    let (lever, from, to) = Lever::accept_queues(&server.pids(), lower)?;
+fn accept_queue(server: &dyn WatchedServer, to: To) -> Result<Planned, LabError> {
+    let changed = |full: u32| Ok(u32::try_from(to(full.into())?).unwrap_or(full));
+    let (lever, from, to) = Lever::accept_queues(&server.pids(), changed)?;
     Ok(planned(lever, Intervention::AcceptQueue, from.into(), to.into()))
 }
 

@@ -13,10 +13,12 @@ use plimsoll_model::Nanos;
 use plimsoll_model::cause::{Finding, Grade};
 use plimsoll_model::compare::Order;
 use plimsoll_model::confirmation::{
-    Confirmation, ConfirmationArm, ConfirmationPair, ConfirmationResult, Intervention,
+    Confirmation, ConfirmationArm, ConfirmationPair, ConfirmationResult, Intervention, Remedied,
 };
 use plimsoll_model::plan::LoadPlan;
-use plimsoll_report::terminal::{render_confirmation_pair, render_confirmation_plan};
+use plimsoll_report::terminal::{
+    render_confirmation_pair, render_confirmation_plan, render_remedy_plan,
+};
 
 use super::in_turn::{Load, run_load, saturating};
 use crate::exit::Stop;
@@ -89,6 +91,53 @@ pub(super) fn run(
     };
     finding.grade = grade(possible, finding.grade, &finding.confirmations);
     Ok(())
+}
+
+/// A limit that is raised until this is dropped, or that could not be.
+pub(super) struct Raised {
+    /// Held for its drop.
+    _lever: Option<Lever>,
+    /// What is known before the search; its `why` where there is to be none.
+    pub(super) remedied: Remedied,
+}
+
+/// Raises the limit that the tests of `finding` have confirmed; `tip` is the middle of its tipping point, per second. `None`
+/// where nothing was confirmed by a change of the server.
+pub(super) fn raise(finding: &Finding, tip: f64, session: &Session<'_>) -> Option<Raised> {
+    let by = finding.confirmations.first().filter(|_| finding.grade == Grade::Confirmed)?;
+    let mut remedied = Remedied {
+        intervention: by.intervention?,
+        from: by.from,
+        to: by.from,
+        predicted_ratio: 1.0,
+        why: None,
+        outcome: None,
+        lower: None,
+        upper: None,
+        ratio: None,
+        causes: Vec::new(),
+        seconds: 0.0,
+    };
+    let planned = levers::raised(remedied.intervention, &**session.server());
+    let set = planned.and_then(|planned| match planned.change {
+        Change::Server(mut lever) => {
+            (remedied.from, remedied.to) = (planned.from, planned.to);
+            lever.set(true).map(|()| Some(lever))
+        }
+        Change::Load { .. } => Ok(None),
+    });
+    match set {
+        Ok(lever) => {
+            let next = finding.next.as_ref().map_or(f64::INFINITY, |next| next.projected.at / tip);
+            remedied.predicted_ratio = (remedied.to / remedied.from).min(next.max(1.0));
+            session.note(render_remedy_plan(&remedied));
+            Some(Raised { _lever: lever, remedied })
+        }
+        Err(why) => {
+            remedied.why = Some(why.to_string());
+            Some(Raised { _lever: None, remedied })
+        }
+    }
 }
 
 /// How sure a cause is after its tests: all that are `possible` confirm it together, and at least one does.
