@@ -326,7 +326,8 @@ pub(crate) struct WatchFlags {
 pub(crate) struct ConfirmFlags {
     /// Test the cause that is found: lower its limit by a fifth (lab), or change what an operation
     /// costs (find), in six pairs of loads with and without the change, and compare the change of
-    /// the capacity with the predicted one; takes less than 5 minutes more
+    /// the capacity with the predicted one; then raise the limit where the running server's can be
+    /// (lab), and search again; takes less than 5 minutes more
     #[arg(long, conflicts_with = "repeat")]
     pub(crate) confirm_cause: bool,
 }
