@@ -20,7 +20,7 @@ use crate::handshaking::Afterwards;
 use crate::identity::{certified_key, roots_from_pem, system_roots, trusted_certificates};
 use crate::ticketer::random;
 use crate::tickets::TicketStore;
-use crate::verify::{AcceptAnyServer, OneKeyType, TrustedServer};
+use crate::verify::{AcceptAnyServer, TrustedServer, algorithms_of};
 use crate::{ConfigError, Session, shares};
 
 /// Without `--groups`: what OpenSSL, BoringSSL and Go shared for years, and no post-quantum group,
@@ -98,7 +98,14 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
     let kx_groups = groups.iter().map(share).collect();
     let provider = aws_lc_rs::default_provider();
     let cipher_suites = aes128_first(provider.cipher_suites);
-    let provider = Arc::new(CryptoProvider { kx_groups, cipher_suites, ..provider });
+    let signature_verification_algorithms =
+        options.certificate_key.map_or(provider.signature_verification_algorithms, algorithms_of);
+    let provider = Arc::new(CryptoProvider {
+        kx_groups,
+        cipher_suites,
+        signature_verification_algorithms,
+        ..provider
+    });
     let versions = match options.version {
         None => rustls::ALL_VERSIONS,
         Some(TlsVersion::V1_2) => &[&rustls::version::TLS12],
@@ -125,10 +132,6 @@ fn client_config(options: &TlsOptions, groups: &[Group]) -> Result<ClientConfig,
             let algorithms = provider.signature_verification_algorithms;
             Arc::new(AcceptAnyServer { algorithms })
         }
-    };
-    let verifier = match options.certificate_key {
-        Some(key) => Arc::new(OneKeyType { inner: verifier, key }),
-        None => verifier,
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &options.identity {

@@ -1,13 +1,13 @@
-//! The verifiers that rustls lacks: the one behind `--insecure`, the one that also trusts a
-//! certificate by itself, and the one that asks for a type of key.
+//! The verifiers that rustls lacks: the one behind `--insecure`, and the one that also trusts a
+//! certificate by itself; and what checks the signatures of one type of key alone.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use plimsoll_model::plan::CertificateKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -130,49 +130,28 @@ impl ServerCertVerifier for TrustedServer {
     }
 }
 
-/// Offers only the signature algorithms of one type of key, by which a server that has several certificates chooses,
-/// and judges certificates like `inner`.
-#[derive(Debug)]
-pub(crate) struct OneKeyType {
-    pub(crate) inner: Arc<dyn ServerCertVerifier>,
-    pub(crate) key: CertificateKey,
+/// What a client checks signatures by where the certificate must have a key of this type: it offers no other schemes, by
+/// which a server that has several certificates chooses. Chains are checked as ever.
+pub(crate) fn algorithms_of(key: CertificateKey) -> WebPkiSupportedAlgorithms {
+    static RSA: LazyLock<Vec<Scheme>> = LazyLock::new(|| schemes_of(CertificateKey::Rsa));
+    static ECDSA: LazyLock<Vec<Scheme>> = LazyLock::new(|| schemes_of(CertificateKey::Ecdsa));
+    let mapping = match key {
+        CertificateKey::Rsa => &RSA,
+        CertificateKey::Ecdsa => &ECDSA,
+    };
+    WebPkiSupportedAlgorithms { mapping, ..all_algorithms() }
 }
 
-impl ServerCertVerifier for OneKeyType {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-    }
+/// A scheme, and what checks signatures of it.
+type Scheme = (SignatureScheme, &'static [&'static dyn SignatureVerificationAlgorithm]);
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, cert, dss)
-    }
+fn all_algorithms() -> WebPkiSupportedAlgorithms {
+    aws_lc_rs::default_provider().signature_verification_algorithms
+}
 
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let mut schemes = self.inner.supported_verify_schemes();
-        schemes.retain(|scheme| key_of(*scheme) == Some(self.key));
-        schemes
-    }
+fn schemes_of(key: CertificateKey) -> Vec<Scheme> {
+    let all = all_algorithms().mapping.iter().copied();
+    all.filter(|(scheme, _)| key_of(*scheme) == Some(key)).collect()
 }
 
 /// The type of key that makes signatures of `scheme`; `None` for other types.
