@@ -12,6 +12,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use need::UNIT_FILE;
 pub use need::{Fix, Need, SYSCTL_FILE, Setting, Unit, Verdict};
 pub use needs::{Needs, PartProcesses};
 pub use shape::{

@@ -52,8 +52,8 @@ pub enum Setting {
 
 /// Where sysctls are kept: below the files of administrators, which begin with 99.
 pub const SYSCTL_FILE: &str = "/etc/sysctl.d/60-plimsoll.conf";
-/// Where a service's limits are kept.
-const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/60-plimsoll.conf";
+/// Where a service's limits are kept; `UNIT` is its name.
+pub(crate) const UNIT_FILE: &str = "/etc/systemd/system/UNIT.service.d/60-plimsoll.conf";
 
 impl Setting {
     /// The file that keeps it over a reboot, and the line to write there.

@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 use super::disk::Disk;
 use super::error::TuneError;
 use super::journal::{Item, Journal, Record};
+use super::kept::keep;
 use super::normalised;
 use super::plan::Plan;
-
-/// The heading of the file that keeps settings.
-const KEPT_HEAD: &str =
-    "# Written by plimsoll tune apply --persist; plimsoll tune revert removes it.\n";
 
 /// What became of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,12 +16,12 @@ pub struct Applied {
     pub changed: Vec<(String, String)>,
     /// The settings that could not be changed, and why.
     pub failed: Vec<(String, String)>,
-    /// The file that keeps them, where that was asked for.
-    pub kept_in: Option<PathBuf>,
+    /// The files that keep them and the limits, where that was asked for.
+    pub kept_in: Vec<PathBuf>,
 }
 
 /// Makes every change of `plan` below `root` (`/`), with a journal called `name` in `dir`. With
-/// `persist` they are kept over a reboot. A setting that cannot be written is noted, and the rest
+/// `persist` they are kept over a reboot, and its limits are for processes that start later. A setting that cannot be written is noted, and the rest
 /// goes on; a journal that cannot be written ends everything before the next change.
 pub fn apply(
     disk: &mut dyn Disk,
@@ -35,7 +32,7 @@ pub fn apply(
     persist: bool,
 ) -> Result<Applied, TuneError> {
     let mut applied = Applied::default();
-    if plan.changes.is_empty() {
+    if plan.is_empty(persist) {
         return Ok(applied);
     }
     let head = Record::Begin {
@@ -65,42 +62,13 @@ pub fn apply(
         };
         journal.push(disk, record)?;
     }
-    if persist && !applied.changed.is_empty() {
-        applied.kept_in = Some(keep(disk, root, plan, &mut journal, &applied)?);
+    if persist {
+        keep(disk, root, plan, &mut journal, &mut applied)?;
     }
-    if applied.changed.is_empty() {
+    if applied.changed.is_empty() && applied.kept_in.is_empty() {
         journal.push(disk, Record::Closed)?;
     }
     Ok(applied)
-}
-
-/// Writes the file that keeps what was changed; lines of an earlier apply stay.
-fn keep(
-    disk: &mut dyn Disk,
-    root: &Path,
-    plan: &Plan,
-    journal: &mut Journal,
-    applied: &Applied,
-) -> Result<PathBuf, TuneError> {
-    let path = root.join(crate::doctor::SYSCTL_FILE.trim_start_matches('/'));
-    let old = disk.read(&path).ok();
-    let is_changed = |name: &str| applied.changed.iter().any(|(changed, _)| changed == name);
-    let mut text = KEPT_HEAD.to_owned();
-    for line in old.iter().flat_map(|old| old.lines()).filter(|line| !line.starts_with('#')) {
-        let name = line.split('=').next().unwrap_or_default().trim();
-        if !name.is_empty() && !is_changed(name) {
-            text.push_str(&format!("{line}\n"));
-        }
-    }
-    for change in plan.changes.iter().filter(|change| is_changed(&change.name)) {
-        text.push_str(&format!("# {}\n{} = {}\n", change.reason, change.name, change.wanted));
-    }
-    let item = plan.changes.len();
-    let change = Item::File { path: path.clone(), old, new: text.clone() };
-    journal.push(disk, Record::Intend { item, change })?;
-    disk.replace(&path, Some(&text)).map_err(TuneError::io(&path))?;
-    journal.push(disk, Record::Done { item, read_back: text })?;
-    Ok(path)
 }
 
 /// `net.core.somaxconn` is `proc/sys/net/core/somaxconn` below `root`.

@@ -5,6 +5,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+/// Whether a folder has further files of a unit of systemd.
+pub(super) fn is_of_unit(dir: &Path) -> bool {
+    dir.to_string_lossy().ends_with(".service.d")
+}
+
 /// The host's files.
 pub trait Disk {
     /// The text of a file.
@@ -52,6 +57,10 @@ impl Disk for HostDisk {
             }
             None => match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                // The folder of a unit's files was made for this one, unless others are in it.
+                _ if is_of_unit(dir) && fs::remove_dir(dir).is_ok() => {
+                    return Ok(());
+                }
                 _ => {}
             },
         }

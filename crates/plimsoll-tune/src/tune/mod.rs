@@ -9,6 +9,7 @@ mod apply;
 mod disk;
 mod error;
 mod journal;
+mod kept;
 mod plan;
 mod revert;
 #[cfg(test)]
@@ -18,7 +19,8 @@ pub use apply::{Applied, apply};
 pub use disk::{Disk, HostDisk};
 pub use error::TuneError;
 pub use journal::{Journal, lock};
-pub use plan::{Change, LeftAlone, Plan, Role};
+pub use kept::StartedBy;
+pub use plan::{Change, LeftAlone, Plan, ProcessLimit, Role};
 pub use revert::{Outcome, Reverted, revert};
 
 /// Text of a setting without differences that mean nothing: the kernel prints tabs for spaces.

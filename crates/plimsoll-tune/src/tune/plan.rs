@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::apply::setting_path;
 use super::disk::Disk;
+use super::kept::StartedBy;
 use super::normalised;
 use crate::doctor::{Need, Needs, Setting, Verdict};
 
@@ -38,6 +39,25 @@ pub struct Change {
     pub source: &'static str,
 }
 
+/// A limit of processes: a file keeps it for those that start later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessLimit {
+    /// Its name in a unit of systemd.
+    pub name: &'static str,
+    /// Its value there.
+    pub wanted: String,
+    /// The lines that raise it.
+    pub lines: Vec<String>,
+    /// The file that they are written to.
+    pub file: String,
+    /// Why.
+    pub reason: String,
+    /// From when on it holds.
+    pub holds: String,
+    /// Where the advice comes from.
+    pub source: &'static str,
+}
+
 /// A setting that is not changed, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftAlone {
@@ -52,6 +72,8 @@ pub struct LeftAlone {
 pub struct Plan {
     /// What to change.
     pub changes: Vec<Change>,
+    /// Limits that a file is to keep, where that is asked for (`--persist`).
+    pub limits: Vec<ProcessLimit>,
     /// What stays, and why.
     pub left_alone: Vec<LeftAlone>,
     /// What a person has to do: it is no sysctl.
@@ -95,10 +117,17 @@ const DOCTOR: &str = "plimsoll doctor";
 impl Plan {
     /// What `needs` asks for of a host below `root` (`/`) that is in `roles`; `churns` where connections
     /// are opened and closed all the time.
-    pub fn of(needs: &Needs, roles: &[Role], churns: bool, disk: &dyn Disk, root: &Path) -> Self {
+    pub fn of(
+        needs: &Needs,
+        roles: &[Role],
+        churns: bool,
+        started_by: &StartedBy,
+        disk: &dyn Disk,
+        root: &Path,
+    ) -> Self {
         let mut plan = Self::default();
         for need in &needs.lines {
-            plan.add_need(need, disk, root);
+            plan.add_need(need, started_by, disk, root);
         }
         let opens = roles.iter().any(|role| matches!(role, Role::Client | Role::Proxy));
         if opens && churns {
@@ -129,7 +158,12 @@ impl Plan {
         plan
     }
 
-    fn add_need(&mut self, need: &Need, disk: &dyn Disk, root: &Path) {
+    /// Whether nothing is to be done; with `persist`, nothing to be kept either.
+    pub fn is_empty(&self, persist: bool) -> bool {
+        self.changes.is_empty() && (self.limits.is_empty() || !persist)
+    }
+
+    fn add_need(&mut self, need: &Need, started_by: &StartedBy, disk: &dyn Disk, root: &Path) {
         let Some(fix) = &need.fix else { return };
         if need.verdict != Verdict::Short && !RAISED_WITHOUT_NEED.contains(&need.limit.as_str()) {
             let reason = format!("no connection fails because of it; to raise it: {}", fix.now);
@@ -141,13 +175,26 @@ impl Plan {
             Setting::Service { .. } => None,
         });
         let before = self.changes.len();
+        let reason = need.to_string();
+        let reason = reason.split(';').next().unwrap_or_default().to_owned();
         for (name, wanted) in sysctls {
             if is_at_least(disk, root, name, wanted) {
                 continue;
             }
-            let reason = need.to_string();
-            let reason = reason.split(';').next().unwrap_or_default().to_owned();
-            self.add(name, wanted, reason, RISK_NONE, DOCTOR, (disk, root));
+            self.add(name, wanted, reason.clone(), RISK_NONE, DOCTOR, (disk, root));
+        }
+        for setting in &fix.settings {
+            if let Setting::Service { name, value } = setting {
+                self.add_limit(ProcessLimit {
+                    name,
+                    wanted: value.clone(),
+                    lines: started_by.lines(name, value),
+                    file: started_by.file(),
+                    reason: reason.clone(),
+                    holds: started_by.holds(),
+                    source: DOCTOR,
+                });
+            }
         }
         let is_only_sysctls =
             fix.settings.iter().all(|setting| matches!(setting, Setting::Sysctl { .. }));
@@ -155,6 +202,19 @@ impl Plan {
         // A narrow port range may need addresses besides.
         if !has_all || fix.now.contains(" and ") {
             self.by_hand.push(format!("{}: {}", need.limit, fix.now));
+        }
+    }
+
+    /// Adds a limit that has a place. Of two numbers for one limit, the higher one is planned.
+    fn add_limit(&mut self, limit: ProcessLimit) {
+        let number = |limit: &ProcessLimit| {
+            // 200M
+            limit.wanted.trim_end_matches('M').parse::<u64>().unwrap_or(0)
+        };
+        match self.limits.iter_mut().find(|one| one.name == limit.name) {
+            Some(planned) if number(&limit) > number(planned) => *planned = limit,
+            Some(_) => {}
+            None => self.limits.extend(Some(limit).filter(|limit| !limit.lines.is_empty())),
         }
     }
 
@@ -228,6 +288,11 @@ impl Plan {
             let _ = writeln!(text, "change   {name}: {present} -> {wanted}");
             let _ = writeln!(text, "         why   {reason}");
             let _ = writeln!(text, "         risk  {risk}; source: {source}");
+        }
+        for ProcessLimit { lines, file, reason, holds, source, .. } in &self.limits {
+            let _ = writeln!(text, "limit    {file}: {} (--persist)", lines.join(", "));
+            let _ = writeln!(text, "         why   {reason}");
+            let _ = writeln!(text, "         holds {holds}; source: {source}");
         }
         for line in &self.by_hand {
             let _ = writeln!(text, "by hand  {line}");

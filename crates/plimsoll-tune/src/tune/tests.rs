@@ -12,6 +12,11 @@ use super::*;
 use crate::doctor::{Hop, Needs, Part, Shape};
 
 const SETTINGS: &[(&str, &str)] = &[
+    (
+        "proc/7/cgroup",
+        "1:name=systemd:/system.slice/haproxy.service\n0::/system.slice/haproxy.service/inner\n",
+    ),
+    ("proc/8/cgroup", "0::/user.slice/user-0.slice/session-3.scope\n"),
     ("proc/sys/kernel/hostname", "proxy1\n"),
     ("proc/sys/kernel/random/boot_id", "boot-1\n"),
     ("proc/sys/fs/file-max", "100000\n"),
@@ -54,6 +59,11 @@ fn dump(root: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 fn plan(root: &Path) -> Plan {
+    plan_of(root, 7)
+}
+
+/// With the limits of processes that were started like `pid`.
+fn plan_of(root: &Path, pid: u32) -> Plan {
     let shape = Shape {
         connections: 500_000,
         parts: vec![Part { is_privileged: false, ..Part::clients(450) }],
@@ -69,7 +79,7 @@ fn plan(root: &Path) -> Plan {
         memory_is_watched: false,
     };
     let limits = HostLimits {
-        descriptors_per_process: Some(1_048_576),
+        descriptors_per_process: Some(1_000),
         file_max: Some(100_000),
         epoll_watches_max: Some(400_000),
         ports_per_source: Some(20_000),
@@ -78,7 +88,9 @@ fn plan(root: &Path) -> Plan {
         tasks_in_use: Some(998),
         ..HostLimits::default()
     };
-    Plan::of(&Needs::of(&shape, &limits), &[Role::Client, Role::Proxy], true, &HostDisk, root)
+    let started_by = StartedBy::of(&HostDisk, root, Some(pid));
+    let roles = [Role::Client, Role::Proxy];
+    Plan::of(&Needs::of(&shape, &limits), &roles, true, &started_by, &HostDisk, root)
 }
 
 /// Ends the process at a step: before it, within it, or after it.
@@ -150,7 +162,7 @@ fn a_plan_raises_and_never_lowers() {
             ("fs.epoll.max_user_watches", "530000"),
             ("net.ipv4.ip_local_port_range", "1024 65535"),
             // kernel.threads-max is higher already.
-            ("kernel.pid_max", "1011"),
+            ("kernel.pid_max", "5817"),
             ("net.ipv4.tcp_tw_reuse", "1"),
             ("net.ipv4.tcp_slow_start_after_idle", "0"),
         ]
@@ -166,16 +178,37 @@ fn what_was_applied_is_reverted_byte_for_byte() {
     let plan = plan(root.path());
     let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", true).unwrap();
     assert_eq!((applied.changed.len(), applied.failed.len()), (plan.changes.len(), 0));
-    let kept = fs::read_to_string(applied.kept_in.unwrap()).unwrap();
-    assert!(kept.contains("\nnet.ipv4.ip_local_port_range = 1024 65535\n"), "{kept}");
-    // A host that needs nothing more has an empty plan of limits.
+    let kept = |at: usize| fs::read_to_string(&applied.kept_in[at]).unwrap();
+    assert!(kept(0).contains("\nnet.ipv4.ip_local_port_range = 1024 65535\n"), "{}", kept(0));
+    insta::assert_snapshot!(kept(1));
+    let unit = root.path().join("etc/systemd/system/haproxy.service.d");
+    assert_eq!(applied.kept_in[1], unit.join("60-plimsoll.conf"));
     assert_ne!(dump(root.path()), before);
     let journal = Journal::newest(&HostDisk, &journals).unwrap();
     let reverted = revert(&mut HostDisk, root.path(), journal, false).unwrap();
     assert!(reverted.iter().all(|one| one.outcome == Outcome::Restored), "{reverted:?}");
     assert_eq!(dump(root.path()), before);
+    assert!(!unit.exists());
     let again = Journal::newest(&HostDisk, &journals);
     assert!(matches!(again, Err(TuneError::Nothing { .. })));
+}
+
+#[test]
+fn limits_of_logins_are_kept_beside_those_of_others() {
+    let root = host();
+    let file = root.path().join("etc/security/limits.d/60-plimsoll.conf");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "# a note\n* hard nofile 5\nweb soft nofile 6\n").unwrap();
+    let before = dump(root.path());
+    let journals = root.path().join("journals");
+    let plan = Plan { changes: Vec::new(), ..plan_of(root.path(), 8) };
+    assert!(plan.is_empty(false) && !plan.is_empty(true));
+    let applied = apply(&mut HostDisk, root.path(), &plan, &journals, "a", true).unwrap();
+    assert_eq!(applied.kept_in, std::slice::from_ref(&file));
+    insta::assert_snapshot!(fs::read_to_string(&file).unwrap());
+    let journal = Journal::newest(&HostDisk, &journals).unwrap();
+    revert(&mut HostDisk, root.path(), journal, false).unwrap();
+    assert_eq!(dump(root.path()), before);
 }
 
 #[test]

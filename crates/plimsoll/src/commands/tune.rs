@@ -9,7 +9,8 @@ use plimsoll_report::time_text;
 use plimsoll_sys::clock;
 use plimsoll_tune::proxy::Program;
 use plimsoll_tune::tune::{
-    Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, TuneError, apply, lock, revert,
+    Applied, HostDisk, Journal, Outcome, Plan, Reverted, Role, StartedBy, TuneError, apply, lock,
+    revert,
 };
 
 use super::printed::{print, say};
@@ -40,7 +41,9 @@ fn plan(goal: &GoalFlags) -> Result<Plan, Stop> {
             RoleFlag::Backend => Role::Backend,
         })
         .collect();
-    Ok(Plan::of(&needs(goal)?, &roles, goal.rate.is_some(), &HostDisk, Path::new(ROOT)))
+    let (disk, root) = (&HostDisk, Path::new(ROOT));
+    let started_by = StartedBy::of(disk, root, goal.pid);
+    Ok(Plan::of(&needs(goal)?, &roles, goal.rate.is_some(), &started_by, disk, root))
 }
 
 fn show_plan(flags: &PlanFlags) -> Result<(), Stop> {
@@ -54,7 +57,7 @@ fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
     }
     let plan = plan(&flags.goal)?;
     say(&plan.render())?;
-    if plan.changes.is_empty() {
+    if plan.is_empty(flags.persist) {
         return Ok(());
     }
     if !flags.yes && !agrees()? {
@@ -65,7 +68,7 @@ fn apply_plan(flags: &ApplyFlags) -> Result<(), Stop> {
     let name = format!("{}-{}", time_text::compact(clock::unix_seconds()), std::process::id());
     let applied = apply(&mut HostDisk, Path::new(ROOT), &plan, dir, &name, flags.persist);
     let applied = applied.map_err(tune_stop)?;
-    say(&applied_text(&applied, dir))?;
+    say(&applied_text(&plan, &applied, dir))?;
     if applied.failed.is_empty() { Ok(()) } else { Err(Stop::HostTooSmall) }
 }
 
@@ -77,7 +80,7 @@ fn agrees() -> Result<bool, Stop> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn applied_text(applied: &Applied, dir: &Path) -> String {
+fn applied_text(plan: &Plan, applied: &Applied, dir: &Path) -> String {
     let mut text = String::from("\n");
     for (name, value) in &applied.changed {
         text.push_str(&format!("changed  {name} = {value}\n"));
@@ -85,10 +88,12 @@ fn applied_text(applied: &Applied, dir: &Path) -> String {
     for (name, why) in &applied.failed {
         text.push_str(&format!("FAILED   {name}: {why}\n"));
     }
-    if let Some(path) = &applied.kept_in {
-        text.push_str(&format!("kept     {}\n", path.display()));
+    for path in &applied.kept_in {
+        let limits = plan.limits.first().filter(|limit| Path::new(&limit.file) == path);
+        let holds = limits.map_or_else(String::new, |limit| format!(", holds {}", limit.holds));
+        text.push_str(&format!("kept     {}{holds}\n", path.display()));
     }
-    if !applied.changed.is_empty() {
+    if !applied.changed.is_empty() || !applied.kept_in.is_empty() {
         let flag = format!(" --journal {}", dir.display());
         let flag = if dir == Path::new("/var/lib/plimsoll/tune") { "" } else { &flag };
         text.push_str(&format!("`plimsoll tune revert{flag}` takes it back.\n"));

@@ -105,7 +105,8 @@ pub(crate) struct ApplyFlags {
     #[command(flatten)]
     pub(crate) goal: GoalFlags,
 
-    /// Keep the settings over a reboot, in /etc/sysctl.d/60-plimsoll.conf
+    /// Keep the settings over a reboot, in /etc/sysctl.d/60-plimsoll.conf, and raise limits of processes for those that
+    /// start later: in /etc/security/limits.d, or in a drop-in of the unit of --pid
     #[arg(long)]
     pub(crate) persist: bool,
 

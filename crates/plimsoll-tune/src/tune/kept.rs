@@ -1,0 +1,122 @@
+//! Files that keep settings over a reboot, and limits for the processes that start later.
+
+use std::path::Path;
+
+use super::apply::Applied;
+use super::disk::{Disk, is_of_unit};
+use super::error::TuneError;
+use super::journal::{Item, Journal, Record};
+use super::plan::Plan;
+use crate::doctor::{SYSCTL_FILE, UNIT_FILE};
+
+/// The heading of a file.
+const HEAD: &str = "# Written by plimsoll tune apply --persist; plimsoll tune revert removes it.\n";
+/// Where limits of processes that a login starts are kept (pam_limits).
+const LOGIN_FILE: &str = "/etc/security/limits.d/60-plimsoll.conf";
+
+/// What starts the processes whose limits are raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartedBy {
+    /// systemd, as this unit: `haproxy`, without `.service`.
+    Unit(String),
+    /// A person's login.
+    Login,
+}
+
+impl StartedBy {
+    /// What has started process `pid`, by the control group that it is in; a login where none is named.
+    pub fn of(disk: &dyn Disk, root: &Path, pid: Option<u32>) -> Self {
+        let groups = pid.and_then(|pid| disk.read(&root.join(format!("proc/{pid}/cgroup"))).ok());
+        let groups = groups.unwrap_or_default();
+        let unit = groups.lines().find_map(|line| {
+            // `0::/system.slice/haproxy.service`; a unit may have groups of its own below it.
+            line.rsplit('/').find_map(|name| name.trim_end().strip_suffix(".service"))
+        });
+        unit.map_or(Self::Login, |unit| Self::Unit(unit.to_owned()))
+    }
+
+    /// The file that keeps limits.
+    pub(super) fn file(&self) -> String {
+        match self {
+            Self::Unit(unit) => UNIT_FILE.replace("UNIT", unit),
+            Self::Login => LOGIN_FILE.to_owned(),
+        }
+    }
+
+    /// From when on limits hold.
+    pub(super) fn holds(&self) -> String {
+        match self {
+            Self::Unit(unit) => {
+                format!("from its next start: systemctl daemon-reload; systemctl restart {unit}")
+            }
+            Self::Login => {
+                "from the next login; of a service, name a process with --pid".to_owned()
+            }
+        }
+    }
+
+    /// The lines for a limit, which is `name` in a unit; none where a login has no such limit.
+    pub(super) fn lines(&self, name: &str, value: &str) -> Vec<String> {
+        match self {
+            Self::Unit(_) => vec![format!("{name}={value}")],
+            Self::Login => {
+                let item = match name {
+                    "LimitNOFILE" => "nofile",
+                    "LimitNPROC" => "nproc",
+                    _ => return Vec::new(),
+                };
+                // The first is not for root.
+                ["*", "root"].map(|whose| format!("{whose} hard {item} {value}")).to_vec()
+            }
+        }
+    }
+}
+
+/// Writes the files that keep what was changed, and the limits of `plan`; other lines of an earlier apply stay.
+pub(super) fn keep(
+    disk: &mut dyn Disk,
+    root: &Path,
+    plan: &Plan,
+    journal: &mut Journal,
+    applied: &mut Applied,
+) -> Result<(), TuneError> {
+    let is_changed = |name: &str| applied.changed.iter().any(|(changed, _)| changed == name);
+    let changes = plan.changes.iter().filter(|change| is_changed(&change.name));
+    let settings: Vec<String> =
+        changes.map(|change| format!("{} = {}", change.name, change.wanted)).collect();
+    let limits: Vec<String> = plan.limits.iter().flat_map(|limit| limit.lines.clone()).collect();
+    let limit_file = plan.limits.first().map(|limit| limit.file.as_str());
+    let files = [(SYSCTL_FILE, settings), (limit_file.unwrap_or_default(), limits)];
+    for (file, lines) in files.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        let path = root.join(file.trim_start_matches('/'));
+        write(disk, &path, &lines, journal)?;
+        applied.kept_in.push(path);
+    }
+    Ok(())
+}
+
+fn write(
+    disk: &mut dyn Disk,
+    path: &Path,
+    lines: &[String],
+    journal: &mut Journal,
+) -> Result<(), TuneError> {
+    let old = disk.read(path).ok();
+    let is_setting = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', '[']);
+    let stays = |line: &&str| lines.iter().all(|new| key(new) != key(line));
+    let staying = old.iter().flat_map(|old| old.lines()).filter(is_setting).filter(stays);
+    let section = path.parent().is_some_and(is_of_unit).then_some("[Service]");
+    let all = section.into_iter().chain(staying).chain(lines.iter().map(String::as_str));
+    let text = all.fold(HEAD.to_owned(), |text, line| text + line + "\n");
+    let item = journal.entries.len();
+    let change = Item::File { path: path.to_owned(), old, new: text.clone() };
+    journal.push(disk, Record::Intend { item, change })?;
+    disk.replace(path, Some(&text)).map_err(TuneError::io(path))?;
+    journal.push(disk, Record::Done { item, read_back: text })
+}
+
+/// What a line sets: all before its `=`, or before its last word.
+fn key(line: &str) -> &str {
+    let line = line.trim();
+    line.split_once('=').or_else(|| line.rsplit_once(' ')).map_or(line, |(key, _)| key.trim())
+}
