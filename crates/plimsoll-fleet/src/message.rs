@@ -450,6 +450,8 @@ pub struct OwnControlGroup {
     pub dir: PathBuf,
     /// The group that its processes come from, and go back to.
     pub home: PathBuf,
+    /// Its parent passes no CPU quotas on, and shall until its end (version 2).
+    pub lend_cpu: bool,
 }
 
 /// A program that a supervisor starts.

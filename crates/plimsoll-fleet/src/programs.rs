@@ -169,9 +169,7 @@ impl Supervision {
             self.keep = plan.keep;
         }
         if let Some(group) = plan.control_group {
-            fs::create_dir(&group.dir).map_err(|error| {
-                format!("cannot create the control group {}: {error}", group.dir.display())
-            })?;
+            create_control_group(&group)?;
             self.control_group = Some(group);
         }
         for child in plan.children {
@@ -260,7 +258,28 @@ impl Supervision {
     }
 }
 
-/// Moves the processes of a control group to where they came from, and removes it and the groups in it.
+/// It must not exist yet: what is removed later was created here.
+fn create_control_group(group: &OwnControlGroup) -> Result<(), String> {
+    let path = group.dir.display();
+    lend_cpu(group, '+')
+        .map_err(|error| format!("cannot give CPU quotas to the control group {path}: {error}"))?;
+    fs::create_dir(&group.dir).map_err(|error| {
+        // The error that counts is the other one.
+        let _ = lend_cpu(group, '-');
+        format!("cannot create the control group {path}: {error}")
+    })
+}
+
+/// Has the parent of `group` pass CPU quotas on, or no longer, where it did not before.
+fn lend_cpu(group: &OwnControlGroup, sign: char) -> io::Result<()> {
+    let parent = group.dir.parent().filter(|_| group.lend_cpu);
+    parent.map_or(Ok(()), |parent| {
+        fs::write(parent.join("cgroup.subtree_control"), format!("{sign}cpu"))
+    })
+}
+
+/// Moves the processes of a control group to where they came from, and removes it and the groups in it; what its parent
+/// passes on is as before.
 fn remove_control_group(group: &OwnControlGroup) {
     let deadline = Instant::now() + GROUP_WAIT;
     loop {
@@ -276,6 +295,8 @@ fn remove_control_group(group: &OwnControlGroup) {
             let _ = fs::remove_dir(&dir);
         }
         if !group.dir.exists() || Instant::now() > deadline {
+            // Refused where another group has come to need it.
+            let _ = lend_cpu(group, '-');
             return;
         }
         thread::sleep(LOOK_AGAIN);

@@ -35,9 +35,8 @@ pub(crate) struct ControlGroup {
     dir: PathBuf,
     version: Version,
     period_us: u64,
-    /// What the processes had before, in the words of version 2; in version 1 a group within theirs has
-    /// their limits, too.
-    usual: String,
+    /// The quota that the processes had before, and have within this group no longer; a group within theirs has theirs, too.
+    usual: Option<Quota>,
     /// Removes it.
     _supervisor: Supervisor,
 }
@@ -71,6 +70,8 @@ impl ControlGroup {
         if group.version == Version::Two {
             // Only groups within one that has the whole process can have single threads.
             write(&group.dir.join("cgroup.procs"), &pid.to_string())?;
+            group.limit(None)?;
+            group.usual = None;
             let inner = group.dir.join("thread");
             fs::create_dir(&inner).map_err(denied(&inner))?;
             write(&inner.join("cgroup.type"), "threaded")?;
@@ -94,15 +95,17 @@ impl ControlGroup {
             Version::Two
         };
         let parent = match version {
-            Version::One => home.clone(),
-            Version::Two => lends_cpu(&home)
-                .ok_or_else(|| impossible("no control group here passes CPU quotas on"))?,
+            Version::One => Some((home.clone(), false)),
+            Version::Two => lender(&home),
         };
+        let (parent, passes_on) =
+            parent.ok_or_else(|| impossible("no control group here may have CPU quotas"))?;
+        let lost = home.ancestors().take_while(|group| *group != parent);
+        let usual = Quota::tightest(lost);
+        let period_us =
+            Quota::tightest(home.ancestors()).map_or(PERIOD_US, |quota| quota.period_us);
         let dir = parent.join(name());
-        let period_us = home.ancestors().find_map(period_us).unwrap_or(PERIOD_US);
-        // The root has no such file.
-        let usual = fs::read_to_string(home.join("cpu.max")).unwrap_or_else(|_| "max".to_owned());
-        let control_group = Some(OwnControlGroup { dir: dir.clone(), home });
+        let control_group = Some(OwnControlGroup { dir: dir.clone(), home, lend_cpu: !passes_on });
         let plan = SupervisorPlan { control_group, ..SupervisorPlan::default() };
         let supervisor = Supervisor::start(&AgentCommand::this_program(), None, plan)
             .map_err(|error| impossible(&error.to_string()))?;
@@ -111,48 +114,64 @@ impl ControlGroup {
 
     /// Lets it use so many CPUs; `None` is as many as before.
     pub(crate) fn limit(&self, cpus: Option<f64>) -> Result<(), LabError> {
-        let quota = cpus.map(|cpus| quota_us(cpus, self.period_us));
+        let quota = cpus.map(|cpus| Quota::of(cpus, self.period_us)).or(self.usual);
+        let quota_us = |without: &str| {
+            quota.map_or_else(|| without.to_owned(), |quota| quota.quota_us.to_string())
+        };
+        let period_us = quota.map_or(self.period_us, |quota| quota.period_us);
         match self.version {
             Version::One => {
-                write(&self.dir.join("cpu.cfs_period_us"), &self.period_us.to_string())?;
-                let quota = quota.map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
-                write(&self.dir.join("cpu.cfs_quota_us"), &quota)
+                write(&self.dir.join("cpu.cfs_period_us"), &period_us.to_string())?;
+                write(&self.dir.join("cpu.cfs_quota_us"), &quota_us("-1"))
             }
             Version::Two => {
-                let both = quota.map(|quota| format!("{quota} {}", self.period_us));
-                write(
-                    &self.dir.join("cpu.max"),
-                    both.as_deref().unwrap_or_else(|| self.usual.trim()),
-                )
+                write(&self.dir.join("cpu.max"), &format!("{} {period_us}", quota_us("max")))
             }
         }
     }
 }
 
-/// Microseconds in each period.
-fn quota_us(cpus: f64, period_us: u64) -> u64 {
-    ((cpus * period_us as f64).round() as u64).max(QUOTA_MIN_US)
+/// CPU time that a group may use in each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quota {
+    quota_us: u64,
+    period_us: u64,
 }
 
-/// The period of the quota of `group`, in either version; `None` where it has no quota.
-fn period_us(group: &Path) -> Option<u64> {
-    let text = |file: &str| fs::read_to_string(group.join(file)).ok();
-    let both = text("cpu.max").or_else(|| {
-        // Version 1 writes -1 without a quota, which is no number here.
-        Some(format!("{} {}", text("cpu.cfs_quota_us")?.trim(), text("cpu.cfs_period_us")?))
-    })?;
-    let (quota, period) = both.trim().split_once(' ')?;
-    quota.parse::<u64>().ok()?;
-    period.parse().ok()
+impl Quota {
+    fn of(cpus: f64, period_us: u64) -> Self {
+        Self { quota_us: ((cpus * period_us as f64).round() as u64).max(QUOTA_MIN_US), period_us }
+    }
+
+    /// That of `group`, in either version; `None` where it has none.
+    fn read(group: &Path) -> Option<Self> {
+        let text = |file: &str| fs::read_to_string(group.join(file)).ok();
+        let both = text("cpu.max").or_else(|| {
+            // Version 1 writes -1 without a quota, which is no number here.
+            Some(format!("{} {}", text("cpu.cfs_quota_us")?.trim(), text("cpu.cfs_period_us")?))
+        })?;
+        let (quota, period) = both.trim().split_once(' ')?;
+        Some(Self { quota_us: quota.parse().ok()?, period_us: period.parse().ok()? })
+    }
+
+    /// The one that is used up first.
+    fn tightest<'a>(groups: impl Iterator<Item = &'a Path>) -> Option<Self> {
+        let cpus = |quota: &Self| quota.quota_us as f64 / quota.period_us as f64;
+        groups.filter_map(Self::read).min_by(|one, other| cpus(one).total_cmp(&cpus(other)))
+    }
 }
 
-/// The nearest group, from `home` up, whose groups may have CPU quotas.
-fn lends_cpu(home: &Path) -> Option<PathBuf> {
-    let passes_on = |group: &&Path| {
-        let control = fs::read_to_string(group.join("cgroup.subtree_control"));
-        control.is_ok_and(|text| text.split_ascii_whitespace().any(|name| name == "cpu"))
+/// The group whose groups may have CPU quotas, from `home` up, and whether it passes them on; where none does, the one that could.
+fn lender(home: &Path) -> Option<(PathBuf, bool)> {
+    let names_cpu = |file: &'static str| {
+        move |group: &&Path| {
+            let names = fs::read_to_string(group.join(file));
+            names.is_ok_and(|text| text.split_ascii_whitespace().any(|name| name == "cpu"))
+        }
     };
-    home.ancestors().find(passes_on).map(Path::to_owned)
+    let found = |file| home.ancestors().find(names_cpu(file)).map(Path::to_owned);
+    let passes_on = found("cgroup.subtree_control").map(|group| (group, true));
+    passes_on.or_else(|| found("cgroup.controllers").map(|group| (group, false)))
 }
 
 /// One for each group of this process.
@@ -182,36 +201,57 @@ mod tests {
     #[test]
     fn quotas_are_parts_of_a_short_period() {
         for (cpus, us) in [(0.8, 8_000), (1.6, 16_000), (0.001, 1_000), (0.784_96, 7_850)] {
-            assert_eq!(quota_us(cpus, PERIOD_US), us, "{cpus}");
+            assert_eq!(Quota::of(cpus, PERIOD_US).quota_us, us, "{cpus}");
         }
-        assert_eq!(quota_us(0.16, 100_000), 16_000);
+        assert_eq!(Quota::of(0.16, 100_000).quota_us, 16_000);
+    }
+
+    /// Folders with files.
+    fn groups(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for (file, text) in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().expect("below the root")).expect("folders");
+            fs::write(path, text).expect("a file");
+        }
+        root
     }
 
     #[test]
     fn a_quota_that_is_there_has_a_period() {
-        let group = tempfile::tempdir().expect("a folder");
-        let period = |files: &[(&str, &str)]| {
-            for (file, text) in files {
-                fs::write(group.path().join(file), text).expect("a file");
-            }
-            period_us(group.path())
-        };
+        let period =
+            |files: &[(&str, &str)]| Quota::read(groups(files).path()).map(|quota| quota.period_us);
         assert_eq!(period(&[]), None);
-        assert_eq!(period(&[("cpu.cfs_quota_us", "-1\n"), ("cpu.cfs_period_us", "50000\n")]), None);
-        assert_eq!(period(&[("cpu.cfs_quota_us", "20000\n")]), Some(50_000));
+        let one = |quota| [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", "50000\n")];
+        assert_eq!(period(&one("-1\n")), None);
+        assert_eq!(period(&one("20000\n")), Some(50_000));
         assert_eq!(period(&[("cpu.max", "max 100000\n")]), None);
         assert_eq!(period(&[("cpu.max", "20000 100000\n")]), Some(100_000));
     }
 
     #[test]
-    fn groups_are_made_where_quotas_are_passed_on() {
-        let root = tempfile::tempdir().expect("a folder");
-        let inner = root.path().join("system.slice/sut.service");
-        fs::create_dir_all(&inner).expect("folders");
-        fs::write(inner.join("cgroup.subtree_control"), "").expect("a file");
-        assert_eq!(lends_cpu(&inner), None);
-        fs::write(root.path().join("cgroup.subtree_control"), "cpuset cpu memory\n")
-            .expect("a file");
-        assert_eq!(lends_cpu(&inner), Some(root.path().to_owned()));
+    fn the_least_quota_counts() {
+        let root = groups(&[
+            ("cpu.max", "150000 100000\n"),
+            ("web/cpu.max", "20000 50000\n"),
+            ("web/sut/cpu.max", "max 100000\n"),
+        ]);
+        let least = Quota::tightest(root.path().join("web/sut").ancestors());
+        assert_eq!(least, Some(Quota { quota_us: 20_000, period_us: 50_000 }));
+    }
+
+    #[test]
+    fn groups_are_made_where_quotas_are_passed_on_or_could_be() {
+        const ROOT: &str = "cgroup.subtree_control";
+        const INNER: &str = "system.slice/sut.service/cgroup.subtree_control";
+        let lent = |files: &[(&str, &str)]| {
+            let root = groups(files);
+            let found = lender(&root.path().join("system.slice/sut.service"));
+            found.map(|(group, passes_on)| (group == root.path(), passes_on))
+        };
+        assert_eq!(lent(&[(INNER, ""), (ROOT, "cpuset cpu memory\n")]), Some((true, true)));
+        let all = ("cgroup.controllers", "cpuset cpu memory\n");
+        assert_eq!(lent(&[(INNER, ""), (ROOT, "memory\n"), all]), Some((true, false)));
+        assert_eq!(lent(&[(INNER, ""), (ROOT, "memory\n")]), None);
     }
 }

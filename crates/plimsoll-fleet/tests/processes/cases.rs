@@ -386,10 +386,12 @@ pub(crate) fn a_stopped_supervisor_leaves_nothing() {
         let scratch_dir = Some(scratch.clone());
         let group = folder.path().join("group");
         let home = folder.path().to_owned();
-        let control_group = Some(OwnControlGroup { dir: group.clone(), home });
+        let control_group = Some(OwnControlGroup { dir: group.clone(), home, lend_cpu: true });
         let plan = SupervisorPlan { scratch_dir, keep, control_group, children };
         let mut supervisor = supervisor(plan).unwrap();
         fs::create_dir(group.join("inner")).unwrap();
+        let lent = || fs::read_to_string(folder.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!(lent(), "+cpu");
         let pids = supervisor.pids().to_owned();
         assert_eq!(pids.len(), 3);
         let grandchild = fs::read_to_string(scratch.join("pid")).unwrap().trim().parse().unwrap();
@@ -406,6 +408,7 @@ pub(crate) fn a_stopped_supervisor_leaves_nothing() {
         assert!(pids.iter().chain([&grandchild]).all(|pid| !process::is_alive(*pid)));
         assert_eq!(scratch.exists(), keep);
         assert!(!group.exists());
+        assert_eq!(lent(), "-cpu");
     }
 }
 
