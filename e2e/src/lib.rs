@@ -17,6 +17,7 @@ pub mod fault;
 pub mod haproxy;
 pub mod host_setting;
 pub mod joined;
+pub mod machine;
 pub mod mosquitto;
 pub mod namespace;
 pub mod nginx;

@@ -53,6 +53,7 @@ fn package(name: &str) -> &str {
         "mosquitto_pub" | "mosquitto_sub" => "mosquitto-clients",
         "nghttpd" => "nghttp2-server",
         "nginx" => "nginx-light",
+        "qemu-system-x86_64" => "qemu-system-x86",
         "pdftotext" => "poppler-utils",
         other => other,
     }
