@@ -49,6 +49,25 @@ fn haproxy_counts_what_was_sent() {
 }
 
 #[test]
+fn loads_and_holds_watch_the_server() {
+    let haproxy = Haproxy::start("", PONG, "");
+    let (url, pid) = (haproxy.url("http"), format!("pid:{}", haproxy.pid()));
+    let counts = format!("haproxy:{}", haproxy.stats_socket().display());
+    let watch = ["--watch", &counts, "--watch", &pid, "--no-ui", "--out", "run", "--json", "-"];
+    for how in [&["load", "--rate", "50", "-d", "3s"][..], &["hold", "-c", "20", "--for", "3s"]] {
+        let words = [how, &watch, &[&url]].concat();
+        let finished = undisturbed(|| Plimsoll::new(&words).run());
+        let checks = finished.summary(0).at("checks").to_string();
+        assert!(checks.contains("peer-counters") || how[0] == "hold", "{checks}");
+        let hosts = fs::read_to_string(finished.folder().join("run/hosts.jsonl"));
+        let hosts = hosts.expect("archived");
+        for metric in ["haproxy_process_requests_total", "process_cpu_seconds_total"] {
+            assert!(hosts.contains(metric), "{how:?} {metric}: {hosts}");
+        }
+    }
+}
+
+#[test]
 fn nginx_counts_what_was_sent() {
     let status = port::free();
     let directives = format!("listen {status};\nlocation /status {{ stub_status; }}");

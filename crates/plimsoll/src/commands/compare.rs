@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_lab::{Laboratory, NamedServer, Placement};
+use plimsoll_lab::{Laboratory, Placement};
 use plimsoll_model::compare::Arm;
 use plimsoll_sys::affinity;
 
@@ -78,15 +78,15 @@ impl Planned {
                     Job::Rate(job) if !job.pool_fixed => CONNECTIONS_TIMES_MAX,
                     _ => 1,
                 };
-                let watched = plan::watch::watched(flags, inputs)?;
-                let named = NamedServer::new(watched.pids, watched.counts)?;
-                let server = SideServer::Named(named.before(watched.backends));
+                let watched = plan::watch::of_experiment(flags, inputs)?;
+                let server = SideServer::Named(watched.server()?);
                 let connections_max = load.plan.connections * times;
                 Ok(Self::Named(Box::new(Side { load, connections_max, server, placement: None })))
             }
             Command::Load(flags) => {
                 let load = plan::load::build(flags, inputs)?;
-                let server = SideServer::Named(NamedServer::default());
+                let watched = plan::watch::watched(&flags.watch.watch, inputs)?;
+                let server = SideServer::Named(watched.server()?);
                 let connections_max = load.plan.connections;
                 Ok(Self::Named(Box::new(Side { load, connections_max, server, placement: None })))
             }

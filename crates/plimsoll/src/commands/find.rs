@@ -1,12 +1,10 @@
 //! `plimsoll find`: an experiment with an existing server.
 
-use plimsoll_lab::NamedServer;
-
 use crate::commands::repeated;
 use crate::commands::repeated::Repeated;
 use crate::exit::Stop;
 use crate::flags::FindExperiment;
-use crate::plan::watch::{Watched, watched};
+use crate::plan::watch::{Watched, of_experiment};
 use crate::plan::{Inputs, Job};
 use crate::preflight::Server;
 use crate::publish::Publisher;
@@ -17,7 +15,7 @@ pub(crate) fn run(experiment: &FindExperiment) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
     let mut inputs = Inputs::of_host(&mut stdin);
     let job = plan::find(experiment, &mut inputs)?;
-    let watched = watched(experiment, &inputs)?;
+    let watched = of_experiment(experiment, &inputs)?;
     run_job("find", job, watched)
 }
 
@@ -29,7 +27,7 @@ pub(super) fn run_job(command: &'static str, job: Job, watched: Watched) -> Resu
     let (mut experiment, mut notes) = experiments::prepare(job.clone(), &server)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut watched = NamedServer::new(watched.pids, watched.counts)?.before(watched.backends);
+    let mut watched = watched.server()?;
     if is_unwatched {
         notes.push(
             "the server is on this host; with --watch pid:N its open files and its memory are \

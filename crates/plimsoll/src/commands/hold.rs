@@ -4,11 +4,13 @@ use crate::commands::find;
 use crate::exit::Stop;
 use crate::flags::HoldCommand;
 use crate::plan;
-use crate::plan::watch::Watched;
+use crate::plan::watch::watched;
 use crate::plan::{Inputs, Job};
 
 pub(crate) fn run(command: &HoldCommand) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
-    let job = plan::hold::build(command, &mut Inputs::of_host(&mut stdin))?;
-    find::run_job("hold", Job::Hold(job), Watched::default())
+    let mut inputs = Inputs::of_host(&mut stdin);
+    let job = plan::hold::build(command, &mut inputs)?;
+    let watched = watched(&command.watch.watch, &inputs)?;
+    find::run_job("hold", Job::Hold(job), watched)
 }

@@ -1,21 +1,22 @@
 //! `plimsoll load`: one load against an existing server.
 
-use plimsoll_lab::NamedServer;
-
 use crate::exit::Stop;
 use crate::experiments::load::Load;
 use crate::flags::LoadFlags;
 use crate::plan::Inputs;
+use crate::plan::watch::watched;
 use crate::publish::Publisher;
 use crate::session::SetUp;
 use crate::{plan, run, session};
 
 pub(crate) fn run(flags: &LoadFlags) -> Result<(), Stop> {
     let mut stdin = std::io::stdin();
-    let job = plan::load::build(flags, &mut Inputs::of_host(&mut stdin))?;
+    let mut inputs = Inputs::of_host(&mut stdin);
+    let job = plan::load::build(flags, &mut inputs)?;
+    let watched = watched(&flags.watch.watch, &inputs)?;
     // Until here nothing was started, and a signal ends the process as it ends any other.
     let interrupts = run::install_interrupts()?;
-    let mut server = NamedServer::default();
+    let mut server = watched.server()?;
     let notes = job.rows.iter().map(|rows| rows.note.clone()).collect();
     Publisher::during(&job.publish.clone(), &interrupts, |publisher| {
         let interrupts = &interrupts;

@@ -11,9 +11,9 @@ use super::mqtt::MqttFlags;
 use super::rfc9411::Rfc9411Flags;
 use super::script::ScriptFlags;
 use super::search::{ConnectionsFlags, HandshakesFlags, RateFlags};
-use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags};
+use super::shared::{HeaderFlags, OutputFlags, RequestFlags, ServerFlags, WatchFlags};
 use super::sweep::SweepFlags;
-use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch, backends, watch};
+use super::values::{BrokerFlag, Cidr, IsolateFlag, ProtocolFlag, SutFlag, Watch, backends};
 
 /// Examples below the help of `find`.
 pub(super) const FIND_EXAMPLES: &str = "\
@@ -307,17 +307,6 @@ impl LabExperiment {
             | Self::Rfc9411 { output, .. } => output,
         }
     }
-}
-
-/// What is observed beside the load.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
-#[command(next_help_heading = "Search")]
-pub(crate) struct WatchFlags {
-    /// Observe the server: pid:N (a process of it on this host), backend:N (one behind it),
-    /// haproxy:SOCKET or nginx:URL (its own request counters and connection limits, from the
-    /// statistics socket or stub_status); repeatable
-    #[arg(long, value_name = "WHAT", value_parser = watch)]
-    pub(crate) watch: Vec<Watch>,
 }
 
 /// Whether the cause that a search names is tested.

@@ -6,7 +6,7 @@ use plimsoll_model::units::parse_duration;
 use plimsoll_model::{Nanos, Rate};
 
 use super::shared::{
-    ClientFlags, HandshakeFlags, OutputFlags, RequestFlags, ResumeFlags, ServerFlags,
+    ClientFlags, HandshakeFlags, OutputFlags, RequestFlags, ResumeFlags, ServerFlags, WatchFlags,
 };
 use super::values::{connections, opening, positive_duration, positive_rate, seed};
 
@@ -37,6 +37,9 @@ refused, lost or did not answer, 130 interrupted";
 pub(crate) struct HoldCommand {
     #[command(flatten)]
     pub(crate) flags: HoldFlags,
+
+    #[command(flatten)]
+    pub(crate) watch: WatchFlags,
 
     #[command(flatten)]
     pub(crate) server: ServerFlags,

@@ -7,6 +7,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use super::shared::{
     ClientFlags, HandshakeFlags, OutputFlags, PoolFlags, RequestFlags, ResumeFlags, ServerFlags,
+    WatchFlags,
 };
 use super::values::{
     ArrivalsFlag, OutputFile, RampTo, output_file, positive_count, positive_duration, seed, stage,
@@ -45,6 +46,9 @@ pub(crate) struct LoadFlags {
 
     #[command(flatten)]
     pub(crate) client: ClientFlags,
+
+    #[command(flatten)]
+    pub(crate) watch: WatchFlags,
 
     #[command(flatten)]
     pub(crate) server: ServerFlags,

@@ -13,9 +13,9 @@ use super::mqtt::MqttFlags;
 use super::publish::PublishFlags;
 use super::script::ScriptFlags;
 use super::values::{
-    Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, TargetFormat, TlsStateFlag, cidr,
-    connections, header, input_file, output_file, positive_count, positive_duration, processes,
-    ratio, threads,
+    Cidr, InputFile, OutputFile, Processes, ProxyProtocolFlag, TargetFormat, TlsStateFlag, Watch,
+    cidr, connections, header, input_file, output_file, positive_count, positive_duration,
+    processes, ratio, threads, watch,
 };
 use super::websocket::WebSocketFlags;
 
@@ -224,4 +224,15 @@ pub(crate) struct OutputFlags {
 
     #[command(flatten)]
     pub(crate) publish: PublishFlags,
+}
+
+/// What is observed of the server beside the load.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Watch")]
+pub(crate) struct WatchFlags {
+    /// Observe the server: pid:N (a process of it on this host), backend:N (one behind it),
+    /// haproxy:SOCKET or nginx:URL (its own request counters and connection limits, from the
+    /// statistics socket or stub_status); repeatable
+    #[arg(long, value_name = "WHAT", value_parser = watch)]
+    pub(crate) watch: Vec<Watch>,
 }

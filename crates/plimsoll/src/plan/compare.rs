@@ -330,7 +330,7 @@ fn examine(
             refuse_outputs(experiment.output())?;
             hosts::check_none(experiment.hosts(), "compare")?;
             let job = super::find(experiment, inputs)?;
-            watch::watched(experiment, inputs)?;
+            watch::of_experiment(experiment, inputs)?;
             (searched("find", &job)?, job.load().processes)
         }
         Command::Load(flags) => {

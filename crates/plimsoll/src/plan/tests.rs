@@ -72,7 +72,7 @@ fn build(words: &[&str], mut stdin: &'static [u8]) -> Result<Asked, Stop> {
         built = Some(parse_words(words).and_then(|command| match command {
             Command::Load(flags) => load::build(&flags, inputs).map(Asked::Load),
             Command::Find(experiment) => {
-                watch::watched(&experiment, inputs)?;
+                watch::of_experiment(&experiment, inputs)?;
                 find(&experiment, inputs).map(Asked::Experiment)
             }
             Command::Hold(command) => {

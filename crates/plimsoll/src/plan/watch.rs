@@ -1,5 +1,6 @@
 //! `--watch`: what is observed of an existing server.
 
+use plimsoll_lab::{LabError, NamedServer};
 use plimsoll_probe::server_counters::CounterSource;
 
 use super::Inputs;
@@ -18,8 +19,15 @@ pub(crate) struct Watched {
     pub(crate) counts: Option<CounterSource>,
 }
 
+impl Watched {
+    /// The server with it.
+    pub(crate) fn server(self) -> Result<NamedServer, LabError> {
+        Ok(NamedServer::new(self.pids, self.counts)?.before(self.backends))
+    }
+}
+
 /// Checks what is to be observed.
-pub(crate) fn watched(flags: &FindExperiment, inputs: &Inputs<'_>) -> Result<Watched, Stop> {
+pub(crate) fn watched(watch: &[Watch], inputs: &Inputs<'_>) -> Result<Watched, Stop> {
     let Watched { mut pids, mut backends, mut counts } = Watched::default();
     let alive = |kind: &str, pid: u32| {
         if (inputs.is_alive)(pid) {
@@ -30,16 +38,10 @@ pub(crate) fn watched(flags: &FindExperiment, inputs: &Inputs<'_>) -> Result<Wat
              --watch"
         )))
     };
-    for what in flags.watch() {
+    for what in watch {
         match what {
             Watch::Pid(pid) => pids.push(alive("pid", *pid)?),
             Watch::Backend(pid) => backends.push(alive("backend", *pid)?),
-            Watch::Counts(_) if matches!(flags, FindExperiment::Rfc9411 { .. }) => {
-                return Err(Stop::usage(
-                    "rfc9411 does its own counting and reads no server statistics",
-                    "use --watch pid:N, or drop it",
-                ));
-            }
             Watch::Counts(source) if counts.is_none() => counts = Some(source.clone()),
             Watch::Counts(_) => {
                 return Err(Stop::usage(
@@ -56,4 +58,19 @@ pub(crate) fn watched(flags: &FindExperiment, inputs: &Inputs<'_>) -> Result<Wat
         }
     }
     Ok(Watched { pids, backends, counts })
+}
+
+/// Checks what is to be observed in an experiment.
+pub(crate) fn of_experiment(
+    experiment: &FindExperiment,
+    inputs: &Inputs<'_>,
+) -> Result<Watched, Stop> {
+    let watched = watched(experiment.watch(), inputs)?;
+    if watched.counts.is_some() && matches!(experiment, FindExperiment::Rfc9411 { .. }) {
+        return Err(Stop::usage(
+            "rfc9411 does its own counting and reads no server statistics",
+            "use --watch pid:N, or drop it",
+        ));
+    }
+    Ok(watched)
 }
