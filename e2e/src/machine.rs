@@ -16,7 +16,9 @@ debootstrap --variant=minbase --include=systemd-sysv,haproxy,linux-image-cloud-a
 cp $root/boot/vmlinuz-* $1/kernel
 rm -rf $root/boot/* $root/usr/lib/modules $root/usr/share/{doc,man,locale} $root/var/cache/apt $root/var/lib/apt/lists
 ln -s usr/lib/systemd/systemd $root/init
-for unit in haproxy.service serial-getty@ttyS0.service getty@tty1.service apt-daily.timer apt-daily-upgrade.timer; do
+# Emptying /tmp would remove what a test has put there.
+for unit in haproxy.service systemd-tmpfiles-setup.service serial-getty@ttyS0.service getty@tty1.service \
+  apt-daily.timer apt-daily-upgrade.timer; do
   ln -sf /dev/null $root/etc/systemd/system/$unit
 done
 printf '%s\n' '[Unit]' After=systemd-user-sessions.service '[Service]' Type=oneshot 'ExecStart=/bin/bash /task' \

@@ -94,12 +94,8 @@ impl ControlGroup {
         } else {
             Version::Two
         };
-        let parent = match version {
-            Version::One => Some((home.clone(), false)),
-            Version::Two => lender(&home),
-        };
-        let (parent, passes_on) =
-            parent.ok_or_else(|| impossible("no control group here may have CPU quotas"))?;
+        let (parent, passes_on) = lender(version, &home)
+            .ok_or_else(|| impossible("no control group here may have CPU quotas"))?;
         let lost = home.ancestors().take_while(|group| *group != parent);
         let usual = Quota::tightest(lost);
         let period_us =
@@ -161,8 +157,12 @@ impl Quota {
     }
 }
 
-/// The group whose groups may have CPU quotas, from `home` up, and whether it passes them on; where none does, the one that could.
-fn lender(home: &Path) -> Option<(PathBuf, bool)> {
+/// The group, from `home` up, whose groups may have CPU quotas, and whether it passes them on; where none does, the one
+/// that could. In version 1 each does.
+fn lender(version: Version, home: &Path) -> Option<(PathBuf, bool)> {
+    if version == Version::One {
+        return Some((home.to_owned(), true));
+    }
     let names_cpu = |file: &'static str| {
         move |group: &&Path| {
             let names = fs::read_to_string(group.join(file));
@@ -246,12 +246,14 @@ mod tests {
         const INNER: &str = "system.slice/sut.service/cgroup.subtree_control";
         let lent = |files: &[(&str, &str)]| {
             let root = groups(files);
-            let found = lender(&root.path().join("system.slice/sut.service"));
+            let found = lender(Version::Two, &root.path().join("system.slice/sut.service"));
             found.map(|(group, passes_on)| (group == root.path(), passes_on))
         };
         assert_eq!(lent(&[(INNER, ""), (ROOT, "cpuset cpu memory\n")]), Some((true, true)));
         let all = ("cgroup.controllers", "cpuset cpu memory\n");
         assert_eq!(lent(&[(INNER, ""), (ROOT, "memory\n"), all]), Some((true, false)));
         assert_eq!(lent(&[(INNER, ""), (ROOT, "memory\n")]), None);
+        let home = Path::new("/sys/fs/cgroup/cpu/sut");
+        assert_eq!(lender(Version::One, home), Some((home.to_owned(), true)));
     }
 }

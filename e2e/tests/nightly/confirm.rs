@@ -199,7 +199,7 @@ fn the_cpu_of_a_server_in_groups_of_version_2() {
 #[ignore = "nightly: minutes alone on two CPUs; needs root"]
 fn a_cpu_quota_of_version_2() {
     let first = "echo +cpu > /sys/fs/cgroup/cgroup.subtree_control; mkdir /sys/fs/cgroup/quota\n\
-                 echo 40000 100000 > /sys/fs/cgroup/quota/cpu.max";
+                 echo 80000 100000 > /sys/fs/cgroup/quota/cpu.max";
     let mut wrapper = Wrapper::burning("20000");
     wrapper.before = "echo $$ > /sys/fs/cgroup/quota/cgroup.procs".to_owned();
     let Some(cause) = first_cause_on_a_machine(first, wrapper) else { return };

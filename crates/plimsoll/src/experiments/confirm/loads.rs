@@ -1,6 +1,6 @@
 //! Changes of the load that test a cause without a change of the server. Where the CPU is the limit, the capacity changes
 //! by the factor by which an operation's cost does, and where a link is, by that of its bytes: both are measured for
-//! each below the capacity. Where each connection or address has a limit of its own, it changes as their number
+//! each. Where each connection or address has a limit of its own, it changes as their number
 //! does.
 
 use plimsoll_model::confirmation::Intervention;
@@ -10,6 +10,7 @@ use plimsoll_model::{Nanos, Rate};
 
 use super::{Change, Planned};
 use crate::exit::Stop;
+use crate::experiments::in_turn::saturating;
 use crate::experiments::remedies::more_sources;
 
 /// Requests on a connection when what a connection costs is measured: most of the work is requests.
@@ -21,9 +22,8 @@ const REQUESTS_MAX: u64 = 10_000;
 const CHANGE_MIN: f64 = 0.1;
 /// Part of the lower bound at which costs are measured.
 const LOW: f64 = 0.4;
-/// The same for handshakes alone, and beside requests, where operations cost twice as much. At a fifth of its capacity
-/// HAProxy wakes for each: an RSA handshake costs 1.5 of an ECDSA one there, and 1.8 where the CPU is full.
-const HANDSHAKES: [f64; 2] = [0.8, 0.2];
+/// The same where operations cost twice as much.
+const LOW_OF_DEAR: f64 = LOW / 2.0;
 /// How long each is measured.
 const SPAN: Nanos = Nanos::from_secs(4);
 /// Changes that are made, where so many are possible.
@@ -167,18 +167,23 @@ impl Changes<'_> {
         before: LoadPlan,
         after: LoadPlan,
     ) -> Result<Option<Planned>, Stop> {
-        let [alone, mixed] = HANDSHAKES;
-        let of = if before.handshake_only { alone } else { mixed };
-        let (Some(dear), Some(cheap)) = (self.cpu_s(&before, of)?, self.cpu_s(&after, of)?) else {
-            return Ok(None);
-        };
+        let mut costs = [None; 2];
+        for (cost, plan) in costs.iter_mut().zip([&before, &after]) {
+            // What a handshake alone costs depends on how busy the server is: HAProxy took 1.45 times as long for RSA as for
+            // ECDSA at 80 % of the lower bound of RSA, and 1.82 times where its CPU was full.
+            *cost = if plan.handshake_only {
+                self.cpu_s(&saturating(plan, plan.connections, SPAN))?
+            } else {
+                self.cpu_s(&at(plan, LOW_OF_DEAR * self.lower))?
+            };
+        }
+        let [Some(dear), Some(cheap)] = costs else { return Ok(None) };
         Ok(planned(intervention, (0.0, 1.0), dear / cheap, (before, after)))
     }
 
-    /// CPU seconds of an operation of `plan`, at the part `of` of the lower bound.
-    fn cpu_s(&mut self, plan: &LoadPlan, of: f64) -> Result<Option<f64>, Stop> {
-        let cost = (self.measure)(&at(plan, of * self.lower))?;
-        Ok(cost.and_then(|cost| cost.cpu_s))
+    /// CPU seconds of an operation of `plan`.
+    fn cpu_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>, Stop> {
+        Ok((self.measure)(plan)?.and_then(|cost| cost.cpu_s))
     }
 
     fn cpu_costs(&mut self) -> Result<Option<CpuCosts>, Stop> {
@@ -193,14 +198,16 @@ impl Changes<'_> {
         if base.sources.is_empty() {
             base.sources = more_sources(&base, SOURCES);
         }
-        let Some(usual_s) = self.cpu_s(&base, LOW)? else { return Ok(None) };
+        let Some(usual_s) = self.cpu_s(&at(&base, LOW * self.lower))? else { return Ok(None) };
         if base.handshake_only {
             return Ok(Some(CpuCosts { base, usual_s, connection: None }));
         }
         let own = per_operation(&base);
         // Ten times as many where each has few, else few.
         let probed = if own > 0.0 { (10.0 / own).round() as u64 } else { PROBED };
-        let Some(changed) = self.cpu_s(&renewing(&base, probed), LOW)? else { return Ok(None) };
+        let Some(changed) = self.cpu_s(&at(&renewing(&base, probed), LOW * self.lower))? else {
+            return Ok(None);
+        };
         let connection = (changed - usual_s) / (1.0 / probed as f64 - own);
         let connection = Some(connection).filter(|cost| *cost > 0.0);
         Ok(Some(CpuCosts { base, usual_s, connection }))

@@ -209,7 +209,7 @@ impl Test<'_, '_> {
         Ok(all)
     }
 
-    /// What an operation of `plan` takes, which is below the capacity.
+    /// What an operation of `plan` takes.
     fn operation_cost(&mut self, plan: &LoadPlan) -> Result<Option<OperationCost>, Stop> {
         let load = run_load(self.session, plan)?;
         let ok = load.tally.ok as f64;
