@@ -113,7 +113,7 @@ fn first_cause_on_a_machine(first: &str, wrapper: Wrapper) -> Option<Value> {
         haproxy.display()
     );
     let printed = machine::run(&[&plimsoll, folder.path()], &script)?;
-    let json = printed.split_once("\n{").and_then(|(_, json)| json.rsplit_once('}'));
+    let json = printed.split_once('{').and_then(|(_, json)| json.rsplit_once('}'));
     let (json, left) = json.unwrap_or_else(|| panic!("no JSON: {printed}"));
     assert!(left.contains("As before."), "{left}");
     Some(first_of(&Summary::parse(&format!("{{{json}}}"))))

@@ -373,6 +373,8 @@ pub(crate) fn kill_9_of_the_coordinator() {
     child.wait().unwrap();
     until("every process is gone", || pids.iter().all(|pid| !process::is_alive(*pid)));
     assert!(!scratch.exists() && !group.exists());
+    let lent = fs::read_to_string(folder.path().join("cgroup.subtree_control")).unwrap();
+    assert_eq!(lent, "-cpu");
 }
 
 fn supervisor(plan: SupervisorPlan) -> Result<Supervisor, FleetError> {

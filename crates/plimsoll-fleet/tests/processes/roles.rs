@@ -74,7 +74,7 @@ pub(crate) fn coordinator(scratch: &Path) -> ExitCode {
     let home = scratch.parent().unwrap().to_owned();
     let empty = SupervisorPlan {
         scratch_dir: Some(scratch.to_owned()),
-        control_group: Some(OwnControlGroup { dir: home.join("group"), home, lend_cpu: false }),
+        control_group: Some(OwnControlGroup { dir: home.join("group"), home, lend_cpu: true }),
         ..SupervisorPlan::default()
     };
     let mut supervisor = Supervisor::start(&AgentCommand::this_program(), None, empty).unwrap();
