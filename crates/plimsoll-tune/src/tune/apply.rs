@@ -21,8 +21,9 @@ pub struct Applied {
 }
 
 /// Makes every change of `plan` below `root` (`/`), with a journal called `name` in `dir`. With
-/// `persist` they are kept over a reboot, and its limits are for processes that start later. A setting that cannot be written is noted, and the rest
-/// goes on; a journal that cannot be written ends everything before the next change.
+/// `persist` they are kept over a reboot, and its limits are for processes that start later. A setting
+/// that cannot be written is noted, and the rest goes on; a journal that cannot be written ends everything
+/// before the next change.
 pub fn apply(
     disk: &mut dyn Disk,
     root: &Path,

@@ -6,7 +6,7 @@ use super::apply::Applied;
 use super::disk::{Disk, is_of_unit};
 use super::error::TuneError;
 use super::journal::{Item, Journal, Record};
-use super::plan::Plan;
+use super::plan::{Plan, ProcessLimit};
 use crate::doctor::{SYSCTL_FILE, UNIT_FILE};
 
 /// The heading of a file.
@@ -82,32 +82,49 @@ pub(super) fn keep(
 ) -> Result<(), TuneError> {
     let is_changed = |name: &str| applied.changed.iter().any(|(changed, _)| changed == name);
     let changes = plan.changes.iter().filter(|change| is_changed(&change.name));
-    let settings: Vec<String> =
-        changes.map(|change| format!("{} = {}", change.name, change.wanted)).collect();
-    let limits: Vec<String> = plan.limits.iter().flat_map(|limit| limit.lines.clone()).collect();
+    let settings: Vec<Kept> = changes
+        .map(|change| {
+            let lines = vec![format!("{} = {}", change.name, change.wanted)];
+            Kept { reason: change.reason.clone(), lines }
+        })
+        .collect();
+    let limit =
+        |limit: &ProcessLimit| Kept { reason: limit.reason.clone(), lines: limit.lines.clone() };
+    let limits = plan.limits.iter().map(limit).collect();
     let limit_file = plan.limits.first().map(|limit| limit.file.as_str());
     let files = [(SYSCTL_FILE, settings), (limit_file.unwrap_or_default(), limits)];
-    for (file, lines) in files.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+    for (file, all) in files.into_iter().filter(|(_, all)| !all.is_empty()) {
         let path = root.join(file.trim_start_matches('/'));
-        write(disk, &path, &lines, journal)?;
+        write(disk, &path, &all, journal)?;
         applied.kept_in.push(path);
     }
     Ok(())
 }
 
+/// Lines of a file, and why.
+struct Kept {
+    reason: String,
+    lines: Vec<String>,
+}
+
 fn write(
     disk: &mut dyn Disk,
     path: &Path,
-    lines: &[String],
+    all: &[Kept],
     journal: &mut Journal,
 ) -> Result<(), TuneError> {
     let old = disk.read(path).ok();
     let is_setting = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', '[']);
-    let stays = |line: &&str| lines.iter().all(|new| key(new) != key(line));
+    let is_new =
+        |line: &str| all.iter().flat_map(|kept| &kept.lines).any(|new| key(new) == key(line));
+    let stays = |line: &&str| !is_new(line);
     let staying = old.iter().flat_map(|old| old.lines()).filter(is_setting).filter(stays);
     let section = path.parent().is_some_and(is_of_unit).then_some("[Service]");
-    let all = section.into_iter().chain(staying).chain(lines.iter().map(String::as_str));
-    let text = all.fold(HEAD.to_owned(), |text, line| text + line + "\n");
+    let mut text = HEAD.to_owned();
+    section.into_iter().chain(staying).for_each(|line| text.push_str(&format!("{line}\n")));
+    for Kept { reason, lines } in all {
+        text.push_str(&format!("# {reason}\n{}\n", lines.join("\n")));
+    }
     let item = journal.entries.len();
     let change = Item::File { path: path.to_owned(), old, new: text.clone() };
     journal.push(disk, Record::Intend { item, change })?;
