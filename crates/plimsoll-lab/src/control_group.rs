@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_fleet::message::{OwnControlGroup, SupervisorPlan};
 use plimsoll_fleet::{AgentCommand, Supervisor};
-use plimsoll_probe::limits::group_of;
+use plimsoll_probe::limits::{CpuQuota, group_of};
 
 use crate::error::LabError;
 
@@ -35,8 +35,9 @@ pub(crate) struct ControlGroup {
     dir: PathBuf,
     version: Version,
     period_us: u64,
-    /// The quota that the processes had before, and have within this group no longer; a group within theirs has theirs, too.
-    usual: Option<Quota>,
+    /// The quota that the processes had before, and have within this group no longer; a group within theirs has
+    /// theirs, too.
+    usual: Option<CpuQuota>,
     /// Removes it.
     _supervisor: Supervisor,
 }
@@ -97,9 +98,8 @@ impl ControlGroup {
         let (parent, passes_on) = lender(version, &home)
             .ok_or_else(|| impossible("no control group here may have CPU quotas"))?;
         let lost = home.ancestors().take_while(|group| *group != parent);
-        let usual = Quota::tightest(lost);
-        let period_us =
-            Quota::tightest(home.ancestors()).map_or(PERIOD_US, |quota| quota.period_us);
+        let usual = tightest(lost);
+        let period_us = tightest(home.ancestors()).map_or(PERIOD_US, |quota| quota.period_us);
         let dir = parent.join(name());
         let control_group = Some(OwnControlGroup { dir: dir.clone(), home, lend_cpu: !passes_on });
         let plan = SupervisorPlan { control_group, ..SupervisorPlan::default() };
@@ -110,7 +110,7 @@ impl ControlGroup {
 
     /// Lets it use so many CPUs; `None` is as many as before.
     pub(crate) fn limit(&self, cpus: Option<f64>) -> Result<(), LabError> {
-        let quota = cpus.map(|cpus| Quota::of(cpus, self.period_us)).or(self.usual);
+        let quota = cpus.map(|cpus| quota_of(cpus, self.period_us)).or(self.usual);
         let quota_us = |without: &str| {
             quota.map_or_else(|| without.to_owned(), |quota| quota.quota_us.to_string())
         };
@@ -127,34 +127,16 @@ impl ControlGroup {
     }
 }
 
-/// CPU time that a group may use in each period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quota {
-    quota_us: u64,
-    period_us: u64,
+/// The quota for so many CPUs.
+fn quota_of(cpus: f64, period_us: u64) -> CpuQuota {
+    let quota_us = ((cpus * period_us as f64).round() as u64).max(QUOTA_MIN_US);
+    CpuQuota { quota_us, period_us }
 }
 
-impl Quota {
-    fn of(cpus: f64, period_us: u64) -> Self {
-        Self { quota_us: ((cpus * period_us as f64).round() as u64).max(QUOTA_MIN_US), period_us }
-    }
-
-    /// That of `group`, in either version; `None` where it has none.
-    fn read(group: &Path) -> Option<Self> {
-        let text = |file: &str| fs::read_to_string(group.join(file)).ok();
-        let both = text("cpu.max").or_else(|| {
-            // Version 1 writes -1 without a quota, which is no number here.
-            Some(format!("{} {}", text("cpu.cfs_quota_us")?.trim(), text("cpu.cfs_period_us")?))
-        })?;
-        let (quota, period) = both.trim().split_once(' ')?;
-        Some(Self { quota_us: quota.parse().ok()?, period_us: period.parse().ok()? })
-    }
-
-    /// The one that is used up first.
-    fn tightest<'a>(groups: impl Iterator<Item = &'a Path>) -> Option<Self> {
-        let cpus = |quota: &Self| quota.quota_us as f64 / quota.period_us as f64;
-        groups.filter_map(Self::read).min_by(|one, other| cpus(one).total_cmp(&cpus(other)))
-    }
+/// The quota of `groups` that is used up first.
+fn tightest<'a>(groups: impl Iterator<Item = &'a Path>) -> Option<CpuQuota> {
+    let quotas = groups.filter_map(CpuQuota::read);
+    quotas.min_by(|one, other| one.cpus().total_cmp(&other.cpus()))
 }
 
 /// The group, from `home` up, whose groups may have CPU quotas, and whether it passes them on; where none does, the one
@@ -201,9 +183,9 @@ mod tests {
     #[test]
     fn quotas_are_parts_of_a_short_period() {
         for (cpus, us) in [(0.8, 8_000), (1.6, 16_000), (0.001, 1_000), (0.784_96, 7_850)] {
-            assert_eq!(Quota::of(cpus, PERIOD_US).quota_us, us, "{cpus}");
+            assert_eq!(quota_of(cpus, PERIOD_US).quota_us, us, "{cpus}");
         }
-        assert_eq!(Quota::of(0.16, 100_000).quota_us, 16_000);
+        assert_eq!(quota_of(0.16, 100_000).quota_us, 16_000);
     }
 
     /// Folders with files.
@@ -219,8 +201,9 @@ mod tests {
 
     #[test]
     fn a_quota_that_is_there_has_a_period() {
-        let period =
-            |files: &[(&str, &str)]| Quota::read(groups(files).path()).map(|quota| quota.period_us);
+        let period = |files: &[(&str, &str)]| {
+            CpuQuota::read(groups(files).path()).map(|quota| quota.period_us)
+        };
         assert_eq!(period(&[]), None);
         let one = |quota| [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", "50000\n")];
         assert_eq!(period(&one("-1\n")), None);
@@ -236,8 +219,8 @@ mod tests {
             ("web/cpu.max", "20000 50000\n"),
             ("web/sut/cpu.max", "max 100000\n"),
         ]);
-        let least = Quota::tightest(root.path().join("web/sut").ancestors());
-        assert_eq!(least, Some(Quota { quota_us: 20_000, period_us: 50_000 }));
+        let least = tightest(root.path().join("web/sut").ancestors());
+        assert_eq!(least, Some(CpuQuota { quota_us: 20_000, period_us: 50_000 }));
     }
 
     #[test]

@@ -105,6 +105,34 @@ pub fn throttled_periods(root: &Path) -> Option<u64> {
     periods
 }
 
+/// CPU time that a group may use in each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuQuota {
+    /// Microseconds of CPU time.
+    pub quota_us: u64,
+    /// The period in microseconds.
+    pub period_us: u64,
+}
+
+impl CpuQuota {
+    /// That of `group`, in either version; `None` where it has none.
+    pub fn read(group: &Path) -> Option<Self> {
+        let text = |file: &str| fs::read_to_string(group.join(file)).ok();
+        // `20000 100000`, or `max 100000`, in microseconds.
+        let both = text("cpu.max").or_else(|| {
+            // Version 1 writes -1 without a quota, which is no number here.
+            Some(format!("{} {}", text("cpu.cfs_quota_us")?.trim(), text("cpu.cfs_period_us")?))
+        })?;
+        let (quota, period) = both.trim().split_once(' ')?;
+        Some(Self { quota_us: quota.parse().ok()?, period_us: period.parse().ok()? })
+    }
+
+    /// How many CPUs that is.
+    pub fn cpus(self) -> f64 {
+        self.quota_us as f64 / self.period_us as f64
+    }
+}
+
 /// The directory of the group that `process`, an entry of `proc` below `root` (`/`), is in for
 /// `controller`; `None` where there is no such group.
 pub fn group_of(root: &Path, process: &str, controller: &str) -> Option<PathBuf> {

@@ -15,7 +15,7 @@ mod cgroup;
 mod number;
 mod user;
 
-pub use cgroup::{CgroupLimits, group_of, throttled_periods};
+pub use cgroup::{CgroupLimits, CpuQuota, group_of, throttled_periods};
 pub(crate) use cgroup::{figure, groups_of};
 pub use number::Allowance;
 pub(crate) use number::first_number;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_model::host::{Label, Metric, Reading, Sample};
 
 use super::{add_limit, disk};
-use crate::limits::{Allowance, CgroupLimits, figure, first_number, groups_of};
+use crate::limits::{Allowance, CgroupLimits, CpuQuota, figure, first_number, groups_of};
 
 /// Stands for the name that a group is shown as, in what is read of it once for all processes in it.
 const NAME: &str = "";
@@ -57,19 +57,6 @@ fn value(text: &str, name: &str) -> Option<f64> {
     figure(text, name).map(|number| number as f64)
 }
 
-/// CPUs that a group may use; `None` without a quota.
-fn cpu_limit(group: &Path) -> Option<f64> {
-    let number = |file: &str| first_number(&group.join(file)).map(|number| number as f64);
-    // `20000 100000`, or `max 100000`, in microseconds.
-    if let Ok(text) = fs::read_to_string(group.join("cpu.max")) {
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<f64>);
-        let (quota, period) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        return Some(quota / period);
-    }
-    // Version 1 writes -1 without a quota, which is no number here.
-    Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?)
-}
-
 /// The groups from the nearest one on that has one of `files`: a group without a controller is counted
 /// in one above it.
 fn counted(root: &Path, process: &str, controller: &str, files: &[&str]) -> Vec<PathBuf> {
@@ -100,7 +87,7 @@ fn read(root: &Path, process: &str, name: &str, reading: &mut Reading) -> Option
     let limits = CgroupLimits::of_process(root, process);
     let groups = groups_of(root, process, "cpu");
     // The least quota is used up first, whichever group has it.
-    let limited = groups.iter().filter_map(|group| Some((cpu_limit(group)?, group)));
+    let limited = groups.iter().filter_map(|group| Some((CpuQuota::read(group)?.cpus(), group)));
     let limited = limited.min_by(|(a, _), (b, _)| a.total_cmp(b));
     if let Some(group) = limited.map(|(_, group)| group).or_else(|| groups.first()) {
         let stat = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();

@@ -112,7 +112,7 @@ impl Changes<'_> {
 
     /// Bodies of requests that are a quarter longer, or a fifth less of each answer, whichever is more of the bytes.
     fn body_size(&mut self) -> Result<Option<Planned>, Stop> {
-        let usual = at(self.plan, LOW * self.lower);
+        let usual = self.slow(self.plan);
         let Some(before) = (self.measure)(&usual)? else { return Ok(None) };
         let is_upload = before.sent_bytes > before.received_bytes;
         let changed = if is_upload {
@@ -121,7 +121,8 @@ impl Changes<'_> {
             shorter_answers(self.plan, before.received_bytes)
         };
         let Some(changed) = changed else { return Ok(None) };
-        let Some(after) = (self.measure)(&at(&changed, LOW * self.lower))? else { return Ok(None) };
+        let slow = self.slow(&changed);
+        let Some(after) = (self.measure)(&slow)? else { return Ok(None) };
         let bytes =
             |cost: &OperationCost| if is_upload { cost.sent_bytes } else { cost.received_bytes };
         let numbers = (bytes(&before), bytes(&after));
@@ -191,6 +192,11 @@ impl Changes<'_> {
         }
     }
 
+    /// `plan` at the part [`LOW`] of the lower bound.
+    fn slow(&self, plan: &LoadPlan) -> LoadPlan {
+        at(plan, LOW * self.lower)
+    }
+
     /// CPU seconds of an operation of `plan`.
     fn cpu_s(&mut self, plan: &LoadPlan) -> Result<Option<f64>, Stop> {
         Ok((self.measure)(plan)?.and_then(|cost| cost.cpu_s))
@@ -208,14 +214,14 @@ impl Changes<'_> {
         if base.sources.is_empty() {
             base.sources = more_sources(&base, SOURCES);
         }
-        let Some(usual_s) = self.cpu_s(&at(&base, LOW * self.lower))? else { return Ok(None) };
+        let Some(usual_s) = self.cpu_s(&self.slow(&base))? else { return Ok(None) };
         if base.handshake_only {
             return Ok(Some(CpuCosts { base, usual_s, connection: None }));
         }
         let own = per_operation(&base);
         // Ten times as many where each has few, else few.
         let probed = if own > 0.0 { (10.0 / own).round() as u64 } else { PROBED };
-        let Some(changed) = self.cpu_s(&at(&renewing(&base, probed), LOW * self.lower))? else {
+        let Some(changed) = self.cpu_s(&self.slow(&renewing(&base, probed)))? else {
             return Ok(None);
         };
         let connection = (changed - usual_s) / (1.0 / probed as f64 - own);
