@@ -65,6 +65,7 @@ pub fn judge_load(
     }
     let missed = failed(&goals);
     goals.extend(answers(tally));
+    goals.extend(closed_at_once(tally));
     let deadline = slo.and_then(Slo::deadline);
     let subject = validity::Subject {
         tally,
@@ -117,6 +118,22 @@ fn answers(tally: &Tally) -> Option<Check> {
         let measures =
             [Measure::count("answered", 0).at_least(1.0), Measure::count("of", tally.scheduled)];
         Check::new(CheckId::Answers, Level::Fail, measures)
+    })
+}
+
+/// Connections that the server closed instead of answering on them, where they are more than one in a hundred.
+fn closed_at_once(tally: &Tally) -> Option<Check> {
+    let counts = &tally.connections;
+    let attempts = counts.opened + counts.failed;
+    let is_notable = counts.closed_at_once >= 2 && counts.closed_at_once * 100 >= attempts;
+    is_notable.then(|| {
+        let requests = tally.scheduled.saturating_sub(tally.unsent);
+        let measures = [
+            Measure::count("connections closed", counts.closed_at_once).at_most(0.0),
+            Measure::count("of", attempts),
+            Measure::count("for requests", requests),
+        ];
+        Check::new(CheckId::ClosedAtOnce, Level::Warn, measures)
     })
 }
 

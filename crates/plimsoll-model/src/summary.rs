@@ -14,7 +14,7 @@ use crate::repeat::RepeatSummary;
 use crate::rfc9411::Rfc9411Summary;
 use crate::search::{Axis, Mode};
 use crate::sizing::SizingSummary;
-use crate::tally::{StreamCounts, Tally};
+use crate::tally::{AfterWindow, StreamCounts, Tally};
 use crate::trial::{Check, Confirmations, Outcome, Recovery, SloFound, TippingPoint, Verdict};
 use crate::{Histogram, Nanos, Rate};
 
@@ -255,6 +255,7 @@ pub struct ConnectionSummary {
     pub held_end: u64,
     pub reset_by_peer: u64,
     pub closed_by_peer: u64,
+    pub closed_at_once: u64,
 }
 
 /// TLS handshakes.
@@ -494,7 +495,8 @@ pub struct SummaryHead {
     pub command: String,
     pub target: String,
     pub started_at: String,
-    /// Wall time of sending, from the epoch to the last scheduled start (or the interrupt).
+    /// Time from the epoch to the end of the schedule, of the closed loop's duration, or of the last operation of a
+    /// closed loop with a count; to the interrupt, if that came first.
     pub window: Nanos,
     pub partial: bool,
     pub settings: BTreeMap<String, String>,
@@ -509,8 +511,9 @@ impl Summary {
     /// The summary of a load whose whole tally is `tally`.
     pub fn new(head: SummaryHead, tally: &Tally) -> Self {
         let seconds = head.window.as_secs_f64();
-        let per_s = |ops: u64| if seconds > 0.0 { ops as f64 / seconds } else { 0.0 };
-        let sent = tally.scheduled - tally.unsent.min(tally.scheduled);
+        let per_s = |ops: f64| if seconds > 0.0 { ops / seconds } else { 0.0 };
+        let AfterWindow { ok_ppm, failed_ppm } = tally.after_window;
+        let scheduled = tally.scheduled as f64 - (ok_ppm + failed_ppm) as f64 / 1e6;
         let names = |errors: &crate::tally::ErrorCounts| {
             errors.iter().map(|(class, ops)| (class.name().to_owned(), ops)).collect()
         };
@@ -527,8 +530,8 @@ impl Summary {
             late: tally.late,
             unsent: tally.unsent,
             rate: RateSummary {
-                offered_per_s: per_s(tally.scheduled),
-                achieved_per_s: per_s(sent),
+                offered_per_s: per_s(scheduled.max(0.0)),
+                achieved_per_s: per_s(tally.sent_in_window()),
             },
             latency_ms: LatencySummary {
                 corrected: (&tally.spans.corrected).into(),
@@ -580,6 +583,7 @@ impl Summary {
                 held_end: tally.connections.held_end,
                 reset_by_peer: tally.connections.reset_by_peer,
                 closed_by_peer: tally.connections.closed_by_peer,
+                closed_at_once: tally.connections.closed_at_once,
             },
             handshakes: HandshakeSummary {
                 full: tally.handshakes.full,

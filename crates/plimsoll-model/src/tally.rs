@@ -84,6 +84,34 @@ impl StatusCounts {
     }
 }
 
+/// The parts of a closed loop's operations that lie after the end of its window, in millionths of an operation. An
+/// operation that takes 50 ms and starts 20 ms before the end has 600,000 of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AfterWindow {
+    /// Of operations that ended well.
+    pub ok_ppm: u64,
+    /// Of operations that failed.
+    pub failed_ppm: u64,
+}
+
+impl AfterWindow {
+    /// One operation, from `began` to `ended`, of a load whose window ends at `window_ends`.
+    pub fn count(&mut self, is_ok: bool, began: Nanos, ended: Nanos, window_ends: Nanos) {
+        let (lasted, after) = (ended.since(began), ended.since(began.max(window_ends)));
+        let share = after.0 as f64 / lasted.0.max(1) as f64;
+        let ppm = (share.min(1.0) * 1e6).round() as u64;
+        match is_ok {
+            true => self.ok_ppm += ppm,
+            false => self.failed_ppm += ppm,
+        }
+    }
+
+    /// `true` if no operation reached past the window.
+    pub const fn is_none(&self) -> bool {
+        self.ok_ppm == 0 && self.failed_ppm == 0
+    }
+}
+
 /// Messages of WebSocket that nothing of ours asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushCounts {
@@ -205,6 +233,10 @@ pub struct ConnectionCounts {
     pub reset_by_peer: u64,
     /// Ended by the peer's FIN or close_notify after they were usable.
     pub closed_by_peer: u64,
+    /// Ended by the peer within 100 ms after they were usable and before it answered on them; within
+    /// `closed_by_peer` and `reset_by_peer`.
+    #[serde(default)]
+    pub closed_at_once: u64,
     /// Usable at the end of the stretch.
     pub held_end: u64,
     /// Most usable at once; merged over agents as a sum, so an upper bound.
@@ -428,6 +460,9 @@ pub struct Tally {
     pub late: u64,
     /// Came due and never sent, because no connection was free in time.
     pub unsent: u64,
+    /// Closed loops: the parts of operations that lie after the end of the window.
+    #[serde(default, skip_serializing_if = "AfterWindow::is_none")]
+    pub after_window: AfterWindow,
     /// Failed operations by class.
     pub errors: ErrorCounts,
     /// Failed connection attempts by class, whether or not an operation waited for them.
@@ -501,6 +536,18 @@ impl Tally {
         self.late + self.errors_total() + self.unsent
     }
 
+    /// Operations that ended well, as far as they lie in the load's window.
+    pub fn ok_in_window(&self) -> f64 {
+        (self.ok as f64 - self.after_window.ok_ppm as f64 / 1e6).max(0.0)
+    }
+
+    /// Operations that were sent, as far as they lie in the load's window.
+    pub fn sent_in_window(&self) -> f64 {
+        let AfterWindow { ok_ppm, failed_ppm } = self.after_window;
+        let sent = self.scheduled.saturating_sub(self.unsent);
+        (sent as f64 - (ok_ppm + failed_ppm) as f64 / 1e6).max(0.0)
+    }
+
     /// Forgets everything, keeps the memory of the histograms.
     pub fn clear(&mut self) {
         let mut spans = std::mem::take(&mut self.spans);
@@ -566,6 +613,8 @@ impl Tally {
         self.ok += other.ok;
         self.late += other.late;
         self.unsent += other.unsent;
+        self.after_window.ok_ppm += other.after_window.ok_ppm;
+        self.after_window.failed_ppm += other.after_window.failed_ppm;
         for (class, ops) in other.errors.iter() {
             self.errors.add(class, ops);
         }
@@ -592,6 +641,7 @@ impl Tally {
         self.connections.failed += other.connections.failed;
         self.connections.reset_by_peer += other.connections.reset_by_peer;
         self.connections.closed_by_peer += other.connections.closed_by_peer;
+        self.connections.closed_at_once += other.connections.closed_at_once;
         self.connections.replaced += other.connections.replaced;
         self.connections.finished += other.connections.finished;
         self.tls_messages.tickets += other.tls_messages.tickets;
@@ -634,6 +684,23 @@ mod tests {
     use crate::ending::{Closer, Stretch};
 
     use super::*;
+
+    #[test]
+    fn operations_count_by_the_part_that_is_in_the_window() {
+        let ms = Nanos::from_millis;
+        let mut tally = Tally { scheduled: 5, ok: 4, unsent: 0, ..Tally::default() };
+        tally.errors.count(ErrorClass::Timeout);
+        for (is_ok, began, ended) in
+            [(true, 20, 70), (true, 90, 110), (true, 120, 130), (false, 60, 140)]
+        {
+            tally.after_window.count(is_ok, ms(began), ms(ended), ms(100));
+        }
+        // 1, 1, one half, none; of the failed one also half.
+        assert_eq!(tally.after_window, AfterWindow { ok_ppm: 1_500_000, failed_ppm: 500_000 });
+        assert_eq!((tally.ok_in_window(), tally.sent_in_window()), (2.5, 3.0));
+        tally.after_window.count(true, ms(1), ms(200), Nanos::MAX);
+        assert_eq!(tally.ok_in_window(), 2.5);
+    }
 
     #[test]
     fn the_worst_wait_of_all_threads_is_that_of_the_last_second() {

@@ -593,6 +593,14 @@ impl Conversation {
         }
     }
 
+    /// Returns the time that the script of the present operation has slept; zero for other protocols.
+    pub const fn slept(&self) -> Nanos {
+        match self {
+            Self::Script(client) => client.slept(),
+            _ => Nanos::ZERO,
+        }
+    }
+
     /// The sleep that was just reported ends then; call [`Self::wake`].
     pub fn sleep_until(&mut self, at: Nanos) {
         if let Self::Script(client) = self {

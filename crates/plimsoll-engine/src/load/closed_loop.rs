@@ -3,11 +3,7 @@
 use plimsoll_model::Nanos;
 
 use super::conn::Op;
-use super::phases::Phase;
 use super::worker::Worker;
-
-/// After a failed attempt a closed loop waits this long, or it would spin on a dead server.
-const BACKOFF: Nanos = Nanos::from_millis(50);
 
 impl Worker {
     /// The operation that the closed loop may start next towards `destination`, counted; `None`
@@ -49,12 +45,12 @@ impl Worker {
         while let Some(closed) = self.demand.closed()
             && self.pools.of(destination).has_room()
         {
-            if now < closed.backoff_until {
-                self.next_due = Some(closed.backoff_until);
+            let ops_left = closed.ops_left;
+            if self.must_pause(destination, now) {
                 return;
             }
             if self.plan.keepalive {
-                if closed.ops_left == 0 || !self.phases.may_start(now) {
+                if ops_left == 0 || !self.phases.may_start(now) {
                     return;
                 }
                 self.open(destination, None, now);
@@ -72,12 +68,19 @@ impl Worker {
         op: Option<Op>,
         now: Nanos,
     ) -> Option<Op> {
-        if self.phases.is(Phase::Running)
-            && let Some(closed) = self.demand.closed()
-        {
-            closed.backoff_until = now + BACKOFF;
-            self.next_due = Some(closed.backoff_until);
-        }
+        self.pools.of(destination).note_futile(now);
         op.or_else(|| self.take_closed_op(destination, now))
+    }
+
+    /// Counts the part of an operation that lies after the end of the window. A rest after the operation belongs to
+    /// it: the connection starts the next one behind both.
+    pub(super) fn count_after_window(&mut self, index: u32, is_ok: bool, now: Nanos) {
+        let window_ends = self.phases.window_ends();
+        let ends = now + self.requests.rest();
+        if ends > window_ends && self.demand.is_closed() {
+            // A sleep of the script moves the intended start: see `begin_sleep`.
+            let began = Nanos(self.conns[index].intended.0 - self.conns.slab.slept(index).0);
+            self.meter.tally().after_window.count(is_ok, began, ends, window_ends);
+        }
     }
 }

@@ -303,6 +303,12 @@ impl Slab {
         self.parsers.parsers[number as usize].sleeps_until()
     }
 
+    /// Returns the time that the script of the connection's operation has slept.
+    pub(crate) fn slept(&self, index: u32) -> Nanos {
+        let number = self.hot[index as usize].parser.checked_sub(1);
+        number.map_or(Nanos::ZERO, |number| self.parsers.parsers[number as usize].slept())
+    }
+
     /// Takes the connection's parser back, unless it holds a part of a message.
     pub(crate) fn return_idle_parser(&mut self, index: u32) {
         let number = self.hot[index as usize].parser;

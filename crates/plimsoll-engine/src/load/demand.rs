@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use plimsoll_model::Nanos;
 use plimsoll_model::pace::{Schedule, Shard};
 use plimsoll_model::plan::{LoadPlan, Pacing};
 use plimsoll_model::starts::lag_tolerance;
@@ -27,8 +26,6 @@ pub(super) struct OpenLoop {
 pub(super) struct ClosedLoop {
     /// Operations that may still be started.
     pub(super) ops_left: u64,
-    /// After a failed attempt.
-    pub(super) backoff_until: Nanos,
 }
 
 impl Demand {
@@ -43,7 +40,7 @@ impl Demand {
             }
             Pacing::Closed { ops_total, .. } => {
                 let ops_left = ops_total.map_or(u64::MAX, |total| shard.share(total));
-                Self::Closed(ClosedLoop { ops_left, backoff_until: Nanos::ZERO })
+                Self::Closed(ClosedLoop { ops_left })
             }
             Pacing::Hold(hold) => Self::Hold(Box::new(Hold::new(*hold, shard, plan.connections))),
         }

@@ -604,14 +604,17 @@ impl Worker {
         if answer.status >= 400 {
             self.count_failing_answer(index, answer.status, now);
         }
-        self.detach_op(index);
+        self.end_op(index, answer.failed.is_none(), now);
         let stamped = if answer.failed.is_none() { self.take_stamped(index, now) } else { None };
         let hot = &mut self.conns[index];
         let corrected = now.since(hot.intended);
         let uncorrected = now.since(hot.since);
-        hot.reused = true;
+        let is_first = !std::mem::replace(&mut hot.reused, true);
         hot.ops_total += 1;
-        let ops_total = u64::from(hot.ops_total);
+        let (ops_total, destination) = (u64::from(hot.ops_total), hot.destination);
+        if is_first {
+            self.note_first_answer(destination, now);
+        }
         if answer.status != 0 {
             self.meter.count_status(answer.status);
         }
@@ -698,7 +701,7 @@ impl Worker {
     /// The current operation, if any, ends in `class`, and the connection with it.
     pub(super) fn fail_op_and_close(&mut self, index: u32, class: ErrorClass, now: Nanos) {
         if self.conns[index].has_op {
-            self.detach_op(index);
+            self.end_op(index, false, now);
             self.meter.count_error(class);
             self.count_failed_operation(index, class, now);
             self.record(index, RowEnd::Failed(class), 0, 0, now);
@@ -713,6 +716,7 @@ impl Worker {
             return self.reset_lane(index, now);
         }
         if let Some(class) = loss {
+            self.note_loss(index, class, now);
             self.lose_streams(index, class, now);
         }
         self.handle_held_end(index, loss, now);

@@ -39,6 +39,7 @@ mod pool;
 mod prewarm;
 mod proxy_headers;
 mod requests;
+mod retrying;
 mod rows;
 mod session;
 mod sleeping;

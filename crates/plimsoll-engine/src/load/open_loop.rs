@@ -86,9 +86,10 @@ impl Worker {
                 return;
             }
             if self.plan.keepalive {
-                if !pool.lacks_openings() {
+                if !pool.lacks_openings() || self.must_pause(destination, now) {
                     return;
                 }
+                self.pools.of(destination).note_attempt(now);
                 self.open(destination, None, now);
             } else if let Some(op) = self.pools.take_waiting(destination) {
                 // It waited for a place in the pool, not for us.
@@ -100,7 +101,7 @@ impl Worker {
 
     /// Replaces a connection of a warm pool that ended with an answer. Left to demand, the pool
     /// would drain to nothing and then be opened at once, again and again. Connections that end
-    /// otherwise are replaced on demand only: a server that drops them all is not flooded.
+    /// otherwise are replaced on demand only, with pauses between futile attempts ([`super::pool`]).
     pub(super) fn keep_pool_full(&mut self, destination: u32, now: Nanos) {
         let open_loop = self.demand.is_open() && self.phases.is(Phase::Running);
         if open_loop

@@ -225,7 +225,7 @@ impl Worker {
         let op = hot.has_op.then_some(Op { intended, target, is_recorded, again: 0 });
         let was_handshaking = hot.state == State::Handshaking;
         if op.is_some() {
-            self.detach_op(index);
+            self.end_op(index, false, now);
         }
         if was_handshaking {
             self.meter.tally().handshakes.failed += 1;
@@ -268,7 +268,13 @@ impl Worker {
         self.pools.attach();
     }
 
-    /// The current operation has ended.
+    /// The current operation has ended, well or not.
+    pub(super) fn end_op(&mut self, index: u32, is_ok: bool, now: Nanos) {
+        self.count_after_window(index, is_ok, now);
+        self.detach_op(index);
+    }
+
+    /// The connection is without its operation.
     pub(super) fn detach_op(&mut self, index: u32) {
         self.conns[index].has_op = false;
         self.pools.detach();

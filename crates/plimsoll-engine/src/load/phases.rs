@@ -16,7 +16,8 @@ pub(super) enum Phase {
 pub(super) struct Phases {
     now_in: Phase,
     epoch: Nanos,
-    /// When no operation is started any more.
+    /// End of the time over which the load's rate is counted: no operation starts later. [`Nanos::MAX`] while a
+    /// closed loop with a count of operations has not ended the last one.
     window_ends: Nanos,
     /// When waiting operations are given up as unsent; set once draining.
     sending_ends: Nanos,
@@ -39,7 +40,7 @@ impl Phases {
 
     /// Whether operations may still be started at `now`.
     pub(super) fn may_start(&self, now: Nanos) -> bool {
-        self.is(Phase::Running) && now < self.window_ends
+        self.is(Phase::Running) && self.epoch <= now && now < self.window_ends
     }
 
     /// The instant from which operations are scheduled.
@@ -56,7 +57,7 @@ impl Phases {
         self.is(Phase::Draining) && now >= self.sending_ends
     }
 
-    /// From the epoch to the last instant at which operations were started.
+    /// The time from the epoch to the end of the window.
     pub(super) fn window(&self, now: Nanos) -> Nanos {
         self.window_ends.min(now).since(self.epoch)
     }
@@ -75,8 +76,12 @@ impl Phases {
     pub(super) fn begin_draining(&mut self, now: Nanos, send_for: Nanos) {
         // A load that never began has no window.
         self.epoch = self.epoch.min(now);
-        self.window_ends = self.window_ends.min(now);
         self.sending_ends = now + send_for;
         self.now_in = Phase::Draining;
+    }
+
+    /// The window ends at `now`, if it has not ended before.
+    pub(super) fn end_window(&mut self, now: Nanos) {
+        self.window_ends = self.window_ends.min(now);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use plimsoll_model::Nanos;
 use plimsoll_model::pace::Shard;
 use plimsoll_model::plan::LoadPlan;
 
@@ -10,6 +11,12 @@ use super::conn::Op;
 /// Operations that may wait in one pool: 16 MB. Past it they end as unsent, so that a stalled
 /// server cannot make the generator's memory grow without bound.
 const WAITING_MAX: usize = 1 << 20;
+
+/// Pauses between attempts to connect, while the server ends connections before it has answered anything on them: the
+/// first one, doubled with each attempt up to the last one. A server that is full is asked about ten times in
+/// the first three seconds, and then once per second.
+const PAUSE_MIN: Nanos = Nanos::from_millis(10);
+const PAUSE_MAX: Nanos = Nanos::from_secs(1);
 
 /// One destination's share of a worker's connections.
 #[derive(Default)]
@@ -27,12 +34,53 @@ pub(super) struct Pool {
     pub(super) idle: VecDeque<u64>,
     /// Due operations without a connection, oldest first.
     waiting: VecDeque<Op>,
+    /// Pause after the next futile attempt; zero while the server answers on new connections.
+    pause: Nanos,
+    /// No connection is opened before this instant.
+    paused_until: Nanos,
 }
 
 impl Pool {
     /// Whether another connection may be opened.
     pub(super) const fn has_room(&self) -> bool {
         self.open < self.cap
+    }
+
+    /// When the next connection may be opened, if that is later than `now`.
+    pub(super) fn paused(&self, now: Nanos) -> Option<Nanos> {
+        (now < self.paused_until).then_some(self.paused_until)
+    }
+
+    /// Returns whether attempts have been futile for so long that pauses grow no more.
+    pub(super) fn pauses_longest(&self) -> bool {
+        self.pause == PAUSE_MAX
+    }
+
+    /// Notes an attempt to connect. After a futile one, the next may follow only after a pause.
+    pub(super) fn note_attempt(&mut self, now: Nanos) {
+        if self.pause > Nanos::ZERO {
+            self.pause_from(now);
+        }
+    }
+
+    /// Notes that an attempt failed, or that a connection ended before the server answered on it. Attempts that
+    /// were made together count once.
+    pub(super) fn note_futile(&mut self, now: Nanos) {
+        if self.paused(now).is_none() {
+            self.pause_from(now);
+        }
+    }
+
+    fn pause_from(&mut self, now: Nanos) {
+        let pause = self.pause.max(PAUSE_MIN);
+        self.paused_until = now + pause;
+        self.pause = (pause + pause).min(PAUSE_MAX);
+    }
+
+    /// Notes the first answer on a connection; returns whether attempts were pausing.
+    pub(super) fn note_answered(&mut self) -> bool {
+        self.paused_until = Nanos::ZERO;
+        std::mem::take(&mut self.pause) > Nanos::ZERO
     }
 
     pub(super) fn is_awaited(&self) -> bool {
@@ -152,5 +200,31 @@ impl Pools {
         let op = self.all.iter_mut().find_map(|pool| pool.waiting.pop_front())?;
         self.waiting -= 1;
         Some(op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_second_and_end_with_an_answer() {
+        let mut pool = Pool::default();
+        let (mut now, mut pauses) = (Nanos::from_secs(1), Vec::new());
+        for _ in 0..10 {
+            assert_eq!(pool.paused(now), None);
+            // Two attempts together, both in vain.
+            pool.note_futile(now);
+            pool.note_futile(now);
+            let until = pool.paused(now).unwrap();
+            pauses.push(until.since(now).0 / 1_000_000);
+            now = until;
+        }
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+        assert!(pool.note_answered() && !pool.note_answered());
+        assert_eq!(pool.paused(Nanos::ZERO), None);
+        // Then attempts follow each other again.
+        pool.note_attempt(now);
+        assert_eq!(pool.paused(now), None);
     }
 }

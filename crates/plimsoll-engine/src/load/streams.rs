@@ -382,12 +382,14 @@ impl Worker {
     fn requeue(&mut self, index: u32, now: Nanos) {
         let connection = self.streams.connection_of(index);
         let again = self.streams.lane(index).again;
-        if !self.streams.is_lane(index) || again >= AGAIN_MAX {
+        let destination = self.conns[index].destination;
+        let is_refused = again >= AGAIN_MAX || self.pools.of(destination).pauses_longest();
+        if !self.streams.is_lane(index) || is_refused {
             let refused = Answer::plain(0, Some(ErrorClass::H2Refused));
             return self.handle_answer(index, &refused, true, now);
         }
         let hot = &self.conns[index];
-        let (destination, intended, target) = (hot.destination, hot.intended, hot.target);
+        let (intended, target) = (hot.intended, hot.target);
         let is_recorded = self.rows.records(index);
         self.detach_op(index);
         self.release_lane(index);
@@ -465,7 +467,7 @@ impl Worker {
                 true => ErrorClass::KeepaliveRace,
                 false => class,
             };
-            self.detach_op(index);
+            self.end_op(index, false, now);
             self.meter.count_error(class);
             self.count_failed_operation(index, class, now);
             self.record(index, RowEnd::Failed(class), 0, 0, now);

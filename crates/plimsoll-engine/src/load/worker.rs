@@ -61,6 +61,8 @@ pub(super) struct Worker {
     pub(super) demand: Demand,
     /// When the demand starts its next operation.
     pub(super) next_due: Option<Nanos>,
+    /// End of the first pause between attempts to connect.
+    pub(super) retry_due: Option<Nanos>,
     pub(super) prewarm: Prewarm,
     /// Handshake-only: connections are closed by RST.
     pub(super) resets_handshakes: bool,
@@ -97,6 +99,7 @@ impl Worker {
             pools,
             demand: Demand::new(&plan, shard),
             next_due: None,
+            retry_due: None,
             resets_handshakes: origin::must_reset(&plan),
             protocol: plan.protocol(),
             plan,
@@ -167,6 +170,7 @@ impl Worker {
             Phase::Running => self.start_due(now),
             Phase::Draining => {}
         }
+        self.retry_openings(now);
         self.look_for_stop(now);
         self.look_for_steers(now);
         if self.phases.is(Phase::Running) {
@@ -181,6 +185,10 @@ impl Worker {
         self.flush_streams(now);
         self.meter.count_tls_messages(self.conns.take_tls_messages());
         let outstanding = self.pools.outstanding();
+        if self.phases.is(Phase::Draining) && outstanding == 0 {
+            // With a count of operations, the last one ends the window.
+            self.phases.end_window(now);
+        }
         if self.meter.ends_second(now) {
             self.stamps.end_second(self.meter.tally());
             self.streams.end_second(self.meter.tally());
@@ -202,7 +210,8 @@ impl Worker {
         let next = (now + control)
             .min(self.meter.next_deadline())
             .min(self.conns.next_timer())
-            .min(self.next_due.unwrap_or(Nanos::MAX));
+            .min(self.next_due.unwrap_or(Nanos::MAX))
+            .min(self.retry_due.unwrap_or(Nanos::MAX));
         if self.phases.is(Phase::Running) { next.min(self.phases.window_ends()) } else { next }
     }
 
@@ -249,6 +258,7 @@ impl Worker {
         }
         match &self.demand {
             Demand::Open(_) => self.start_scheduled(now),
+            Demand::Closed(_) if now < self.phases.epoch() => {}
             Demand::Closed(_) => {
                 self.next_due = None;
                 self.fill_closed_loop(now);
@@ -265,6 +275,7 @@ impl Worker {
             return;
         }
         if !self.phases.is(Phase::Draining) {
+            self.phases.end_window(now);
             self.begin_draining(now, Nanos::ZERO);
             self.drop_waiting(now);
         }
@@ -320,6 +331,7 @@ impl Worker {
                 self.record_unsent(op, now.max(due));
                 self.advance_schedule();
             }
+            self.phases.end_window(now);
             self.begin_draining(now, Nanos::ZERO);
         }
         let now = Nanos(clock::monotonic_ns());
@@ -336,8 +348,14 @@ impl Worker {
 
     fn drop_waiting(&mut self, now: Nanos) {
         while let Some(op) = self.pools.drop_waiting() {
-            self.meter.tally().unsent += 1;
-            self.record_unsent(op, now);
+            if op.again > 0 {
+                // It was sent, and each time the server did not begin it.
+                self.meter.count_error(ErrorClass::H2Refused);
+                self.record_failed(op, ErrorClass::H2Refused, now);
+            } else {
+                self.meter.tally().unsent += 1;
+                self.record_unsent(op, now);
+            }
         }
     }
 
@@ -346,7 +364,7 @@ impl Worker {
             if self.conns[index].has_op {
                 self.meter.count_error(class);
                 self.record(index, RowEnd::Failed(class), 0, 0, now);
-                self.detach_op(index);
+                self.end_op(index, false, now);
                 match self.streams.is_lane(index) {
                     true => self.drop_lane(index),
                     false => self.close(index, true),

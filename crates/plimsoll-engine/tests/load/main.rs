@@ -5,6 +5,8 @@
 
 mod faults;
 mod http2;
+mod rate;
+mod retrying;
 mod scripted;
 mod tls;
 

@@ -150,6 +150,9 @@ checks! {
         Answered = "answered": "connections that looked open did not answer a request";
         Opened = "opened": "connections could not be opened: see the error classes above";
         Status = "status": "the server answered with an error: check the path and the server's log";
+        ClosedAtOnce = "closed-at-once":
+            "the server closed new connections before it answered on them: look for its limit on \
+             connections (worker_connections of nginx, maxconn of HAProxy, max_connections of a broker)";
         Late = "late": "answers took longer than --deadline, or than a whole heartbeat period";
     }
     Run, Local {

@@ -39,6 +39,8 @@ pub struct Client {
     early: Vec<u8>,
     /// When the present sleep ends.
     sleeps_until: Option<Nanos>,
+    /// All sleeps since the opening or the operation began.
+    slept: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +134,7 @@ impl Client {
             expected: Vec::new(),
             early: Vec::new(),
             sleeps_until: None,
+            slept: Nanos::ZERO,
         }
     }
 
@@ -155,6 +158,7 @@ impl Client {
         self.bytes = 0;
         self.early.clear();
         self.sleeps_until = None;
+        self.slept = Nanos::ZERO;
         let steps = self.steps();
         let is_sent = |step: &&Instruction| matches!(step.action, Do::Send(_));
         let first = steps.iter().take_while(is_sent).count();
@@ -169,6 +173,11 @@ impl Client {
     /// When the present sleep ends; `None` where the script does not sleep.
     pub const fn sleeps_until(&self) -> Option<Nanos> {
         self.sleeps_until
+    }
+
+    /// Returns the time that the present opening or operation has slept.
+    pub const fn slept(&self) -> Nanos {
+        self.slept
     }
 
     /// The sleep that was just reported ends then.
@@ -209,6 +218,7 @@ impl Client {
                     self.keep_early(rest)?;
                     // Until the caller says when.
                     self.sleeps_until = Some(Nanos::MAX);
+                    self.slept = self.slept + *time;
                     return Ok((input.len(), Progress::Sleeps(*time)));
                 }
                 _ => {

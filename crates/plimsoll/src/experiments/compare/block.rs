@@ -87,12 +87,12 @@ pub(super) fn add_own_load(block: &mut BlockSummary, load: &Load, open: bool) {
     if open {
         add_latency(block, &load.tally.spans.corrected);
     }
-    let Tally { ok, scheduled, unsent, .. } = load.tally;
+    let Tally { scheduled, unsent, .. } = load.tally;
     let (seconds, sent) = (load.window.as_secs_f64(), scheduled.saturating_sub(unsent));
     let per = |all: f64, of: f64| (of > 0.0).then(|| all / of);
     let generator = &load.tally.generator;
     let cpu = generator.cpu_user.as_secs_f64() + generator.cpu_system.as_secs_f64();
-    block.throughput_per_s = per(ok as f64, seconds);
+    block.throughput_per_s = per(load.tally.ok_in_window(), seconds);
     block.client_cpu_us = per(cpu * 1e6, sent as f64);
 }
 

@@ -346,7 +346,7 @@ impl Watch {
             busiest,
             window: outcome.window,
             interrupted: outcome.interrupted,
-            goodput: self.answers.iter().sum::<u64>() as f64 / self.answers.len().max(1) as f64,
+            goodput: outcome.tally.ok_in_window() / outcome.window.as_secs_f64().max(1e-3),
             usual_goodput: usual(&self.answers),
             sut_busiest_thread: sut_busiest_thread.or_else(|| busiest.map(|(_, _, part)| part)),
             invalid: lost.or_else(|| spoilt.next().map(findings::line)),

@@ -78,11 +78,13 @@ pub(super) struct Reached {
 
 impl Reached {
     fn of(tally: &Tally, window: Nanos) -> Self {
-        let seconds = window.as_secs_f64().max(1e-3);
+        // What connections and bytes have after the end of the window is taken from the transactions on them.
+        let share = tally.ok_in_window() / tally.ok.max(1) as f64;
+        let per_s = |count: u64| count as f64 * share / window.as_secs_f64().max(1e-3);
         Self {
-            transactions_per_s: tally.ok as f64 / seconds,
-            connections_per_s: tally.connections.finished as f64 / seconds,
-            bit_s: (tally.bytes.sent + tally.bytes.received) as f64 * 8.0 / seconds,
+            transactions_per_s: per_s(tally.ok),
+            connections_per_s: per_s(tally.connections.finished),
+            bit_s: per_s((tally.bytes.sent + tally.bytes.received) * 8),
         }
     }
 }

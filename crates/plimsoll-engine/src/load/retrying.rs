@@ -1,0 +1,59 @@
+//! Pauses between attempts to connect to a server that ends connections before it answers on them.
+//!
+//! An open loop whose operations wait for a connection, and a closed loop whose connections are missing, would otherwise
+//! open the next one at once, thousands per second. Openings for one operation each, in an open loop without
+//! keep-alive, do not pause: the schedule bounds them.
+
+use plimsoll_model::{ErrorClass, Nanos};
+
+use super::conn::State;
+use super::endings::wrapping_ms;
+use super::worker::Worker;
+
+/// A server that ends a connection within this time, before it has answered on it, counts as having refused it.
+const AT_ONCE_MS: u32 = 100;
+
+impl Worker {
+    /// Returns whether no connection may be opened yet; it is then tried again after the pause.
+    pub(super) fn must_pause(&mut self, destination: u32, now: Nanos) -> bool {
+        let Some(until) = self.pools.of(destination).paused(now) else { return false };
+        self.retry_due = Some(self.retry_due.map_or(until, |due| due.min(until)));
+        true
+    }
+
+    /// Opens what is missing where a pause has ended.
+    pub(super) fn retry_openings(&mut self, now: Nanos) {
+        if self.retry_due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.retry_due = None;
+        for destination in 0..self.plan.destinations.len() as u32 {
+            self.open_for_waiting(destination, now);
+            self.reopen_closed_loop(destination, now);
+        }
+    }
+
+    /// The server has answered on a new connection.
+    pub(super) fn note_first_answer(&mut self, destination: u32, now: Nanos) {
+        if self.pools.of(destination).note_answered() {
+            self.retry_due = Some(now);
+        }
+    }
+
+    /// The server or the network has ended a usable connection, for `class`; streams on it are still open.
+    pub(super) fn note_loss(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        let hot = &self.conns[index];
+        if hot.reused || self.demand.is_hold() || class == ErrorClass::Timeout {
+            return;
+        }
+        let (destination, is_idle) = (hot.destination, hot.state == State::Idle);
+        let opened_ms = self.conns.slab.cold[index as usize].opened_ms;
+        let is_by_peer = matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer);
+        let is_at_once = is_by_peer && wrapping_ms(now).wrapping_sub(opened_ms) < AT_ONCE_MS;
+        self.meter.tally().connections.closed_at_once += u64::from(is_at_once);
+        // In an open loop an operation that failed with its connection was an attempt of its own.
+        if self.demand.is_closed() || (is_idle && is_at_once) {
+            self.pools.of(destination).note_futile(now);
+        }
+    }
+}
