@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod cliffs;
+mod closed_loop;
 mod compare;
 mod connections;
 mod deliveries;

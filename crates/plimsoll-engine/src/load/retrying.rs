@@ -40,16 +40,24 @@ impl Worker {
         }
     }
 
-    /// The server or the network has ended a usable connection, for `class`; streams on it are still open.
+    /// A usable connection ends for `class`; streams on it are still open.
     pub(super) fn note_loss(&mut self, index: u32, class: ErrorClass, now: Nanos) {
+        let is_by_peer = matches!(
+            class,
+            ErrorClass::ClosedByPeer
+                | ErrorClass::ResetByPeer
+                | ErrorClass::TlsAlert
+                | ErrorClass::WsClosed
+                | ErrorClass::MqttDisconnected
+                | ErrorClass::H2Goaway
+        );
         let hot = &self.conns[index];
-        if hot.reused || self.demand.is_hold() || class == ErrorClass::Timeout {
+        if hot.reused || !is_by_peer || self.demand.is_hold() {
             return;
         }
         let (destination, is_idle) = (hot.destination, hot.state == State::Idle);
         let opened_ms = self.conns.slab.cold[index as usize].opened_ms;
-        let is_by_peer = matches!(class, ErrorClass::ClosedByPeer | ErrorClass::ResetByPeer);
-        let is_at_once = is_by_peer && wrapping_ms(now).wrapping_sub(opened_ms) < AT_ONCE_MS;
+        let is_at_once = wrapping_ms(now).wrapping_sub(opened_ms) < AT_ONCE_MS;
         self.meter.tally().connections.closed_at_once += u64::from(is_at_once);
         // In an open loop an operation that failed with its connection was an attempt of its own.
         if self.demand.is_closed() || (is_idle && is_at_once) {
